@@ -53,7 +53,7 @@ from dpsql.model.vocabulary import (
 )
 from dpsql.model.walk import expressions, relations, walk
 from dpsql.preparation.contribution_bounds import placeholder
-from dpsql.preparation.prepare import prepare
+from dpsql.preparation.prepare import KnownSteps, prepare
 from dpsql.preparation.public_data import PublicTables
 from dpsql.release.finish import finish, presented, stage
 from dpsql.release.histogram_choices import separated
@@ -165,8 +165,9 @@ def compiled(
     public = engine.public
     known: dict[str, FoundNorm] = {}
     while True:
+        steps = KnownSteps(known)
         made = prepare(
-            parsed(sql, dialect), policy, budget, epsilon, public, public.evaluate, known
+            parsed(sql, dialect), policy, budget, epsilon, public, public.evaluate, steps
         )
         if not made.polls or norm is None:
             return made

@@ -24,7 +24,7 @@ from dpsql.model.notices import CutSide, Scaled
 from dpsql.model.vocabulary import Answer, Neighbours, Norm, Policy
 from dpsql.monitoring.monitor import Watch
 from dpsql.preparation.contribution_bounds import centre, placeholder
-from dpsql.preparation.prepare import prepare
+from dpsql.preparation.prepare import KnownSteps, prepare
 from dpsql.proxy import Proxy
 from grammar_tests import proxy_kit, world
 from grammar_tests.bound import over
@@ -145,7 +145,7 @@ def test_over_many_groups_either_norm_may_be_taken(
     known = {
         p.key: replace(found(p, Fraction(1, 2)), instead=instead and p.key == sizes) for p in polls
     }
-    plan = prepare(*asked, known)
+    plan = prepare(*asked, KnownSteps(known))
     (release,) = plan.blocks[0].releases
     part = release.query
     assert isinstance(part, ScaledTotal)
@@ -306,8 +306,8 @@ def poll_of(
     polls = prepare(*asked).polls
     if second:
         norms = {poll.key: placeholder(poll) for poll in polls}
-        polls = prepare(*asked, norms).polls
-    return prepare(*asked, norms, tuple(poll.key for poll in polls))
+        polls = prepare(*asked, KnownSteps(norms)).polls
+    return prepare(*asked, KnownSteps(norms, tuple(poll.key for poll in polls)))
 
 
 @pytest.mark.parametrize("sql", [TOTAL, BY_MONTH, SIGNED, VALUES, MEDIAN, AVERAGE, RATIO])
@@ -471,7 +471,7 @@ def test_votes_are_for_the_octave_of_the_norm() -> None:
     vote = poll.block.vote
     assert isinstance(vote, Vote)
     assert vote.norm is Norm.L2
-    (counted,) = integers(prepare(*asked, {}, (poll.key,)), engine)
+    (counted,) = integers(prepare(*asked, KnownSteps(polls=(poll.key,))), engine)
     plain = engine.rows(
         "SELECT SUM(n * n) FROM (SELECT customer_id, COUNT(*) AS n FROM logins"
         " GROUP BY customer_id, EXTRACT(month FROM day)) GROUP BY customer_id"

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
-from math import nan
+from math import nan, prod
 from operator import add
 
 from dpsql import accountants
 from dpsql.accountants.remaining import rest
+from dpsql.answering.from_memory import Recollection, recollection, repeated
 from dpsql.answering.two_steps import Steps, steps_of
 from dpsql.answering.vault import Vault
-from dpsql.explaining.explanation import SHOWN, Explanation
+from dpsql.explaining.explanation import SHOWN, Explanation, PlanDescription
 from dpsql.ledgers import Stopped, unconfirmed
 from dpsql.model.vocabulary import Answer, Budget, Event, Loss
 from dpsql.preparation.compilation import Compiler
@@ -69,13 +70,19 @@ def _of_one(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
     """Of one question: it costs nothing where the ledger remembers its answer."""
     account, budget = query.account, query.account.budget
     epsilon, question = account.epsilon, (compiler.questions(query) or ("",))[0]
-    recalled = question and vault.recalled(compiler, query, epsilon)
+    recalled = repeated(compiler, vault, query) if question else None
     if recalled and recalled[1] != question:
         epsilon, question = recalled[0].epsilon, recalled[1]
-    plan = compiler.described(query, epsilon, question)
+    answering = query.answered(recalled[0].answer) if recalled else query
+    memory = None if recalled or not question else recollection(compiler, vault, query)
+    if memory is not None:
+        answering = replace(query, derived=memory.derived)
+    plan = compiler.described(answering, epsilon, question)
+    if memory is not None:
+        plan = _from_memory(compiler, query, memory, plan)
     charge = Loss(0) if recalled else plan.charge
     standing = vault.standing(account)
-    least = [_least(budget)] if accountants.is_least(charge, budget) else []
+    cheap = memory is None and accountants.is_least(charge, budget)
     refusals = [] if recalled else _refusals(vault, account)
     return Explanation(
         columns=plan.columns,
@@ -92,7 +99,7 @@ def _of_one(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
         stages=plan.stages,
         expected=plan.expected,
         event=plan.event,
-        notes=(*refusals, *plan.notes, *least),
+        notes=(*refusals, *plan.notes, *([_least(budget)] if cheap else [])),
         notices=plan.notices,
         rest=rest(standing.budget, standing.spent, charge),
         cap=standing.cap,
@@ -109,6 +116,27 @@ def _refusals(vault: Vault, account: Account) -> list[str]:
         f"Asking would be refused: the owner has not confirmed the limit of {title}."
         for title in unconfirmed(confirmed, account.ceilings, account.budget.name, account.analyst)
     ]
+
+
+def _from_memory(
+    compiler: Compiler, query: Question, memory: Recollection, plan: PlanDescription
+) -> PlanDescription:
+    """The plan of an answer that is derived: what is measured for it, at which price."""
+    recalled = f"From memory {memory.recalled} %, paid {100 - memory.recalled} %."
+    notes = [recalled] if memory.recalled else []
+    if memory.epsilon is None:
+        return replace(plan, charge=Loss(0), event=Event(()), notes=(*notes, *plan.notes))
+    table = compiler.described(query, memory.epsilon, memory.wide.prepared.question)
+    cells = prod(memory.wide.sizes)
+    wide = f"{cells:,} groups are measured and remembered, of which those are shown that are asked."
+    notes += [wide] if cells > len(memory.wide.places) else []
+    return replace(
+        plan,
+        blocks=table.blocks,
+        charge=memory.price,
+        event=table.event,
+        notes=(*notes, *plan.notes),
+    )
 
 
 def _least(budget: Budget) -> str:

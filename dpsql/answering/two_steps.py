@@ -17,6 +17,7 @@ from functools import reduce
 from operator import add
 
 from dpsql import accountants
+from dpsql.answering import from_memory
 from dpsql.answering.vault import Vault
 from dpsql.explaining.explanation import Outlook
 from dpsql.mechanisms.norm_bounds import visible_from
@@ -205,7 +206,7 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
         if too_few and steps is None and vault.remembered(compiler, last) is None:
             # It is seen by votes alone, which are released; what they cost is charged by now.
             query.require_useful(too_few, _loss(compiler, last), _KEPT)
-    answer = vault.answered(compiler, last)
+    answer = from_memory.answered(compiler, vault, last)
     return answer if last is query else _together(query, paid, answer, notices)
 
 

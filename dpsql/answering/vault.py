@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from dpsql import mechanisms
+from dpsql.answering.measured_cells import MeasuredCells, measured_cells
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Engine, Stop, Unrun, admitted, paced
 from dpsql.engines.limited import WorkLimit
@@ -35,12 +36,12 @@ from dpsql.ledgers import Inquiry, Ledger, Remembered
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
 from dpsql.model.bounded_cache import BoundedCache
-from dpsql.model.errors import Reason, Refused
+from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.public_times import Resolution, now
 from dpsql.model.resources import bytes_of
 from dpsql.model.stored import Flow, Room, Share
 from dpsql.model.table import Table
-from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Policy, Receipt
+from dpsql.model.vocabulary import Answer, Event, Exact, Loss, Noisy, Policy, Receipt
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Account, Cost, Question, Standing, text_key
 from dpsql.preparation.streams import QueryStream
@@ -65,7 +66,7 @@ class Vault:
         self.sampler = sampler or partial(mechanisms.sample, entropy=Entropy())
         self._chooser = partial(chosen, entropy=Entropy())
         self._bound = Bound()
-        self._answers = answers_of()
+        self._answers, self._populations = answers_of(), known_tables()
         self._rows, self._room = PublicRows(), Room()
 
     # --- a question ---
@@ -103,7 +104,8 @@ class Vault:
             answer = replace(finished.answer, receipt=receipt)
         else:
             most, stop = compiler.policy.limits.max_result_cells, query.stop
-            paid = compiler.prepared(query.at(noisy.epsilon)).alternative(paid_question)
+            answering = query.at(noisy.epsilon).answered(noisy.answer)
+            paid = compiler.prepared(answering).alternative(paid_question)
             answer = compiler.freely(
                 lambda: self._finished(paid, noisy.answer, receipt, self.engine, most, stop), stop
             )
@@ -125,13 +127,91 @@ class Vault:
                 return answer, question
         return None
 
+    def measurements(
+        self, compiler: Compiler, query: Question, population: str
+    ) -> tuple[MeasuredCells, ...]:
+        """What was measured of a population for this analyst, and paid for by this budget.
+
+        So every cap that binds them was charged for it too: it counts what they spend of a budget.
+        """
+        payer, version, stamp = query.account, compiler.policy.version, self.ledger.stamp()
+        of = payer.analyst, payer.budget.name, population, version
+        entry = self._populations.get(of)
+        if entry is None or entry.stamp != stamp:
+            tables = {} if entry is None else entry.tables
+            paid = self.ledger.measured(*of)
+            entry = KnownTables(stamp, {n: tables.get(n) or self._measured(n) for n in paid})
+            self._populations.put(of, entry)
+        return tuple(entry.tables.values())
+
+    def _measured(self, query_id: str) -> MeasuredCells:
+        (noisy,) = self.ledger.answer(query_id)
+        return measured_cells(noisy)
+
+    def measure(
+        self, compiler: Compiler, query: Question, wide: Prepared, answering: Prepared
+    ) -> MeasuredCells:
+        """A measurement that is paid for now, and kept for what is asked of its population.
+
+        `answering` is the plan of what is asked now, of which all is tried beforehand.
+        """
+        self._require_room(compiler, answering, query.stop)
+        self.require_bound(answering, query.stop)
+        with self._paid(compiler, query, wide) as (_, (noisy,), _):
+            return measured_cells(noisy)
+
+    def derived(
+        self,
+        compiler: Compiler,
+        query: Question,
+        prepared: Prepared,
+        noisy: Noisy,
+        price: Loss,
+        recalled: int,
+    ) -> Answer:
+        """The answer that was derived of measurements, at a `price` that was charged for the last
+        of them; it is told again from now on.
+
+        It costs nothing more, but is recorded, and refused where the owner has stopped its payer.
+        """
+        query_id, stop, most = secrets.token_hex(8), query.stop, compiler.policy.limits
+        cost = Cost(prepared.question, Event(()), Loss(0))
+        try:
+            self._charge(compiler, query_id, query.account, cost, query.inquiry)
+        except Refused as refused:
+            if price == Loss(0):
+                raise
+            raise Failed(query_id) from refused  # since the measurement was charged
+        self.ledger.remember(query_id, (noisy,))
+        receipt = replace(self.receipt(query.account, query_id, price), recalled=recalled)
+
+        def finished() -> Answer:
+            table = (noisy,)
+            return self._finished(
+                prepared, table, receipt, self.engine, most.max_result_cells, stop
+            )
+
+        return compiler.freely(finished, stop) if price == Loss(0) else finished()
+
     def charged(self, compiler: Compiler, query: Question, prepared: Prepared) -> Answer:
         """The answer that is paid for now: whatever happens after the charge, it stays."""
-        plan, query_id = prepared.plan, secrets.token_hex(8)
+        plan = prepared.plan
         assert plan is not None
         query.require_room_for(prepared.columns)
         query.require_useful(prepared.notices, plan.loss)
         self._require_room(compiler, prepared, query.stop)
+        with self._paid(compiler, query, prepared) as (query_id, noisy, engine):
+            receipt = self.receipt(query.account, query_id, plan.loss)
+            most = compiler.policy.limits.max_result_cells
+            return self._finished(prepared, noisy, receipt, engine, most, query.stop)
+
+    @contextmanager
+    def _paid(
+        self, compiler: Compiler, query: Question, prepared: Prepared
+    ) -> Iterator[tuple[str, tuple[Noisy, ...], Engine]]:
+        """What is charged, released and remembered now, under which id; and its engine."""
+        plan, query_id = prepared.plan, secrets.token_hex(8)
+        assert plan is not None
         self.require_bound(prepared, query.stop)
         size = self._size(compiler, prepared, query.stop)
         with admitted(query.stop), self._taken(query_id, query.stop) as engine:
@@ -143,9 +223,7 @@ class Vault:
                 query_id, lambda: self._released(query_id, prepared, engine, size, query.stop)
             )
             self.ledger.remember(query_id, noisy)
-            receipt = self.receipt(query.account, query_id, plan.loss)
-            most = compiler.policy.limits.max_result_cells
-            return self._finished(prepared, noisy, receipt, engine, most, query.stop)
+            yield query_id, noisy, engine
 
     def require_bound(self, prepared: Prepared, stop: Stop) -> None:
         """Raises `Failed`, of which nothing was charged, where a statement would always fail."""
@@ -252,7 +330,7 @@ class Vault:
 
     def forget(self) -> None:
         """No answer is kept any more; what is being finished ends up where nobody looks."""
-        self._answers = answers_of()
+        self._answers, self._populations = answers_of(), known_tables()
         self._rows = PublicRows()
 
     def close(self) -> None:
@@ -307,7 +385,8 @@ class Vault:
         self, query_id: str, prepared: Prepared, engine: Engine, size: float | None, stop: Stop
     ) -> tuple[Noisy, ...]:
         with paced(stop, query_id, size):
-            return released(prepared, engine, self.sampler, self._chooser, stop)
+            noisy = released(prepared, engine, self.sampler, self._chooser, stop)
+        return tuple(replace(table, origin=prepared.measured) for table in noisy)
 
     _guarded = staticmethod(guarded)
 
@@ -333,7 +412,7 @@ class Vault:
                 receipt,
                 prepared.notices,
             ),
-            charged=not receipt.remembered,
+            charged=receipt.charged != Loss(0),
         )
         return replace(answer, columns=prepared.columns)
 
@@ -407,6 +486,22 @@ def answers_of(cells: int = MOST_CELLS) -> BoundedCache[Finished]:
     """Finished answers of at most this many cells in all."""
     return BoundedCache(
         cells, lambda finished: 1 + len(finished.answer.rows) * len(finished.answer.columns)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTables:
+    """Measurements of a population by their queries: all while the ledger's stamp is the same."""
+
+    stamp: object
+    tables: Mapping[str, MeasuredCells]
+
+
+def known_tables(cells: int = MOST_CELLS) -> BoundedCache[KnownTables]:
+    """Measurements of at most this many cells in all."""
+    return BoundedCache(
+        cells,
+        lambda entry: 1 + sum(p.size for t in entry.tables.values() for p in t.parts.values()),
     )
 
 

@@ -143,6 +143,8 @@ def _charge(explanation: Explanation) -> Iterator[str]:
         return
     if explanation.remembered:
         yield "Charge: nothing; this question was answered before and its answer is remembered."
+    elif explanation.charge == Loss(0):
+        yield "Charge: nothing; what was measured before is enough."
     else:
         charge = loss_text(explanation.charge, accountant)
         yield f"Charge: ε = {plain(explanation.epsilon)} as one query, {charge} ({accountant})."

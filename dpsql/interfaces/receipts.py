@@ -40,10 +40,14 @@ def cost_text(receipt: Receipt | None) -> str:
     epsilon = plain(receipt.epsilon)
     if receipt.remembered:
         first = f"cost: nothing, remembered answer of query {receipt.query_id} at ε = {epsilon}"
+    elif receipt.charged == Loss(0) and receipt.recalled:
+        first = f"cost: nothing, all of it from memory, query {receipt.query_id} at ε = {epsilon}"
     elif receipt.charged == Loss(0):
         first = "cost: nothing, no private row was read"
     else:
         charged = loss_text(receipt.charged, receipt.accountant)
         least = ", the least that a question is charged" if receipt.least else ""
-        first = f"cost: ε = {epsilon} ({charged}{least}), query {receipt.query_id}"
+        parts = f", from memory {receipt.recalled} %, paid {100 - receipt.recalled} %"
+        memory = parts if receipt.recalled else ""
+        first = f"cost: ε = {epsilon} ({charged}{least}{memory}), query {receipt.query_id}"
     return f"{first}; {budget}"

@@ -205,6 +205,18 @@ class Ledger(Protocol):
         the largest epsilon, then the newest.
         """
 
+    def measured(
+        self, analyst: str, budget: str, question: str, policy_version: str
+    ) -> tuple[str, ...]:
+        """The ids of all queries of which this analyst asked this question, this budget paid, and
+        the answer was recorded, the oldest first.
+
+        Only under the same policy version and the present data version.
+        """
+
+    def answer(self, query_id: str) -> tuple[Noisy, ...]:
+        """The answer that was recorded of a query. Raises LedgerError where there is none."""
+
     def stamp(self, seconds: float = TIMEOUT_MAX) -> object:
         """A value that is another one after anything was recorded or tampered with, by anybody.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -14,6 +15,7 @@ from typing import Any, assert_never
 from uuid import UUID
 
 from dpsql.ledgers import Ceiling, Inquiry
+from dpsql.model.origins import DerivedColumns, MeasuredColumns
 from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,
@@ -214,7 +216,12 @@ def encode_answer(answer: tuple[Noisy, ...]) -> bytes:
     Raises TypeError on a key of any other type.
     """
     blocks = [
-        [[[_tagged(key) for key in keys] for keys in block.keys], block.parts] for block in answer
+        [
+            [[_tagged(key) for key in keys] for keys in block.keys],
+            block.parts,
+            *([] if block.origin is None else [_encode_origin(block.origin)]),
+        ]
+        for block in answer
     ]
     return _ANSWER_FORMAT + zlib.compress(canonical(blocks).encode("ascii"), _COMPRESSION)
 
@@ -223,7 +230,7 @@ def decode_answer(payload: bytes) -> tuple[Noisy, ...]:
     """The blocks that `encode_answer` wrote; raises ValueError on another format.
 
     >>> decode_answer(encode_answer((Noisy(((Decimal("1.50"), None),), ((7,),)),)))
-    (Noisy(keys=((Decimal('1.50'), None),), parts=((7,),)),)
+    (Noisy(keys=((Decimal('1.50'), None),), parts=((7,),), origin=None),)
     """
     if payload[:1] != _ANSWER_FORMAT:
         raise ValueError("this answer was written in another format")
@@ -231,9 +238,37 @@ def decode_answer(payload: bytes) -> tuple[Noisy, ...]:
         Noisy(
             tuple(tuple(_untagged(key) for key in group) for group in keys),
             tuple(map(tuple, parts)),
+            *map(_decode_origin, more),
         )
-        for keys, parts in json.loads(zlib.decompress(payload[1:]))
+        for keys, parts, *more in json.loads(zlib.decompress(payload[1:]))
     )
+
+
+def _encode_origin(origin: MeasuredColumns | DerivedColumns) -> dict[str, Any]:
+    match origin:
+        case MeasuredColumns():
+            named = {"keys": origin.keys, "parts": origin.parts}
+            return {**named, "noises": _encode_noises(origin.noises)}
+        case DerivedColumns(noises=noises, singles=singles):
+            return {"noises": _encode_noises(noises), "singles": _encode_noises(singles)}
+        case _:
+            assert_never(origin)
+
+
+def _decode_origin(read: dict[str, Any]) -> MeasuredColumns | DerivedColumns:
+    noises = tuple(map(_decode_noise, read["noises"]))
+    if "singles" in read:
+        return DerivedColumns(noises, tuple(map(_decode_noise, read["singles"])))
+    return MeasuredColumns(tuple(read["keys"]), tuple(read["parts"]), noises)
+
+
+def _encode_noises(noises: Iterable[Noise]) -> list[Any]:
+    return [[noise.mechanism.value, _ratio(noise.scale), _ratio(noise.delta)] for noise in noises]
+
+
+def _decode_noise(read: Sequence[Any]) -> Noise:
+    mechanism, scale, delta = read
+    return Noise(Mechanism(mechanism), Fraction(scale), Fraction(delta))
 
 
 def _tagged(value: Any) -> Any:

@@ -173,10 +173,8 @@ class SqliteLedger:
         self, analyst: str, question: str, policy_version: str, epsilon: Decimal
     ) -> Remembered | None:
         """The answer that repeats this question; see `Ledger.recall`."""
-        same = "question = ? AND analyst = ? AND policy_version = ? AND data_version = ?"
         with self._reading() as book:
-            version = book.state.data_version
-            charges = book.find(EntryKind.CHARGE, same, question, analyst, policy_version, version)
+            charges = _charges(book, question, analyst, policy_version)
             paid = [(Decimal(str(row.epsilon)), row) for row in charges]
             enough = [(paid, row) for paid, row in paid if paid >= epsilon]
             for most, row in sorted(enough, key=itemgetter(0), reverse=True):
@@ -185,6 +183,26 @@ class SqliteLedger:
                     book.confirm(row)
                     return Remembered(str(row.query_id), most, decode_answer(payload))
         return None
+
+    def measured(
+        self, analyst: str, budget: str, question: str, policy_version: str
+    ) -> tuple[str, ...]:
+        """All that this budget paid of this question; see `Ledger.measured`."""
+        result = list[str]()
+        with self._reading() as book:
+            for row in reversed(_charges(book, question, analyst, policy_version)):
+                if row.budget == budget and book.answered(row.query_id):
+                    book.confirm(row)
+                    result.append(str(row.query_id))
+        return tuple(result)
+
+    def answer(self, query_id: str) -> tuple[Noisy, ...]:
+        """What was recorded of a query; see `Ledger.answer`."""
+        with self._reading() as book:
+            payload = book.answer(query_id)
+        if payload is None:
+            raise LedgerError(f"No answer of query {query_id} was recorded.")
+        return decode_answer(payload)
 
     def stamp(self, seconds: float = threading.TIMEOUT_MAX) -> object:
         """Which file it is, when it changed, and how often; see `Ledger.stamp`."""
@@ -465,6 +483,13 @@ def _append_limit(book: Book, ceiling: Ceiling, reason: str) -> None:
         event=canonical(scope(ceiling)),
         detail=reason,
     )
+
+
+def _charges(book: Book, question: str, analyst: str, policy_version: str) -> list[EntryRow]:
+    """What was charged for a question, the newest first."""
+    same = "question = ? AND analyst = ? AND policy_version = ? AND data_version = ?"
+    version = book.state.data_version
+    return book.find(EntryKind.CHARGE, same, question, analyst, policy_version, version)
 
 
 def _is_earlier(schema: list[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from enum import StrEnum
 
 from dpsql.model.errors import Reason, Refused
 
@@ -23,6 +24,29 @@ def sensible(number: Decimal, magnitudes: range = EPSILONS) -> bool:
     if not (number.is_finite() and number > 0 and number.adjusted() in magnitudes):
         return False
     return len(number.as_tuple().digits) <= _MOST_DIGITS
+
+
+class Memory(StrEnum):
+    """What a question takes of earlier ones, and leaves for later ones.
+
+    The answer of the same question is told again, but for the last two. `SLICE` measures what is
+    asked alone. `WIDE` measures all groups that conditions choose among, and derives what it can
+    from all such measurements; `BEST` does so anew, `OFF` takes nothing and leaves nothing.
+    """
+
+    SLICE = "slice"
+    WIDE = "wide"
+    BEST = "best"
+    OFF = "off"
+
+    @property
+    def measures_wide(self) -> bool:
+        return self in (Memory.WIDE, Memory.BEST)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the same question keeps its answer."""
+        return self in (Memory.SLICE, Memory.WIDE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -544,9 +544,9 @@ class PlanForm(StrEnum):
 class Statement:
     """A parsed request; `epsilon`, `min_units` (the fewest units of a private key that is shown),
 
-    `max_error` ("5%" is relative), `confidence`, `nonnegative` (counts) and `mechanism` (a name)
-    are what OPTIONS asked for, `explain` is how EXPLAIN PRIVACY shows the plan; `divided` says
-    that an aggregate names its own epsilon. Tables without a schema are looked for along
+    `max_error` ("5%" is relative), `confidence`, `nonnegative` (counts), `mechanism` and `memory`
+    (names) are what OPTIONS asked for, `explain` is how EXPLAIN PRIVACY shows the plan; `divided`
+    says that an aggregate names its own epsilon. Tables without a schema are looked for along
     `search_path`. `instant` is what NOW() is read as; it `reads_clock` by a function, or `says_now`
     in a text that may be a time. With `empty_rows` one row of a person that is asked for as it is
     (LIMIT 1) is none.
@@ -566,6 +566,7 @@ class Statement:
     reads_clock: bool = False
     says_now: bool = False
     empty_rows: bool = False
+    memory: str | None = None
 
 
 def identifier(name: str) -> str:

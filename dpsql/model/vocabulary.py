@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, assert_never
 
 from dpsql.model.notices import Notice
 from dpsql.model.public_times import now
-from dpsql.model.query_options import Precision
+from dpsql.model.query_options import Memory, Precision
 from dpsql.model.resources import Database, Limits
 from dpsql.model.table_names import SEARCH_PATH, candidates
 from dpsql.model.tree import Expression, Parameter, SqlType, StoredAs, Value
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from dpsql.model.origins import DerivedColumns, MeasuredColumns
     from dpsql.model.stored import Flow
 
 # --- the policy ------------------------------------------------------------------------------
@@ -221,6 +222,7 @@ class Budget:
 
     `min_query_charge` is in ρ or ε; above an ε of `confirm_above` the useless is to be confirmed.
     With `only_public_keys` no question needs a δ of its own: all of it is for the conversion of ρ.
+    `memory` says how measurements are kept for other questions, where none says otherwise.
     """
 
     name: str
@@ -233,6 +235,7 @@ class Budget:
     min_query_charge: Decimal | None = None
     confirm_above: Decimal | None = None
     only_public_keys: bool = False
+    memory: Memory = Memory.SLICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,10 +492,14 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Noisy:
-    """Released keys and noisy integers of one block: public from here on; None is withheld."""
+    """Released keys and noisy integers of one block: public from here on; None is withheld.
+
+    `origin` is known of what is kept for other questions, or was derived for this one.
+    """
 
     keys: tuple[tuple[Any, ...], ...]
     parts: tuple[tuple[int | None, ...], ...]
+    origin: MeasuredColumns | DerivedColumns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,7 +518,8 @@ class Column:
 class Receipt:
     """What one answer cost: `charged`, zero if remembered or public; `least` if no question is
     charged less. `left` questions of ε `question` (`keyed` with private keys) can still be paid.
-    `spent` and `limit` are the budget's, or those of the `cap` that leaves less of it.
+    `spent` and `limit` are the budget's, or those of the `cap` that leaves less of it. So many
+    percent of the price are `recalled`: earlier measurements tell what they buy.
     """
 
     query_id: str
@@ -523,6 +531,7 @@ class Receipt:
     spent: Loss
     limit: Loss
     remembered: bool = False
+    recalled: int = 0
     least: bool = False
     question: Decimal | None = None
     left: int | None = None

@@ -14,6 +14,7 @@ from dpsql.accountants import Accountant, get, is_affordable
 from dpsql.model.errors import PolicyError
 from dpsql.model.installed import Unusable
 from dpsql.model.public_times import Resolution
+from dpsql.model.query_options import Memory
 from dpsql.model.resources import Database, Limits
 from dpsql.model.table_names import full_name, parts, shown
 from dpsql.model.vocabulary import (
@@ -301,20 +302,20 @@ def _budget(reader: Reader, name: str) -> Budget:
         "min_query_charge",
         "confirm_above",
         "only_public_keys",
+        "memory",
     )
     budget = Budget(
-        name=name,
-        epsilon=reader.amount("epsilon"),
-        delta=reader.amount("delta", "0"),
+        name,
+        reader.amount("epsilon"),
+        reader.amount("delta", "0"),
         accountant=_accountant(reader).name,
         query_epsilon=reader.amount("query_epsilon", "0.1"),
         max_query_epsilon=reader.amount("max_query_epsilon", "1"),
         query_delta=reader.amount("query_delta", "1e-9"),
-        min_query_charge=reader.amount("min_query_charge")
-        if "min_query_charge" in reader.values
-        else None,
-        confirm_above=reader.amount("confirm_above") if "confirm_above" in reader.values else None,
+        min_query_charge=_optional(reader, "min_query_charge"),
+        confirm_above=_optional(reader, "confirm_above"),
         only_public_keys=reader.flag("only_public_keys"),
+        memory=Memory(reader.choice("memory", ("slice", "wide"), "slice")),
     )
     for key in ("epsilon", "query_epsilon", "max_query_epsilon"):
         if getattr(budget, key) <= 0:
@@ -329,6 +330,10 @@ def _budget(reader: Reader, name: str) -> Budget:
     _consistent(reader, budget)
     _confirmed(reader, budget)
     return budget
+
+
+def _optional(reader: Reader, key: str) -> Decimal | None:
+    return reader.amount(key) if key in reader.values else None
 
 
 def _accountant(reader: Reader) -> Accountant:

@@ -23,7 +23,7 @@ from dpsql.model.vocabulary import Policy, Request
 from dpsql.preparation.accuracy import epsilon_for, first_epsilon
 from dpsql.preparation.other_forms import Form
 from dpsql.preparation.outlook import outlook
-from dpsql.preparation.prepare import argument_facts, plans_of, prepare
+from dpsql.preparation.prepare import KnownSteps, argument_facts, memory_of, plans_of, prepare
 from dpsql.preparation.private_bounds import ColumnBounds, wanting, with_bounds
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Question, account, text_key
@@ -69,7 +69,8 @@ class Compiler:
         statement = self._parsed(request)
         payer = account(self.policy, request.analyst, request.epsilon, statement.epsilon)
         optioned = statement.epsilon is not None or statement.mechanism is not None
-        query = Question(request, payer, stop, statement.explain, optioned)
+        memory = memory_of(statement, payer.budget)
+        query = Question(request, payer, stop, statement.explain, optioned, memory=memory)
         precision = requested_precision(
             request.precision, statement.max_error, statement.confidence
         )
@@ -192,12 +193,11 @@ class Compiler:
             Fraction(query.account.epsilon),
             self.public,
             self.public.evaluate,
-            {norm.key: norm for norm in query.norms},
-            query.polls,
+            KnownSteps({norm.key: norm for norm in query.norms}, query.polls, query.derived),
         )
 
 
 def plan_key(query: Question) -> tuple[Any, ...]:
     """What decides a plan, under one policy."""
     payer = query.account.budget, query.account.epsilon, query.account.empty_rows
-    return text_key(query.request), *payer, query.bounds, query.norms, query.polls
+    return text_key(query.request), *payer, query.bounds, query.norms, query.polls, query.derived

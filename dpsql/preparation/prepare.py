@@ -7,7 +7,7 @@ that needs a δ: PRIVACY.md R57.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 
@@ -17,11 +17,11 @@ from dpsql.compiler.aggregates.recipe import MeasurementOptions
 from dpsql.compiler.calibrate.calibrate import calibrate
 from dpsql.compiler.calibrate.poll_queries import polled
 from dpsql.compiler.infer.column_facts import Evaluate, FactSource, PublicData
-from dpsql.compiler.infer.infer import has_domain, infer
+from dpsql.compiler.infer.infer import has_domain, infer, with_others
 from dpsql.compiler.infer.wide_columns import told_columns, with_noise
 from dpsql.compiler.notices.plan_notices import notices, too_few
 from dpsql.compiler.plan.canonical import question
-from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.prepared import Prepared, WideTable
 from dpsql.compiler.plan.private_plan import (
     BlockPlan,
     Bounded,
@@ -29,12 +29,15 @@ from dpsql.compiler.plan.private_plan import (
     PrivatePlan,
     Rewritten,
     Tracked,
+    as_derived,
 )
 from dpsql.compiler.plan.published_keys import TopKeys, TrialKeys
+from dpsql.compiler.plan.wide_tables import adds_up, wide_table
 from dpsql.compiler.resolve.grid import on_grid
 from dpsql.compiler.resolve.key_filters import behind_groups
 from dpsql.compiler.resolve.resolve import resolve, without_rows
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.resolve.wide_groups import wide_groups
 from dpsql.compiler.rewrite.rewrite import rewrite, rewrite_public
 from dpsql.compiler.rewrite.weights import weighed
 from dpsql.compiler.track.track import track
@@ -44,6 +47,8 @@ from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.notices import Notice
+from dpsql.model.origins import DerivedColumns
+from dpsql.model.query_options import Memory
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Policy
 from dpsql.preparation.engine_kinds import dialects
@@ -57,6 +62,20 @@ def plans_of(most: int) -> BoundedCache[Prepared]:
     return BoundedCache(most, lambda plan: 1 + plan.cells // CELLS_OF_A_PLAN)
 
 
+@dataclass(frozen=True, slots=True)
+class KnownSteps:
+    """What is known when a statement is compiled, and what of it is asked.
+
+    `norms` are bounds of what a person adds, by the keys of their polls; with `polls` these are
+    compiled, of those that the statement needs. With `derived` its columns were, and have this
+    noise.
+    """
+
+    norms: Mapping[str, FoundNorm] = field(default_factory=dict)
+    polls: tuple[str, ...] = ()
+    derived: DerivedColumns | None = None
+
+
 def prepare(
     statement: Statement,
     policy: Policy,
@@ -64,35 +83,39 @@ def prepare(
     epsilon: Fraction,
     public: PublicData,
     evaluate: Evaluate,
-    norms: Mapping[str, FoundNorm] | None = None,
-    polls: tuple[str, ...] = (),
+    steps: KnownSteps | None = None,
 ) -> Prepared:
     """Compile a parsed statement for an analyst who pays from `budget`.
 
-    `norms` are bounds of what a person adds that are known, by the keys of their polls; with
-    `polls` these are compiled, of those that the statement needs.
-
     Raises `Refused` with a reason and a place. Depends on text, policy and public tables only.
     """
-    identities = Identities()
+    identities, steps = Identities(), steps or KnownSteps()
     resolved = without_rows(resolve(statement, policy, identities))
     resolved, rounding = on_grid(resolved, statement, policy.limits)
-    plans = _Plans(statement, policy, budget, identities, public=public, evaluate=evaluate)
-    options = _options(statement, policy, epsilon, norms or {})
+    parties = statement, policy, budget, identities
+    plans = _Plans(*parties, public=public, evaluate=evaluate, derived=steps.derived)
+    options = _options(statement, policy, epsilon, steps.norms)
     tracked = plans.tracked(resolved)
     if not tracked.blocks:
         columns = told_columns(resolved.relation, policy)
         prepared = _public(statement, columns, tracked.outer, policy, identities)
         return replace(prepared, notices=(*tracked.withheld, *rounding))
     bounded = infer(tracked, policy, public, evaluate)
-    if polls:
-        return plans.of_polls(bounded, options, polls)
+    if steps.polls:
+        return plans.of_polls(bounded, options, steps.polls)
     prepared = plans.planned(bounded, options)
     _heeds_options(statement, prepared.blocks)
     wider = tuple(plans.wider(resolved, bounded, prepared, options))
     columns = told_columns(resolved.relation, policy)
     first, *others = (_announced(each, columns, rounding) for each in (prepared, *wider))
-    return replace(first, wider=tuple(others))
+    remembers_wide = memory_of(statement, budget).measures_wide
+    wide = plans.wide(resolved, prepared, options) if remembers_wide else None
+    return replace(first, wider=tuple(others), wide=wide)
+
+
+def memory_of(statement: Statement, budget: Budget) -> Memory:
+    """What a statement takes of earlier ones: as it says itself, or else the owner."""
+    return budget.memory if statement.memory is None else Memory(statement.memory)
 
 
 def _announced(
@@ -127,6 +150,7 @@ class _Plans:
     identities: Identities
     public: PublicData
     evaluate: Evaluate
+    derived: DerivedColumns | None = None
 
     def tracked(self, resolved: Resolved) -> Tracked:
         """The private blocks, and what is asked of them."""
@@ -163,6 +187,31 @@ class _Plans:
         except Refused:
             return None
 
+    def wide(
+        self, resolved: Resolved, prepared: Prepared, options: MeasurementOptions
+    ) -> WideTable | None:
+        """All groups that the conditions choose among, as one measurement; None where the question
+        is no sum of its cells.
+        """
+        if not adds_up(prepared):
+            return None
+        measures = frozenset(m.field.id for m in prepared.blocks[0].block.measures)
+        groups = wide_groups(resolved.relation, measures, self.policy, self.identities)
+        if groups is None:
+            return None
+        try:
+            bounded = infer(
+                self.tracked(Resolved(groups.relation)), self.policy, self.public, self.evaluate
+            )
+            everyone = with_others(bounded, [key.other for key in groups.keys], self.policy)
+            if everyone is None:
+                return None
+            plan = self.planned(everyone, replace(options, whole=True))
+        except Refused:
+            return None
+        whole, chosen = [key.whole for key in groups.keys], [key.chosen for key in groups.keys]
+        return wide_table(prepared, plan, whole, chosen)
+
     def calibrated(self, bounded: Bounded, options: MeasurementOptions) -> PrivatePlan:
         """What is measured of the blocks, with which noise."""
         named = None if options.scans else self.statement.mechanism
@@ -172,7 +221,7 @@ class _Plans:
         if self.budget.only_public_keys and plan.loss.delta:
             block = next((b.block for b in plan.blocks if b.domain is None), plan.blocks[0].block)
             raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, block.span)
-        return plan
+        return plan if self.derived is None else as_derived(plan, self.derived)
 
     def of_polls(
         self, bounded: Bounded, options: MeasurementOptions, polls: tuple[str, ...]
@@ -194,7 +243,7 @@ class _Plans:
         priced = replace(plan, loss=accountants.price(plan.loss, budget))
         identity, data = question(plan, *context), self.policy.data
         columns = tuple(Column(f.name, f.type) for f in plan.outer.fields)
-        return Prepared(columns, priced, sql, identity, data=data)
+        return Prepared(columns, priced, sql, identity, data=data, context=context)
 
 
 def _options(

@@ -16,10 +16,21 @@ from dpsql.ledgers import Ceiling, Charge, Inquiry
 from dpsql.model.bound_parameters import types_of
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, useless
-from dpsql.model.query_options import Precision, sensible
+from dpsql.model.origins import DerivedColumns
+from dpsql.model.query_options import Memory, Precision, sensible
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import PlanForm
-from dpsql.model.vocabulary import Budget, Cap, Column, Event, Loss, Policy, Receipt, Request
+from dpsql.model.vocabulary import (
+    Budget,
+    Cap,
+    Column,
+    Event,
+    Loss,
+    Noisy,
+    Policy,
+    Receipt,
+    Request,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +94,17 @@ class Account:
         )
 
     def receipt(
-        self, query_id: str, charged: Loss, standing: Standing, *, remembered: bool = False
+        self,
+        query_id: str,
+        charged: Loss,
+        standing: Standing,
+        *,
+        remembered: bool = False,
+        recalled: int = 0,
     ) -> Receipt:
-        """What is told with the answer of a question that now cost `charged`."""
+        """What is told with the answer of a question that now cost `charged`; so many percent of
+        its price were `recalled`.
+        """
         budget, spent = standing.budget, standing.spent
         return Receipt(
             query_id,
@@ -97,6 +116,7 @@ class Account:
             spent=spent,
             limit=standing.limit,
             remembered=remembered,
+            recalled=recalled,
             least=accountants.is_least(charged, self.budget),
             question=budget.query_epsilon,
             left=questions(budget, spent),
@@ -185,6 +205,7 @@ class Question:
     or a mechanism. `precision` is a relative error, whose first try is the epsilon of the account.
     `bounds` are those that were found privately for columns that declare none, `norms` those of
     what a person contributes. With `polls` it is those of these keys, which find some of them.
+    With `derived` its numbers were, and have this noise.
     """
 
     request: Request
@@ -196,6 +217,8 @@ class Question:
     bounds: tuple[ReleasedBounds, ...] = ()
     norms: tuple[FoundNorm, ...] = ()
     polls: tuple[str, ...] = ()
+    memory: Memory = Memory.SLICE
+    derived: DerivedColumns | None = None
 
     @property
     def inquiry(self) -> Inquiry:
@@ -205,6 +228,11 @@ class Question:
     def at(self, epsilon: Decimal) -> Question:
         """The same, paid for up to another epsilon."""
         return replace(self, account=replace(self.account, epsilon=epsilon))
+
+    def answered(self, answer: Sequence[Noisy]) -> Question:
+        """The same, whose answer is this one, with the noise that it has if it was derived."""
+        origin = answer[0].origin if answer else None
+        return replace(self, derived=origin) if isinstance(origin, DerivedColumns) else self
 
     def require_useful(
         self, notices: tuple[Notice, ...], needed: Loss, spent: str | None = None

@@ -52,6 +52,28 @@ def operations(prepared: Prepared, policy: Policy, public: PublicSize) -> float 
     return None if total == inf else total
 
 
+MOST_TIMES = 4
+"""A wider measurement goes through at most so many times as much,"""
+LITTLE = 50_000
+"""or has at most so many cells."""
+
+
+def is_little_more(prepared: Prepared, wider: Prepared, policy: Policy, public: PublicSize) -> bool:
+    """Whether a wider measurement of the rows of a question is expected to do little more.
+
+    Rows that are gone through count as far as anybody says how many there are, and so do cells:
+    each has noise of its own, is kept, and is read again.
+    """
+    cells = _cells(wider)
+    rows, more = (operations(each, policy, public) or 0 for each in (prepared, wider))
+    return cells <= LITTLE or cells + more <= MOST_TIMES * (_cells(prepared) + rows)
+
+
+def _cells(prepared: Prepared) -> int:
+    """The cells that are measured where keys are listed."""
+    return sum(len(block.domain or ()) * len(block.releases) for block in prepared.blocks)
+
+
 def fewest(outer: Relation, public: PublicSize) -> float:
     """How many rows there are at least behind the releases, if each shows at least one group.
 

@@ -101,7 +101,8 @@ class NoiseOfBlock:
     depend on one another too. All that is before several tables are made to agree, which is
     `settled`. `selected` says that noise decides which groups there are; columns that are
     `withheld` are NULL where it says so. The errors of counts grow towards a threshold as `near`
-    says.
+    says. Derived numbers err by themselves as `single` says, and in what is made of several at most
+    as if each erred by its deviation.
     """
 
     deviations: Mapping[int, float | None]
@@ -113,6 +114,7 @@ class NoiseOfBlock:
     selected: bool = False
     withheld: frozenset[int] = frozenset()
     near: Near | None = None
+    single: Mapping[int, float] = field(default_factory=dict)
 
     def origin(self, column: int, block: int, read: int) -> ErrorSource:
         """Where a column comes from; quantiles of trees count as read from one tree."""
@@ -237,6 +239,8 @@ class Traced:
         bases = sorted(refs(over_bases) & self.deviation.keys())
         if len(bases) == 1 and bases[0] in self.alone:
             return error_of(over_bases, self.alone)
+        if self.alone.keys() >= set(bases) and not self._depend(bases):
+            return error_of(over_bases, self.alone)
         cells = {base: cell for base in bases if (cell := self.cells.get(base)) is not None}
         others = self._together([base for base in bases if base not in cells])
         listed = list(cells.values())
@@ -248,6 +252,11 @@ class Traced:
         together = Joint(tuple(np.array(list(cells))[tied].tolist()), among[np.ix_(tied, tied)])
         deviation = {**self.deviation, **self.alone}
         return error_of(over_bases, deviation, [*others, *([together] if together.bases else [])])
+
+    def _depend(self, bases: Sequence[int]) -> bool:
+        """Whether errors of bases depend on one another, or on what several tables agree on."""
+        agreed = any(self.cells.get(base, self) is not None for base in bases)
+        return agreed or bool(self._together(bases))
 
     def error_in_total(self, expression: Expression) -> Expression:
         """The same where it is added up with others: no less, and independent of theirs."""

@@ -90,6 +90,17 @@ def by_row(relation: Relation) -> Mapping[int, Expression]:
             return {}
 
 
+def is_by_row(outer: Relation) -> bool:
+    """Whether a query over one released table makes each of its numbers of one row."""
+    match outer:
+        case Released():
+            return True
+        case Project() | Filter() | Sort() | Limit():
+            return is_by_row(outer.input)
+        case _:
+            return False
+
+
 def _columns(outer: Relation, parts: Sequence[Sequence[Field]]) -> dict[int, Expression]:
     """The columns of released tables, wherever they are read, as the measurements they are."""
     columns: dict[int, Expression] = {}

@@ -171,6 +171,8 @@ class _Tracer:
         parts = {n: f for n, f in relation.reads.items() if n in noise.deviations}
         read = next((field.id for field in parts.values()), 0)
         cells = {} if noise.settled is None else noise.settled.cells(parts, read)
+        alone = {parts[n].id: error for n, error in noise.single.items() if n in parts}
+        alone |= {n: cell.deviation for n, cell in cells.items()}
         shown = {n: f for n, f in parts.items() if n not in noise.halves.values()}
         rows, wider = self._with_factor(relation, parts, noise.near)
 
@@ -188,7 +190,7 @@ class _Tracer:
             meaning={f.id: f.ref for f in shown.values()},
             deviation={f.id: error(n) for n, f in shown.items()},
             origin={f.id: noise.origin(n, relation.block, read) for n, f in shown.items()},
-            alone={n: Literal(cell.deviation, DOUBLE) for n, cell in cells.items()},
+            alone={n: Literal(error, DOUBLE) for n, error in alone.items()},
             cells={**dict.fromkeys(f.id for f in shown.values()), **cells},
             table=(relation.block, read) if parts else None,
             whole=True,

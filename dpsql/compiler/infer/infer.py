@@ -10,8 +10,9 @@ enforced; so nothing that is inferred wrongly costs more than accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from math import isnan, prod
 
 from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData, Row
@@ -48,6 +49,25 @@ def has_domain(block: PrivateBlock, policy: Policy, public: PublicData, evaluate
 def _block(block: PrivateBlock, policy: Policy, public: PublicData, evaluate: Evaluate) -> _Block:
     limit = block.declared.public_groups or policy.limits.max_public_groups
     return _Block(block, FactSource(policy, public, evaluate, limit))
+
+
+def with_others(bounded: Bounded, others: Sequence[bool], policy: Policy) -> Bounded | None:
+    """The one block with NULL among the values of those keys that have it for `others`; None where
+    keys are private, or become too many.
+    """
+    if len(bounded.blocks) != 1 or bounded.blocks[0].domain is None:
+        return None
+    (block,) = bounded.blocks
+    domain = block.domain or ()
+    axes = [
+        dict.fromkeys((*values, None) if other else values)
+        for values, other in zip(zip(*domain, strict=True), others, strict=True)
+    ]
+    most = block.block.declared.public_groups or policy.limits.max_public_groups
+    if prod(map(len, axes)) > most:
+        return None
+    every = tuple(product(*axes))
+    return replace(bounded, blocks=(replace(block, domain=every, key_combinations=len(every)),))
 
 
 class _Block:

@@ -107,6 +107,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "field": "a label",
         "payment": "noise and its price, but for whether groups share noise",
         "stability": _PRICE,
+        "single": _PRICE,
     },
     Choice: {
         "field": "a label",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from dpsql.compiler.plan.private_plan import BlockPlan, Poll, PrivatePlan, Rewritten
 from dpsql.model.notices import Notice
+from dpsql.model.origins import MeasuredColumns
 from dpsql.model.vocabulary import Column
 
 
@@ -17,7 +19,9 @@ class Prepared:
     query over more groups, which may have been paid: over noise on every group, where it would
     rather choose groups, and over those that a condition on their keys leaves out.
     `notices` are what is told with the answer.
-    `data` identifies the data that the plan's proofs are about (None: any).
+    `data` identifies the data that the plan's proofs are about (None: any). `context` is what else
+    tells questions apart. What is `measured` is kept for others; what would be where groups are
+    measured that conditions leave out is `wide`.
     """
 
     columns: tuple[Column, ...]
@@ -27,6 +31,9 @@ class Prepared:
     notices: tuple[Notice, ...] = ()
     wider: tuple[Prepared, ...] = ()
     data: str | None = None
+    context: tuple[str, ...] = ()
+    measured: MeasuredColumns | None = None
+    wide: WideTable | None = None
 
     @property
     def blocks(self) -> tuple[BlockPlan, ...]:
@@ -62,5 +69,32 @@ class Prepared:
         return () if self.plan is None else tuple(each.question for each in self.alternatives)
 
     def alternative(self, question: str) -> Prepared:
-        """The plan of one of `questions`."""
-        return next(each for each in self.alternatives if each.question == question)
+        """The plan of one of `questions`, or of what is measured wide for them."""
+        wide = [] if self.wide is None else [self.wide.prepared]
+        return next(plan for plan in [*self.alternatives, *wide] if plan.question == question)
+
+
+Positions: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WideTable:
+    """The `prepared` measurement of all groups, by a question that is its population's.
+
+    Of its keys, in their order, the values are numbered: `sizes` says how many there are, `chosen`
+    which of them conditions leave (None: it is a key of the question, whose groups are at these
+    `places` of such keys). Column n of the question is column `columns[n]`.
+    """
+
+    prepared: Prepared
+    sizes: Positions
+    chosen: tuple[Positions | None, ...]
+    places: tuple[Positions, ...]
+    columns: Positions
+
+    @property
+    def measured(self) -> MeasuredColumns:
+        """What it measures, with which noise."""
+        measured = self.prepared.measured
+        assert measured is not None
+        return measured

@@ -26,6 +26,7 @@ from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
 from dpsql.model.intervals import Facts
 from dpsql.model.notices import Contributed, Withheld
+from dpsql.model.origins import DerivedColumns
 from dpsql.model.tree import Expression, Ref, Span, SqlType, Value
 from dpsql.model.vocabulary import Event, Fact, Loss, Noise, Sensitivity
 from dpsql.model.walk import relations
@@ -264,13 +265,16 @@ class Payment:
 class Release:
     """One noised measurement: `field` labels it in the released table, `payment` pays for it.
 
-    A mean with `stability` is shown only where its test is passed.
+    A mean with `stability` is shown only where its test is passed. What is derived of earlier
+    measurements has in each group the noise `single`, and in what is made of several at most as if
+    each had the payment's.
     """
 
     field: Field
     query: Measurement
     payment: Payment
     stability: Stability | None = None
+    single: Noise | None = None
 
     @property
     def noise(self) -> Noise:
@@ -526,6 +530,18 @@ class PrivatePlan:
                     released = self.blocks[read.block].ids
                     if read.columns != released:
                         raise Unpaid(read.columns, released)
+
+
+def as_derived(plan: PrivatePlan, derived: DerivedColumns) -> PrivatePlan:
+    """The plan with the noise of numbers that were derived; as it is where it has other columns."""
+    block = plan.blocks[0]
+    if len(derived.noises) != len(block.releases):
+        return plan
+    releases = tuple(
+        replace(r, payment=Payment(noise, r.sensitivity, (r.field.id,)), single=single)
+        for r, noise, single in zip(block.releases, derived.noises, derived.singles, strict=True)
+    )
+    return replace(plan, blocks=(replace(block, releases=releases), *plan.blocks[1:]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,11 @@ def _noise(block: BlockPlan) -> NoiseOfBlock:
         selected=not isinstance(block.keys, ListedKeys) or bool(block.keys.within),
         withheld=frozenset(r.field.id for r in block.releases if r.stability is not None),
         near=_near(block),
+        single={
+            release.field.id: standard_deviation(release.single) * step
+            for release, step in zip(block.releases, steps.tolist(), strict=True)
+            if release.single is not None
+        },
     )
 
 

@@ -78,6 +78,7 @@ def _statement(request: OptionedQuery, result: Query, origin: Origin) -> Stateme
         confidence=request.confidence,
         nonnegative=request.nonnegative,
         mechanism=request.mechanism,
+        memory=request.memory,
         divided=any(named.epsilon is not None for named in request.named.values()),
         instant=origin.instant,
         reads_clock=bool(origin.clock),

@@ -19,6 +19,7 @@ from dpsql.dialects.reading.interval_tokens import with_made
 from dpsql.dialects.reading.token_words import is_word, span_of
 from dpsql.dialects.reading.tokens import skip_gap, tokenize
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.query_options import Memory
 from dpsql.model.table_names import unknown_option
 from dpsql.model.tree import Clip, PlanForm, Span
 
@@ -69,6 +70,7 @@ class OptionedQuery:
     confidence: Decimal | None = None
     nonnegative: bool = False
     mechanism: str | None = None
+    memory: str | None = None
     named: Mapping[int, Named] = field(default_factory=dict)
 
 
@@ -94,6 +96,7 @@ def read_request(text: str, dialect: str) -> OptionedQuery:
         confidence=options.get("confidence"),
         nonnegative=options.get("nonnegative", False),
         mechanism=options.get("mechanism"),
+        memory=options.get("memory"),
         named=named,
     )
 
@@ -268,9 +271,17 @@ def _text(token: Token) -> str:
     return token.text
 
 
+def _memory(token: Token) -> str:
+    if token.token_type is not TokenType.STRING or token.text not in set(Memory):
+        why = f"it is none of {', '.join(map(repr, map(str, Memory)))}"
+        raise Refused(Reason.BAD_OPTION, span_of(token), option="memory", why=why)
+    return token.text
+
+
 _READERS: dict[str, Callable[[Token], Decimal | int | str]] = {
     "nonnegative": _truth,
     "mechanism": _text,
+    "memory": _memory,
     "epsilon": lambda token: positive(token, "epsilon"),
     "max_error": _max_error,
     "confidence": lambda token: positive(token, "confidence"),

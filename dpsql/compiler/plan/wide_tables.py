@@ -1,0 +1,137 @@
+"""What a question measures when it measures wide, and which cells of that are its own.
+
+The population is the rows below the release without conditions on listed columns, with their unit
+and with those keys of which some row may have no listed value: totals over such a key would be of
+fewer rows, so that it is a key of every table of the population. Populations, keys and measurements
+are known by digests of their one form, clips, lattices and lists of values among it.
+
+Proof (PRIVACY.md R79). Only where a unit has one row: then it is in one cell of every table, its
+total there is that row's, clipped alike whatever else the keys are, and cells add up. Digests are
+equal only where rows, values and clips are, as of questions (R77).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from dpsql.compiler.plan.canonical import Writer, parts_of, written_rows
+from dpsql.compiler.plan.measurement_kinds import ClippedSum, RowCount, UnitCount
+from dpsql.compiler.plan.prepared import Positions, Prepared, WideTable
+from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.plan.published_keys import Domain, ListedKeys
+from dpsql.model.origins import MeasuredColumns
+from dpsql.model.tree import Value
+from dpsql.model.vocabulary import Loss
+
+
+def adds_up(prepared: Prepared) -> bool:
+    """Whether the cells of a question are sums of a finer one's: each unit has one row, all keys
+    are listed, and each column has noise of its own.
+    """
+    plan = prepared.plan
+    if plan is None or len(plan.blocks) != 1 or plan.stages or plan.levels or plan.polls:
+        return False
+    block = plan.blocks[0]
+    return (
+        isinstance(block.keys, ListedKeys)
+        and not (block.keys.within or block.choices or block.trees or block.agreements)
+        and not (block.norms or block.totals or block.enforce_l0)
+        and block.block.max_rows == 1
+        and not block.block.several
+        and block.block.groups is None
+        and block.block.vote is None
+        and bool(block.releases)
+        and all(isinstance(r.query, RowCount | UnitCount | ClippedSum) for r in block.releases)
+        and not any(payment.shares_noise for payment in block.payments)
+    )
+
+
+def wide_table(
+    prepared: Prepared,
+    wide: Prepared,
+    whole: Sequence[bool],
+    chosen: Sequence[frozenset[Value] | None],
+) -> WideTable | None:
+    """A question's cells in a wide one's, whose keys begin with the question's; None where they are
+    no sums of its cells, or where its price is another one. `whole` says of a key that every row
+    has one of its values.
+    """
+    if not (adds_up(prepared) and adds_up(wide)) or _loss(wide) != _loss(prepared):
+        return None
+    (own,), (block,) = prepared.blocks, wide.blocks
+    domain, groups, count = block.domain or (), own.domain or (), len(own.block.keys)
+    axes = [tuple(dict.fromkeys(values)) for values in zip(*domain, strict=True)]
+    writer, rows = written_rows(block.block)
+    texts, columns = _texts(writer, block), _texts(written_rows(own.block)[0], own)
+    if prod(map(len, axes)) != len(domain) or not set(columns) <= set(texts):
+        return None
+    selected = _selected(axes, chosen, count)
+    places = _places(groups, axes[:count], chosen)
+    if places is None or () in selected:
+        return None
+    written = [writer.write(key.expression) for key in block.block.keys]
+    keys = [_digest(f"{text} of {axis!r}") for text, axis in zip(written, axes, strict=True)]
+    missing = sorted(key for key, every in zip(keys, whole, strict=True) if not every)
+    about = writer.write(parts_of(replace(block.block, rows=rows, keys=())))
+    population = _digest("\n".join([*wide.context, str(wide.data), about, *missing]))
+    noises = tuple(release.noise for release in block.releases)
+    measured = MeasuredColumns(tuple(keys), tuple(map(_digest, texts)), noises)
+    return WideTable(
+        replace(wide, question=population, measured=measured),
+        sizes=tuple(map(len, axes)),
+        chosen=tuple(selected),
+        places=places,
+        columns=tuple(map(texts.index, columns)),
+    )
+
+
+def _loss(prepared: Prepared) -> Loss | None:
+    return None if prepared.plan is None else prepared.plan.loss
+
+
+def _texts(writer: Writer, block: BlockPlan) -> list[str]:
+    """What each column measures, in words that are the same in other tables of these rows."""
+    return [writer.write(release.query) for release in block.releases]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _selected(
+    axes: Sequence[tuple[Value, ...]], chosen: Sequence[frozenset[Value] | None], keys: int
+) -> list[Positions | None]:
+    """Which values conditions leave of each axis behind the `keys` of the question."""
+    own: list[Positions | None] = [None] * keys
+    return own + [
+        _positions(values or frozenset(), axis)
+        for axis, values in zip(axes[keys:], chosen[keys:], strict=True)
+    ]
+
+
+def _positions(values: frozenset[Value], axis: tuple[Value, ...]) -> Positions:
+    """Where these are; nowhere if one of them is not there."""
+    there = tuple(n for n, value in enumerate(axis) if value in values)
+    return there if len(there) == len(values) else ()
+
+
+def _places(
+    groups: Domain,
+    axes: Sequence[tuple[Value, ...]],
+    chosen: Sequence[frozenset[Value] | None],
+) -> tuple[Positions, ...] | None:
+    """Where the groups of a question are; None where one of them is not there, or is one of which
+    conditions leave nothing.
+    """
+    numbers = [
+        {value: n for n, value in enumerate(axis) if values is None or value in values}
+        for axis, values in zip(axes, chosen, strict=False)
+    ]
+    places = tuple(
+        tuple(number.get(value, -1) for value, number in zip(key, numbers, strict=True))
+        for key in groups
+    )
+    return None if any(-1 in place for place in places) else places

@@ -1,0 +1,181 @@
+"""The groups that conditions choose among, all of them: what is worth measuring once.
+
+`SELECT COUNT(*) … WHERE city = 'x' GROUP BY age` reads one city of a table by city and age. Where a
+unit is in one cell only, that table costs no more than its slice, and says more.
+
+Totals of some cells are those of all rows only if every row is in a cell. Of a column with declared
+values every row is where the engine keeps others out; otherwise those with NULL, or with a value
+that is not listed, get one cell more (see `_closed`).
+
+Proof (PRIVACY.md R79). Rows of one cell agree on its keys, so that a condition that reads one
+listed column alone is true in all rows of a cell or in none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+from dpsql.compiler.plan.conditions import required
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.model.algebra import (
+    Aggregate,
+    Filter,
+    Item,
+    Join,
+    Limit,
+    Match,
+    Project,
+    Relation,
+    Scan,
+    Sort,
+    Window,
+)
+from dpsql.model.tree import BOOLEAN, Call, Expression, JoinKind, Kind, Literal, Ref, Value, when
+from dpsql.model.vocabulary import ColumnPolicy, Policy
+from dpsql.model.walk import both, conjuncts
+
+Values: TypeAlias = tuple[Value, ...]
+_PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
+"""Types whose values are equal in Python where they are in the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class WideKey:
+    """A key: of which of its values rows are `chosen` (None: no condition reads it alone).
+
+    `whole` says that every row has one of its values, where `other` rows have NULL.
+    """
+
+    chosen: frozenset[Value] | None = None
+    whole: bool = False
+    other: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WideGroups:
+    """An aggregate of all groups, with what is known of its keys; the first are the query's own."""
+
+    relation: Aggregate
+    keys: tuple[WideKey, ...]
+
+
+def wide_groups(
+    relation: Relation, measures: frozenset[int], policy: Policy, identities: Identities
+) -> WideGroups | None:
+    """The aggregate of a query that has these measures, by all columns that its conditions choose
+    values of.
+    """
+    match relation:
+        case Aggregate(sets=()) if measures == {m.field.id for m in relation.measures}:
+            return _Widening(policy, identities).of(relation)
+        case Project() | Sort() | Limit() | Filter() | Window() | Aggregate():
+            return wide_groups(relation.input, measures, policy, identities)
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Widening:
+    policy: Policy
+    identities: Identities
+
+    def of(self, aggregate: Aggregate) -> WideGroups:
+        rows, conditions = _parts(aggregate.input)
+        keys = {key.expression: key for key in aggregate.keys}
+        chosen: dict[Expression, frozenset[Value]] = {}
+        others = list[Expression]()
+        for condition in conditions:
+            column, values = _choice(condition) or (None, frozenset())
+            if column is None or column in chosen:
+                others.append(condition)
+                continue
+            declared = _declared(rows, column.id, self.policy)
+            if values <= set(_values(declared) or ()):
+                chosen[column] = values
+                named = self.identities.field(declared.name if declared else "", column.type)
+                keys.setdefault(column, Item(named, column))
+            else:
+                others.append(condition)
+        left = both(tuple(others))
+        rows = rows if left is None else Filter(rows, left)
+        closed = [self._closed(rows, key, chosen.get(key)) for key in keys]
+        items = (
+            replace(item, expression=expression)
+            for item, (expression, _) in zip(keys.values(), closed, strict=True)
+        )
+        wide = replace(aggregate, input=rows, keys=tuple(items))
+        return WideGroups(wide, tuple(key for _, key in closed))
+
+    def _closed(
+        self, rows: Relation, key: Expression, chosen: frozenset[Value] | None
+    ) -> tuple[Expression, WideKey]:
+        """A key with one of its values in every row, where that can be had: rows with a value that
+        is not listed have NULL, unless the engine keeps all of them out, and NULL too.
+        """
+        column = _declared(rows, key.id, self.policy) if isinstance(key, Ref) else None
+        listed = _values(column)
+        if column is None or listed is None or not isinstance(key, Ref):
+            return key, WideKey(chosen)
+        enforced = column.enforced or key.type == BOOLEAN
+        if enforced and (column.not_null or column.nullable):
+            return key, WideKey(chosen, whole=True)
+        if column.nullable:  # it has rows with NULL, which others are not to be taken for
+            return key, WideKey(chosen)
+        constants = tuple(Literal(value, key.type) for value in listed)
+        among = Call("in", (key, *constants), BOOLEAN)
+        return when(among, key, None, key.type), WideKey(chosen, whole=True, other=True)
+
+
+def _parts(relation: Relation) -> tuple[Relation, tuple[Expression, ...]]:
+    """Rows, and the conditions that those of them meet that a relation has."""
+    match relation:
+        case Filter(input=rows, predicate=predicate):
+            return rows, required(conjuncts(predicate))
+        case _:
+            return relation, ()
+
+
+def _choice(condition: Expression) -> tuple[Ref, frozenset[Value]] | None:
+    """The column, and the values of it, that a condition in its one form is about alone."""
+    match condition:
+        case Ref():
+            return condition, frozenset({True})
+        case Call(function="not", args=(Ref() as column,)):
+            return column, frozenset({False})
+        case Call(function="eq" | "in", args=(Ref() as column, *options)):
+            values = [o.value for o in options if isinstance(o, Literal) and o.type == column.type]
+            return (column, frozenset(values)) if len(values) == len(options) else None
+        case _:
+            return None
+
+
+def _values(column: ColumnPolicy | None) -> Values | None:
+    """All values but NULL that the owner declares, or the type has."""
+    if column is None or column.type.kind not in _PLAIN:
+        return None
+    return (True, False) if column.type == BOOLEAN else column.values
+
+
+def _declared(relation: Relation, number: int, policy: Policy) -> ColumnPolicy | None:
+    """The declared column of a private table that a column of a relation is, in every row."""
+    declared = partial(_declared, number=number, policy=policy)
+    match relation:
+        case Scan():
+            name = next((f.name for f in relation.fields if f.id == number), None)
+            table = policy.table(relation.table)
+            here = name is not None and table is not None and table.private
+            return table.column(name) if here and table and name else None
+        case Filter() | Sort() | Window() | Match():
+            return declared(relation.input)
+        case Project(items=items):
+            item = next((item for item in items if item.field.id == number), None)
+            source = None if item is None else item.expression
+            return _declared(relation.input, source.id, policy) if isinstance(source, Ref) else None
+        case Join(kind=JoinKind.INNER | JoinKind.CROSS):
+            return declared(relation.left) or declared(relation.right)
+        case Join(kind=JoinKind.LEFT):
+            return declared(relation.left)
+        case _:
+            return None

@@ -1,0 +1,163 @@
+"""Sums over groups of the same rows, derived from all tables of them that were measured.
+
+A table by attributes A is a sum of residuals, one of each subset S of A: its totals by S, less
+their means along each attribute of S. Tables of one quantity have the residuals of their common
+attributes in common, and nothing else. Of a table by A with independent noise of variance σ² in
+each cell, n_i values of attribute i, the residual of S has independent errors of precision
+
+    w(S) = 1 / (σ² · Π_{i ∈ A∖S} n_i)    for S ⊆ A, and 0 otherwise,
+
+projected as the residual is. So weighted least squares over all cells falls apart: each residual is
+the average of its measurements weighted by w, of variance v(S) = 1 / Σ w(S), and a table by T is
+the sum over S ⊆ T of the residuals, each divided among the values of T∖S. What a cell adds up of m
+of n values of an attribute (all of T are such cells; m = 1 where each value is a cell) has the
+variance
+
+    Σ_{S ⊆ T} v(S) · Π_{i ∈ S} (m_i - m_i²/n_i) · Π_{i ∈ T∖S} m_i²/n_i².
+
+Of all weighted sums of such cells, with squares of weights that add up to one, none has a larger
+variance than those in the residual of all of its keys: a table that has a residual has those of its
+subsets too, Π n_i as precisely as it must to err as much, and others can only add to these. So with
+U the keys of T of which nothing is added up, that largest variance is
+
+    Σ_{U ⊆ S ⊆ T} v(S) · Π_{i ∈ S∖U} (m_i - m_i²/n_i) · Π_{i ∈ T∖S} m_i²/n_i².
+
+It is post-processing of released integers and public variances: PRIVACY.md R79.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, prod
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownTable:
+    """A table by `axes`: `variance` is that of each cell's noise, `cells` has an axis for each."""
+
+    axes: tuple[str, ...]
+    variance: float
+    cells: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCells:
+    """Cells by `axes`: of each value where nothing is `chosen`, or of the sum of these values.
+
+    `sizes` says how many values every attribute has.
+    """
+
+    axes: tuple[str, ...]
+    chosen: tuple[tuple[int, ...] | None, ...]
+    sizes: Mapping[str, int]
+
+    def precision(self, axes: Sequence[str], variance: float) -> np.ndarray:
+        """w(S) of a table by `axes` for each S: an axis of two, whether S has it, for each of ours.
+
+        >>> AskedCells(("a",), (None,), {"a": 2, "b": 5}).precision(("a", "b"), 1.0).tolist()
+        [0.1, 0.2]
+        """
+        result = np.array(1 / (variance * prod(self.sizes[x] for x in axes if x not in self.axes)))
+        for axis in self.axes:
+            part = [1 / self.sizes[axis], 1.0] if axis in axes else [1.0, 0.0]
+            result = np.multiply.outer(result, part)
+        return result
+
+    def variance(self, precision: np.ndarray) -> float:
+        """That of each cell, of the sum of all precisions; infinite where a residual is unknown.
+
+        >>> asked = AskedCells((), (), {"a": 2})
+        >>> asked.variance(asked.precision(("a",), 3.0))
+        6.0
+        """
+        return _total(precision, [_shares(*each) for each in self._numbers])
+
+    def largest_variance(self, precision: np.ndarray) -> float:
+        """The largest of any weighted sum of the cells, the squares of whose weights add up to one.
+
+        >>> asked = AskedCells(("a",), (None,), {"a": 2})
+        >>> known = asked.precision(("a",), 3.0) + asked.precision((), 0.1)
+        >>> round(asked.variance(known), 2), asked.largest_variance(known)
+        (1.52, 3.0)
+        """
+        own = ([0.0, 1.0], [1.0, 0.0])
+        shares = (
+            own[size == 1] if chosen is None else _shares(size, many)
+            for (size, many), chosen in zip(self._numbers, self.chosen, strict=True)
+        )
+        return _total(precision, list(shares))
+
+    @property
+    def _numbers(self) -> list[tuple[int, int]]:
+        """How many values each axis has, and how many of them a cell adds up."""
+        return [
+            (self.sizes[axis], 1 if chosen is None else len(chosen))
+            for axis, chosen in zip(self.axes, self.chosen, strict=True)
+        ]
+
+    def estimated(self, tables: Sequence[KnownTable]) -> np.ndarray:
+        """The cells in whole steps, nearest to the weighted least squares; of chosen values none
+        has an axis.
+
+        >>> asked = AskedCells((), (), {"a": 2})
+        >>> int(asked.estimated([KnownTable(("a",), 1.0, np.array([3, 4]))]))
+        7
+        """
+        values: np.ndarray = np.zeros(())
+        weights: np.ndarray = np.zeros(())
+        for table in tables:
+            precision = self._spread(self.precision(table.axes, table.variance))
+            values = values + self._residuals(table) * precision
+            weights = weights + precision
+        result = np.divide(values, weights, out=np.zeros(weights.shape), where=weights > 0)
+        for axis, chosen in zip(self.axes, self.chosen, strict=True):
+            # The axis in front is used up, and what is left of it goes to the end.
+            cells = result[0] / self.sizes[axis] + result[1:]
+            summed = None if chosen is None else cells[list(chosen)].sum(axis=0)
+            result = np.moveaxis(cells, 0, -1) if summed is None else summed
+        whole: np.ndarray = np.rint(result)
+        return whole
+
+    def _spread(self, by_subset: np.ndarray) -> np.ndarray:
+        """A number of each S, for each place of its residual."""
+        for place, axis in enumerate(self.axes):
+            by_subset = np.repeat(by_subset, [1, self.sizes[axis]], axis=place)
+        return by_subset
+
+    def _residuals(self, table: KnownTable) -> np.ndarray:
+        """All residuals: along each axis first the total, for S without it, then what is left of
+        each value, for S with it.
+        """
+        common = [axis for axis in self.axes if axis in table.axes]
+        others = tuple(n for n, axis in enumerate(table.axes) if axis not in common)
+        left = [axis for axis in table.axes if axis in common]
+        order = [left.index(axis) for axis in common]
+        cells: np.ndarray = table.cells.sum(axis=others).astype(float).transpose(order)
+        for place, axis in enumerate(self.axes):
+            if axis in common:
+                total = cells.sum(axis=place, keepdims=True)
+                cells = np.concatenate([total, cells - total / self.sizes[axis]], axis=place)
+            else:
+                nothing = np.zeros((self.sizes[axis], *cells.shape))
+                both = np.concatenate([cells[np.newaxis], nothing])
+                cells = np.moveaxis(both, 0, place)
+        return cells
+
+
+def _shares(size: int, many: int) -> list[float]:
+    """What a sum of `many` of `size` values has of the total of their axis, and of the residual."""
+    return [many**2 / size**2, many - many**2 / size]
+
+
+def _total(precision: np.ndarray, factors: Sequence[Sequence[float]]) -> float:
+    """The sum over all S of v(S), each times the factors of its axes."""
+    shares = np.array(1.0)
+    for factor in factors:
+        shares = np.multiply.outer(shares, factor)
+    needed = shares > 0
+    if not np.all(precision[needed] > 0):
+        return inf
+    return float((shares[needed] / precision[needed]).sum())
