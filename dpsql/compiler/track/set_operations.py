@@ -19,7 +19,6 @@ from dpsql.compiler.track.per_unit import name_unit, zeroed
 from dpsql.compiler.track.uniqueness import Key, equal_columns
 from dpsql.compiler.track.units import UNJOINED, Anchor, Merged, Private, attach_unit
 from dpsql.model.algebra import Aggregate, Field, Item, Join, Match, Project, Union
-from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import BOOLEAN, NULL, Cast, Expression, JoinKind, Literal, Ref
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import conjuncts
@@ -69,19 +68,14 @@ def all_of_both(relation: Union, identities: Identities) -> Aggregate:
 
 def rest_within(
     relation: Union, left: Private, right: Private, policy: Policy, identities: Identities
-) -> Private:
+) -> Private | None:
     """INTERSECT or EXCEPT of rows that carry the unit's key: some of those of the left.
 
-    Raises `Refused` where they do not.
+    None where they do not.
     """
     both = union_within(relation, left, right, policy, identities)
     if name_unit((field.ref for field in relation.fields), both) is None:
-        raise Refused(
-            Reason.UNSUPPORTED_PRIVATE_OPERATOR,
-            relation.span,
-            construct=f"{relation.kind}{' ALL' * relation.all} of rows of different people",
-            fix=f"Select {policy.unit.key} on both sides, at the same place.",
-        )
+        return None
     most = left.max_rows
     if relation.kind == "INTERSECT":
         most = least(most, right.max_rows)

@@ -64,6 +64,7 @@ from dpsql.model.algebra import (
     Apply,
     Evaluated,
     Filter,
+    Item,
     Join,
     Limit,
     Match,
@@ -424,18 +425,36 @@ class _Tracker:
         if isinstance(left, Private) and isinstance(right, Private):
             if relation.kind == "UNION" and not relation.all:
                 different = all_of_both(relation, self.identities)
-                return self._grouped(different, self._sides(different.input, left, right))
-            return self._sides(relation, left, right)
-        if isinstance(left, Private) or isinstance(right, Private):
-            raise _no_rule(f"{relation.kind} of private rows and public ones", relation.span)
-        return _Open(replace(relation, left=left.relation, right=right.relation))
+                rows = self._within(different.input, left, right)
+                assert rows is not None
+                return self._grouped(different, rows)
+            if (rows := self._within(relation, left, right)) is not None:
+                return rows
+        listed = self._listed(relation, relation.left, left)
+        return _Open(
+            replace(relation, left=listed, right=self._listed(relation, relation.right, right))
+        )
 
-    def _sides(self, relation: Relation, left: Private, right: Private) -> Private:
+    def _within(self, relation: Relation, left: Private, right: Private) -> Private | None:
+        """Set operations of one person's rows; None where rows of different people are compared."""
         assert isinstance(relation, Union)
         for side in (left, right):
             require_one_person(side, relation.kind, relation.span)
         rule = union_within if relation.kind == "UNION" else rest_within
         return rule(relation, _bare(left), _bare(right), self.policy, self.identities)
+
+    def _listed(self, relation: Union, side: Relation, tracked: _Open | Private) -> Relation:
+        """A side of a set operation over what is public or released: of people's rows the different
+        ones, as they are released.
+        """
+        if isinstance(tracked, Private) and not relation.all:
+            items = (Item(self.identities.field(f.name, f.type), f.ref) for f in side.fields)
+            tracked = self._grouped(Aggregate(side, tuple(items), (), relation.span), tracked)
+        if isinstance(tracked, Private):
+            what = f"{relation.kind}{' ALL' * relation.all} of rows of different people"
+            fix = f"Select {self.policy.unit.key} on both sides, at the same place."
+            raise _no_rule(what, relation.span, fix)
+        return tracked.relation
 
     def _aggregate(self, relation: Aggregate) -> _Open | Private:
         source = self.track(relation.input)

@@ -184,20 +184,73 @@ SELECT COUNT(*) FROM (SELECT status FROM orders UNION SELECT segment FROM custom
 -- accept
 -- keys: 5 public, l0 enforced
 
--- case: a value that other people have too
+-- case: a value that other people have too is of what is released
 SELECT COUNT(*) FROM (SELECT note FROM orders INTERSECT SELECT device FROM events) t;
--- refuse: unsupported-private-operator at 1:30
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=3 linf=1
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
 
 -- case: a value that nobody else has
-SELECT COUNT(*) FROM (SELECT note FROM orders EXCEPT SELECT device FROM events) t;
+SELECT COUNT(*) FROM (SELECT status FROM orders EXCEPT SELECT segment FROM customers) t;
+-- accept
+-- keys: 3 public, l0 proved
+-- keys: 2 public, l0 proved
+
+-- case: how often a value is there that others have
+SELECT COUNT(*) FROM (SELECT note FROM orders INTERSECT ALL SELECT device FROM events) t;
 -- refuse: unsupported-private-operator at 1:30
+
+-- case: values of three tables
+SELECT note FROM orders INTERSECT SELECT device FROM events INTERSECT SELECT city FROM customers;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=3 linf=1
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
+-- keys: private, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: all values of three tables, each once
+SELECT status FROM orders UNION SELECT segment FROM customers UNION SELECT device FROM events;
+-- accept
+-- keys: 5 public, l0 enforced
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
+
+-- case: all values of two tables among public ones
+SELECT country FROM customers UNION SELECT code FROM countries;
+-- accept
+-- keys: 3 public, l0 proved
+
+-- case: public values that nobody has
+SELECT code FROM countries EXCEPT SELECT country FROM customers;
+-- accept
+-- keys: 3 public, l0 proved
+
+-- case: people beside public values
+SELECT code FROM countries EXCEPT SELECT customer_id FROM customers;
+-- refuse: type-mismatch at 1:8
+
+-- case: people beside public numbers
+SELECT LENGTH(code) FROM countries UNION SELECT customer_id FROM customers;
+-- refuse: unsupported-private-operator at 1:8
+
+-- case: private rows are looked up among values of different people
+SELECT COUNT(*) FROM orders WHERE status IN (SELECT status FROM orders WHERE quantity > 1 INTERSECT SELECT segment FROM customers);
+-- accept
+-- keys: 3 public, l0 proved
+-- keys: 2 public, l0 proved
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: the unit's key is on one side only
 SELECT COUNT(*) FROM (SELECT customer_id FROM orders INTERSECT SELECT quantity FROM orders) t;
 -- refuse: unsupported-private-operator at 1:30
 
 -- case: the unit's key is not an expression of it
-SELECT COUNT(*) FROM (SELECT customer_id + 0 AS k FROM orders EXCEPT SELECT customer_id + 0 FROM events) t;
+SELECT COUNT(*) FROM (SELECT customer_id + 0 AS k FROM orders EXCEPT ALL SELECT customer_id + 0 FROM events) t;
 -- refuse: unsupported-private-operator at 1:30
 
 -- case: private rows and public ones
