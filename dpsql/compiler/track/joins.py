@@ -9,13 +9,21 @@ at most as agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from dpsql.compiler.plan.private_plan import DeclaredLimits, product, total
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.track.uniqueness import MOST_KEYS, Key, Keys, equal_columns, key_within
+from dpsql.compiler.track.uniqueness import (
+    MOST_KEYS,
+    Key,
+    Keys,
+    equal_columns,
+    equated,
+    exactly_equal,
+    key_within,
+)
 from dpsql.compiler.track.units import (
     Anchor,
     Copied,
@@ -76,11 +84,25 @@ def join_units(
         pending=left.pending if outer else met - resolved,
         determined=left.determined if outer else left.determined | right.determined,
         facts=left.facts | right.facts | linked.facts,
-        growth=left.growth.joined(right.growth, linked.equal),
+        growth=_growth(left, right, linked, outer=outer),
         copied=left.copied if outer else left.copied + right.copied,
         together=left.together if outer else left.together | right.together,
     )
     return _limited(joined, left, right, linked, outer=outer)
+
+
+def _growth(left: Private, right: Private, linked: _Linked, *, outer: bool) -> Growth:
+    """What the join makes of a row: nothing more where it is proved to meet at most one."""
+    if _meets_one(right, frozenset(linked.equal.values())):
+        return left.growth.beside(right.growth)
+    if not outer and _meets_one(left, frozenset(linked.equal)):
+        return right.growth.beside(left.growth)
+    return left.growth.joined(right.growth, linked.equal)
+
+
+def _meets_one(side: Private, equated: frozenset[int]) -> bool:
+    """Whether no two rows of one unit agree on these columns."""
+    return bool(equated & side.unique.keys()) or key_within(side.apart, equated) is not None
 
 
 def _limited(
@@ -183,6 +205,8 @@ def match_units(
         raise _unequal(match.span, left, right)
     equal = equal_columns(whole, {f.id for f in left.relation.fields})
     work = left.growth.joined(right.growth, equal)
+    if len(equal) == len(conjuncts(whole)):
+        work = left.growth.beside(right.growth)  # what is looked up by equality is found at once
     rows = product(left.max_rows, right.max_rows)
     require_small(work, rows, policy.limits.max_fanout, match.span)
     left, right = _without_shared_keys(linked, left, right, policy, identities)
@@ -278,8 +302,18 @@ def refs_of(condition: Expression | None) -> frozenset[int]:
 def _linked(
     condition: Expression | None, left: Private, right: Private, policy: Policy
 ) -> _Linked | None:
-    """The columns that the condition equates, if some of them make both rows one unit's."""
+    """The columns that the condition equates, if some of them make both rows one unit's.
+
+    If none do, those that are equal to them in every row on the left may.
+    """
     equal = equal_columns(condition, {f.id for f in left.relation.fields})
+    linked = _linked_by(equal, left, right, policy)
+    return linked or _linked_by(_with_equal(equal, left.relation), left, right, policy)
+
+
+def _linked_by(
+    equal: dict[int, int], left: Private, right: Private, policy: Policy
+) -> _Linked | None:
     pairs = tuple(
         (a, b)
         for a in sorted(left.anchors)
@@ -295,6 +329,44 @@ def _linked(
         if tuple(map(equal.get, one.ids)) == other.ids
     )
     return _Linked(equal, pairs, together) if pairs or together else None
+
+
+def _with_equal(equal: dict[int, int], relation: Relation) -> dict[int, int]:
+    """The same, and what the columns of the other side are equal to because these are.
+
+    >>> from dpsql.model.algebra import Field, OneRow
+    >>> from dpsql.model.tree import INTEGER
+    >>> same = Filter(OneRow(), Ref(1, INTEGER).eq(Ref(2, INTEGER)))
+    >>> _with_equal({2: 3}, same)
+    {2: 3, 1: 3}
+    """
+    pairs = [pair for pair in _equalities(relation) if exactly_equal(*pair)]
+    equal, size = dict(equal), 0
+    while size < len(equal):
+        size = len(equal)
+        for a, b in chain(pairs, (pair[::-1] for pair in pairs)):
+            if a.id in equal:
+                equal.setdefault(b.id, equal[a.id])
+    return equal
+
+
+def _equalities(relation: Relation) -> Iterator[tuple[Ref, Ref]]:
+    """Columns that are equal in every row of a relation."""
+    match relation:
+        case Filter(predicate=condition):
+            yield from equated(condition)
+            yield from _equalities(relation.input)
+        case Join(kind=JoinKind.INNER | JoinKind.CROSS, condition=condition):
+            yield from equated(condition)
+            yield from _equalities(relation.left)
+            yield from _equalities(relation.right)
+        case Join(kind=JoinKind.LEFT):
+            yield from _equalities(relation.left)
+        case Project():
+            for item in relation.items:
+                if isinstance(item.expression, Ref):
+                    yield item.field.ref, item.expression
+            yield from _equalities(relation.input)
 
 
 def _same_unit(table: str, left: Private, right: Private, policy: Policy) -> bool:

@@ -7,7 +7,7 @@ values are one value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TypeAlias
@@ -30,7 +30,7 @@ from dpsql.model.algebra import (
     Values,
     Window,
 )
-from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref, SqlType
+from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref
 from dpsql.model.vocabulary import Fact, FactKind, Policy
 from dpsql.model.walk import implied
 
@@ -99,20 +99,25 @@ def equal_columns(condition: Expression | None, here: set[int]) -> dict[int, int
     Only where equal means one value: as DOUBLE, many whole numbers equal the same one.
     """
     equal = {}
-    for part in implied(condition):
-        if isinstance(part, Call) and part.function == "eq":
-            a, b = part.args
-            if not (isinstance(a, Ref) and isinstance(b, Ref)):
-                continue
-            if (a.id in here) != (b.id in here) and _alike(a.type, b.type):
-                first, second = (a, b) if a.id in here else (b, a)
-                equal[first.id] = second.id
+    for a, b in equated(condition):
+        if (a.id in here) != (b.id in here) and exactly_equal(a, b):
+            first, second = (a, b) if a.id in here else (b, a)
+            equal[first.id] = second.id
     return equal
 
 
-def _alike(a: SqlType, b: SqlType) -> bool:
-    """Whether a value of one type equals at most one value of the other."""
-    return a.kind is b.kind or any({a.kind, b.kind} <= kinds for kinds in EXACT)
+def equated(condition: Expression | None) -> Iterator[tuple[Ref, Ref]]:
+    """The pairs of columns that the condition equates."""
+    for part in implied(condition):
+        if isinstance(part, Call) and part.function == "eq":
+            a, b = part.args
+            if isinstance(a, Ref) and isinstance(b, Ref):
+                yield a, b
+
+
+def exactly_equal(a: Ref, b: Ref) -> bool:
+    """Whether a value of one column equals at most one value of the other."""
+    return a.type.kind is b.type.kind or any({a.type.kind, b.type.kind} <= k for k in EXACT)
 
 
 def _evaluated(keys: Keys, policy: Policy) -> Keys:

@@ -134,3 +134,19 @@ SELECT COUNT(*) FROM customers c WHERE EXISTS (SELECT 1 FROM generate_series(1, 
 -- case: rows of a person that are compared with each other
 SELECT COUNT(*) FROM events a WHERE EXISTS (SELECT 1 FROM events b JOIN events c ON b.customer_id = c.customer_id JOIN events d ON b.customer_id = d.customer_id WHERE b.customer_id = a.customer_id AND b.duration + d.duration < a.duration);
 -- refuse: query-too-large at 1:52
+
+-- case: rows of a person that are looked up
+SELECT COUNT(*) FROM events a WHERE EXISTS (SELECT 1 FROM events b JOIN events c ON b.customer_id = c.customer_id JOIN events d ON b.customer_id = d.customer_id WHERE b.customer_id = a.customer_id AND b.duration = a.duration);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=5
+
+-- case: rows of a person that meet by all keys of what is one row each
+WITH d AS (SELECT customer_id, device, COUNT(*) AS n FROM events GROUP BY 1, 2) SELECT COUNT(*) FROM events e JOIN d ON e.customer_id = d.customer_id AND e.device = d.device JOIN d f ON f.customer_id = e.customer_id AND f.device = e.device JOIN d g ON g.customer_id = e.customer_id AND g.device = f.device;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=5
+
+-- case: rows of a person that meet by some of these keys
+WITH d AS (SELECT customer_id, device, COUNT(*) AS n FROM events GROUP BY 1, 2) SELECT COUNT(*) FROM events e JOIN d ON e.customer_id = d.customer_id JOIN d f ON f.customer_id = e.customer_id JOIN d g ON g.customer_id = e.customer_id;
+-- refuse: query-too-large at 1:198

@@ -190,3 +190,39 @@ SELECT COUNT(*) FROM orders o JOIN (SELECT customer_id, status, COUNT(*) AS n FR
 -- case: a join on their keys without that of the unit
 SELECT COUNT(*) FROM orders o JOIN (SELECT customer_id, status, COUNT(*) AS n FROM orders GROUP BY 1, 2) AS t ON o.status = t.status;
 -- refuse: unequal-units at 1:44
+
+-- case: keys that are equal because both equal a third column
+SELECT COUNT(*) AS n FROM orders o JOIN items i ON i.order_id = o.order_id AND i.item_id = o.customer_id JOIN events e ON e.customer_id = i.item_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=50
+
+-- case: a third column in WHERE
+SELECT COUNT(*) AS n FROM orders o, items i, events e WHERE i.order_id = o.order_id AND o.customer_id = i.item_id AND i.item_id = e.customer_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=50
+
+-- case: a third column that a filter below has made equal
+SELECT COUNT(*) AS n FROM (SELECT * FROM orders WHERE order_id = customer_id) o JOIN events e ON e.customer_id = o.order_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=5
+
+-- case: a third column that is only more
+SELECT COUNT(*) AS n FROM orders o JOIN items i ON i.order_id = o.order_id AND i.item_id >= o.customer_id JOIN events e ON e.customer_id = i.item_id;
+-- refuse: unequal-units at 1:112
+
+-- case: a third column that may be absent
+SELECT COUNT(*) AS n FROM orders o LEFT JOIN items i ON i.order_id = o.order_id AND i.item_id = o.customer_id JOIN events e ON e.customer_id = i.item_id;
+-- refuse: unequal-units at 1:116
+
+-- case: a third column that is equal or something else is
+SELECT COUNT(*) AS n FROM orders o JOIN items i ON i.order_id = o.order_id AND (i.item_id = o.customer_id OR i.price > 5) JOIN events e ON e.customer_id = i.item_id;
+-- refuse: unequal-units at 1:128
+
+-- case: EXISTS along a third column
+SELECT COUNT(*) AS n FROM orders o JOIN items i ON i.order_id = o.order_id AND i.item_id = o.customer_id WHERE EXISTS (SELECT 1 FROM events e WHERE e.customer_id = i.item_id);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
