@@ -95,6 +95,7 @@ def test_who_misspells_a_table_is_told_the_one_that_is_there(
     assert result.exit_code == 1
     assert "Did you mean orders?" in result.stderr
     assert told(proxy, "describe", "orders; DROP").exit_code == 2
+    assert "no analyst eve" in told(proxy, "--analyst", "eve", "tables").stderr
 
 
 def described(policy: Policy) -> list[str]:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import dpsql
 from dpsql.interfaces.dbapi import Connection, connect
 from dpsql.interfaces.html_tables import notes_html, table_html
+from dpsql.interfaces.pictures.terminal_chart import picture
 from dpsql.model.query_options import Precision
 from dpsql.model.tree import DOUBLE, VARCHAR
 from dpsql.model.vocabulary import Answer, Column
@@ -60,6 +61,17 @@ def test_a_result_is_a_table_with_its_notices_and_its_cost() -> None:
     cursor.close()
     assert cursor._repr_html_() is None
     assert connected(FakeProxy()).cursor()._repr_html_() is None
+
+
+def test_a_result_is_drawn(tmp_path: Any) -> None:
+    cursor = connected(FakeProxy()).execute("SELECT 1")
+    drawing = cursor.plot()
+    assert repr(drawing) == picture(ANSWER)
+    assert drawing._repr_svg_().startswith("<svg ")
+    drawing.save(tmp_path / "n.svg")
+    assert (tmp_path / "n.svg").read_text(encoding="utf-8") == drawing._repr_svg_()
+    with pytest.raises(dpsql.InterfaceError):
+        connected(FakeProxy()).cursor().plot()
 
 
 def of_one(header: str, value: str) -> Answer:

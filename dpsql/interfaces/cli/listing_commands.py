@@ -67,4 +67,6 @@ def describe(settings: CommandSettings, *, name: str, style: str) -> None:
 
 def _show(settings: CommandSettings, wish: Listing, style: str) -> None:
     with output(None) as write, settings.open(settings.policy) as proxy:
+        if settings.analyst is not None:
+            proxy.analyst(settings.analyst)
         write(_FORMATS[style](listed(wish, proxy.policy)))

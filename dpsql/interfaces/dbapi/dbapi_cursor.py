@@ -23,6 +23,7 @@ from dpsql.interfaces.dbapi.local_answers import answered_here
 from dpsql.interfaces.dbapi.statement_options import NOTHING_SAID, Amount, Named, StatementOptions
 from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.html_tables import MOST_SHOWN, notes_html, table_html
+from dpsql.interfaces.pictures.drawings import Drawing
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.sentences import remarks, sentences
 from dpsql.model.errors import DpsqlError
@@ -54,6 +55,12 @@ class _Results:
     def __init__(self, answers: tuple[Answer, ...]) -> None:
         self.answers = answers
         self.columns = answers[-1].columns if answers else ()
+
+    @property
+    def whole(self) -> Answer:
+        """All of it as one answer, with the last receipt."""
+        notices = tuple(dict.fromkeys(chain.from_iterable(a.notices for a in self.answers)))
+        return replace(self.answers[-1], rows=self.rows, margins=self.margins, notices=notices)
 
     @cached_property
     def rows(self) -> Sequence[Row]:
@@ -216,12 +223,14 @@ class Cursor:
         """What a notebook shows: the rows as a table, what is told of them, and what they cost."""
         if self._closed or self._results is None:
             return None
-        results, last = self._results, self._results.answers[-1]
-        notices = tuple(dict.fromkeys(chain.from_iterable(a.notices for a in results.answers)))
-        whole = replace(last, rows=results.rows, margins=results.margins, notices=notices)
+        whole = self._results.whole
         below = [*remarks(whole, DATABASE_API)]
-        below += [] if last.receipt is None else [cost_text(last.receipt)]
+        below += [] if whole.receipt is None else [cost_text(whole.receipt)]
         return "\n".join([table_html(whole, MOST_SHOWN), *notes_html(below)])
+
+    def plot(self) -> Drawing:
+        """The numbers of all rows with their errors: shown in a notebook, printed elsewhere."""
+        return Drawing(self._fetchable().whole)
 
     # --- fetching ---
 

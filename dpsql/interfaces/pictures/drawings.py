@@ -1,0 +1,29 @@
+"""A picture that a notebook shows, a terminal prints and a file keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from dpsql.interfaces.pictures.charts import chart_of
+from dpsql.interfaces.pictures.svg_chart import svg
+from dpsql.interfaces.pictures.terminal_chart import picture
+from dpsql.model.vocabulary import Answer
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Drawing:
+    """The numbers of an answer with whiskers of their 95 % intervals."""
+
+    answer: Answer
+
+    def __repr__(self) -> str:
+        return picture(self.answer)
+
+    def _repr_svg_(self) -> str:
+        return svg(chart_of(self.answer))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes it as SVG."""
+        Path(path).write_text(self._repr_svg_(), encoding="utf-8")
