@@ -114,7 +114,7 @@ def unknown_name(role: str, name: str | None, existing: Sequence[str]) -> Refuse
     >>> unknown_name("analyst", "anna", ["ana", "bob"]).facts["near"]
     'ana'
     """
-    near = None if name is None else nearest(name, existing)
+    near = nearest(name, existing) if isinstance(name, str) else None  # Python may give anything
     facts = {"role": role, "name": name, "near": near, "known": tuple(existing)}
     return Refused(Reason.UNKNOWN_NAME, **facts)
 
