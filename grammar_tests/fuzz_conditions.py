@@ -56,6 +56,7 @@ PRIVATE = (
     "NOT EXISTS (SELECT * FROM {table} WHERE s.customer_id = {unit})",
     "{int} < (SELECT COUNT(*) FROM {table} WHERE {inner})",
     "{int} < (SELECT COUNT(*) FROM {table} WHERE s.customer_id = {unit})",
+    "({unit}, {int}) IN (SELECT s.customer_id, s.quantity FROM orders s)",
     "{text} NOT IN (SELECT s.note FROM orders s WHERE s.customer_id = {unit})",
     "{text} IN (SELECT s.device FROM events s WHERE s.customer_id = {unit}) IS {known}",
 )

@@ -142,6 +142,9 @@ def _join(dice: Dice, clause: _Clause) -> None:
     kind = dice.pick(("JOIN", "INNER JOIN"))
     if dice.chance(10):
         kind = dice.pick(("LEFT JOIN", "RIGHT JOIN"))
+    if member.text == f"{table} {member.alias}" and dice.chance(12):
+        clause.text += _nearest(dice, owner, left, member, right)
+        return
     holders = [m for m in clause.members if right in m.names.values()]
     shared = owner.names[left] == member.names[right] == right and len(holders) == 2
     if shared and dice.chance(30):
@@ -153,6 +156,32 @@ def _join(dice: Dice, clause: _Clause) -> None:
     if dice.chance(15):
         on += f" AND {condition(dice, _scope((owner, member)), 2)}"
     clause.text += f" {kind} {member.text} ON {on}"
+
+
+def _nearest(dice: Dice, owner: Member, left: str, member: Member, right: str) -> str:
+    """The first rows of a table that a row asks for, in a total order; or those that need only
+    not be distinct from it."""
+    table, alias, key = member.table, member.alias, owner.column(left)
+    meets = f"{key} = {alias}.{right}"
+    ids = [c for c in owner.columns if c.text in owner.names and c.text.endswith("_id")]
+    number = dice.pick(columns_of(table)).text
+    first = next(iter(columns_of(table))).text
+    match dice.pick(("lateral", "lateral", "distinct", "asof")):
+        case "asof" if ids and table in PRIVATE and first.endswith("_id"):
+            left_outer = dice.pick(("", "LEFT "))
+            sign = dice.pick((">=", "<=", ">", "<"))
+            here = f"{owner.alias}.{dice.pick(ids).text}"
+            return (
+                f" ASOF {left_outer}JOIN {member.text} ON {meets} AND {here} {sign} {alias}.{first}"
+            )
+        case "distinct" if table in PRIVATE:
+            return f" JOIN {member.text} ON {key} IS NOT DISTINCT FROM {alias}.{right}"
+        case _:
+            order = ", ".join(f"s.{name}" for name in (number, *member.names))
+            limit = dice.pick((" LIMIT 1", " LIMIT 2", " LIMIT 1 OFFSET 1", ""))
+            rows = f"SELECT * FROM {table} AS s WHERE {key} = s.{right} ORDER BY {order}{limit}"
+            outer = "LEFT JOIN" if dice.chance(30) and "OFFSET" not in limit else "JOIN"
+            return f" {outer} LATERAL ({rows}) AS {alias} ON TRUE"
 
 
 def _scope(members: tuple[Member, ...]) -> tuple[Column, ...]:

@@ -28,7 +28,7 @@ from dpsql.compiler.track.joins import join_public
 from dpsql.compiler.track.per_unit import BY_ORDER, BY_POSITION
 from dpsql.compiler.track.track import _Tracker
 from dpsql.compiler.track.uniqueness import Key, Keys
-from dpsql.compiler.track.units import Private, attach_unit
+from dpsql.compiler.track.units import Before, Copied, Private, attach_unit
 from dpsql.dialects.duckdb.relation_sql import statement
 from dpsql.model.algebra import Aggregate, Filter, Join, Relation, Scan, Window
 from dpsql.model.errors import Refused
@@ -184,15 +184,30 @@ class Counting:
             columns = _refs(rows.relation, key.columns)
             yield from self._at_most("apart", rows.relation, (unit, *columns), 1, nulls=key.nulls)
         for copied in rows.copied:
-            if copied.rows is not None:
-                sql = self._listed(rows.relation, (unit, *_refs(rows.relation, copied.free)), "*")
-                many = f"GROUP BY c0 HAVING COUNT(*) > {copied.rows}"
-                yield from self._none("copied", f"FROM (SELECT DISTINCT * FROM ({sql})) {many}")
+            yield from self._different("copied", rows.relation, unit, copied)
+        for before in rows.before:
+            yield from self._different("before", rows.relation, unit, before)
         for rank in _refs(rows.relation, rows.ranks):
-            yield from self._at_most("rank", rows.relation, (unit, rank), 1)
+            parts = rows.ranks[rank.id].rows
+            if parts is not None:
+                yield from self._at_most("rank", rows.relation, (unit, rank), parts)
+        for each in rows.optional:
+            pair = [c for n in (each.column, each.key) for c in _refs(rows.relation, {n})]
+            if len(pair) == len((each.column, each.key)):
+                sql = self._listed(rows.relation, tuple(pair), "*")
+                yield from self._none("optional", f"FROM ({sql}) WHERE c0 <> c1")
         if columns := _refs(rows.relation, rows.determined):
             sql = self._listed(rows.relation, (unit, *columns), "DISTINCT *")
             yield from self._none("determined", f"FROM ({sql}) GROUP BY c0 HAVING COUNT(*) > 1")
+
+    def _different(
+        self, sort: str, relation: Relation, unit: Ref, before: Copied | Before
+    ) -> Iterator[str]:
+        """That a unit has no more different values in columns than it had rows."""
+        if before.rows is not None:
+            sql = self._listed(relation, (unit, *_refs(relation, before.free)), "*")
+            many = f"GROUP BY c0 HAVING COUNT(*) > {before.rows}"
+            yield from self._none(sort, f"FROM (SELECT DISTINCT * FROM ({sql})) {many}")
 
     def _whose(self, rows: Private) -> Iterator[str]:
         """The rows of a unit are those that the declared links connect to it, and to no other."""

@@ -60,7 +60,7 @@ PLACES = {
         "SELECT a FROM ‹range(0)›",
         "SELECT a FROM range(‹b›)",
         "SELECT a FROM t ‹JOIN› u WHERE a",
-        "SELECT a FROM t JOIN ‹LATERAL› (SELECT 1) u ON a",
+        "SELECT a FROM t JOIN ‹LATERAL› (VALUES (1)) u ON a",
         "SELECT a FROM t ‹LIMIT› -1",
         "SELECT a FROM t LIMIT ‹2.5›",
         "SELECT SUM(‹*›) FROM t",
@@ -149,7 +149,7 @@ SELECT a ! b FROM t
 SELECT a !~~ b FROM t
 SELECT COLUMNS('a') FROM t
 SELECT COLUMNS(*) FROM t
-SELECT a FROM t ASOF JOIN u ON a
+SELECT a FROM t ASOF SEMI JOIN u ON a
 SELECT a FROM t POSITIONAL JOIN u
 SELECT a FROM t JOIN u JOIN v ON a ON b
 SELECT a FROM ONLY t

@@ -15,7 +15,7 @@ import duckdb
 import pytest
 from hypothesis import given
 
-from dpsql.compiler.track import units
+from dpsql.compiler.track import per_unit, track, units
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model import comparisons
@@ -223,6 +223,66 @@ def test_a_frequency_of_another_run_is_found() -> None:
     with patch.object(PublicTables, "frequency", lambda *_: 1):
         claims = claims_of(sql, policy, engine)
     assert any("frequency" in why for why in Counting(policy, engine).disproved(claims))
+
+
+LISTED = (
+    "SELECT COUNT(*) FROM customers c JOIN"
+    " (SELECT segment, vip, COUNT(*) AS n FROM customers GROUP BY segment, vip) AS t"
+    " ON c.segment = t.segment"
+)
+FIRST = (
+    "SELECT COUNT(*) FROM orders o JOIN LATERAL (SELECT v.device FROM events v"
+    " WHERE v.customer_id = o.customer_id ORDER BY v.duration LIMIT 1) AS e ON TRUE"
+)
+CHAINED = (
+    "SELECT COUNT(*) FROM customers c LEFT JOIN events e ON e.customer_id = c.customer_id"
+    " LEFT JOIN logins l ON l.customer_id = e.customer_id"
+)
+
+
+def test_too_few_released_rows_that_agree_are_found() -> None:
+    policy, engine = shop()
+    assert Counting(policy, engine).disproved(claims_of(LISTED, policy, engine)) == []
+    with patch.object(track, "most_alike", lambda *_: 1):
+        claims = claims_of(LISTED, policy, engine)
+    assert any("frequency" in why for why in Counting(policy, engine).disproved(claims))
+
+
+def test_rows_of_parts_that_are_taken_for_one_are_found() -> None:
+    policy, engine = shop()
+    assert Counting(policy, engine).disproved(claims_of(FIRST, policy, engine)) == []
+    with patch.object(per_unit, "_parted", lambda *_: per_unit.ONE):
+        claims = claims_of(FIRST, policy, engine)
+    found = Counting(policy, engine).disproved(claims)
+    assert {"rank", "rows"} <= {why.split(":")[0] for why in found}
+
+
+def test_fewer_rows_before_a_join_are_found() -> None:
+    policy, engine = shop()
+    claims = claims_of(CHAINED, policy, engine)
+    assert any(before.rows == 1 for each in claims.privates for before in each.before)
+    claims.privates = [
+        replace(p, before=tuple(replace(b, rows=0) for b in p.before)) for p in claims.privates
+    ]
+    found = Counting(policy, engine).disproved(claims)
+    assert any(why.startswith("before") for why in found)
+
+
+def test_a_column_that_is_taken_for_a_key_is_found() -> None:
+    policy, engine = shop()
+    claims = claims_of(CHAINED, policy, engine)
+    counting = Counting(policy, engine)
+    assert counting.disproved(claims) == []
+    assert counting.counted["optional"] >= 1
+
+    def other(rows: units.Private, key: units.OptionalKey) -> units.OptionalKey:
+        """That the number of an event is the key."""
+        return replace(key, column=next(f.id for f in rows.relation.fields if f.name == "event_id"))
+
+    claims.privates = [
+        replace(p, optional=frozenset(other(p, o) for o in p.optional)) for p in claims.privates
+    ]
+    assert any(why.startswith("optional") for why in counting.disproved(claims))
 
 
 def test_rows_of_nobody_are_found(tmp_path: Path) -> None:

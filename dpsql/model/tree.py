@@ -416,12 +416,13 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A subquery in FROM."""
+    """A subquery in FROM; if it is `lateral` it sees the columns of what is joined with it."""
 
     query: Query
     alias: str | None = None
     column_aliases: tuple[str, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
+    lateral: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,7 +450,8 @@ class JoinKind(StrEnum):
 class JoinedTables:
     """left kind JOIN right ON condition, or USING (names); CROSS and comma joins have neither.
 
-    A `natural` join equates all columns of the same name.
+    A `natural` join equates all columns of the same name; an `asof` join takes one row of those
+    that meet a row, the next by the one inequality of its condition.
     """
 
     left: FromItem
@@ -459,6 +461,7 @@ class JoinedTables:
     using: tuple[str, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
     natural: bool = False
+    asof: bool = False
 
 
 @dataclass(frozen=True, slots=True)

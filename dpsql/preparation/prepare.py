@@ -17,7 +17,7 @@ from dpsql.compiler.aggregates.recipe import MeasurementOptions
 from dpsql.compiler.calibrate.calibrate import calibrate
 from dpsql.compiler.calibrate.poll_queries import polled
 from dpsql.compiler.infer.column_facts import Evaluate, FactSource, PublicData
-from dpsql.compiler.infer.infer import has_domain, infer, with_others
+from dpsql.compiler.infer.infer import domain_of, infer, with_others
 from dpsql.compiler.infer.wide_columns import told_columns, with_noise
 from dpsql.compiler.notices.plan_notices import notices, too_few
 from dpsql.compiler.plan.canonical import question
@@ -155,7 +155,7 @@ class _Plans:
     def tracked(self, resolved: Resolved) -> Tracked:
         """The private blocks, and what is asked of them."""
         policy, public, evaluate = self.policy, self.public, self.evaluate
-        listed = partial(has_domain, policy=policy, public=public, evaluate=evaluate)
+        listed = partial(domain_of, policy=policy, public=public, evaluate=evaluate)
         empty = self.statement.empty_rows
         return track(resolved, policy, public, listed, self.identities, empty_rows=empty)
 

@@ -41,9 +41,11 @@ def infer(tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evalua
     return Bounded(tracked.outer, blocks, tracked.stages)
 
 
-def has_domain(block: PrivateBlock, policy: Policy, public: PublicData, evaluate: Evaluate) -> bool:
-    """Whether the keys of a block are public, so that each is answered."""
-    return _block(block, policy, public, evaluate).bounded().domain is not None
+def domain_of(
+    block: PrivateBlock, policy: Policy, public: PublicData, evaluate: Evaluate
+) -> tuple[Row, ...] | None:
+    """The keys of a block, each of which is answered; None where they are not public."""
+    return _block(block, policy, public, evaluate).bounded().domain
 
 
 def _block(block: PrivateBlock, policy: Policy, public: PublicData, evaluate: Evaluate) -> _Block:

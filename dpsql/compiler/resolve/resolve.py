@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime
-from decimal import Decimal
 from typing import TypeAlias
 
+from dpsql.compiler.resolve.constant_rows import constants
 from dpsql.compiler.resolve.grouping import Grouping, output_name
+from dpsql.compiler.resolve.laterals import Laterals
 from dpsql.compiler.resolve.named_joins import compared, merged, padded, pairs_of
 from dpsql.compiler.resolve.scopes import Identities, Scope, Source, spelled_out
-from dpsql.compiler.resolve.subqueries import Nested, Subqueries, has_subquery
+from dpsql.compiler.resolve.subqueries import Nested, Subqueries, has_subquery, outer_column
 from dpsql.compiler.resolve.typing import predicate, type_of, typed
 from dpsql.functions import common_type
 from dpsql.model.algebra import (
@@ -34,7 +34,6 @@ from dpsql.model.algebra import (
     Scan,
     Sort,
     Union,
-    Values,
     Window,
     WindowItem,
     rowless,
@@ -71,7 +70,7 @@ from dpsql.model.tree import (
     WindowCall,
 )
 from dpsql.model.vocabulary import Policy
-from dpsql.model.walk import both, relations, walk
+from dpsql.model.walk import both, conjuncts, free_refs, relations, walk
 
 
 def without_rows(resolved: Resolved) -> Resolved:
@@ -405,12 +404,19 @@ class _Resolver:
         self, join: JoinedTables, environment: Environment, outer: Scope | None
     ) -> tuple[Relation, Scope]:
         left, left_scope = self._source(join.left, environment, outer)
-        right, right_scope = self._source(join.right, environment, outer)
+        lateral = isinstance(join.right, Derived) and join.right.lateral
+        around = replace(left_scope, outer=outer) if lateral else outer
+        right, right_scope = self._source(join.right, environment, around)
         _no_shared_alias(left_scope, right_scope, join)
         if join.using or join.natural:
+            if lateral or join.asof:
+                raise _named_lateral(join)
             return merged(join, (left, right), (left_scope, right_scope), self.identities)
         scope = left_scope.beside(right_scope)
-        if join.kind is JoinKind.INNER and join.condition and has_subquery(join.condition):
+        asks = lateral and free_refs(right) & {f.id for f in left.fields}
+        plain = not (asks or join.asof)
+        asking = join.condition is not None and has_subquery(join.condition)
+        if plain and asking and join.kind is JoinKind.INNER:
             # An inner join is a product with a filter.
             product = Join(left, right, JoinKind.CROSS, None, join.span)
             nested = self._nested(replace(scope, outer=outer), product, environment)
@@ -418,9 +424,47 @@ class _Resolver:
             return nested.relation, scope
         condition = None
         if join.condition is not None:
-            condition = predicate(join.condition, scope)
+            seen = replace(scope, outer=outer)
+            written, left, right = self._asked_on(join, left, right, seen, environment)
+            condition = predicate(written, scope)
             _require_plain(condition, "ON")
-        return padded(Join(left, right, join.kind, condition, join.span), scope, self.identities)
+        joined = Join(left, right, join.kind, condition, join.span)
+        if plain:
+            return padded(joined, scope, self.identities)
+        laterals = Laterals(self.policy, self.identities)
+        relation, new = laterals.nearest(joined) if join.asof else laterals.lateral(joined)
+        return relation, scope.renumbered(new) if new else scope
+
+    def _asked_on(
+        self,
+        join: JoinedTables,
+        left: Relation,
+        right: Relation,
+        scope: Scope,
+        environment: Environment,
+    ) -> tuple[Expression, Relation, Relation]:
+        """The condition of an outer join, whose subqueries the rows of one side have asked.
+
+        Raises `Refused` for one that reads columns of both.
+        """
+        parts = []
+        for part in conjuncts(join.condition):
+            if not has_subquery(part) or join.kind is JoinKind.FULL:
+                parts.append(part)
+                continue
+            nested = self._nested(scope, right, environment)
+            parts.append(nested.attached(part))
+            if not free_refs(nested.relation) & {f.id for f in left.fields}:
+                right = nested.relation
+                continue
+            nested = self._nested(scope, left, environment)
+            parts[-1] = nested.attached(part)
+            if free_refs(nested.relation) & {f.id for f in right.fields}:
+                raise outer_column(part.span)
+            left = nested.relation
+        condition = both(tuple(parts))
+        assert condition is not None
+        return condition, left, right
 
     def _nested(self, scope: Scope, relation: Relation, environment: Environment) -> Nested:
         """What resolves the subqueries that these rows ask."""
@@ -449,6 +493,13 @@ class _Resolver:
         matched = Match(left, right, condition, mark, span=join.span)
         condition = ~mark.ref if half.anti else mark.ref
         return Project(Filter(matched, condition), tuple(f.item for f in left.fields)), scope
+
+
+def _named_lateral(join: JoinedTables) -> Refused:
+    construct = "ASOF JOIN with USING" if join.asof else "LATERAL with USING"
+    return Refused(
+        Reason.UNSUPPORTED_SYNTAX, join.span, construct=construct, fix="Write it with ON."
+    )
 
 
 def _scope(alias: str | None, fields: tuple[Field, ...]) -> Scope:
@@ -505,40 +556,6 @@ def _require_plain(expression: Expression, clause: str) -> None:
     for node in walk(expression):
         if isinstance(node, AggregateCall | WindowCall):
             raise Refused(Reason.MISPLACED_AGGREGATE, node.span, name=node.function, clause=clause)
-
-
-def constants(listed: ValuesList, identities: Identities) -> Values:
-    """The rows with every value in the type of its column.
-
-    Raises `Refused` where the values of a column have no common type.
-    """
-    kinds = [_column_type(column, listed) for column in zip(*listed.rows, strict=True)]
-    fields = tuple(map(identities.field, listed.names, kinds))
-    rows = tuple(
-        tuple(_as(cell, kind) for cell, kind in zip(row, kinds, strict=True)) for row in listed.rows
-    )
-    return Values(fields, rows, listed.span)
-
-
-def _column_type(cells: tuple[Literal, ...], listed: ValuesList) -> SqlType:
-    """The common type; a column of nothing but NULL is an INTEGER one, as in DuckDB."""
-    types = tuple(cell.type for cell in cells)
-    kind = common_type(types)
-    if kind is None:
-        names = tuple(sorted({str(t) for t in types}))
-        raise Refused(Reason.TYPE_MISMATCH, listed.span, function="VALUES", types=names)
-    return INTEGER if kind == NULL else kind
-
-
-def _as(cell: Literal, kind: SqlType) -> Literal:
-    value = cell.value
-    if kind.kind is Kind.DECIMAL and isinstance(value, int):
-        value = Decimal(value)
-    elif kind.kind is Kind.DOUBLE and isinstance(value, int | Decimal):
-        value = float(value)
-    elif kind.kind is Kind.TIMESTAMP and type(value) is date:
-        value = datetime(value.year, value.month, value.day)  # noqa: DTZ001
-    return replace(cell, value=value, type=kind)
 
 
 def by_name(

@@ -133,29 +133,41 @@ class Subqueries:
     identities: Identities
 
     def membership(
-        self, node: Membership, value: Expression | None, relation: Relation, rows: Relation
+        self,
+        node: Membership,
+        values: tuple[Expression, ...],
+        relation: Relation,
+        rows: Relation,
     ) -> Lookup:
-        """EXISTS (relation), or value IN (relation), asked by these rows."""
+        """EXISTS (relation), or values IN (relation), asked by these rows.
+
+        Of several values that is true where SQL says so, and else false.
+        """
         relation = _unordered(relation)
         outer = free_refs(relation)
-        member = None
-        if value is not None:
-            if len(relation.fields) != 1:
+        member, equal = None, tuple[Expression, ...]()
+        if values:
+            if len(relation.fields) != len(values):
                 raise _several_columns(node.span)
-            (option,) = relation.fields
-            equal = typed_call(Call("eq", (value, option.ref), span=node.span))
-            assert isinstance(equal, Call)
-            member = (equal.args[0], equal.args[1])
+            pairs = zip(values, relation.fields, strict=True)
+            equal = tuple(
+                typed_call(Call("eq", (v, option.ref), span=node.span)) for v, option in pairs
+            )
+        if len(values) == 1:
+            (same,) = equal
+            assert isinstance(same, Call)
+            member, equal = (same.args[0], same.args[1]), ()
         mark = self.identities.field("found", BOOLEAN)
         try:
-            other, conditions = _Decorrelation(outer, self.identities, node.span).pulled(relation)
-            _no_outer_left(other, outer, node.span)
+            other, conditions = Decorrelation(outer, self.identities, node.span).pulled(relation)
+            no_outer_left(other, outer, node.span)
         except Refused:
-            if not self._are_public(rows, relation):
+            if equal or not self._are_public(rows, relation):
                 raise
             tested = None if member is None else member[0]
             return _applied(Apply(rows, relation, mark, tests=True, member=tested, span=node.span))
-        return Lookup(other, both(conditions), mark.ref, mark, member, span=node.span)
+        condition = both((*conditions, *equal))
+        return Lookup(other, condition, mark.ref, mark, member, span=node.span)
 
     def scalar(self, node: ScalarQuery, relation: Relation, rows: Relation) -> Lookup:
         """(relation) as a value, asked by these rows.
@@ -196,8 +208,8 @@ class Subqueries:
         source = core.input if isinstance(core, Aggregate) else core
         if isinstance(core, Aggregate) and core.keys:
             raise several_rows(node.span)
-        pulled, conditions = _Decorrelation(outer, self.identities, node.span, core).pulled(core)
-        _no_outer_left(pulled, outer, node.span)
+        pulled, conditions = Decorrelation(outer, self.identities, node.span, core).pulled(core)
+        no_outer_left(pulled, outer, node.span)
         if not isinstance(core, Aggregate) and not self._by_key(source, conditions):
             columns = _compared(pulled, conditions)
             # Public rows ask for themselves whether there is one.
@@ -208,10 +220,8 @@ class Subqueries:
         renamed = tuple(
             (f, self.identities.field(f.name, f.type)) for f in pulled.fields if f.id in read
         )
-        counts = _counts(pulled)
-        values = {
-            old.id: _or_zero(new.ref) if old.id in counts else new.ref for old, new in renamed
-        }
+        counts = counts_of(pulled)
+        values = {old.id: or_zero(new.ref) if old.id in counts else new.ref for old, new in renamed}
         value = substitute(expression, values)
         return Lookup(pulled, both(conditions) or TRUE, value, renamed=renamed, span=node.span)
 
@@ -239,7 +249,7 @@ class Subqueries:
 
 
 @dataclass(frozen=True, slots=True)
-class _Decorrelation:
+class Decorrelation:
     """Moves the conditions that read outer columns upwards, out of a subquery.
 
     Of an aggregate without keys, which has a row where there is none below, only `total` is one
@@ -343,7 +353,8 @@ def _compared(relation: Relation, conditions: tuple[Expression, ...]) -> tuple[R
     return tuple(dict.fromkeys(columns))
 
 
-def _no_outer_left(relation: Relation, outer: frozenset[int], span: Span) -> None:
+def no_outer_left(relation: Relation, outer: frozenset[int], span: Span) -> None:
+    """Raises `Refused` where a relation still reads these columns of queries around it."""
     if free_refs(relation) & outer:
         raise outer_column(span)
 
@@ -394,15 +405,36 @@ def _is_of_one_group(relation: Relation) -> bool:
     return {key.expression for key in relation.keys} <= fixed
 
 
-def _counts(relation: Relation) -> frozenset[int]:
+def counts_of(relation: Relation) -> frozenset[int]:
     """The measures of the aggregate that count."""
     if not isinstance(relation, Aggregate):
         return frozenset()
     return frozenset(m.field.id for m in relation.measures if m.call.function in COUNTS)
 
 
-def _or_zero(ref: Ref) -> Call:
+def or_zero(ref: Ref) -> Call:
+    """A count, of no row too."""
     return scalar("coalesce", ref, 0, kind=ref.type)
+
+
+def _values(node: Membership) -> tuple[Expression, ...]:
+    """What is looked for: nothing of EXISTS, else one value, or several in a row."""
+    match node.value:
+        case None:
+            return ()
+        case Call(function="row", args=args):
+            return args
+        case value:
+            return (value,)
+
+
+def _row_of_values(span: Span) -> Refused:
+    return Refused(
+        Reason.UNSUPPORTED_SYNTAX,
+        span,
+        construct="(a, b) IN (SELECT …) but as one of the ANDed conditions of WHERE",
+        fix="Use EXISTS, and equate the columns there.",
+    )
 
 
 def _several_columns(span: Span) -> Refused:
@@ -475,14 +507,19 @@ class Nested:
         relation = self.resolve(node.query, self.scope)
         if isinstance(node, ScalarQuery):
             return self.subqueries.scalar(node, relation, self.relation)
-        value = None if node.value is None else typed(node.value, self.scope)
-        return self.subqueries.membership(node, value, relation, self.relation)
+        values = tuple(typed(value, self.scope) for value in _values(node))
+        return self.subqueries.membership(node, values, relation, self.relation)
 
     def attached(self, expression: Expression) -> Expression:
         """The expression with its subqueries as columns, which `relation` then has."""
         expression = map_children(expression, self.attached)
         if not isinstance(expression, ScalarQuery | Membership):
             return expression
+        if isinstance(expression, Membership) and len(_values(expression)) > 1:
+            raise _row_of_values(expression.span)
+        return self._looked_up(expression)
+
+    def _looked_up(self, expression: ScalarQuery | Membership) -> Expression:
         if expression not in self.resolved:
             lookup = self.lookup(expression)
             self.relation = lookup.attach(self.relation)
@@ -497,7 +534,11 @@ class Nested:
             self._filter(both_plain)
         before = self.relation.fields
         for part in parts:
-            if has_subquery(part):
+            if isinstance(part, Membership):
+                inside = map_children(part, self.attached)
+                assert isinstance(inside, Membership)
+                self._filter(self._looked_up(inside))
+            elif has_subquery(part):
                 self._filter(self.attached(part))
         if self.resolved:
             items = tuple(f.item for f in before)

@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf
-from typing import cast
+from typing import TypeVar, cast
 
 from dpsql import functions
 from dpsql.accountants import Accountant
@@ -36,7 +36,15 @@ from dpsql.compiler.resolve.scopes import Identities, require_none
 from dpsql.compiler.track.per_unit import in_any_order
 from dpsql.compiler.track.table_scans import never_null, require_other_keys
 from dpsql.compiler.track.uniqueness import projected_keys
-from dpsql.compiler.track.units import Anchor, Copied, Padding, Private, attach_unit, names_of
+from dpsql.compiler.track.units import (
+    Anchor,
+    Before,
+    Copied,
+    Padding,
+    Private,
+    attach_unit,
+    names_of,
+)
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.algebra import (
     Aggregate,
@@ -53,6 +61,8 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import AggregateCall, Call, Cast, Expression, JoinKind, Literal, Ref
 from dpsql.model.vocabulary import Neighbours, Policy, Sensitivity
 from dpsql.model.walk import conjuncts, map_children, refs, relations, substitute
+
+_Copied = TypeVar("_Copied", Copied, Before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +154,7 @@ class Blocks:
             max_rows=rows.max_rows,
             determined=determined,
             keys=relation.keys,
-            measures=tuple(map(prepared, relation.measures)),
+            measures=tuple(prepared(_of_units(m, rows, unit_ids)) for m in relation.measures),
             declared=limits,
             facts=tuple(sorted(rows.facts)),
             span=relation.span,
@@ -154,6 +164,22 @@ class Blocks:
             alone=not rows.several and _alone(rows, relation.keys, determined),
             never_null=never_null(rows.relation, policy),
         )
+
+
+def _of_units(measure: Measure, rows: Private, unit_ids: frozenset[int]) -> Measure:
+    """COUNT(DISTINCT k) of a key that is the unit's or NULL: the units of which it is there."""
+    call = measure.call
+    match call:
+        case AggregateCall(function="count", distinct=True, args=(Ref(id=column) as key,)):
+            keys = [o.key for o in rows.optional if o.column == column and o.key in unit_ids]
+        case _:
+            return measure
+    if not keys:
+        return measure
+    there = ~key.is_null()
+    condition = there if call.filter is None else call.filter & there
+    units = replace(call, args=(Ref(min(keys), key.type, key.span),), filter=condition)
+    return replace(measure, call=units)
 
 
 def _written(block: PrivateBlock) -> _Written:
@@ -233,7 +259,7 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
     """The private relation with these columns; its unit travels along by identity only."""
     determined = set(source.determined)
     unique = dict(source.unique)
-    ranks, keys = set(source.ranks), set(source.growth.keys)
+    ranks, keys = dict(source.ranks), set(source.growth.keys)
     several, names = set(source.several), names_of(items)
     for item in items:
         if refs(item.expression) <= source.determined:
@@ -244,7 +270,7 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
             if old in source.unique:
                 unique[item.field.id] = source.unique[old]
             if old in source.ranks:
-                ranks.add(item.field.id)
+                ranks[item.field.id] = source.ranks[old]
             if old in source.growth.keys:
                 keys.add(item.field.id)
     carried = {a.id for a in source.anchors} - {item.field.id for item in items}
@@ -255,13 +281,15 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
         anchors=_projected_anchors(source, items),
         determined=frozenset(determined),
         unique=unique,
-        ranks=frozenset(ranks),
+        ranks=ranks,
         several=frozenset(several),
         growth=replace(source.growth, keys=frozenset(keys)),
         apart=projected_keys(source.apart, items + hidden),
         copied=tuple(_projected_copied(copied, items) for copied in source.copied),
+        before=tuple(_projected_copied(before, items) for before in source.before),
         together=frozenset(new for old in source.together for new in old.renamed(names)),
         merged=frozenset(new for old in source.merged for new in old.renamed(names)),
+        optional=frozenset(new for old in source.optional for new in old.renamed(names)),
         padding=None if source.padding is None else _projected_padding(source.padding, items),
     )
 
@@ -284,7 +312,7 @@ def halves_of(expression: Expression) -> frozenset[int]:
             return frozenset()
 
 
-def _projected_copied(copied: Copied, items: tuple[Item, ...]) -> Copied:
+def _projected_copied(copied: _Copied, items: tuple[Item, ...]) -> _Copied:
     free = {item.field.id for item in items if refs(item.expression) <= copied.free}
     return replace(copied, free=copied.free | free)
 

@@ -26,8 +26,10 @@ from dpsql.compiler.track.uniqueness import (
 )
 from dpsql.compiler.track.units import (
     Anchor,
+    Before,
     Copied,
     Growth,
+    OptionalKey,
     Padding,
     Pending,
     Private,
@@ -64,6 +66,7 @@ def join_units(
     join: Join, left: Private, right: Private, policy: Policy, identities: Identities
 ) -> Private:
     """private-private, INNER or LEFT: only if the condition implies equal units."""
+    join = replace(join, condition=strict(join.condition, left, right, policy))
     linked = _linked(join.condition, left, right, policy)
     if linked is not None and join.kind is JoinKind.LEFT:
         if _to_parent(join, linked, right, policy):
@@ -74,6 +77,8 @@ def join_units(
         raise _unequal(join.span, left, right)
     left, right = _without_shared_keys(linked, left, right, policy, identities)
     outer = join.kind is JoinKind.LEFT
+    optional, whole = left.optional | right.optional, {f.id for f in left.relation.fields}
+    before = Before(frozenset(whole), left.max_rows, left.declared)
     right = _somebodys(linked, right, policy, identities) if outer else right
     met = left.pending | right.pending
     resolved = _resolved(linked, left, right)
@@ -86,7 +91,11 @@ def join_units(
         facts=left.facts | right.facts | linked.facts,
         growth=_growth(left, right, linked, outer=outer),
         copied=left.copied if outer else left.copied + right.copied,
+        before=(*left.before, *(() if outer else right.before), before),
         together=left.together if outer else left.together | right.together,
+        optional=optional | {OptionalKey(b.id, a.id) for a, b in linked.pairs}
+        if outer
+        else optional,
     )
     return _limited(joined, left, right, linked, outer=outer)
 
@@ -127,7 +136,7 @@ def _limited(
             apart=right.apart,
             facts=joined.facts | min(in_left, key=len),
         )
-    joined = replace(joined, unique={}, ranks=frozenset())
+    joined = replace(joined, unique={}, ranks={})
     once = key_within(right.apart, frozenset(linked.equal.values()))
     if once is not None:
         return replace(joined, facts=joined.facts | once.facts)
@@ -197,6 +206,7 @@ def match_units(
     if member is not None:
         same = member[0].eq(member[1])
         whole = same if condition is None else condition & same
+    condition, whole = (strict(each, left, right, policy) for each in (condition, whole))
     linked = _deciding(condition, left, right, policy)
     if linked is None:
         condition, member = whole, None
@@ -273,7 +283,8 @@ def join_public(
     if key is None:
         matched = tuple(f.ref for f in public.fields if f.id in equal.values())
         copied = Copied(frozenset(here), private.max_rows, private.declared.groups_per_unit)
-        joined = replace(joined, copied=(*private.copied, copied))
+        before = Before(frozenset(here), private.max_rows, private.declared)
+        joined = replace(joined, copied=(*private.copied, copied), before=(*private.before, before))
         return multiplied(joined, frequency(matched))
     determined = private.determined
     keyed = {a for a, b in equal.items() if b in key.columns}
@@ -306,7 +317,7 @@ def _linked(
 
     If none do, those that are equal to them in every row on the left may.
     """
-    equal = equal_columns(condition, {f.id for f in left.relation.fields})
+    equal = _with_keys(equal_columns(condition, {f.id for f in left.relation.fields}), left, right)
     linked = _linked_by(equal, left, right, policy)
     return linked or _linked_by(_with_equal(equal, left.relation), left, right, policy)
 
@@ -367,6 +378,70 @@ def _equalities(relation: Relation) -> Iterator[tuple[Ref, Ref]]:
                 if isinstance(item.expression, Ref):
                     yield item.field.ref, item.expression
             yield from _equalities(relation.input)
+
+
+def _with_keys(equal: dict[int, int], left: Private, right: Private) -> dict[int, int]:
+    """What is equated with a column that is NULL or a key is equated with the key itself."""
+    keys = {o.column: o.key for o in right.optional}
+    while any(b in keys for b in equal.values()):
+        equal = {a: keys.get(b, b) for a, b in equal.items()}
+    pending = [o for o in left.optional if o.column in equal]
+    while pending:
+        optional = pending.pop()
+        if optional.key not in equal:
+            equal[optional.key] = equal[optional.column]
+            pending += [o for o in left.optional if o.column == optional.key]
+    return equal
+
+
+def strict(
+    condition: Expression | None, left: Private, right: Private, policy: Policy
+) -> Expression | None:
+    """The condition, in which keys that need only not be distinct are equal.
+
+    A row whose key of the unit, or whose link, is NULL is nobody's and in no answer: whether it
+    meets others without does not matter.
+    """
+    parts = tuple(_strict(part, left, right, policy) for part in conjuncts(condition))
+    return both(parts)
+
+
+def _strict(part: Expression, left: Private, right: Private, policy: Policy) -> Expression:
+    pair = _not_distinct(part)
+    if pair is None:
+        return part
+    here = {f.id for f in left.relation.fields}
+    a, b = pair if pair[0].id in here else pair[::-1]
+    keys = [
+        (x, y)
+        for x in left.anchors
+        for y in right.anchors
+        if (x.id, y.id, x.table) == (a.id, b.id, y.table)
+    ]
+    links = left.pending | right.pending
+    open_at = {(link.root, link.table) for link in links}
+    if any(
+        x.table == policy.unit.table or {(x.root, x.table), (y.root, y.table)} & open_at
+        for x, y in keys
+    ):
+        return a.eq(b)
+    return part
+
+
+def _not_distinct(part: Expression) -> tuple[Ref, Ref] | None:
+    """The columns of which a condition says that they are equal, or both NULL."""
+    match part:
+        case Call(function="is_not_distinct", args=(Ref() as a, Ref() as b)):
+            return a, b
+        case Call(function="or", args=(one, other)):
+            for equal, absent in ((one, other), (other, one)):
+                if not (isinstance(equal, Call) and equal.function == "eq"):
+                    continue
+                x, y = equal.args
+                nulls = {x.is_null(), y.is_null()}
+                if isinstance(x, Ref) and isinstance(y, Ref) and set(conjuncts(absent)) == nulls:
+                    return x, y
+    return None
 
 
 def _same_unit(table: str, left: Private, right: Private, policy: Policy) -> bool:
@@ -462,7 +537,7 @@ def multiplied(private: Private, most: int) -> Private:
         max_rows=None if private.max_rows is None else private.max_rows * most,
         declared=private.declared.times(DeclaredLimits(most, most, most)),
         unique={},
-        ranks=frozenset(),
+        ranks={},
         growth=private.growth.times(Growth(most)),
         apart=(),
     )

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dpsql.compiler.plan.private_plan import DeclaredLimits, least
+from dpsql.compiler.plan.private_plan import DeclaredLimits, least, product
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.compiler.track.uniqueness import Key
 from dpsql.compiler.track.units import (
     UNJOINED,
     Anchor,
+    Before,
     Growth,
     Private,
     Unique,
@@ -116,10 +117,9 @@ def aggregate_within(
     keys = tuple(_one_zero(item, rows) for item in relation.keys) + hidden
     measures = tuple(replace(m, call=in_any_order(m.call)) for m in relation.measures)
     limit = _rows_of_unit(rows)
-    result = Aggregate(rows.relation, keys, measures, relation.span, limit)
     grouped = replace(
         rows,
-        relation=result,
+        relation=Aggregate(rows.relation, keys, measures, relation.span, limit),
         anchors=frozenset(
             replace(a, id=item.field.id)
             for item in keys
@@ -127,9 +127,10 @@ def aggregate_within(
             if isinstance(item.expression, Ref) and a.id == item.expression.id
         ),
         unique={},
-        ranks=frozenset(),
+        ranks={},
         growth=UNJOINED.beside(rows.growth),
         copied=(),
+        before=(),
         together=frozenset(new for old in rows.together for new in old.renamed(names_of(keys))),
     )
     fixed = rows.determined | {a.id for a in rows.anchors if a.table == policy.unit.table}
@@ -249,16 +250,29 @@ def window_within(
     )
     fixed = rows.determined | {a.id for a in rows.anchors if a.table == policy.unit.table}
     ranks = {
-        item.field.id
+        item.field.id: before
         for item in items
         if item.call.function == "row_number"
-        and all(refs(key) <= fixed for key in item.call.partition_by)
+        if (before := _parted(item.call, rows, fixed)) is not None
     }
     result = Window(rows.relation, items, _rows_of_unit(rows))
     # Ties are broken by a column that tells rows apart: whoever vouches for it is named.
     vouching = (u.settling for u in rows.unique.values() if u.settling is not None)
     facts = rows.facts | frozenset().union(*vouching)
-    return replace(rows, relation=result, ranks=rows.ranks | frozenset(ranks), facts=facts)
+    return replace(rows, relation=result, ranks={**rows.ranks, **ranks}, facts=facts)
+
+
+ONE = Before(frozenset(), 1, DeclaredLimits(1, 1, 1))
+"""The whole of a unit as the one part of it."""
+
+
+def _parted(call: WindowCall, rows: Private, fixed: frozenset[int]) -> Before | None:
+    """Into how many parts a partition takes the rows of a unit: one, or one for each row before."""
+    read = frozenset().union(*map(refs, call.partition_by)) - fixed
+    parts = [before for before in rows.before if read <= before.free]
+    if not read:
+        return ONE
+    return min(parts, key=lambda before: (before.rows is None, before.rows), default=None)
 
 
 def _by_unit(call: WindowCall, unit: Ref, rows: Private, policy: Policy) -> WindowCall:
@@ -313,29 +327,41 @@ def _check_constants(call: WindowCall) -> None:
 
 
 def cut_by_rank(source: Private, predicate: Expression) -> Private:
-    """Rows whose number within their unit is at most k: no unit has more than k."""
-    most = least(source.max_rows, *(_rank_limit(p, source.ranks) for p in conjuncts(predicate)))
-    if most is None or most == source.max_rows:
+    """Rows whose number within their unit, or its part, is at most k: no part has more than k."""
+    for part in conjuncts(predicate):
+        rank, most = _rank_limit(part)
+        if rank in source.ranks:
+            source = _cut(source, source.ranks[rank], most)
+    return source
+
+
+def _cut(source: Private, parts: Before, most: int) -> Private:
+    proved = product(parts.rows, most)
+    if proved is not None and source.max_rows is not None and source.max_rows <= proved:
         return source
     declared = source.declared
-    limits = replace(
+    limits = parts.declared.times(DeclaredLimits(most, most, most))
+    declared = replace(
         declared,
-        rows_per_unit=least(most, declared.rows_per_unit),
-        groups_per_unit=least(most, declared.groups_per_unit),
-        rows_per_group=least(most, declared.rows_per_group),
+        rows_per_unit=least(limits.rows_per_unit, declared.rows_per_unit),
+        groups_per_unit=least(limits.groups_per_unit, declared.groups_per_unit),
+        rows_per_group=least(limits.rows_per_group, declared.rows_per_group),
     )
-    determined = source.determined
-    if most == 1:
-        determined |= {f.id for f in source.relation.fields}
-    return replace(source, max_rows=most, determined=determined, declared=limits)
+    proved = least(proved, source.max_rows)
+    every = frozenset(f.id for f in source.relation.fields)
+    determined = source.determined | (every if proved == 1 else frozenset())
+    return replace(source, max_rows=proved, determined=determined, declared=declared)
 
 
-def _rank_limit(predicate: Expression, ranks: frozenset[int]) -> int | None:
-    """The most rows of a unit for which a condition on a row number is true; None: no limit."""
+def _rank_limit(predicate: Expression) -> tuple[int, int]:
+    """A column, and the greatest number in it for which a condition is true; else none."""
     match against_constant(predicate):
         case ("eq" | "le" | "lt" as name, Ref(id=rank), Literal(value=int() as most)):
-            if rank not in ranks or isinstance(most, bool) or most < 1:
-                return None
-            return {"eq": 1, "le": most, "lt": max(1, most - 1)}[name]
+            if isinstance(most, bool) or most < 1:
+                return _NO_RANK
+            return rank, {"eq": 1, "le": most, "lt": max(1, most - 1)}[name]
         case _:
-            return None
+            return _NO_RANK
+
+
+_NO_RANK = (-1, 0)

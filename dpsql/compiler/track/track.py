@@ -46,6 +46,7 @@ from dpsql.compiler.track.per_unit import (
     window_within,
 )
 from dpsql.compiler.track.public_queries import PublicQueries
+from dpsql.compiler.track.released_lists import Domain, most_alike
 from dpsql.compiler.track.repeatable import is_repeatable
 from dpsql.compiler.track.set_operations import (
     JoinCopy,
@@ -96,7 +97,7 @@ from dpsql.model.vocabulary import Policy, TablePolicy
 from dpsql.model.walk import inputs, map_inputs, relations
 
 Frequency: TypeAlias = Callable[[Relation, tuple[Ref, ...]], int]
-HasDomain: TypeAlias = Callable[[PrivateBlock], bool]
+DomainOf: TypeAlias = Callable[[PrivateBlock], Domain | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def track(
     resolved: Resolved,
     policy: Policy,
     public: PublicData,
-    has_domain: HasDomain,
+    domain_of: DomainOf,
     identities: Identities,
     *,
     empty_rows: bool = False,
@@ -121,8 +122,8 @@ def track(
     """The query split into private blocks and an outer query over what they release.
 
     `public` measures public relations, and evaluates once what would not be the same again;
-    `has_domain` says whether the keys of a block are public. With `empty_rows` a LIMIT of at most 1
-    around private rows, at the top, has no rows: what it would read is not read.
+    `domain_of` lists the keys of a block, if they are public. With `empty_rows` a LIMIT of at
+    most 1 around private rows, at the top, has no rows: what it would read is not read.
 
     Raises `Refused` where an operator has no stability rule, where a join does not imply equal
     units, and where private rows would be returned as they are.
@@ -134,7 +135,7 @@ def track(
         policy,
         frequency,
         public.once,
-        has_domain,
+        domain_of,
         identities,
         public_queries=PublicQueries(policy, frequency, public.once, identities),
         blocks=Blocks(policy, identities),
@@ -154,7 +155,7 @@ class _Tracker:
     policy: Policy
     frequency: Frequency
     once: Callable[[Relation], Evaluated]
-    has_domain: HasDomain
+    domain_of: DomainOf
     identities: Identities
     public_queries: PublicQueries
     blocks: Blocks
@@ -349,13 +350,7 @@ class _Tracker:
         left, right = (private.relation, there) if private_left else (there, private.relation)
 
         def frequency(columns: tuple[Ref, ...]) -> int:
-            if isinstance(there, Staged) and there.source is None:
-                raise _no_rule(
-                    "a join of private rows with several rows of a released result",
-                    join.span,
-                    "Join on all of its group keys.",
-                )
-            return self._frequency(there, columns)
+            return self._frequency(there, columns, join.span)
 
         return join_public(replace(join, left=left, right=right), private, there, keys, frequency)
 
@@ -373,14 +368,28 @@ class _Tracker:
             digests.append(evaluated.digest)
         return Staged(digests.index(evaluated.digest), relation.fields, relation)
 
-    def _frequency(self, there: Relation, columns: tuple[Ref, ...]) -> int:
-        """How often a value of these columns occurs: of a stage, in those very rows."""
+    def _frequency(self, there: Relation, columns: tuple[Ref, ...], span: Span) -> int:
+        """How often a value of these columns occurs: of a stage, in those very rows.
+
+        In what is released, at most; raises `Refused` where nothing bounds that.
+        """
         if not isinstance(there, Staged):
             return self.frequency(there, columns)
         places = {f.id: n for n, f in enumerate(there.fields)}
-        evaluated = self.stages[there.stage]
-        same = tuple(evaluated.fields[places[column.id]] for column in columns)
-        return self.frequency(evaluated, tuple(f.ref for f in same))
+        rows = self.stages[there.stage]
+        same = tuple(rows.fields[places[column.id]].ref for column in columns)
+        if there.source is not None:
+            return self.frequency(rows, same)
+        most = most_alike(rows, frozenset(c.id for c in same), self._domain, self.frequency)
+        if most is None:
+            fix = "Join on all of its group keys, let them be listed, or add LIMIT."
+            construct = "a join of private rows with several rows of a released result"
+            raise _no_rule(construct, span, fix)
+        return most
+
+    def _domain(self, block: int) -> Domain | None:
+        """The keys of a block, if they are public."""
+        return self.domain_of(self.blocks.listed[block])
 
     def _match(self, relation: Match) -> _Open | Private:
         source, other = self.track(relation.input), self.track(relation.other)
@@ -409,7 +418,7 @@ class _Tracker:
         keys = keys_of(other, self.policy, self.blocks.keys)
         if columns is None or key_within(keys, frozenset(c.id for c in columns)) is not None:
             return
-        growth = source.growth.times(Growth(self._frequency(other, columns)))
+        growth = source.growth.times(Growth(self._frequency(other, columns, match.span)))
         require_small(growth, None, self.policy.limits.max_fanout, match.span)
 
     def _limited(self, relation: Limit, rows: Private) -> Refused:
@@ -476,7 +485,7 @@ class _Tracker:
         if name_unit((item.expression for item in relation.keys), source) is not None:
             raise _no_rule("GROUPING SETS within one unit", relation.span, "Use UNION ALL.")
         finest = self.blocks.block(replace(relation, measures=(), sets=()), source)
-        if sums_up(relation) and self.has_domain(finest):
+        if sums_up(relation) and self.domain_of(finest) is not None:
             return self.track(from_finest(relation, self.identities))
         return self.track(one_by_one(relation, self.identities))
 

@@ -12,7 +12,7 @@ is told in bits: PRIVACY.md R70, SECURITY.md S22.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from dpsql.compiler.plan.private_plan import DeclaredLimits
@@ -148,6 +148,18 @@ def names_of(items: Iterable[Item]) -> dict[int, list[int]]:
 
 
 @dataclass(frozen=True, slots=True)
+class OptionalKey:
+    """That a column is NULL, or what the `key` in another one is: an outer join equated them."""
+
+    column: int
+    key: int
+
+    def renamed(self, names: Mapping[int, Sequence[int]]) -> Iterator[OptionalKey]:
+        """The same under the new names of the column; a key keeps its own."""
+        return (replace(self, column=n) for n in names.get(self.column, ()))
+
+
+@dataclass(frozen=True, slots=True)
 class Padding:
     """Public LEFT JOIN private: the groups are the keys of `source`, with or without rows.
 
@@ -187,21 +199,35 @@ class Copied:
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """What a unit had before each of its rows met several of its own, or of public ones.
+
+    What is read of `free` columns is read of one of `rows` rows, with the owner's limits on them.
+    """
+
+    free: frozenset[int]
+    rows: int | None
+    declared: DeclaredLimits
+
+
+@dataclass(frozen=True, slots=True)
 class Private:
     """A private relation, stable as PRIVACY.md R7 says.
 
     `anchors` identify its unit; `pending` are the links not yet shown to lead to a row;
     `max_rows` is the proved most rows of one unit; `determined` the columns the unit determines;
     `unique` the columns whose values are all different; `declared` the owner's limits. `ranks` are
-    row numbers within one unit; `padding` speaks of public rows that the plain query would show
-    without a private one; `growth` of what joins made of its rows.
+    row numbers within one unit, or within each of those rows that it had `before` joins; `padding`
+    speaks of public rows that the plain query would show without a private one; `growth` of what
+    joins made of its rows.
 
     Rows that belong to several people have no anchors: `several` are the columns of their links.
     Rows of one person each may agree on columns that tell so: they are `together`.
 
     No two rows of one unit agree on a key of `apart`; other units may have the same values there.
     `copied` says what was known before joins with public rows that multiply.
-    A FULL JOIN has `merged` two keys of which one may be NULL.
+    A FULL JOIN has `merged` two keys of which one may be NULL; a LEFT JOIN those of its right side,
+    which are `optional`.
     """
 
     relation: Relation
@@ -212,7 +238,7 @@ class Private:
     unique: Mapping[int, Unique]
     declared: DeclaredLimits
     facts: frozenset[Fact]
-    ranks: frozenset[int] = frozenset()
+    ranks: Mapping[int, Before] = field(default_factory=dict)
     padding: Padding | None = None
     growth: Growth = UNJOINED
     several: frozenset[int] = frozenset()
@@ -220,6 +246,8 @@ class Private:
     copied: tuple[Copied, ...] = ()
     together: frozenset[Together] = frozenset()
     merged: frozenset[Merged] = frozenset()
+    optional: frozenset[OptionalKey] = frozenset()
+    before: tuple[Before, ...] = ()
 
     def unit(self, policy: Policy) -> Ref:
         """The column that holds the unit key; the smallest id, so that plans are canonical."""

@@ -258,8 +258,7 @@ def _in(node: exp.Expression, origin: Origin) -> Expression:
     if query is None and members and isinstance(members[0], exp.Values):
         (query, *members) = members
     if query is not None and not members:
-        value = expression(this, origin)
-        return Membership(origin.read_query(query, origin), value, origin.span(node))
+        return Membership(origin.read_query(query, origin), _row(this, origin), origin.span(node))
     if not members:
         raise origin.refusal(node, "an empty IN")
     if isinstance(this, exp.Tuple):
@@ -267,6 +266,14 @@ def _in(node: exp.Expression, origin: Origin) -> Expression:
         return matches[0] if len(matches) == 1 else Call("or", matches, span=origin.span(node))
     args = tuple(expression(e, origin) for e in (this, *members))
     return Call("in", args, span=origin.span(node))
+
+
+def _row(node: exp.Expression, origin: Origin) -> Expression:
+    """What is looked for: a value, or several as `row`."""
+    if not isinstance(node, exp.Tuple):
+        return expression(node, origin)
+    (values,) = origin.take(node, "expressions")
+    return Call("row", tuple(expression(v, origin) for v in values), span=origin.span(node))
 
 
 def _same_row(

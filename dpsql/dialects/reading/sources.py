@@ -85,14 +85,16 @@ def _joined(
 ) -> JoinedTables | HalfJoin:
     names = "this", "on", "side", "kind", "using", "method"
     this, on, side, kind, using, method = origin.take(node, *names)
-    natural = str(method or "").upper() == "NATURAL"
-    if method and not (natural and on is None and not using and str(kind).upper() != "CROSS"):
+    word = str(method or "").upper()
+    natural, asof = word == "NATURAL", word == "ASOF"
+    named = natural and on is None and not using and str(kind).upper() != "CROSS"
+    if method and not (named or asof):
         construct = "NATURAL JOIN with a condition" if natural else "this kind of JOIN"
         raise origin.refusal(node, construct)
     written = str(side or "").upper(), str(kind or "").upper()
     half = written in _HALVES
     join_kind = JoinKind.INNER if half else _KINDS.get(written)
-    if join_kind is None:
+    if join_kind is None or (half and asof):
         raise origin.refusal(node, f"{side or ''} {kind or ''} JOIN".strip())
     joined = JoinedTables(
         left,
@@ -102,6 +104,7 @@ def _joined(
         tuple(name_of(column, origin) for column in using or ()),
         span=origin.span(node),
         natural=natural,
+        asof=asof,
     )
     return HalfJoin(joined, anti=written[1] == "ANTI") if half else joined
 
@@ -126,8 +129,20 @@ def relation(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
             return _subquery(node, origin, read)
         case exp.Values():
             return _values(node, origin)
+        case exp.Lateral():
+            return _lateral(node, origin, read)
         case _:
             raise origin.refusal(node)
+
+
+def _lateral(node: exp.Lateral, origin: Origin, read: ReadQuery) -> Derived:
+    """`LATERAL (SELECT …) AS q`."""
+    this, alias = origin.take(node, "this", "alias")
+    rows = relation(this, origin, read)
+    if not isinstance(rows, Derived):
+        raise origin.refusal(node, "LATERAL of anything but a query")
+    name, columns = alias_of(alias, origin)
+    return replace(rows, alias=name, column_aliases=columns, lateral=True)
 
 
 def _subquery(node: exp.Subquery, origin: Origin, read: ReadQuery) -> FromItem:

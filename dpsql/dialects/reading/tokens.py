@@ -46,9 +46,9 @@ _SYMBOLS = frozenset(
 
 _BEFORE_PARENTHESIS = frozenset(
     """ALL AND AS ASC BETWEEN BY CASE CAST CUBE DESC DISTINCT ELSE ESCAPE EXCEPT EXCLUDE EXISTS
-    EXTRACT FILTER FROM GROUP HAVING ILIKE IN INTERSECT IS JOIN LIKE MATERIALIZED NOT NULLS ON OR
-    OVER PIVOT POSITION QUALIFY RENAME ROLLUP SELECT SETS SOME SUBSTRING THEN TRIM TRY_CAST UNION
-    UNPIVOT USING VALUES WHEN WHERE WITH""".split()
+    EXTRACT FILTER FROM GROUP HAVING ILIKE IN INTERSECT IS JOIN LATERAL LIKE MATERIALIZED NOT NULLS
+    ON OR OVER PIVOT POSITION QUALIFY RENAME ROLLUP SELECT SETS SOME SUBSTRING THEN TRIM TRY_CAST
+    UNION UNPIVOT USING VALUES WHEN WHERE WITH""".split()
 )
 """Words that may stand before a parenthesis without being an ordinary function."""
 
@@ -97,7 +97,7 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
     read_as_part = {n for first, (end, _called) in parts.items() for n in range(first + 1, end)}
     for place, token in enumerate(tokens):
         _check_gap(text, offset, token.start)
-        if place not in arrays and place not in read_as_part:
+        if not (place in arrays or place in read_as_part or _is_lateral(tokens, place)):
             _check_token(text, token)
         offset = token.end + 1
     _check_gap(text, offset, len(text))
@@ -116,6 +116,16 @@ def _with_casts(tokens: Sequence[Token]) -> Iterator[Token]:
             yield Token(TokenType.DCOLON, "::", *place, start + 1, token.end)
         else:
             yield token
+
+
+def _is_lateral(tokens: Sequence[Token], place: int) -> bool:
+    """Whether this is the word of `JOIN LATERAL (SELECT …)`, or behind a comma."""
+    before, after = tokens[max(0, place - 1)], tokens[place + 1 : place + 3]
+    return (
+        tokens[place].token_type is TokenType.LATERAL
+        and before.token_type in (TokenType.JOIN, TokenType.COMMA)
+        and [token.token_type for token in after] == [TokenType.L_PAREN, TokenType.SELECT]
+    )
 
 
 def _with_fractions(tokens: Sequence[Token]) -> tuple[Token, ...]:

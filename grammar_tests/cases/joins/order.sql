@@ -137,4 +137,8 @@ SELECT COUNT(*) FROM orders o, (SELECT segment, COUNT(*) AS n FROM customers GRO
 
 -- case: a released result that several rows of match
 SELECT COUNT(*) FROM orders o, (SELECT segment, vip, COUNT(*) AS n FROM customers GROUP BY segment, vip) AS t, customers c WHERE o.customer_id = c.customer_id AND c.segment = t.segment;
--- refuse: unsupported-private-operator at 1:40
+-- accept
+-- keys: 4 public, l0 proved
+-- release: rows l0=1 linf=1
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=20

@@ -226,3 +226,55 @@ SELECT COUNT(*) AS n FROM orders o JOIN items i ON i.order_id = o.order_id AND i
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+
+-- case: a chain of LEFT JOINs on the key of the one before
+SELECT COUNT(*) AS a, COUNT(DISTINCT e.customer_id) AS b, COUNT(DISTINCT l.customer_id) AS c FROM customers c
+LEFT JOIN events e ON e.customer_id = c.customer_id AND e.duration > 2
+LEFT JOIN logins l ON l.customer_id = e.customer_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1048576
+-- release: units l0=1 linf=1
+-- release: units l0=1 linf=1
+
+-- case: a chain through a subquery
+SELECT COUNT(l.login_id) AS n FROM (
+    SELECT e.customer_id AS k, e.device FROM customers c LEFT JOIN events e ON e.customer_id = c.customer_id
+) AS t JOIN logins l ON l.customer_id = t.k;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1048576
+
+-- case: a chain on another column of the one before is refused
+SELECT COUNT(*) AS n FROM customers c LEFT JOIN events e ON e.customer_id = c.customer_id
+LEFT JOIN logins l ON l.login_id = e.event_id;
+-- refuse: unequal-units at 2:11
+
+-- case: equal, or both NULL
+SELECT COUNT(*) AS n FROM orders o JOIN events e
+ON o.customer_id = e.customer_id OR (o.customer_id IS NULL AND e.customer_id IS NULL);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=50
+
+-- case: not distinct
+SELECT COUNT(*) AS n FROM customers c LEFT JOIN events e ON e.customer_id IS NOT DISTINCT FROM c.customer_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=5
+
+-- case: EXISTS with a key that is not distinct
+SELECT COUNT(*) AS n FROM orders o
+WHERE EXISTS (SELECT 1 FROM events e WHERE e.customer_id IS NOT DISTINCT FROM o.customer_id);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: keys of rows that have a link beside them may be NULL
+SELECT COUNT(*) AS n FROM orders a JOIN orders b ON a.order_id IS NOT DISTINCT FROM b.order_id;
+-- refuse: unequal-units at 1:41
+
+-- case: equal, or one of them NULL
+SELECT COUNT(*) AS n FROM orders o JOIN events e
+ON o.customer_id = e.customer_id OR e.customer_id IS NULL;
+-- refuse: unequal-units at 1:41

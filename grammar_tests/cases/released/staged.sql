@@ -59,7 +59,11 @@ SELECT COUNT(*) FROM customers c JOIN (SELECT k.region, k.code, n FROM countries
 
 -- case: several released rows per private row
 SELECT COUNT(*) FROM orders o JOIN (SELECT status, segment, COUNT(*) AS n FROM orders JOIN customers USING (customer_id) GROUP BY 1, 2) t ON o.status = t.status;
--- refuse: unsupported-private-operator at 1:44
+-- accept
+-- keys: 6 public, l0 proved
+-- release: rows l0=3 linf=10
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=20
 
 -- case: released rows with private ones beside them
 SELECT COUNT(o.order_id) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) t LEFT JOIN orders o ON o.status = t.status GROUP BY t.status;

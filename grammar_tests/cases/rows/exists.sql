@@ -230,3 +230,27 @@ FROM orders o;
 -- case: NOT IN rows of which the condition does not say whose they are
 SELECT COUNT(*) AS n FROM orders o WHERE o.note NOT IN (SELECT e.device FROM events e WHERE e.duration = o.quantity);
 -- refuse: unequal-units at 1:42
+
+-- case: two columns among those of public rows
+SELECT COUNT(*) AS n FROM customers c WHERE (c.country, c.segment) IN (SELECT k.code, p.category FROM countries k, products p);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: two columns among those of one's own rows
+SELECT COUNT(*) AS n FROM orders o WHERE (o.customer_id, o.note) IN (SELECT e.customer_id, e.device FROM events e);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: two columns among others' rows
+SELECT COUNT(*) AS n FROM orders o WHERE (o.quantity, o.note) IN (SELECT e.duration, e.device FROM events e);
+-- refuse: unequal-units at 1:43
+
+-- case: NOT IN of two columns
+SELECT COUNT(*) AS n FROM orders o WHERE (o.customer_id, o.note) NOT IN (SELECT e.customer_id, e.device FROM events e);
+-- refuse: unsupported-syntax at 1:43
+
+-- case: two columns among one
+SELECT COUNT(*) AS n FROM orders o WHERE (o.customer_id, o.note) IN (SELECT e.customer_id FROM events e);
+-- refuse: unsupported-syntax at 1:43

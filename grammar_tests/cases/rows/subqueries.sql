@@ -182,7 +182,9 @@ SELECT SUM(amount) FROM (SELECT * REPLACE (note_length AS amount) FROM orders) A
 
 -- case: a lateral subquery
 SELECT COUNT(*) FROM orders, LATERAL (SELECT 1 AS one) AS t;
--- refuse: unsupported-syntax at 1:30
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: too many column aliases
 SELECT COUNT(*) FROM (SELECT amount FROM orders) AS t(a, b);

@@ -1,0 +1,261 @@
+"""LATERAL and ASOF JOIN as joins: for each row of the left those of the right that it asks for.
+
+The first k of them are those that a ROW_NUMBER over the columns of the left row numbers up to k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.resolve.subqueries import (
+    TRUE,
+    Decorrelation,
+    counts_of,
+    no_outer_left,
+    or_zero,
+)
+from dpsql.model.algebra import (
+    Aggregate,
+    Field,
+    Filter,
+    Item,
+    Join,
+    Limit,
+    Match,
+    Project,
+    Relation,
+    Scan,
+    Sort,
+    Window,
+    WindowItem,
+)
+from dpsql.model.comparisons import MIRRORED
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
+    INTEGER,
+    Call,
+    Expression,
+    JoinKind,
+    Ref,
+    SortKey,
+    Span,
+    WindowCall,
+)
+from dpsql.model.vocabulary import FactKind, Policy
+from dpsql.model.walk import both, conjuncts, free_refs, refs, substitute
+
+INNER = (JoinKind.INNER, JoinKind.CROSS)
+_LATER = frozenset({"ge", "gt"})
+
+
+@dataclass(frozen=True, slots=True)
+class Laterals:
+    """Joins whose right side reads the row of the left, or takes the nearest row."""
+
+    policy: Policy
+    identities: Identities
+
+    def lateral(self, join: Join) -> tuple[Relation, dict[int, Field]]:
+        """The join of rows that the right side, a query over columns of the left, gives for each.
+
+        Also what the columns that it may fill with NULL are called above it. Raises `Refused` for
+        what is no join.
+        """
+        outer = free_refs(join.right) & {f.id for f in join.left.fields}
+        if join.kind not in (*INNER, JoinKind.LEFT):
+            raise _unsupported(f"{join.kind} JOIN LATERAL", join.span)
+        cut = _cut_of(join.right)
+        if (total := _total(cut.rows)) is not None and cut.most != 0 and not cut.skipped:
+            return self._totals(join, total, outer)
+        below = Decorrelation(outer, self.identities, join.span)
+        rows, conditions = below.pulled(cut.rows)
+        no_outer_left(rows, outer, join.span)
+        if cut.most is None and not cut.skipped:
+            condition = both((*conditions, *conjuncts(join.condition)))
+            kind = JoinKind.INNER if join.kind in INNER else join.kind
+            return self._padded(replace(join, right=rows, kind=kind, condition=condition))
+        met = replace(join, right=rows, condition=both(conditions))
+        return self._first(met, cut, join.condition)
+
+    def nearest(self, join: Join) -> tuple[Relation, dict[int, Field]]:
+        """ASOF JOIN: of the rows that meet a row, the one next to it by the one inequality."""
+        here = {f.id for f in join.left.fields}
+        others = [p for p in conjuncts(join.condition) if not _is_equality(p)]
+        sides = [_compared(part, here) for part in others]
+        if len(sides) != 1 or sides[0] is None or join.kind not in (*INNER, JoinKind.LEFT):
+            raise _unsupported("this ASOF JOIN", join.span, _ASOF)
+        name, place = sides[0]
+        order = (SortKey(place, descending=name in _LATER),)
+        return self._first(join, _Cut(join.right, order, 1), None)
+
+    def _first(
+        self, join: Join, cut: _Cut, condition: Expression | None
+    ) -> tuple[Relation, dict[int, Field]]:
+        """The first rows that each row of the left meets, in this order."""
+        outer = join.kind is JoinKind.LEFT
+        if outer and (not cut.most or cut.skipped or condition not in (None, TRUE)):
+            construct = "LEFT JOIN LATERAL with OFFSET, LIMIT 0 or a condition of its own"
+            raise _unsupported(construct, join.span, "Write ON TRUE, and the condition inside.")
+        left, columns = self._told_apart(join.left, join.span)
+        kind = JoinKind.LEFT if outer else JoinKind.INNER
+        kind = kind if join.condition is not None else JoinKind.CROSS
+        relation, new = self._padded(replace(join, left=left, kind=kind))
+        values = {number: field.ref for number, field in new.items()}
+        order = tuple(
+            replace(key, expression=substitute(key.expression, values)) for key in cut.order
+        )
+        number = self.identities.field("row_number", INTEGER)
+        call = WindowCall("row_number", (), columns, order, type=INTEGER, span=join.span)
+        relation = Window(relation, (WindowItem(number, call),))
+        if cut.most == 1:
+            relation = Filter(relation, number.ref.eq(cut.skipped + 1))
+        elif cut.most is not None:
+            relation = Filter(relation, number.ref.le(cut.skipped + cut.most))
+        if cut.skipped and cut.most != 1:
+            relation = Filter(relation, number.ref.gt(cut.skipped))
+        return relation if condition is None else Filter(relation, condition), new
+
+    def _told_apart(self, left: Relation, span: Span) -> tuple[Relation, tuple[Ref, ...]]:
+        """The rows of the left, and columns that tell each from all others."""
+        if (key := self._key(left)) is not None:
+            return left, key
+        columns = tuple(f.ref for f in left.fields)
+        again = self.identities.field("row_number", INTEGER)
+        call = WindowCall("row_number", (), columns, type=INTEGER, span=span)
+        return Window(left, (WindowItem(again, call),)), (*columns, again.ref)
+
+    def _key(self, relation: Relation) -> tuple[Ref, ...] | None:
+        """Columns on which no two rows agree, as facts about tables say."""
+        match relation:
+            case Scan():
+                table = self.policy.table(relation.table)
+                assert table is not None
+                there = {f.name.lower(): f.ref for f in relation.fields}
+                names = [name.lower() for name in table.key]
+                facts = (FactKind.UNIQUE_KEY, FactKind.NOT_NULL_KEY)
+                whole = all(self.policy.fact(kind, table.name) is not None for kind in facts)
+                fitting = whole and names and there.keys() >= set(names)
+                return tuple(there[name] for name in names) if fitting else None
+            case Filter() | Sort() | Match() | Window():
+                return self._key(relation.input)
+            case Project():
+                key = self._key(relation.input)
+                new = {
+                    item.expression.id: item.field.ref
+                    for item in relation.items
+                    if isinstance(item.expression, Ref)
+                }
+                if key is None or not all(column.id in new for column in key):
+                    return None
+                return tuple(new[column.id] for column in key)
+            case Join(kind=JoinKind.INNER | JoinKind.CROSS):
+                sides = [self._key(relation.left), self._key(relation.right)]
+                return None if None in sides else tuple(c for side in sides for c in side or ())
+            case _:
+                return None
+
+    def _totals(
+        self, join: Join, rows: Project, outer: frozenset[int]
+    ) -> tuple[Relation, dict[int, Field]]:
+        """An aggregate without GROUP BY has a row for each row of the left, also over nothing."""
+        if join.kind is JoinKind.LEFT and join.condition not in (None, TRUE):
+            raise _unsupported("LEFT JOIN LATERAL with a condition of its own", join.span)
+        total = rows.input
+        below = Decorrelation(outer, self.identities, join.span, total)
+        groups, conditions = below.pulled(total)
+        no_outer_left(groups, outer, join.span)
+        met = replace(join, right=groups, kind=JoinKind.LEFT, condition=both(conditions) or TRUE)
+        relation, new = self._padded(met)
+        counts = counts_of(groups)
+        values: dict[int, Expression] = {
+            number: or_zero(field.ref) if number in counts else field.ref
+            for number, field in new.items()
+        }
+        computed = [Item(i.field, substitute(i.expression, values)) for i in rows.items]
+        relation = Project(relation, (*(f.item for f in join.left.fields), *computed))
+        return relation if join.condition is None else Filter(relation, join.condition), {}
+
+    def _padded(self, join: Join) -> tuple[Relation, dict[int, Field]]:
+        """The join, with columns of their own in place of those that it may fill with NULL."""
+        if join.kind is not JoinKind.LEFT:
+            return join, {}
+        new = {f.id: self.identities.field(f.name, f.type) for f in join.right.fields}
+        return Project(join, tuple(Item(new.get(f.id, f), f.ref) for f in join.fields)), new
+
+
+_ASOF = "Equate columns, and compare one more of each side: a.k = b.k AND a.t >= b.t."
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A query as its rows, and which of them it gives: in an order, at most so many (None: all)."""
+
+    rows: Relation
+    order: tuple[SortKey, ...] = ()
+    most: int | None = None
+    skipped: int = 0
+
+
+def _cut_of(relation: Relation) -> _Cut:
+    """A query without its ORDER BY, LIMIT and OFFSET.
+
+    What stands above these names columns anew, or leaves out what the order needed.
+    """
+    named = list[Project]()
+    while isinstance(relation, Project) and _is_cut(relation.input):
+        named.append(relation)
+        relation = relation.input
+    most, skipped, order = None, 0, tuple[SortKey, ...]()
+    if isinstance(relation, Limit):
+        most, skipped = relation.limit, relation.offset
+        relation = relation.input
+    if isinstance(relation, Sort):
+        order = relation.keys
+        relation = relation.input
+    for project in reversed(named):
+        there = {f.id for f in relation.fields}
+        new = tuple(i for i in project.items if i.field.id not in there)
+        if new:
+            relation = Project(relation, (*(f.item for f in relation.fields), *new))
+    return _Cut(relation, order, most, skipped)
+
+
+def _is_cut(relation: Relation) -> bool:
+    while isinstance(relation, Project):
+        relation = relation.input
+    return isinstance(relation, Limit | Sort)
+
+
+def _total(relation: Relation) -> Project | None:
+    """What is computed of an aggregate without GROUP BY, if the rows are that."""
+    if not isinstance(relation, Project):
+        return None
+    inner = relation.input
+    if isinstance(inner, Aggregate):
+        return None if inner.keys or inner.sets else relation
+    below = _total(inner)
+    if below is None:
+        return None
+    values = {i.field.id: i.expression for i in below.items}
+    items = tuple(replace(i, expression=substitute(i.expression, values)) for i in relation.items)
+    return Project(below.input, items)
+
+
+def _is_equality(part: Expression) -> bool:
+    return isinstance(part, Call) and part.function == "eq"
+
+
+def _compared(part: Expression, here: set[int]) -> tuple[str, Expression] | None:
+    """How a column of the left is compared, and what of the right it is compared with."""
+    if not (isinstance(part, Call) and part.function in MIRRORED) or part.function in ("eq", "ne"):
+        return None
+    (a, b), name = part.args, part.function
+    if not refs(a) & here:
+        a, b, name = b, a, MIRRORED[name]
+    return (name, b) if refs(a) <= here and refs(b) and not refs(b) & here else None
+
+
+def _unsupported(construct: str, span: Span, fix: str = "") -> Refused:
+    facts = {"fix": fix} if fix else {}
+    return Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=construct, **facts)

@@ -1,0 +1,97 @@
+"""How many rows of a released result agree on columns, whatever is released.
+
+Proof (PRIVACY.md R11). A block of public keys releases each key at most once, so that no more
+rows agree on some keys than listed keys do; what is made of them has no more rows than is written
+below, one rule for each operator. A LIMIT holds whatever is below it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import compress
+
+from dpsql.compiler.plan.private_plan import least, product
+from dpsql.model.algebra import (
+    Aggregate,
+    Filter,
+    Item,
+    Join,
+    Limit,
+    OneRow,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    Sort,
+    Values,
+    Window,
+)
+from dpsql.model.tree import JoinKind, Ref, Value
+
+Domain = tuple[tuple[Value, ...], ...]
+
+
+def most_alike(
+    relation: Relation,
+    columns: frozenset[int],
+    domain: Callable[[int], Domain | None],
+    frequency: Callable[[Relation, tuple[Ref, ...]], int],
+) -> int | None:
+    """Most rows that agree on these columns; None where nothing bounds them.
+
+    `domain` lists the keys of a block, if they are public; `frequency` measures public tables.
+    """
+
+    def most(relation: Relation, columns: frozenset[int]) -> int | None:
+        match relation:
+            case OneRow():
+                return 1
+            case Values():
+                return len(relation.rows)
+            case Scan():
+                return frequency(relation, tuple(f.ref for f in relation.fields if f.id in columns))
+            case Released():
+                return _keys_alike(relation, columns, domain(relation.block))
+            case Limit():
+                return least(relation.limit, most(relation.input, columns))
+            case Project():
+                return most(relation.input, _below(relation.items, columns))
+            case Aggregate(sets=()):
+                if {item.field.id for item in relation.keys} <= columns:
+                    return 1
+                return most(relation.input, _below(relation.keys, columns))
+            case Filter() | Sort() | Window():
+                return most(relation.input, columns)
+            case Join(kind=JoinKind.INNER | JoinKind.CROSS | JoinKind.LEFT):
+                left, right = (most(side, columns) for side in (relation.left, relation.right))
+                return product(left, None if right is None else max(right, 1))
+            case _:
+                return None
+
+    bound = most(relation, columns)
+    return None if bound is None else max(bound, 1)
+
+
+def _below(items: Iterable[Item], columns: frozenset[int]) -> frozenset[int]:
+    """The columns that some of these are, below a projection or an aggregate."""
+    return frozenset(
+        item.expression.id
+        for item in items
+        if item.field.id in columns and isinstance(item.expression, Ref)
+    )
+
+
+def _keys_alike(relation: Released, columns: frozenset[int], domain: Domain | None) -> int | None:
+    """How many listed keys agree on the columns that are keys."""
+    if domain is None:
+        return None
+    count = len(domain[0]) if domain else 0
+    agreed = [f.id in columns for f in relation.fields[:count]]
+    alike = Counter(tuple(map(_one_nan, compress(key, agreed))) for key in domain)
+    return max(alike.values(), default=0)
+
+
+def _one_nan(value: Value) -> Value:
+    """The value, or NULL instead of NaN, which engines take to be equal to itself."""
+    return value if value == value else None  # noqa: PLR0124
