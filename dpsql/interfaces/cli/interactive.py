@@ -119,7 +119,7 @@ class Shell:
         note(_WELCOME.format(analyst=printable(self.request.analyst)))
         while True:
             try:
-                text = reader.read(f"{self.request.analyst}=> ").strip()
+                text = reader.read(f"{printable(self.request.analyst)}=> ").strip()
             except EOFError:
                 return ExitCode.ANSWERED
             except KeyboardInterrupt:
