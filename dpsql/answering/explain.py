@@ -73,13 +73,11 @@ def _of_one(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
     recalled = repeated(compiler, vault, query) if question else None
     if recalled and recalled[1] != question:
         epsilon, question = recalled[0].epsilon, recalled[1]
-    answering = query.answered(recalled[0].answer) if recalled else query
     memory = None if recalled or not question else recollection(compiler, vault, query)
-    if memory is not None:
-        answering = replace(query, derived=memory.derived)
-    plan = compiler.described(answering, epsilon, question)
-    if memory is not None:
-        plan = _from_memory(compiler, query, memory, plan)
+    if memory is None:
+        plan = compiler.described(query, epsilon, question)
+    else:
+        plan = _from_memory(compiler, query, memory, question)
     charge = Loss(0) if recalled else plan.charge
     standing = vault.standing(account)
     cheap = memory is None and accountants.is_least(charge, budget)
@@ -119,9 +117,11 @@ def _refusals(vault: Vault, account: Account) -> list[str]:
 
 
 def _from_memory(
-    compiler: Compiler, query: Question, memory: Recollection, plan: PlanDescription
+    compiler: Compiler, query: Question, memory: Recollection, question: str
 ) -> PlanDescription:
     """The plan of an answer that is derived: what is measured for it, at which price."""
+    answering = replace(query, derived=memory.derived)
+    plan = compiler.described(answering, query.account.epsilon, question)
     recalled = f"From memory {memory.recalled} %, paid {100 - memory.recalled} %."
     notes = [recalled] if memory.recalled else []
     if memory.epsilon is None:

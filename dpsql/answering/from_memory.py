@@ -11,6 +11,7 @@ Decisions read variances, text, policy and ledger, never a released number: PRIV
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_UP, Context, Decimal
@@ -67,13 +68,14 @@ class Target:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recollection:
-    """How a question is answered: of `tables` that are known, and of a `wide` one that is measured
-    first, at this `epsilon` and at this `price`; nothing is where there is no ε.
+    """How a question is answered: of `tables`, the last of them from query `last`, and of a `wide`
+    one that is measured first, at this `epsilon` and `price`; nothing is where there is no ε.
 
     `derived` is the noise of its columns then; so many percent of its price are `recalled`.
     """
 
     wide: WideTable
+    last: str
     tables: tuple[MeasuredCells, ...]
     derived: DerivedColumns
     epsilon: Decimal | None
@@ -97,13 +99,16 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     answering = compiler.prepared(replace(query, derived=memory.derived))
     answering = replace(answering, columns=prepared.columns)
     query.require_room_for(prepared.columns)
-    tables = memory.tables
+    query_id, tables, charged = memory.last, memory.tables, None
     if memory.epsilon is not None:
         query.require_useful(prepared.notices, memory.price)
         paying, wide = query.at(memory.epsilon), memory.wide.prepared
-        tables = (*tables, vault.measure(compiler, paying, wide, answering))
+        query_id, measured = vault.measure(compiler, paying, wide, answering)
+        tables, charged = (*tables, measured), memory.price
     noisy = _noisy(answering, memory.wide, _derived(memory.wide, tables))
-    return vault.derived(compiler, query, answering, noisy, memory.price, memory.recalled)
+    receipt = vault.receipt(query.account, query_id, charged)
+    paid = replace(receipt, recalled=memory.recalled)
+    return vault.derived(compiler, query, answering, noisy, paid)
 
 
 def repeated(compiler: Compiler, vault: Vault, query: Question) -> tuple[Remembered, str] | None:
@@ -121,12 +126,13 @@ def recollection(compiler: Compiler, vault: Vault, query: Question) -> Recollect
     wide, plan = prepared.wide, prepared.plan
     if wide is None or plan is None or not query.memory.measures_wide:
         return None
-    tables = vault.measurements(compiler, query, wide.prepared.question)
-    targets = _targets(prepared)
-    now = tuple(_derived(wide, tables))
-    if _reaches(now, targets):
-        derived = noise_of(now)
-        return Recollection(wide, tables, derived, epsilon=None, price=Loss(0), recalled=100)
+    recorded = vault.measurements(compiler, query, wide.prepared.question)
+    tables, targets = tuple(recorded.values()), _targets(prepared)
+    if _reaches(_derived(wide, tables), targets):
+        first = _first(wide, tables, targets) if query.memory.repeats else len(tables)
+        tables, last = tables[:first], list(recorded)[first - 1]
+        derived = noise_of(tuple(_derived(wide, tables)))
+        return Recollection(wide, last, tables, derived, epsilon=None, price=Loss(0), recalled=100)
     sizes = compiler.policy, compiler.public.size
     little = compiler.freely(partial(is_little_more, prepared, wide.prepared, *sizes), query.stop)
     if not little or not _reaches(_derived(wide, tables, 1.0), targets):
@@ -137,7 +143,16 @@ def recollection(compiler: Compiler, vault: Vault, query: Question) -> Recollect
     recalled = max(0, 100 - ceil(100 * measured.loss.amount / plan.loss.amount))
     derived = noise_of(tuple(_derived(wide, tables, 1.0)))
     price = measured.loss
-    return Recollection(wide, tables, derived, epsilon=epsilon, price=price, recalled=recalled)
+    return Recollection(wide, "", tables, derived, epsilon=epsilon, price=price, recalled=recalled)
+
+
+def _first(wide: WideTable, tables: Sequence[MeasuredCells], targets: Sequence[Target]) -> int:
+    """How many of the first tables were enough, so that the same question keeps its answer."""
+
+    def is_enough(count: int) -> bool:
+        return _reaches(_derived(wide, tables[:count]), targets)
+
+    return bisect_left(range(len(tables)), x=True, key=is_enough)
 
 
 def _cheapest(
@@ -217,4 +232,4 @@ def _noisy(prepared: Prepared, wide: WideTable, derived: Iterable[Derivation]) -
     listed, (block,) = tuple(derived), prepared.blocks
     columns = [each.cells() for each in listed]
     parts = tuple(tuple(int(cells[place]) for cells in columns) for place in wide.places)
-    return Noisy(block.domain or (), parts, noise_of(listed))
+    return Noisy(block.domain or (), parts)

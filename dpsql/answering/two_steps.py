@@ -311,6 +311,7 @@ def _together(
         epsilon=query.account.epsilon,
         charged=charged,
         remembered=receipt.remembered and not fresh,
+        recalled=0 if fresh else receipt.recalled,
         least=receipt.least and not fresh,
     )
     return replace(last, receipt=receipt, notices=(*last.notices, *notices))

@@ -36,12 +36,12 @@ from dpsql.ledgers import Inquiry, Ledger, Remembered
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
 from dpsql.model.bounded_cache import BoundedCache
-from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.errors import Reason, Refused
 from dpsql.model.public_times import Resolution, now
 from dpsql.model.resources import bytes_of
 from dpsql.model.stored import Flow, Room, Share
 from dpsql.model.table import Table
-from dpsql.model.vocabulary import Answer, Event, Exact, Loss, Noisy, Policy, Receipt
+from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Policy, Receipt
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Account, Cost, Question, Standing, text_key
 from dpsql.preparation.streams import QueryStream
@@ -104,8 +104,7 @@ class Vault:
             answer = replace(finished.answer, receipt=receipt)
         else:
             most, stop = compiler.policy.limits.max_result_cells, query.stop
-            answering = query.at(noisy.epsilon).answered(noisy.answer)
-            paid = compiler.prepared(answering).alternative(paid_question)
+            paid = compiler.prepared(query.at(noisy.epsilon)).alternative(paid_question)
             answer = compiler.freely(
                 lambda: self._finished(paid, noisy.answer, receipt, self.engine, most, stop), stop
             )
@@ -129,8 +128,9 @@ class Vault:
 
     def measurements(
         self, compiler: Compiler, query: Question, population: str
-    ) -> tuple[MeasuredCells, ...]:
-        """What was measured of a population for this analyst, and paid for by this budget.
+    ) -> Mapping[str, MeasuredCells]:
+        """What was measured of a population for this analyst, and paid for by this budget, by the
+        queries that did, the oldest first.
 
         So every cap that binds them was charged for it too: it counts what they spend of a budget.
         """
@@ -142,7 +142,7 @@ class Vault:
             paid = self.ledger.measured(*of)
             entry = KnownTables(stamp, {n: tables.get(n) or self._measured(n) for n in paid})
             self._populations.put(of, entry)
-        return tuple(entry.tables.values())
+        return entry.tables
 
     def _measured(self, query_id: str) -> MeasuredCells:
         (noisy,) = self.ledger.answer(query_id)
@@ -150,48 +150,30 @@ class Vault:
 
     def measure(
         self, compiler: Compiler, query: Question, wide: Prepared, answering: Prepared
-    ) -> MeasuredCells:
-        """A measurement that is paid for now, and kept for what is asked of its population.
+    ) -> tuple[str, MeasuredCells]:
+        """A measurement that is paid for now, under which id, and kept for what is asked of its
+        population.
 
         `answering` is the plan of what is asked now, of which all is tried beforehand.
         """
         self._require_room(compiler, answering, query.stop)
         self.require_bound(answering, query.stop)
-        with self._paid(compiler, query, wide) as (_, (noisy,), _):
-            return measured_cells(noisy)
+        with self._paid(compiler, query, wide) as (query_id, (noisy,), _):
+            return query_id, measured_cells(noisy)
 
     def derived(
-        self,
-        compiler: Compiler,
-        query: Question,
-        prepared: Prepared,
-        noisy: Noisy,
-        price: Loss,
-        recalled: int,
+        self, compiler: Compiler, query: Question, prepared: Prepared, noisy: Noisy, paid: Receipt
     ) -> Answer:
-        """The answer that was derived of measurements, at a `price` that was charged for the last
-        of them; it is told again from now on.
+        """The answer that was derived of measurements; what the last of them cost is `paid`.
 
-        It costs nothing more, but is recorded, and refused where the owner has stopped its payer.
+        It is written nowhere: it can be derived again.
         """
-        query_id, stop, most = secrets.token_hex(8), query.stop, compiler.policy.limits
-        cost = Cost(prepared.question, Event(()), Loss(0))
-        try:
-            self._charge(compiler, query_id, query.account, cost, query.inquiry)
-        except Refused as refused:
-            if price == Loss(0):
-                raise
-            raise Failed(query_id) from refused  # since the measurement was charged
-        self.ledger.remember(query_id, (noisy,))
-        receipt = replace(self.receipt(query.account, query_id, price), recalled=recalled)
+        stop, most = query.stop, compiler.policy.limits.max_result_cells
 
         def finished() -> Answer:
-            table = (noisy,)
-            return self._finished(
-                prepared, table, receipt, self.engine, most.max_result_cells, stop
-            )
+            return self._finished(prepared, (noisy,), paid, self.engine, most, stop)
 
-        return compiler.freely(finished, stop) if price == Loss(0) else finished()
+        return compiler.freely(finished, stop) if paid.remembered else finished()
 
     def charged(self, compiler: Compiler, query: Question, prepared: Prepared) -> Answer:
         """The answer that is paid for now: whatever happens after the charge, it stays."""
@@ -412,7 +394,7 @@ class Vault:
                 receipt,
                 prepared.notices,
             ),
-            charged=receipt.charged != Loss(0),
+            charged=not receipt.remembered,
         )
         return replace(answer, columns=prepared.columns)
 

@@ -38,10 +38,10 @@ def cost_text(receipt: Receipt | None) -> str:
     if receipt.question is not None and receipt.left is not None:
         budget += f", {questions_text(receipt.left, receipt.question, receipt.keyed)} left"
     epsilon = plain(receipt.epsilon)
-    if receipt.remembered:
+    if receipt.remembered and receipt.recalled:
+        first = f"cost: nothing, derived of query {receipt.query_id} and others at ε = {epsilon}"
+    elif receipt.remembered:
         first = f"cost: nothing, remembered answer of query {receipt.query_id} at ε = {epsilon}"
-    elif receipt.charged == Loss(0) and receipt.recalled:
-        first = f"cost: nothing, all of it from memory, query {receipt.query_id} at ε = {epsilon}"
     elif receipt.charged == Loss(0):
         first = "cost: nothing, no private row was read"
     else:

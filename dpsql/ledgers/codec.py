@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -15,7 +14,7 @@ from typing import Any, assert_never
 from uuid import UUID
 
 from dpsql.ledgers import Ceiling, Inquiry
-from dpsql.model.origins import DerivedColumns, MeasuredColumns
+from dpsql.model.origins import MeasuredColumns
 from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,
@@ -244,31 +243,14 @@ def decode_answer(payload: bytes) -> tuple[Noisy, ...]:
     )
 
 
-def _encode_origin(origin: MeasuredColumns | DerivedColumns) -> dict[str, Any]:
-    match origin:
-        case MeasuredColumns():
-            named = {"keys": origin.keys, "parts": origin.parts}
-            return {**named, "noises": _encode_noises(origin.noises)}
-        case DerivedColumns(noises=noises, singles=singles):
-            return {"noises": _encode_noises(noises), "singles": _encode_noises(singles)}
-        case _:
-            assert_never(origin)
+def _encode_origin(origin: MeasuredColumns) -> dict[str, Any]:
+    noises = [[n.mechanism.value, _ratio(n.scale), _ratio(n.delta)] for n in origin.noises]
+    return {"keys": origin.keys, "parts": origin.parts, "noises": noises}
 
 
-def _decode_origin(read: dict[str, Any]) -> MeasuredColumns | DerivedColumns:
-    noises = tuple(map(_decode_noise, read["noises"]))
-    if "singles" in read:
-        return DerivedColumns(noises, tuple(map(_decode_noise, read["singles"])))
-    return MeasuredColumns(tuple(read["keys"]), tuple(read["parts"]), noises)
-
-
-def _encode_noises(noises: Iterable[Noise]) -> list[Any]:
-    return [[noise.mechanism.value, _ratio(noise.scale), _ratio(noise.delta)] for noise in noises]
-
-
-def _decode_noise(read: Sequence[Any]) -> Noise:
-    mechanism, scale, delta = read
-    return Noise(Mechanism(mechanism), Fraction(scale), Fraction(delta))
+def _decode_origin(read: dict[str, Any]) -> MeasuredColumns:
+    noises = (Noise(Mechanism(law), *map(Fraction, of)) for law, *of in read["noises"])
+    return MeasuredColumns(tuple(read["keys"]), tuple(read["parts"]), tuple(noises))
 
 
 def _tagged(value: Any) -> Any:

@@ -31,7 +31,7 @@ class Memory(StrEnum):
 
     The answer of the same question is told again, but for the last two. `SLICE` measures what is
     asked alone. `WIDE` measures all groups that conditions choose among, and derives what it can
-    from all such measurements; `BEST` does so anew, `OFF` takes nothing and leaves nothing.
+    from the first such measurements that are enough, `BEST` from all. `OFF` takes nothing.
     """
 
     SLICE = "slice"

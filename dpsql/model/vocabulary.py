@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from dpsql.model.origins import DerivedColumns, MeasuredColumns
+    from dpsql.model.origins import MeasuredColumns
     from dpsql.model.stored import Flow
 
 # --- the policy ------------------------------------------------------------------------------
@@ -494,12 +494,12 @@ class Exact:
 class Noisy:
     """Released keys and noisy integers of one block: public from here on; None is withheld.
 
-    `origin` is known of what is kept for other questions, or was derived for this one.
+    `origin` is known of what is kept for other questions.
     """
 
     keys: tuple[tuple[Any, ...], ...]
     parts: tuple[tuple[int | None, ...], ...]
-    origin: MeasuredColumns | DerivedColumns | None = None
+    origin: MeasuredColumns | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from dpsql.model.vocabulary import (
     Column,
     Event,
     Loss,
-    Noisy,
     Policy,
     Receipt,
     Request,
@@ -228,11 +227,6 @@ class Question:
     def at(self, epsilon: Decimal) -> Question:
         """The same, paid for up to another epsilon."""
         return replace(self, account=replace(self.account, epsilon=epsilon))
-
-    def answered(self, answer: Sequence[Noisy]) -> Question:
-        """The same, whose answer is this one, with the noise that it has if it was derived."""
-        origin = answer[0].origin if answer else None
-        return replace(self, derived=origin) if isinstance(origin, DerivedColumns) else self
 
     def require_useful(
         self, notices: tuple[Notice, ...], needed: Loss, spent: str | None = None

@@ -207,8 +207,8 @@ def uncancelled(answer: Answer, *, cancelled: bool) -> Answer:
         return answer
     if answer.receipt is None:
         raise click.Abort
-    paid = answer.receipt.charged != Loss(0)
-    raise Failed(answer.receipt.query_id, cancelled=True, charged=paid)
+    free = answer.receipt.remembered
+    raise Failed(answer.receipt.query_id, cancelled=True, charged=not free)
 
 
 def _confirmed(

@@ -10,7 +10,7 @@ from dpsql.dialects.postgres.words import Piece
 from dpsql.interfaces.pgwire.statements.commands import Command, CopyOptions, Direction
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
 from dpsql.model.stored import Flow, tables_of
-from dpsql.model.vocabulary import Loss, Receipt
+from dpsql.model.vocabulary import Receipt
 
 Row = tuple[Any, ...]
 Columns = tuple[WireColumn, ...]
@@ -43,7 +43,7 @@ class Result:
     @property
     def charged(self) -> bool:
         """Whether it was paid for now."""
-        return self.receipt is not None and self.receipt.charged != Loss(0)
+        return self.receipt is not None and not self.receipt.remembered
 
     def tables(self) -> Iterator[Sequence[Row]]:
         """The rows, some at a time."""
