@@ -20,7 +20,7 @@ from typing import assert_never
 
 from dpsql.compiler.calibrate.choices import rank_error
 from dpsql.compiler.plan.canonical import Writer
-from dpsql.compiler.plan.lattices import Choice, Histogram, TreeRelease
+from dpsql.compiler.plan.lattices import Choice, Histogram, RangeStrategy, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import (
     BlockAverage,
     ClippedSum,
@@ -36,7 +36,12 @@ from dpsql.compiler.plan.measurement_kinds import (
     adds_rows,
 )
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivatePlan, Release
+from dpsql.compiler.plan.private_plan import (
+    BlockPlan,
+    BlockSql,
+    PrivatePlan,
+    Release,
+)
 from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.operators import OPERATORS
@@ -137,10 +142,13 @@ def _number(value: Fraction) -> float:
 def notes(plan: PrivatePlan) -> Iterator[str]:
     """What is made to agree; and where private keys are in the way, that nothing is."""
     for levels in plan.levels:
-        names = ", ".join(f"release_{table.block}" for table in levels.tables)
+        joined = ", ".join(f"release_{table.block}" for table in levels.tables)
         yield (
-            f"{names} measure the same rows: their totals are made equal (weighted least squares)"
+            f"{joined} measure the same rows: their totals are made equal (weighted least squares)"
         )
+    for block in plan.blocks:
+        names = labels(block.block.rows)
+        yield from (_of_ranges(each, names) for each in block.ranges)
     rows = [_rows(block) for block in plan.blocks]
     for n, block in enumerate(plan.blocks):
         if block.domain is None and rows.count(rows[n]) > 1:
@@ -148,6 +156,23 @@ def notes(plan: PrivatePlan) -> Iterator[str]:
                 f"release_{n} shows private keys, not all of them: they do not add up to totals "
                 "of the same rows"
             )
+
+
+def _of_ranges(strategy: RangeStrategy, names: Mapping[int, str]) -> str:
+    """How ranges are measured together, and how else they would err."""
+    taken, by_cells, apart = map(approximate, strategy.errors)
+    what = f"{strategy.count} ranges of {term(strategy.subject, names)}"
+    if len(strategy.nodes) == 1:
+        return (
+            f"{what} are sums of {strategy.nodes[0]} disjoint counts, paid for once: a range errs "
+            f"by about {taken}; one by one by {apart}"
+        )
+    levels = ", ".join(map(str, strategy.nodes))
+    return (
+        f"{what} are read from a tree of {levels} counts, each level paid for once, which are made "
+        f"to agree (weighted least squares): a range errs by about {taken}; by the lowest level "
+        f"alone by {by_cells}; one by one by {apart}"
+    )
 
 
 def helps(blocks: Sequence[BlockPlan]) -> tuple[Help, ...]:

@@ -42,6 +42,7 @@ from dpsql.compiler.calibrate.strategies import (
 )
 from dpsql.compiler.calibrate.top_groups import with_top
 from dpsql.compiler.errors.outputs import apart, shown
+from dpsql.compiler.plan.lattices import RangeStrategy
 from dpsql.compiler.plan.private_plan import (
     BlockPlan,
     Bounded,
@@ -52,6 +53,7 @@ from dpsql.compiler.plan.private_plan import (
 from dpsql.compiler.plan.published_keys import Keys, ListedKeys
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.blocks import noise_of_one
+from dpsql.mechanisms import standard_deviation
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
@@ -242,7 +244,29 @@ def _released(
         agreements=measured.measurements.agreed,
         norms=measured.norms,
         totals=measured.totals,
+        ranges=tuple(_range_strategies(measured, allowances, payer)),
     )
+
+
+def _range_strategies(
+    measured: Measured, allowances: Sequence[Allowance], payer: Payer
+) -> Iterator[RangeStrategy]:
+    """How ranges are measured together, with the errors that what they spend would have."""
+    paid = list(zip(measured.measurements.paid, allowances, strict=False))
+    for workload in measured.measurements.workloads:
+        cells = workload.part(workload.levels[-1][0])
+        parts = {workload.part(node) for level in workload.levels for node in level}
+        spent = [share for columns, share in paid if columns[0].part in parts]
+        alone = next(c for columns, _ in paid for c in columns if c.part == cells)
+        noise = payer.accountant.noise(
+            sum((share.amount for share in spent), Fraction(0)),
+            sum((share.noise_delta for share in spent), Fraction(0)),
+            measured.sensitivity(alone, payer.neighbours, 1),
+        )
+        unit = standard_deviation(noise) * float(alone.part.released.step)
+        taken, by_cells, apart = (unit * error for error in workload.errors)
+        nodes = tuple(map(len, workload.levels))
+        yield RangeStrategy(workload.subject, len(workload.runs), nodes, (taken, by_cells, apart))
 
 
 def _selection(measured: Measured, options: MeasurementOptions) -> KeySelection:

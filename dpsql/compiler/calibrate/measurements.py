@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from dpsql.compiler.aggregates.recipe import part_type
 from dpsql.compiler.calibrate.moment_vectors import Family, Key, Vector, fitted, whole
 from dpsql.compiler.calibrate.pair_moments import PairMoments
+from dpsql.compiler.calibrate.range_workloads import RangeWorkload
 from dpsql.compiler.plan.measurement_kinds import Measurement, RowCount
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
@@ -44,7 +45,8 @@ class Measurements:
     Columns that are listed together in `paid` share one payment. `families` gives the moments that
     a measure is made of, by its place; `sums` the plain sum that a measure is, and the moments that
     it could be made of; `pairs` the moments of two arguments that one is made of. The lists of an
-    agreement add up to the same number each. `counted` says how the units are counted that private
+    agreement add up to the same number each. `workloads` are the ranges that are measured together.
+    `counted` says how the units are counted that private
     keys need.
     """
 
@@ -54,6 +56,7 @@ class Measurements:
     sums: Mapping[int, tuple[Measurement, Family]] = field(default_factory=dict)
     pairs: Mapping[int, PairMoments] = field(default_factory=dict)
     agreements: tuple[tuple[tuple[Measurement, ...], ...], ...] = ()
+    workloads: tuple[RangeWorkload, ...] = ()
     counted: UnitCounting = ALONE
 
     @property

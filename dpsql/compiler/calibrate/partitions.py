@@ -11,8 +11,11 @@ gets what it lacks: the rows for which none of its conditions is true, which cos
 accuracy, and no privacy.) Then all of them must add up to the same number, and are made to: see
 `dpsql.consistency.least_squares`.
 
-Both need a proof that no unit has more rows than are counted, as `compiler.calibrate.disjoint`
-does: clipped totals of parts need not add up to the clipped total of the whole.
+Ranges of one value that overlap are divided into cells, or measured by a tree of these: see
+`compiler.calibrate.range_workloads`.
+
+All of it needs a proof that no unit has more rows than are counted, as that of disjoint rows does:
+clipped totals of parts need not add up to the clipped total of the whole.
 
 Proof (PRIVACY.md R35). Each part is joined with the denial of the smaller ones, and the rest with
 the denial of all, NULL included: no row is in two of them.
@@ -25,6 +28,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain
 from math import isfinite
 from typing import Any
 
@@ -32,6 +36,7 @@ from dpsql.compiler.aggregates.recipe import part_type
 from dpsql.compiler.calibrate.disjoint import compared, divisible
 from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
 from dpsql.compiler.calibrate.moment_vectors import untrue
+from dpsql.compiler.calibrate.range_workloads import RangeWorkload, Whole, workloads
 from dpsql.compiler.plan.measurement_kinds import AdditiveTotal, Measurement
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
@@ -44,10 +49,6 @@ from dpsql.model.walk import both, conjuncts, substitute
 _NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})
 _MOST = 32
 """Conditions of one division: what each excludes of the others grows as their square."""
-
-
-_Whole = tuple[AdditiveTotal, frozenset[Expression]]
-"""What measurements that differ in one condition measure, and the conditions that they share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +70,31 @@ class _Test:
 class RowLimits:
     """No unit has more than `rows` rows in a group; the `first` measurements are left alone.
 
-    Conditions are `described`, and what they compare with constants. `nonnegative` asks for sums of
+    Conditions are `described`, and what they compare with constants. Shares of the
+    budget count by the accountant's `order`. `nonnegative` asks for sums of
     parts none of which is below zero where it cannot be: then counts by rising thresholds rise.
     """
 
     rows: int
     first: int
     described: Mapping[Expression, Facts]
+    order: int
     nonnegative: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Division:
-    """Disjoint parts of a whole; `sums` has the measurements that several of them add up to."""
+    """Disjoint parts of a whole; `sums` has the measurements that several of them add up to.
+
+    What is paid for together is listed in `charges`. Each part of `families` is the sum of others.
+    """
 
     parts: tuple[AdditiveTotal, ...]
     sums: Mapping[AdditiveTotal, tuple[AdditiveTotal, ...]]
     members: tuple[AdditiveTotal, ...]
+    charges: tuple[tuple[AdditiveTotal, ...], ...]
+    families: tuple[tuple[AdditiveTotal, tuple[AdditiveTotal, ...]], ...] = ()
+    workload: RangeWorkload | None = None
 
     def of(self, whole: AdditiveTotal) -> _Division:
         """The division of a whole that is measured by its parts alone."""
@@ -103,16 +112,20 @@ def divided(
     deciding = measurements.columns[: limits.first]
     alone = [c.part for c, *others in measurements.paid if not others and c not in deciding]
     free = [part for part in alone if divisible(part, limits.rows)]
-    claimed = _claimed(free)
+    ranges = workloads(free, limits.order)
+    ranged = {part for own in ranges.values() for each in own for part in each.runs}
+    claimed = _claimed([part for part in free if part not in ranged])
     tested = {test.part for tests in claimed.values() for test in tests}
-    inner = {test.part for tests in claimed.values() for test in tests if test.nested}
+    inner = ranged | {test.part for tests in claimed.values() for test in tests if test.nested}
     totals = {_as_whole(part): part for part in free if part not in inner}
     divisions: list[_Division] = []
     agreements: list[tuple[tuple[Measurement, ...], ...]] = []
-    for whole in sorted(claimed, key=lambda whole: len(whole[1])):
-        families = [f for f in _families(claimed[whole]) if len(f) <= _MOST]
-        closed = len(families) + (whole in totals) > 1
+    for whole in sorted({**claimed, **ranges}, key=lambda whole: len(whole[1])):
+        families = [f for f in _families(claimed.get(whole, ())) if len(f) <= _MOST]
+        own = ranges.get(whole, [])
+        closed = len(families) + len(own) + (whole in totals) > 1
         new = [_division(f, rest=closed and not _complete(f, limits.described)) for f in families]
+        new += [_of_ranges(each, rest=closed) for each in own]
         new = [d for d in new if closed or d.sums]
         lists = [d.parts for d in new]
         if closed and whole in totals:
@@ -124,16 +137,17 @@ def divided(
         divisions += new
         if closed and len(lists) > 1:
             agreements.append(tuple(lists))
+    agreements += [((node,), below) for each in divisions for node, below in each.families]
     return _measured(measurements, divisions, tuple(agreements), identities, limits)
 
 
-def _as_whole(part: AdditiveTotal) -> _Whole:
+def _as_whole(part: AdditiveTotal) -> Whole:
     return replace(part, condition=None), frozenset(conjuncts(part.condition))
 
 
-def _claimed(parts: Sequence[AdditiveTotal]) -> dict[_Whole, list[_Test]]:
+def _claimed(parts: Sequence[AdditiveTotal]) -> dict[Whole, list[_Test]]:
     """Each measurement's test in the one whole of which most is measured."""
-    candidates: dict[_Whole, list[_Test]] = defaultdict(list)
+    candidates: dict[Whole, list[_Test]] = defaultdict(list)
     for part in parts:
         bare, conditions = _as_whole(part)
         for condition in dict.fromkeys(conjuncts(part.condition)):
@@ -141,7 +155,7 @@ def _claimed(parts: Sequence[AdditiveTotal]) -> dict[_Whole, list[_Test]]:
     there = set(map(_as_whole, parts))
     sizes = {whole: len(tests) + (whole in there) for whole, tests in candidates.items()}
     taken: set[AdditiveTotal] = set()
-    claimed: dict[_Whole, list[_Test]] = {}
+    claimed: dict[Whole, list[_Test]] = {}
     for whole in sorted(candidates, key=lambda whole: -sizes[whole]):
         tests = [test for test in candidates[whole] if test.part not in taken]
         taken.update(test.part for test in tests)
@@ -217,7 +231,35 @@ def _division(family: Sequence[_Test], *, rest: bool) -> _Division:
     sums = {test.part: tuple(parts[: n + 1]) for n, test in enumerate(family) if n and test.nested}
     if rest:
         parts.append(replace(query, condition=both((*others, *map(untrue, tests)))))
-    return _Division(tuple(parts), sums, tuple(test.part for test in family))
+    members = tuple(test.part for test in family)
+    return _Division(tuple(parts), sums, members, (tuple(parts),))
+
+
+def _of_ranges(workload: RangeWorkload, *, rest: bool) -> _Division:
+    """The nodes over a workload, those of each level in a charge of its own, perhaps with the rest.
+
+    The rest is in no node: the first level pays for it too.
+    """
+    part = {node: workload.part(node) for level in workload.levels for node in level}
+    charges = [tuple(part[node] for node in level) for level in workload.levels]
+    parts = tuple(part[node] for node in workload.top)
+    if rest:
+        outside = both((*workload.others, untrue(workload.within)))
+        others = (replace(workload.query, condition=outside),)
+        parts, charges[0] = parts + others, charges[0] + others
+    return _Division(
+        parts=parts,
+        sums={
+            member: tuple(part[node] for node in workload.nodes(run))
+            for member, run in workload.runs.items()
+        },
+        members=tuple(workload.runs),
+        charges=tuple(charges),
+        families=tuple(
+            (part[node], tuple(part[each] for each in below)) for node, below in workload.families
+        ),
+        workload=workload,
+    )
 
 
 def _denied(condition: Expression) -> Expression:
@@ -237,10 +279,11 @@ def _measured(
     charges: dict[tuple[Measurement, ...], None] = {}
     for together in measurements.paid:
         division = at.get(together[0].part)
-        charges[tuple(c.part for c in together) if division is None else division.parts] = None
+        own = (tuple(c.part for c in together),)
+        charges.update(dict.fromkeys(own if division is None else division.charges))
     for division in divisions:
         typical = columns[division.members[0]].typical
-        for part in division.parts:
+        for part in chain.from_iterable(division.charges):
             if part not in columns:
                 field = identities.field("part", part_type(part.lattice))
                 columns[part] = PartColumn(part, field, typical)
@@ -254,6 +297,7 @@ def _measured(
         paid=tuple(tuple(columns[part] for part in charge) for charge in charges),
         values=tuple(substitute(value, instead) for value in measurements.values),
         agreements=agreements,
+        workloads=tuple(d.workload for d in divisions if d.workload is not None),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain
 
 from dpsql.accountants import Accountant, Allowance
@@ -151,12 +151,13 @@ def _strategies(
     """
     vectors = accountant.vectors_help
     centred = [replace(m, measurements=about_centres(m.measurements, identities)) for m in measured]
+    pool = partial(_pooled, identities=identities, order=accountant.order, sums=vectors)
     for way in [measured] if centred == measured else [measured, centred]:
         for joined in chain((way,), _joined(way, identities) if vectors else ()):
-            yield from _pooled(joined, identities, sums=vectors)
+            yield from pool(joined)
         squared = [_with_squares(m, identities) for m in way] if in_l2 else way
         if squared != way:
-            yield from _pooled(squared, identities, sums=vectors)
+            yield from pool(squared)
 
 
 def _with_squares(measured: Measured, identities: Identities) -> Measured:
@@ -188,20 +189,22 @@ def _by_vectors(measured: Measured, identities: Identities) -> Iterator[Measured
             yield replace(measured, measurements=led, apart=measured.apart.counted_by(instead))
 
 
-def _pooled(way: list[Measured], identities: Identities, *, sums: bool) -> Iterator[list[Measured]]:
+def _pooled(
+    way: list[Measured], identities: Identities, *, order: int, sums: bool
+) -> Iterator[list[Measured]]:
     """Disjoint rows paid for once; with `sums`, wholes also as sums of their parts."""
-    with_wholes = [_divided(m, identities, wholes=True) for m in way]
+    with_wholes = [_divided(m, identities, order, wholes=True) for m in way]
     yield with_wholes
     if sums and any(m.measurements.agreements for m in with_wholes):
-        yield [_divided(m, identities, wholes=False) for m in way]
+        yield [_divided(m, identities, order, wholes=False) for m in way]
 
 
-def _divided(measured: Measured, identities: Identities, *, wholes: bool) -> Measured:
+def _divided(measured: Measured, identities: Identities, order: int, *, wholes: bool) -> Measured:
     proved = measured.bounded.block.max_rows_per_group
     if proved is None or proved != measured.contributions.rows_per_group.value:
         return measured
     threshold = int(measured.bounded.domain is None)
-    limits = RowLimits(proved, threshold, measured.bounded.tested, measured.nonnegative)
+    limits = RowLimits(proved, threshold, measured.bounded.tested, order, measured.nonnegative)
     measurements = divided(measured.measurements, limits, identities, wholes=wholes)
     return replace(measured, measurements=pooled(measurements, proved))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import reduce
 from operator import add
 from statistics import NormalDist
@@ -73,6 +74,9 @@ def error_of(
             error = error_of(inner, deviation, joint)
             return NAN if error is NAN else _of_root(inner, error)
     inner, most = _unclamped(expression)
+    alike = _of_sum(inner, errors, joint) if most is None else None
+    if alike is not None:
+        return when(inner.is_null(), NAN, alike)
     squares = []
     for moves in _moves(errors, joint):
         changes = [_change(inner, steps) for steps in moves]
@@ -82,6 +86,63 @@ def error_of(
         squares.append(scalar("pow", change, 2.0))
     error = scalar("coalesce", scalar("sqrt", reduce(add, squares)), NAN)
     return error if most is None else scalar("least", error, most)
+
+
+def _of_sum(
+    expression: Expression, errors: Mapping[int, Expression], joint: Sequence[Joint]
+) -> float | None:
+    """The error of a sum of multiples of bases, of which every row has the same; None of others.
+
+    One number says what moving each base by itself would say at the square of the length.
+    """
+    slopes = _slopes(expression)
+    if slopes is None:
+        return None
+    moves = dict[int, float]()
+    for base, error in errors.items():
+        if not (isinstance(error, Literal) and isinstance(error.value, float)):
+            return None
+        moves[base] = slopes.get(base, 0.0) * error.value
+    together = {base for each in joint for base in each.bases}
+    variance = sum(move**2 for base, move in moves.items() if base not in together)
+    for each in joint:
+        steps = np.array([moves[base] for base in each.bases])
+        joint_variance = np.abs(steps).sum() ** 2
+        if each.correlation is not None:
+            joint_variance = steps @ each.correlation @ steps
+        variance += joint_variance
+    return float(np.sqrt(max(variance, 0.0)))
+
+
+def _slopes(expression: Expression) -> dict[int, float] | None:
+    """By how much each column moves a sum of multiples of columns; None of anything else."""
+    match expression:
+        case Ref(id=base):
+            return {base: 1.0}
+        case Literal(value=int() | float() | Decimal()):
+            return {}
+        case Cast(arg=arg):
+            return _slopes(arg)
+        case Call("add" | "sub" as sign, (left, right)):
+            return _added(_slopes(left), _slopes(right), 1.0 if sign == "add" else -1.0)
+        case Call("mul", (Literal(value=int() | float() | Decimal() as factor), other)):
+            return _added({}, _slopes(other), float(factor))
+        case Call("mul", (other, Literal(value=int() | float() | Decimal() as factor))):
+            return _added({}, _slopes(other), float(factor))
+        case Call("div", (other, Literal(value=int() | float() | Decimal() as divisor))) if divisor:
+            return _added({}, _slopes(other), 1 / float(divisor))
+        case _:
+            return None
+
+
+def _added(
+    one: dict[int, float] | None, other: dict[int, float] | None, factor: float
+) -> dict[int, float] | None:
+    """The slopes of one expression and so many times another one."""
+    if one is None or other is None:
+        return None
+    more = {base: one.get(base, 0.0) + factor * slope for base, slope in other.items()}
+    return {**one, **more}
 
 
 def _of_root(square: Expression, error: Expression) -> Expression:

@@ -81,6 +81,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "agreements": _FOLLOWS,
         "norms": _FOLLOWS,
         "totals": _FOLLOWS,
+        "ranges": _DISPLAYED,
     },
     ListedKeys: {"within": _FOLLOWS},
     TopKeys: {"within": _FOLLOWS, "otherwise": _DISPLAYED, "place": "a label"},

@@ -172,3 +172,18 @@ class TreeRelease:
     def read(self) -> tuple[Rank, ...]:
         """The ranks as they are read."""
         return tuple(r.at(self.reserve) if r.is_extreme else r for r in self.ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeStrategy:
+    """How ranges of `subject`, `count` of them, are measured together.
+
+    `nodes` are the counts of each level, those of the cells last. `errors` are the root mean
+    squared ones of a range as they are expected, in units of the values: so, by cells alone, and
+    one by one.
+    """
+
+    subject: Expression
+    count: int
+    nodes: tuple[int, ...]
+    errors: tuple[float, float, float]

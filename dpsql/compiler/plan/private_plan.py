@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeVar, assert_never
 
-from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, TreeRelease
+from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, RangeStrategy, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, RatioVote, UnitVote
 from dpsql.compiler.plan.published_keys import (
     Domain,
@@ -315,7 +315,7 @@ class BlockPlan:
 
     What `agreements` say of the exact integers of columns is made true of the noisy ones after the
     release. `norms` are the bounds that were found of what a unit contributes, `totals` those that
-    are declared and that totals are clipped to.
+    are declared and that totals are clipped to. `ranges` says how ranges of values are measured.
     """
 
     block: PrivateBlock
@@ -331,6 +331,7 @@ class BlockPlan:
     agreements: tuple[Agreement, ...] = ()
     norms: tuple[ContributionBound, ...] = ()
     totals: tuple[TotalLimit, ...] = ()
+    ranges: tuple[RangeStrategy, ...] = ()
 
     def __post_init__(self) -> None:
         """Every release is named by the payment that it names, once, and nothing else is.

@@ -14,6 +14,7 @@ from dpsql.dialects.reading.expressions import expression
 from dpsql.dialects.reading.group_keys import groups
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
 from dpsql.dialects.reading.pivots import pivoted
+from dpsql.dialects.reading.range_lists import is_ranges, ranges
 from dpsql.dialects.reading.series import SERIES
 from dpsql.dialects.reading.sources import (
     alias_of,
@@ -104,7 +105,7 @@ def _select(node: exp.Select, origin: Origin) -> Select:
     rows = rows or _series_among(node, origin)
     group_by, sets = groups(taken["group"], origin, expression)
     select = Select(
-        items=tuple(_item(item, origin) for item in taken["expressions"]),
+        items=tuple(item for node in taken["expressions"] for item in _items(node, origin)),
         source=rows,
         where=_clause(taken["where"], origin),
         group_by=group_by,
@@ -135,6 +136,11 @@ def _series_among(select: exp.Select, origin: Origin) -> ValuesList | None:
     rows = rows_of(series[0], origin)
     origin.rows[id(series[0])] = rows.names[0]
     return rows
+
+
+def _items(node: exp.Expression, origin: Origin) -> tuple[SelectItem, ...]:
+    """What one item of a SELECT list stands for."""
+    return ranges(node, origin) if is_ranges(node, origin) else (_item(node, origin),)
 
 
 def _item(node: exp.Expression, origin: Origin) -> SelectItem:

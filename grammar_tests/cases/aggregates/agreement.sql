@@ -55,13 +55,13 @@ SELECT COUNT(*) FILTER (WHERE age <= 20) AS a, COUNT(*) FILTER (WHERE age < 40) 
 --   FROM (
 --     SELECT
 --       t2.c41 AS c9,
---       t2.c53 AS c10,
---       TRY(t2.c53::HUGEINT + t2.c43) AS c11,
+--       t2.c50 AS c10,
+--       TRY(t2.c50::HUGEINT + t2.c43) AS c11,
 --       TRY(t2.c45::HUGEINT + t2.c46) AS c12,
 --       t2.c45 AS c13
 --     FROM (
 --       SELECT
---         t1.c0 AS c41, t1.c2 AS c43, t1.c4 AS c45, t1.c5 AS c46, TRY(t1.c0::HUGEINT + t1.c1) AS c53
+--         t1.c0 AS c41, t1.c2 AS c43, t1.c4 AS c45, t1.c5 AS c46, TRY(t1.c0::HUGEINT + t1.c1) AS c50
 --       FROM release_0 AS t1
 --     ) AS t2
 --   ) AS t3
