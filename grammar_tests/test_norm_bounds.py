@@ -6,19 +6,23 @@ or Laplace noise, exactly, over the noise that an answer has.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, log2, sqrt
 from statistics import NormalDist
 
+import duckdb
 import numpy as np
 import pytest
 
+from dpsql.compiler.plan.measurement_kinds import RowCount, Vote
+from dpsql.dialects.duckdb.norm_sql import octave
 from dpsql.mechanisms import norm_bounds, sample, standard_deviation
-from dpsql.mechanisms.norm_bounds import NormBound, Octaves, Seen, chosen, share
+from dpsql.mechanisms.norm_bounds import NormBound, Octaves, Seen, chosen, octave_of, share
 from dpsql.mechanisms.tails import reach
-from dpsql.model.vocabulary import Mechanism, Noise
+from dpsql.model.vocabulary import Mechanism, Noise, Norm
 from dpsql.preparation import contribution_bounds
 from grammar_tests.draws import ENTROPY
 
@@ -335,13 +339,51 @@ def test_nobody_and_few_are_not_visible() -> None:
     assert 512 < many.bound <= 1024
 
 
-def test_octaves_hold_what_they_say() -> None:
-    octaves = Octaves(3, 9)
-    for norm in range(1, 2000):
+@pytest.mark.parametrize(("lowest", "whole"), [(3, 1), (-6, 100), (-4, 100)])
+def test_octaves_hold_what_they_say(lowest: int, whole: int) -> None:
+    octaves = Octaves(lowest, 9, whole=whole)
+    for norm in range(1, 20 * 2000):
         place = octaves.of(norm)
-        assert place == 3 or norm > 2 ** (place - 1)
-        assert place == 9 or norm <= 2**place
-    assert octaves.of(0) == 3
+        assert place == lowest or norm > whole * 2.0 ** (place - 1)
+        assert place == 9 or norm <= whole * 2.0**place
+        assert octaves.beyond(norm) == max(0, octave_of(norm + 1, whole) - lowest)
+    assert octaves.of(0) == lowest
+    assert octaves.most == whole * 2**9
+
+
+@pytest.mark.parametrize("whole", [1, 100, 10**4])
+def test_statements_vote_as_octaves_say(whole: int) -> None:
+    """At the ends of all octaves, and a step before and behind them."""
+    vote = Vote(RowCount(None, 5), (), Norm.MAX, 0, (octave_of(1, whole), 12), 1, whole)
+    ends = {vote.bins.end(4 * octave) for octave in range(vote.octaves[0], 14)}
+    norms = sorted({max(1, end + step) for end in ends for step in (-1, 0, 1)})
+
+    def places(vote: Vote) -> list[int]:
+        sql = f"SELECT {octave(vote, 'n')} FROM (SELECT unnest({norms}) AS n)"
+        return [place for (place,) in duckdb.execute(sql).fetchall()]
+
+    assert places(vote) == [vote.bins.of(norm) for norm in norms]
+    assert whole == 1 or places(replace(vote, whole=1)) != places(vote), "the twin: of steps"
+
+
+@ORDERS
+def test_one_number_is_clipped_alike_on_whichever_decimal_grid(order: int) -> None:
+    """The twin has octaves of steps: the digits of a column decide where they end."""
+    sizes = population("many have the most", 20_000).astype(int)
+    world = single(order, "equal", 10)
+    law = votes(order, world.part)
+
+    def clipped(digits: int, whole: int) -> float:
+        steps = int(10**digits)
+        octaves = Octaves(octave_of(1, whole), octave_of(2**20 * steps, whole), whole=whole)
+        counts = Counter(octaves.of(int(size) * steps) for size in sizes)
+        found = world.choice(octaves, [counts[place] for place in octaves.places], law)
+        return found.bound / steps
+
+    alike = [clipped(digits, 10**digits) for digits in range(5)]
+    assert alike == pytest.approx([alike[0]] * 5, abs=1)
+    of_steps = [clipped(digits, 1) for digits in range(5)]
+    assert max(of_steps) > 1.2 * min(of_steps)
 
 
 @ORDERS

@@ -6,6 +6,11 @@ The data is made by `tpchgen-cli` in the folder, where it stays, at scale factor
 2. cwida's rows are at 30: every exact integer of scale factor 1 counts thirty times, as if each
 customer were there so often; the noise does not grow with the data, the clip that is chosen may.
 What reads the data runs once for each statement; every release is chosen, noised and charged anew.
+
+Where octaves end weighs in the error of one number, nothing declared: a clip may be anywhere in
+the last one. By simulation Q19 errs by 0.085 to 0.144 % if they end elsewhere, 0.118 on average,
+and by 0.094 where they do, at powers of two of what is summed. Halves of octaves would leave 0.108
+on average, but cost where few have much: one number, pure, Pareto tails, 1.57 → 1.74 × the best.
 """
 
 from __future__ import annotations

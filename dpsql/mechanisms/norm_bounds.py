@@ -83,13 +83,16 @@ HALVED = 16
 
 @dataclass(frozen=True, slots=True)
 class Octaves:
-    """Bins of whole norms: octave i has those in (2^(i-1), 2^i], for i from `lowest` to `highest`.
+    """Bins of whole norms, in steps of which `whole` are 1: octave i has those in (2^(i-1), 2^i],
+    for i from `lowest` to `highest`.
 
-    What is smaller counts in the lowest, what is larger in the highest. No bin is below 0. Of two
-    `parts` the first is up to 2^(i-1/2).
+    What is smaller counts in the lowest, what is larger in the highest. No bin is below a step. Of
+    two `parts` the first is up to 2^(i-1/2).
 
     >>> [Octaves(2, 10).of(norm) for norm in (0, 4, 5, 8, 9, 5000)]
     [2, 2, 3, 3, 4, 10]
+    >>> [Octaves(-3, 10, whole=100).of(norm) for norm in (0, 12, 13, 50, 51, 100, 101, 6400)]
+    [-3, -3, -2, -1, 0, 0, 1, 6]
     >>> Octaves(2, 4, 2).places
     range(3, 9)
     """
@@ -97,15 +100,35 @@ class Octaves:
     lowest: int
     highest: int
     parts: int = 1
+    whole: int = 1
 
     @property
     def places(self) -> range:
         """What is voted for: octaves, or halves of them by the doubled exponents of their ends."""
         return range(self.parts * (self.lowest - 1) + 1, self.parts * self.highest + 1)
 
+    @property
+    def most(self) -> int:
+        """The end of the highest."""
+        return self.end(_QUARTERS * self.highest)
+
     def of(self, norm: int) -> int:
-        """The octave of a norm."""
-        return min(max((norm - 1).bit_length() if norm else 0, self.lowest), self.highest)
+        """The octave that a norm counts in."""
+        least = octave_of(norm, self.whole) if norm else self.lowest
+        return min(max(least, self.lowest), self.highest)
+
+    def end(self, quarters: int) -> int:
+        """2^(quarters/4) in steps, rounded down, the same on every machine."""
+        fourth = self.whole**4
+        return isqrt(isqrt(fourth << quarters if quarters >= 0 else fourth >> -quarters))
+
+    def middle(self, place: int) -> float:
+        """The middle of the octave of a place."""
+        return self.end(_QUARTERS * (self.lowest + place)) / sqrt(2)
+
+    def beyond(self, bound: int) -> int:
+        """The place of the first octave in which norms are above a bound."""
+        return max(0, octave_of(bound + 1, self.whole) - self.lowest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +143,13 @@ class NormBound:
     above: int
     visible: bool
     error: float = field(default=inf, compare=False, repr=False)
+
+
+def octave_of(norm: int, whole: int) -> int:
+    """The least i with a positive norm of no more than 2^i, in steps of which `whole` are 1."""
+    if norm > whole:
+        return ((norm - 1) // whole).bit_length()
+    return 1 - (whole // norm).bit_length()
 
 
 def share(order: int, groups: int) -> Fraction:
@@ -137,7 +167,7 @@ def share(order: int, groups: int) -> Fraction:
 def largest(octaves: Octaves, counts: Sequence[int], votes: Noise) -> tuple[int, bool]:
     """The end of the outermost octave that stands out, and whether one does."""
     last, visible = _last(counts, votes)
-    return 2 ** (octaves.lowest + last), visible
+    return octaves.end(_QUARTERS * (octaves.lowest + last)), visible
 
 
 def chosen(
@@ -164,11 +194,11 @@ def chosen(
     """
     expected, parts = seen(counts, votes, octaves.parts), octaves.parts
     bound, least = 1, inf
-    for clip, cut in _cuts(expected, octaves.lowest):
+    for clip, cut in _cuts(expected, octaves):
         error = mean_error(cut * weight / groups, noise_of(clip), gaussian=gaussian)
         if error < least * _TIE:
             bound, least = clip, error
-    more = counts[parts * max(0, bound.bit_length() - octaves.lowest) :]
+    more = counts[parts * octaves.beyond(bound) :]
     return NormBound(bound, at_most(more, votes), expected.visible, least)
 
 
@@ -292,11 +322,11 @@ def for_keys(
     near = reach(votes, _NEAR)
     clips, keys = [unit], [(float(unit), 1.0)]
     if visible:
-        voted = list(enumerate(counts[: last + 1], octaves.lowest))
-        norms = [(max(unit, 2.0**octave / sqrt(2)), n) for octave, n in voted if n >= near]
+        voted = ((octaves.middle(place), n) for place, n in enumerate(counts[: last + 1]))
+        norms = [(max(unit, middle), n) for middle, n in voted if n >= near]
         keys = [(norm, n * (norm / unit) ** power) for norm, n in norms]
         quarters = range(_QUARTERS * octaves.lowest, _QUARTERS * (octaves.lowest + last) + 1)
-        clips += [clip for clip in map(_whole_power, quarters) if clip > unit]
+        clips += [clip for clip in map(octaves.end, quarters) if clip > unit]
     met = sum(n for _, n in keys)
 
     def needed(clip: int) -> float:
@@ -306,7 +336,7 @@ def for_keys(
     units = list(map(needed, clips))
     about = _ABOUT * min(units)
     bound = max(clip for clip, each in zip(clips, units, strict=True) if each <= about)
-    more = counts[max(0, bound.bit_length() - octaves.lowest) :]
+    more = counts[octaves.beyond(bound) :]
     return NormBound(bound, at_most(more, votes), visible)
 
 
@@ -348,36 +378,32 @@ def _beyond(counts: Sequence[int], last: int, votes: Noise) -> Iterator[float]:
         expected = min(expected, weighed)
 
 
-def _cuts(expected: Seen, lowest: int) -> Iterator[tuple[int, float]]:
+def _cuts(expected: Seen, octaves: Octaves) -> Iterator[tuple[int, float]]:
     """Candidates for the clip, the largest first, and what each takes from the norms of all units.
 
     Counts are noisy, so that the sums need not rise where the clip falls: the largest so far holds.
     """
     units = norms = most = 0.0
-    for upper, lower, count in _quarters(expected, lowest):
+    for upper, lower, count in _quarters(expected, octaves):
         most = max(most, norms - units * upper)
         yield upper, most
         units += count
         norms += count * ((upper - lower) / log(upper / lower) if lower else upper / (2 * _LN2))
 
 
-def _quarters(expected: Seen, lowest: int) -> Iterator[tuple[int, int, float]]:
+def _quarters(expected: Seen, octaves: Octaves) -> Iterator[tuple[int, int, float]]:
     """Quarters of octaves, the largest first: their whole ends, and how many units are in each."""
     for place, parts in reversed(list(enumerate(expected.parts))):
-        octave, each, fall = lowest + place, _QUARTERS // len(parts), expected.fall(place)
+        octave, each = octaves.lowest + place, _QUARTERS // len(parts)
+        fall = expected.fall(place)
         for part in reversed(range(len(parts))):
             ends = range(_QUARTERS * (octave - 1) + part * each, _QUARTERS * octave + 1)[: each + 1]
             pairs = [
-                pair for pair in pairwise(map(_whole_power, reversed(ends))) if pair[0] > pair[1]
+                pair for pair in pairwise(map(octaves.end, reversed(ends))) if pair[0] > pair[1]
             ]
             weights = [fall ** ((len(pairs) - n) / _QUARTERS) for n in range(len(pairs))]
             for (upper, lower), weight in zip(pairs, weights, strict=True):
                 yield upper, lower, parts[part] * weight / sum(weights)
-
-
-def _whole_power(quarters: int) -> int:
-    """2^(quarters/4), rounded down, the same on every machine."""
-    return isqrt(isqrt(1 << quarters)) if quarters >= 0 else 0
 
 
 def mean_error(bias: float, deviation: float, *, gaussian: bool) -> float:

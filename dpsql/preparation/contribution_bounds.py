@@ -175,7 +175,7 @@ def _least(
     vote: Vote, counts: Sequence[int], noise: Noise, law: _Law, groups: float, weight: float
 ) -> NormBound:
     return chosen(
-        Octaves(*vote.octaves, vote.parts),
+        vote.bins,
         counts,
         noise,
         lambda bound: law.deviation * bound,
@@ -198,9 +198,7 @@ def _for_keys(
     unit = threshold.counted.unit
     noisy = (threshold.value - unit) / threshold.counted.most
     power = 2 if vote.norm is Norm.L2 else 1
-    return for_keys(
-        Octaves(*vote.octaves), counts, noise, unit, power, lambda bound: unit + noisy * bound
-    )
+    return for_keys(vote.bins, counts, noise, unit, power, lambda bound: unit + noisy * bound)
 
 
 def _middle(key: str, ends: Sequence[int], counts: Sequence[int], noise: Noise) -> FoundNorm:
@@ -259,7 +257,7 @@ class _Law:
 
 def _law(widest: Prepared, poll: Poll, vote: Vote) -> _Law:
     """The law of the answer's noise; of ranks it is how many rows a choice is off."""
-    most = 2 ** vote.octaves[1]
+    most = vote.bins.most
     for block in widest.blocks:
         one = block.l0 == 1
         for release in block.releases:

@@ -181,7 +181,7 @@ def _steps_of(poll: Poll, rows: int) -> int:
             largest = max(abs(total.lower - total.centre), abs(total.upper - total.centre))
         case _:
             largest = 1
-    return int(min(rows * max(1, largest) * vote.steps, 2 ** vote.octaves[1]))
+    return int(min(rows * max(1, largest) * vote.steps, vote.bins.most))
 
 
 # --- in another form ---

@@ -104,8 +104,8 @@ def _both(left: Relation, right: Relation, identities: Identities) -> Relation:
 def places(poll: Poll) -> range:
     """What there are votes for: octaves of norms, or places of means between edges."""
     match poll.block.vote:
-        case Vote(octaves=octaves, parts=parts):
-            return Octaves(*octaves, parts).places
+        case Vote(bins=bins):
+            return bins.places
         case RangeVote(octaves=octaves):
             return Octaves(*octaves).places
         case MeanVote(edges=edges) | RatioVote(edges=edges):

@@ -34,7 +34,7 @@ from dpsql.compiler.calibrate.declared_limits import (
 )
 from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS, ratio_edges
 from dpsql.compiler.plan.canonical import Writer, written_rows
-from dpsql.compiler.plan.lattices import ChoiceQuery
+from dpsql.compiler.plan.lattices import WHOLE, ChoiceQuery, Lattice
 from dpsql.compiler.plan.measurement_kinds import (
     MOST_ROWS,
     AdditiveTotal,
@@ -59,7 +59,7 @@ from dpsql.compiler.plan.private_plan import (
     PrivateBlock,
 )
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.mechanisms.norm_bounds import HALVED
+from dpsql.mechanisms.norm_bounds import HALVED, octave_of
 from dpsql.mechanisms.threshold import ALONE, UnitCounting
 from dpsql.model.algebra import (
     Item,
@@ -446,17 +446,19 @@ class Polls:
         of_keys: bool = False,
     ) -> tuple[str, int]:
         """The poll of a norm, and what it found or the largest of which there is a vote."""
-        highest = (_most(part, digits) - 1).bit_length()
+        whole = _whole(part.lattice) if norm is Norm.MAX else 1
+        highest = octave_of(_most(part, digits), whole)
         if most is not None:
             highest = min(62, (most - 1).bit_length())
         elif norm is not Norm.MAX:
             highest = min(62, highest + self.totals.groups.bit_length())
-        octaves = max(0, highest - OCTAVES), highest
-        vote = Vote(part, self.block.keys, norm, digits, octaves, parts=self._parts(norm))
+        octaves = max(octave_of(1, whole), highest - OCTAVES), highest
+        parts, keys = self._parts(norm), self.block.keys
+        vote = Vote(part, keys, norm, digits, octaves, parts=parts, whole=whole)
         key = self._key(vote)
         self._asks(key, vote, of_keys=of_keys)
         if key not in self.norms:
-            return key, 2**highest if most is None else most
+            return key, vote.bins.most if most is None else most
         bound = self.norms[key].bound
         return key, bound if most is None else min(bound, most)
 
@@ -478,8 +480,8 @@ class Polls:
         keys = tuple(item.expression for item in vote.keys)
         call = rows, self.block.unit, keys, vote.total
         match vote:
-            case Vote(norm=norm, digits=digits, octaves=octaves, parts=parts):
-                how: tuple[object, ...] = norm, digits, octaves, parts
+            case Vote(norm=norm, digits=digits, octaves=octaves, parts=parts, whole=whole):
+                how: tuple[object, ...] = norm, digits, octaves, parts, whole
             case MeanVote(edges=edges):
                 how = (edges,)
             case RangeVote(octaves=octaves):
@@ -528,6 +530,13 @@ def _most_of(part: Measurement) -> Fraction:
 
 def _in_integers(part: AdditiveTotal) -> AdditiveTotal:
     return part if isinstance(part, RowCount) else within_integers(part)
+
+
+def _whole(lattice: Lattice) -> int:
+    """How many steps are 1, so that one number is clipped alike on whichever decimal grid it is:
+    where octaves end is not for the digits to say with which a column is declared.
+    """
+    return int(max(1, lattice.base**lattice.digits)) if lattice.base == WHOLE.base else 1
 
 
 def _most(part: AdditiveTotal | UnitCount | DistinctCount, digits: int) -> int:

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import ClassVar, Protocol, TypeAlias, assert_never
 
 from dpsql.compiler.plan.lattices import WHOLE, Lattice
+from dpsql.mechanisms.norm_bounds import Octaves
 from dpsql.model.algebra import Item
 from dpsql.model.tree import Expression
 from dpsql.model.vocabulary import Norm
@@ -297,8 +298,9 @@ class Vote:
     """One vote of each unit: the octave of the norm of its totals in the groups of `keys`.
 
     A unit with a norm in (2^(i - 1), 2^i] votes for i, from the ends of `octaves` beyond them; one
-    that adds nothing does not vote. Norms are those of `total`, with so many more `digits`. With
-    two `parts` it votes for a half: one in (2^(i/2 - 1/2), 2^(i/2)] for i.
+    that adds nothing does not vote. Norms are those of `total`, with so many more `digits`, in
+    steps of which `whole` are 1 here. With two `parts` it votes for a half: one in
+    (2^(i/2 - 1/2), 2^(i/2)] for i.
     """
 
     total: AdditiveTotal | UnitCount | DistinctCount
@@ -307,11 +309,17 @@ class Vote:
     digits: int
     octaves: tuple[int, int]
     parts: int = 1
+    whole: int = 1
 
     @property
     def steps(self) -> int:
         """How many steps of a norm are one of the rows' lattice."""
         return int(self.total.lattice.base**self.digits)
+
+    @property
+    def bins(self) -> Octaves:
+        """What is voted for."""
+        return Octaves(*self.octaves, self.parts, self.whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,14 +71,17 @@ def norm_of_unit(vote: Vote, total: str) -> str:
 
 def octave(vote: Vote | RangeVote, norm: str) -> str:
     """The octave of a positive `norm_of_unit`, or its half, no farther than what is counted."""
-    half, bits, parts = 1, 0, 1
+    bins, half, bits = Octaves(*vote.octaves), 1, 0
     if isinstance(vote, Vote):
-        parts = vote.parts
+        bins = vote.bins
         if vote.norm is Norm.L2:
-            half, bits = 2, _bits(vote) * parts
-    places = Octaves(*vote.octaves, parts).places
-    times = "" if parts == 1 else f" * {parts}"
-    place = f"ceil(log2({norm}::DOUBLE){times} / {half})::BIGINT + {bits}"
+            half, bits = 2, _bits(vote) * bins.parts
+    places = bins.places
+    times = "" if bins.parts == 1 else f" * {bins.parts}"
+    number, whole = f"{norm}::DOUBLE", bins.whole**half
+    if whole > 1:
+        number = f"{number} / {whole}::DOUBLE"
+    place = f"ceil(log2({number}){times} / {half})::BIGINT + {bits}"
     return f"greatest({places[0]}, least({places[-1]}, {place}))"
 
 
