@@ -527,14 +527,36 @@ def test_a_loose_limit_costs_a_little_delta_alone() -> None:
     assert units[1] < units[2] < 1.3 * units[1]
 
 
-def test_an_average_counts_whom_its_sum_has() -> None:
-    """Else it would be too large by as much as the count is scaled."""
-    policy, engine = limited(crowd(*KEYS), 30)
-    rows = "(SELECT customer_id, login_id % 5000 AS g, 1 AS x FROM logins GROUP BY ALL) AS t"
-    average = planned(f"SELECT g, AVG(x + g) AS a FROM {rows} GROUP BY g", "zcdp", policy, engine)
-    count = planned(f"SELECT g, COUNT(*) AS n FROM {rows} GROUP BY g", "zcdp", policy, engine)
-    assert threshold_of(average.blocks[0]).counted == UnitCounting()
-    assert threshold_of(count.blocks[0]).counted.norm is Norm.L2
+ONE_ROW = "(SELECT customer_id, login_id % 5000 AS g, 1 AS x FROM logins GROUP BY ALL) AS t"
+
+
+@pytest.mark.parametrize("others", ["", ", COUNT(*) AS n"])
+@pytest.mark.parametrize("law", ["zcdp", "approximate"])
+def test_an_average_counts_whom_its_sum_has(law: str, others: str) -> None:
+    """Else it would be too large by as much as the count is scaled that keys are shown by: so that
+    one is not its own, and a loose limit costs a little δ alone.
+    """
+    tables, sql = crowd(*KEYS), f"SELECT g, AVG(x + g) AS a{others} FROM {ONE_ROW} GROUP BY g"
+    policy, engine = limited(tables, 30)
+    plan = planned(sql, law, policy, engine)
+    (block,) = plan.blocks
+    own, *rest = (release.query for release in block.releases)
+    assert isinstance(own, ScaledTotal)
+    assert own.total == UnitCount(None)
+    assert not any(isinstance(query, ScaledTotal) for query in rest)
+    assert threshold_of(block).counted.most == own.bound
+    rows, _ = noiseless(plan, engine)
+    truth: dict[Any, Any] = {key: each for key, *each in engine.rows(sql)}
+    assert rows
+    assert all(each == pytest.approx(truth[key]) for key, *each in rows)
+    here = integers(plan, engine)
+    for unit in range(1, len(KEYS) + 1):
+        with without_unit(engine.connection, world.deletions(unit)):
+            assert violation(plan, here, integers(plan, engine)) is None
+    units = [
+        threshold_of(planned(sql, law, *limited(tables, keys)).blocks[0]).units for keys in (7, 30)
+    ]
+    assert units[1] < 0.8 * units[0], "the twin: the root of a limit of 7 is in the noise"
 
 
 def test_explain_tells_the_norm_and_the_threshold(tmp_path: Path) -> None:

@@ -116,14 +116,16 @@ class Polls:
 
     @property
     def counted_units(self) -> Measurement:
-        """The count of units that shows private keys (PRIVACY.md R44)."""
-        units = UnitCount(None)
-        return self._units(units, None) if self._scales_units else units
+        """The count of units that shows private keys (PRIVACY.md R44): beside averages it is nobody
+        else's.
+        """
+        units, many = UnitCount(None), self.contributions.scaled or self.contributions.loose
+        return self._units(units, None) if many else units
 
     @property
     def _scales_units(self) -> bool:
-        """Whether units count less in many private keys: not in an average's count, whose sum has
-        all of them.
+        """Whether units that are asked for count less in many private keys: not in an average's
+        count, whose sum has all of them.
         """
         return self.contributions.scaled or (self.contributions.loose and self._adds_up)
 
@@ -255,7 +257,7 @@ class Polls:
     def _asks_for_units(self) -> bool:
         """Whether the number of units is asked for that private keys are shown by."""
         one_row = self.contributions.rows_per_group.value == 1
-        return any(
+        return self._scales_units and any(
             call.function == "count"
             and (refs(call) <= self.block.unit_ids if call.distinct else one_row)
             for call in (measure.call for measure in self.block.measures)
