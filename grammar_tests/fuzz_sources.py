@@ -179,8 +179,11 @@ def _nearest(dice: Dice, owner: Member, left: str, member: Member, right: str) -
         case _:
             order = ", ".join(f"s.{name}" for name in (number, *member.names))
             limit = dice.pick((" LIMIT 1", " LIMIT 2", " LIMIT 1 OFFSET 1", ""))
-            rows = f"SELECT * FROM {table} AS s WHERE {key} = s.{right} ORDER BY {order}{limit}"
             outer = "LEFT JOIN" if dice.chance(30) and "OFFSET" not in limit else "JOIN"
+            listed = f"*, {key} AS asked" if outer == "JOIN" and limit == " LIMIT 2" else "*"
+            rows = (
+                f"SELECT {listed} FROM {table} AS s WHERE {key} = s.{right} ORDER BY {order}{limit}"
+            )
             return f" {outer} LATERAL ({rows}) AS {alias} ON TRUE"
 
 

@@ -23,6 +23,7 @@ from dpsql.model.algebra import (
     Join,
     Limit,
     Match,
+    OneRow,
     Project,
     Relation,
     Scan,
@@ -68,6 +69,31 @@ class Laterals:
         cut = _cut_of(join.right)
         if (total := _total(cut.rows)) is not None and cut.most != 0 and not cut.skipped:
             return self._totals(join, total, outer)
+        if isinstance(cut.rows, Project) and any(
+            refs(i.expression) & outer for i in cut.rows.items
+        ):
+            return self._computed(join, cut, cut.rows, outer)
+        return self._met(join, cut, outer)
+
+    def _computed(
+        self, join: Join, cut: _Cut, listed: Project, outer: frozenset[int]
+    ) -> tuple[Relation, dict[int, Field]]:
+        """What is computed of a row of the left is computed when it has met its rows."""
+        whole = cut.most != 0 and not cut.skipped and join.condition in (None, TRUE)
+        if join.kind is JoinKind.LEFT and not (whole and isinstance(listed.input, OneRow)):
+            construct = "LEFT JOIN LATERAL of a value of the left row"
+            raise _unsupported(construct, join.span, "Compute it outside.")
+        values = {i.field.id: i.expression for i in listed.items}
+        order = tuple(replace(k, expression=substitute(k.expression, values)) for k in cut.order)
+        condition = None if join.condition is None else substitute(join.condition, values)
+        met = replace(join, right=listed.input, condition=condition, kind=JoinKind.INNER)
+        relation, new = self._met(met, replace(cut, rows=listed.input, order=order), outer)
+        return Project(relation, (*(f.item for f in join.left.fields), *listed.items)), new
+
+    def _met(
+        self, join: Join, cut: _Cut, outer: frozenset[int]
+    ) -> tuple[Relation, dict[int, Field]]:
+        """The rows that meet a row of the left, as conditions on both say, or the first of them."""
         below = Decorrelation(outer, self.identities, join.span)
         rows, conditions = below.pulled(cut.rows)
         no_outer_left(rows, outer, join.span)

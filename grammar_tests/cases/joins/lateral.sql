@@ -80,11 +80,40 @@ JOIN LATERAL (SELECT v.device FROM events AS v WHERE v.duration < o.quantity ORD
 ON TRUE;
 -- refuse: unequal-units at 2:22
 
--- case: a value of the outer row in the list is refused
-SELECT COUNT(*) AS n FROM orders AS o
+-- case: a value of the outer row in the list
+SELECT SUM(e.d) AS d FROM orders AS o
 JOIN LATERAL (SELECT v.duration - o.quantity AS d FROM events AS v WHERE v.customer_id = o.customer_id) AS e
+ON e.d > 0;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=180000
+
+-- case: the first by a value of the outer row
+SELECT COUNT(*) AS n, AVG(e.d) AS d FROM orders AS o CROSS JOIN LATERAL (
+    SELECT v.duration - o.quantity AS d FROM events AS v WHERE v.customer_id = o.customer_id ORDER BY d, v.event_id LIMIT 1
+) AS e;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=18100
+
+-- case: a name for what is computed
+SELECT t.twice, COUNT(*) AS n FROM orders AS o, LATERAL (SELECT o.quantity * 2 AS twice) AS t WHERE t.twice > 3 GROUP BY 1;
+-- accept
+-- keys: 37 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: a name for what is computed, by LEFT JOIN
+SELECT SUM(t.paid) AS paid FROM orders AS o LEFT JOIN LATERAL (SELECT CASE WHEN o.status = 'paid' THEN o.amount END AS paid) AS t ON TRUE;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
+
+-- case: a value of the outer row beside rows that may be absent
+SELECT SUM(e.d) AS d FROM orders AS o
+LEFT JOIN LATERAL (SELECT v.duration - o.quantity AS d FROM events AS v WHERE v.customer_id = o.customer_id) AS e
 ON TRUE;
--- refuse: unsupported-syntax at 2:22
+-- refuse: unsupported-syntax at 2:27
 
 -- case: a condition beside the LIMIT of a LEFT JOIN is refused
 SELECT COUNT(*) AS n FROM customers AS c
