@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from dpsql.compiler.plan.measurement_kinds import ClippedSum
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.mechanisms import margin
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import Neighbours, Request
 from dpsql.monitoring.monitor import Watch
@@ -157,6 +159,34 @@ def test_a_failure_stays_charged_and_may_be_asked_again(quiet: Quiet) -> None:
         engine.instead = None
         assert monitor.ask(COUNT).above
         assert monitor.left == 1
+
+
+def test_an_alarm_is_told_with_its_number_for_what_was_charged_at_opening(quiet: Quiet) -> None:
+    """Half of ε more, in two; told again for nothing, by its file, its ε and its measure."""
+    proxy, _, ledger = quiet
+    ((count,),) = proxy.ask(request(COUNT, "0.01")).rows
+    texts, before = requests(COUNT, NOTHING, BY_SEGMENT), SqliteLedger.open(str(ledger))
+    spent = before.spent("default").amount
+    measuring = wish("3", measure=Decimal("0.5"))
+    price = proxy.explain_watch(measuring, texts)
+    first = proxy.watch_all(measuring, texts)
+    assert before.spent("default").amount - spent == price.charge.amount == 1_500_000_000
+    assert price.numbers is not None
+    assert price.numbers.epsilon == Fraction(1, 4)
+    above, below, *_ = first.verdicts
+    assert (above.numbers, below.numbers) == ((count,), (None,))
+    assert above.margin == margin(price.numbers.noise(1))
+    again = proxy.watch_all(measuring, texts)
+    assert (again.verdicts, again.receipt.remembered) == (first.verdicts, True)
+    plain = proxy.watch_all(wish("3"), texts)
+    assert (plain.receipt.remembered, plain.verdicts[0].numbers) == (False, ())
+
+
+def test_a_measure_that_is_none_is_refused(quiet: Quiet) -> None:
+    for measure, reason in (("0", Reason.BAD_OPTION), ("1e6", Reason.EPSILON_TOO_LARGE)):
+        with pytest.raises(Refused) as refused:
+            quiet[0].watch(wish(measure=Decimal(measure)))
+        assert refused.value.reason is reason
 
 
 # --- what is refused -----------------------------------------------------------------------------

@@ -55,6 +55,14 @@ def test_the_command_prints_a_word_per_query(tmp_path: Path) -> None:
         {"statement": 2, "line": 3, "key": {}, "above": None},
     ]
     assert "remembered" in again.stderr
+    measured = ("--measure", "1", "--format", "json")
+    told = json.loads(command(tmp_path, FILE, *options, *measured).stdout)
+    assert [row["above"] for row in told] == [True, True, None]
+    assert [type(row["number"]) for row in told] == [int, int, type(None)]
+    assert [row["margin"] and row["margin"] > 0 for row in told] == [True, True, None]
+    table = command(tmp_path, FILE, *options, *measured[:2]).stdout.splitlines()
+    assert table[0].split() == ["statement", "line", "key", "answer", "about"]
+    assert table[1].split()[3:5] == [f"{told[0]['number']:,}", "±"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from math import exp, fsum, log, prod, sqrt
 import numpy as np
 import pytest
 
-from dpsql.mechanisms.sparse_vector import Run, SparseVector, sparse_vector
+from dpsql.mechanisms.sparse_vector import AlarmNumbers, Run, SparseVector, sparse_vector
 from dpsql.model.vocabulary import Mechanism, Noise
 from grammar_tests.test_audit import EPSILON, RELEASES, excess, pooled, real
 
@@ -101,6 +101,45 @@ def test_the_parts_of_epsilon_are_all_of_it() -> None:
         assert Fraction(1, 7) * (1 - Fraction(1, 10**9)) <= used <= Fraction(1, 7)
         assert law.event.epsilon == Fraction(1, 7)
         assert law.threshold.mechanism is law.query.mechanism is Mechanism.DISCRETE_LAPLACE
+
+
+def with_numbers(
+    law: SparseVector, numbers: AlarmNumbers, here: Sequence[int], there: Sequence[int]
+) -> float:
+    """The loss of the worst transcript with numbers, where one unit moves by one step."""
+    noise = numbers.noise(1)
+    ratios = [
+        abs(log(at(noise, x - a) / at(noise, x - b)))
+        for a, b in zip(here, there, strict=True)
+        for x in range(-40, 41)
+    ]
+    a, b = likelihoods(law, here), likelihoods(law, there)
+    return max(abs(log(a[t] / b[t])) + sum(t) * max(ratios) for t in a)
+
+
+def at(noise: Noise, x: int) -> float:
+    """P(ν = x), but for a factor."""
+    return exp(-abs(x) / float(noise.scale))
+
+
+def test_numbers_of_alarms_lose_what_is_charged_for_them_and_no_less() -> None:
+    """Its wrong twin charges for the alarms alone."""
+    law, numbers = sparse_vector(EPSILON, 2), AlarmNumbers(EPSILON / 4, 2)
+    charged = law.event.epsilon + numbers.event.epsilon * numbers.event.rounds
+    worst = max(with_numbers(law, numbers, here, there) for here, there in BOTH_WAYS)
+    assert law.event.epsilon + 1e-6 < worst <= charged + 1e-9
+    for distance in (1, 7):
+        assert distance / numbers.noise(distance).scale <= numbers.epsilon
+
+
+def test_an_alarm_is_measured_once() -> None:
+    run, noise = Run(sparse_vector(EPSILON, 2), silent), AlarmNumbers(EPSILON, 2).noise(1)
+    with pytest.raises(ValueError, match="once"):
+        run.number(9, noise)
+    assert run.above(9, Fraction(1), 1)
+    assert run.number(9, noise) == 9
+    with pytest.raises(ValueError, match="once"):
+        run.number(9, noise)
 
 
 # --- runs ------------------------------------------------------------------------------------

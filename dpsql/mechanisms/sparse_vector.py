@@ -89,6 +89,27 @@ def sparse_vector(epsilon: Fraction, alarms: int, *, one_way: bool = False) -> S
     return SparseVector(alarms, one_way, *noises, ApproximateEvent(epsilon))
 
 
+@dataclass(frozen=True, slots=True)
+class AlarmNumbers:
+    """A noisy value for each of so many alarms, each release ε-DP, paid for when a run begins.
+
+    >>> numbers = AlarmNumbers(Fraction(1, 2), 4)
+    >>> numbers.noise(10).scale, numbers.event.rounds
+    (Fraction(20, 1), 4)
+    """
+
+    epsilon: Fraction
+    alarms: int
+
+    @property
+    def event(self) -> ApproximateEvent:
+        return ApproximateEvent(self.epsilon, rounds=self.alarms)
+
+    def noise(self, distance: int) -> Noise:
+        """That of a value which one unit changes by at most so much."""
+        return laplace(distance, self.epsilon)
+
+
 class Run:
     """One run: the noisy threshold, known to this object alone, and the alarms that are left.
 
@@ -96,11 +117,11 @@ class Run:
     same noisy threshold. `sampler` draws integers of a noise law.
     """
 
-    __slots__ = ("_draw", "_law", "_left", "_lock", "_process", "_threshold")
+    __slots__ = ("_draw", "_law", "_left", "_lock", "_process", "_threshold", "_unmeasured")
 
     def __init__(self, law: SparseVector, sampler: Callable[[Noise, int], np.ndarray]) -> None:
         self._law, self._draw, self._left = law, sampler, law.alarms
-        self._lock, self._process = Lock(), os.getpid()
+        self._lock, self._process, self._unmeasured = Lock(), os.getpid(), 0
         self._threshold = int(sampler(law.threshold, 1)[0])
 
     @property
@@ -121,7 +142,19 @@ class Run:
             noise = int(self._draw(self._law.query, 1)[0]) - self._threshold
             alarm = value + distance * noise >= threshold
             self._left -= alarm
+            self._unmeasured += alarm
             return alarm
+
+    def number(self, value: int, noise: Noise) -> int:
+        """An exact value with noise of its own: once for each alarm there was.
+
+        Raises ValueError for more.
+        """
+        with self._lock:
+            if not self._unmeasured:
+                raise ValueError("an alarm is measured once")
+            self._unmeasured -= 1
+            return value + int(self._draw(noise, 1)[0])
 
     def __repr__(self) -> str:
         return f"Run(left={self.left}, threshold=<hidden>)"

@@ -3,14 +3,16 @@
 Charged once, durably, when it is opened: ε for all its alarms, however many queries it answers.
 
 What an adversary sees who chooses every question after the answers before it: one bit per query,
-until the alarms are used up. All bits together, and that the monitor has ended, are ε-DP (the
-proof is in `dpsql.mechanisms.sparse_vector`). A refusal depends on the text alone and is free. The
-noisy threshold is in memory only and in one process: a monitor that is opened again has another
-one and is charged anew. A question asked again gets the bits it got, also after the end, as long
-as the data version is the same; to ask it of new data is a new query. That a statement failed says
-that it failed, and no more; the time it took is not hidden, as for any query.
+until the alarms are used up, and a noisy number of each alarm where that is paid for. All of it
+together, and that the monitor has ended, is ε-DP (the proof is in
+`dpsql.mechanisms.sparse_vector`). A refusal depends on the text alone and is free. The noisy
+threshold is in memory only and in one process: a monitor that is opened again has another one and
+is charged anew. A question asked again gets the bits it got, also after the end, as long as the
+data version is the same; to ask it of new data is a new query. That a statement failed says that
+it failed, and no more; the time it took is not hidden, as for any query.
 
-What a monitor loses: PRIVACY.md R52.
+Proof (PRIVACY.md R52). Alarms and their numbers are charged together, when a monitor is opened: an
+alarm is measured once, and of its noise nothing else depends.
 """
 
 from __future__ import annotations
@@ -29,13 +31,17 @@ from dpsql.accountants.remaining import rest
 from dpsql.answering.vault import Vault
 from dpsql.engines import Stop
 from dpsql.ledgers import Inquiry, Remembered
-from dpsql.mechanisms.sparse_vector import SparseVector, sparse_vector
+from dpsql.mechanisms import margin
+from dpsql.mechanisms.sparse_vector import AlarmNumbers, SparseVector, sparse_vector
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice
+from dpsql.model.query_options import sensible
 from dpsql.model.tree import Parameter, Value
 from dpsql.model.vocabulary import (
     DEFAULT_SPELLING,
+    NANO,
+    ApproximateEvent,
     Budget,
     Column,
     Event,
@@ -51,6 +57,7 @@ from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.question import Account, Cost, account
 from dpsql.preparation.streams import QueryStream, stream
+from dpsql.release.release import in_units
 
 MOST_ALARMS = 10_000
 MOST_DIGITS = 100
@@ -61,7 +68,8 @@ MOST_DIGITS = 100
 class Watch:
     """What is watched for: noisy values at or above `threshold`, `alarms` times.
 
-    `both_ways` admits sums that one person can lower, for more noise on every query.
+    `both_ways` admits sums that one person can lower, for more noise on every query. With `measure`
+    more ε is paid, for which each alarm is answered with its noisy number.
     """
 
     analyst: str
@@ -69,6 +77,7 @@ class Watch:
     alarms: int
     epsilon: Decimal | None = None
     both_ways: bool = False
+    measure: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,8 @@ class Verdict:
     """The bits of one statement: for each public key, in order, whether it is above.
 
     `answers` ends early where the alarms were used up. A statement without groups has one key: ().
-    `notices` are about the `columns` of the statement.
+    `notices` are about the `columns` of the statement. Where alarms are measured, `numbers` has
+    that of each answer (None below), which noise moves by no more than `margin` at 95 %.
     """
 
     keys: tuple[str, ...]
@@ -84,6 +94,8 @@ class Verdict:
     complete: bool = True
     notices: tuple[Notice, ...] = ()
     columns: tuple[Column, ...] = ()
+    numbers: tuple[int | Decimal | float | None, ...] = ()
+    margin: float | None = None
 
     @property
     def above(self) -> bool:
@@ -97,16 +109,28 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What a monitor works with: the compiler and the vault, for one account."""
+    """What a monitor works with: the compiler and the vault, for one account.
+
+    Of its ε so much is for the `numbers` of alarms, if there are any.
+    """
 
     compiler: Compiler
     vault: Vault
     account: Account
+    watching: Decimal
+    numbers: AlarmNumbers | None = None
 
     @classmethod
     def of(cls, compiler: Compiler, vault: Vault, wish: Watch) -> Self:
         """The desk of a wish. Raises `Refused` for an unknown analyst or a bad epsilon."""
-        return cls(compiler, vault, account(compiler.policy, wish.analyst, wish.epsilon))
+        payer = account(compiler.policy, wish.analyst, wish.epsilon)
+        watching = payer.epsilon
+        if wish.measure is None:
+            return cls(compiler, vault, payer, watching)
+        if not sensible(wish.measure):
+            raise Refused(Reason.BAD_OPTION, option="measure", value=wish.measure)
+        payer = account(compiler.policy, wish.analyst, watching + wish.measure)
+        return cls(compiler, vault, payer, watching, _numbers(payer.budget, wish))
 
     def stream(self, request: Request) -> QueryStream:
         """The queries of a statement, which bind. Raises `Refused`, or `Failed` free of charge.
@@ -128,7 +152,8 @@ class Desk:
 
     def cost(self, law: SparseVector, question: str) -> Cost:
         """What a monitor spends."""
-        event, budget = Event((law.event,)), self.account.budget
+        numbers = () if self.numbers is None else (self.numbers.event,)
+        event, budget = Event((law.event, *numbers)), self.account.budget
         loss = accountants.get(budget.accountant).loss(event)
         return Cost(question, event, accountants.price(loss, budget))
 
@@ -219,17 +244,22 @@ class Monitor:
         """One comparison per key of the domain, whether the data has it or not."""
         values = {key: int(exact.parts[0][n]) for n, key in enumerate(exact.keys)}
         threshold = Fraction(self._wish.threshold) / query.release.query.lattice.step
-        answers: list[tuple[tuple[Value, ...], bool]] = []
+        answers, numbers = list[tuple[tuple[Value, ...], bool]](), list[int | None]()
         for key in query.domain:
             if not self._run.left:
                 break
             above = self._run.above(values.get(key, 0), threshold, query.distance)
             answers.append((key, above))
-        complete = len(answers) == len(query.domain)
-        verdict = Verdict(query.keys, tuple(answers), complete, query.notices, query.columns)
-        return verdict, Noisy(
-            tuple(key for key, _ in answers), tuple((int(above),) for _, above in answers)
-        )
+            numbers.append(self._number(values.get(key, 0), query) if above else None)
+        bits = [int(above) for _, above in answers]
+        columns = (bits,) if self._desk.numbers is None else (bits, numbers)
+        noisy = Noisy(tuple(key for key, _ in answers), tuple(zip(*columns, strict=True)))
+        return _verdict(query, noisy, self._desk.numbers), noisy
+
+    def _number(self, value: int, query: QueryStream) -> int | None:
+        """The noisy value of an alarm, if that was paid for."""
+        numbers = self._desk.numbers
+        return None if numbers is None else self._run.number(value, numbers.noise(query.distance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +288,7 @@ class Price:
     limit: Loss
     remembered: bool
     rest: Rest
+    numbers: AlarmNumbers | None = None
 
 
 def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
@@ -278,6 +309,7 @@ def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
         limit=standing.limit,
         remembered=recalled is not None,
         rest=rest(standing.budget, standing.spent, charge),
+        numbers=desk.numbers,
     )
 
 
@@ -301,8 +333,10 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
         return _answered(Monitor(desk, wish, law, question, data), streams)
     distinct = dict.fromkeys(query.question for query in streams)
     answers = dict(zip(distinct, recalled.answer, strict=False))
-    verdicts = tuple(_verdict(query, answers.get(query.question)) for query in streams)
-    alarms = sum(bool(part) for noisy in recalled.answer for (part,) in noisy.parts)
+    verdicts = tuple(
+        _verdict(query, answers.get(query.question), desk.numbers) for query in streams
+    )
+    alarms = sum(bool(bit) for noisy in recalled.answer for bit, *_ in noisy.parts)
     receipt = desk.vault.receipt(replace(desk.account, epsilon=recalled.epsilon), recalled.query_id)
     return Watched(verdicts, law.alarms - alarms, receipt)
 
@@ -320,29 +354,54 @@ def _answered(monitor: Monitor, streams: Sequence[QueryStream]) -> Watched:
     """Every statement in order, as long as alarms are left; a repeated one is free."""
     with monitor:
         verdicts = tuple(
-            monitor.verdict(query) if monitor.can_tell(query) else _verdict(query, None)
+            monitor.verdict(query) if monitor.can_tell(query) else _verdict(query, None, None)
             for query in streams
         )
         return Watched(verdicts, monitor.left, monitor.receipt)
 
 
-def _verdict(query: QueryStream, noisy: Noisy | None) -> Verdict:
-    """The verdict that is recorded in the ledger as keys and bits; None: it was never asked."""
+def _verdict(query: QueryStream, noisy: Noisy | None, numbers: AlarmNumbers | None) -> Verdict:
+    """The verdict of keys, bits and numbers, as the ledger has them; None: it was never asked."""
     if noisy is None:
         return Verdict(query.keys, (), False, query.notices, query.columns)
-    answers = tuple((key, bool(bit)) for key, (bit,) in zip(noisy.keys, noisy.parts, strict=True))
+    answers = tuple(
+        (key, bool(bit)) for key, (bit, *_) in zip(noisy.keys, noisy.parts, strict=True)
+    )
     complete = len(answers) == len(query.domain)
-    return Verdict(query.keys, answers, complete, query.notices, query.columns)
+    verdict = Verdict(query.keys, answers, complete, query.notices, query.columns)
+    if numbers is None:
+        return verdict
+    lattice = query.release.query.lattice
+    return replace(
+        verdict,
+        numbers=tuple(in_units(number, lattice) for _, number in noisy.parts),
+        margin=margin(numbers.noise(query.distance)) * float(lattice.step),
+    )
 
 
-def _law(desk: Desk, wish: Watch, *, one_way: bool) -> SparseVector:
+def _numbers(budget: Budget, wish: Watch) -> AlarmNumbers:
+    """The noise of numbers whose alarms share what a step of this ε costs."""
+    _require_alarms(wish)
+    accountant = accountants.get(budget.accountant)
+    whole = accountant.loss(Event((ApproximateEvent(Fraction(wish.measure or 0)),)))
+    epsilon = accountant.step(Fraction(whole.amount, NANO) / wish.alarms)
+    if not epsilon:
+        raise Refused(Reason.BAD_OPTION, option="measure", value=wish.measure)
+    return AlarmNumbers(epsilon, wish.alarms)
+
+
+def _require_alarms(wish: Watch) -> None:
     if not (isinstance(wish.alarms, int) and 1 <= wish.alarms <= MOST_ALARMS):
         allowed = (f"a whole number from 1 to {MOST_ALARMS}",)
         raise Refused(Reason.BAD_OPTION, option="alarms", value=wish.alarms, known=allowed)
+
+
+def _law(desk: Desk, wish: Watch, *, one_way: bool) -> SparseVector:
+    _require_alarms(wish)
     if not wish.threshold.is_finite() or abs(wish.threshold.adjusted()) > MOST_DIGITS:
         allowed = ("a finite number",)
         raise Refused(Reason.BAD_OPTION, option="threshold", value=wish.threshold, known=allowed)
-    return sparse_vector(Fraction(desk.account.epsilon), wish.alarms, one_way=one_way)
+    return sparse_vector(Fraction(desk.watching), wish.alarms, one_way=one_way)
 
 
 def _numbered(desk: Desk, number: int, request: Request) -> QueryStream:
@@ -365,4 +424,5 @@ def _require_fit(query: QueryStream, law: SparseVector) -> None:
 def _question(wish: Watch, law: SparseVector, streams: Sequence[QueryStream]) -> str:
     """What identifies a list of statements and what it is watched for, whatever the epsilon."""
     words = ["watch", str(Fraction(wish.threshold)), str(law.alarms), str(law.one_way)]
+    words += [] if wish.measure is None else ["measure", str(Fraction(wish.measure))]
     return sha256("\n".join(words + [query.question for query in streams]).encode()).hexdigest()

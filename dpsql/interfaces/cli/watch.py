@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -59,6 +60,12 @@ def _exact_number(_context: click.Context, _option: click.Parameter, text: str) 
     help='How many answers "above" are paid for; then the watch ends.',
 )
 @click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What all of it costs.")
+@click.option(
+    "--measure",
+    callback=exact_epsilon,
+    metavar="E",
+    help="Pay so much more: what is above is told with its noisy number.",
+)
 @DIALECT
 @written_as("How the answers are written.", "table", "json")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the price and the noise; free.")
@@ -81,8 +88,9 @@ def watch(
             write(price_text(_with_proxy(settings, text, _price, **options)[1]))
             return
         places, watched = _with_proxy(settings, text, _uninterrupted, **options)
-        rows = _rows(text, places, watched)
-        write(_table(rows) if style == "table" else _json(rows))
+        written = {"table": _table, "json": _json}[style]
+        rows = list(_rows(text, places, watched))
+        write(written(rows, measured=options["measure"] is not None))
     for number, verdict in enumerate(watched.verdicts, 1):
         for line in sentences(verdict.notices, verdict.columns):
             note(f"notice: statement {number}: {line}")
@@ -141,32 +149,62 @@ def _placed(error: DpsqlError, places: tuple[Span, ...]) -> DpsqlError:
     return Refused(error.reason, span, **error.facts)
 
 
-def _rows(
-    text: str, places: tuple[Span, ...], watched: Watched
-) -> Iterator[tuple[int, int, dict[str, Value], bool | None]]:
-    """(statement, line, key, above) of each query; above is None where it was not asked."""
-    for number, (place, verdict) in enumerate(zip(places, watched.verdicts, strict=True), 1):
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The answer of one query; `above` is None where it was not asked.
+
+    Of what is above there is a `number` with its margin where that was paid for.
+    """
+
+    statement: int
+    line: int
+    key: dict[str, Value]
+    above: bool | None
+    number: int | Decimal | float | None = None
+    margin: float | None = None
+
+
+def _rows(text: str, places: tuple[Span, ...], watched: Watched) -> Iterator[_Row]:
+    """A row for each query."""
+    for statement, (place, verdict) in enumerate(zip(places, watched.verdicts, strict=True), 1):
         line = text.count("\n", 0, place.start) + 1
-        for key, above in verdict.answers:
-            yield number, line, dict(zip(verdict.keys, key, strict=True)), above
+        numbers = verdict.numbers or (None,) * len(verdict.answers)
+        for (key, above), number in zip(verdict.answers, numbers, strict=True):
+            names = dict(zip(verdict.keys, key, strict=True))
+            margin = None if number is None else verdict.margin
+            yield _Row(statement, line, names, above, number, margin=margin)
         if not verdict.complete:
-            yield number, line, {}, None
+            yield _Row(statement, line, {}, None)
 
 
-def _table(rows: Iterator[tuple[int, int, dict[str, Value], bool | None]]) -> str:
+def _table(rows: Sequence[_Row], *, measured: bool) -> str:
     words = {True: "above", False: "below", None: "not asked"}
-    lines = [(str(number), str(line), _key(key), words[above]) for number, line, key, above in rows]
-    return "\n".join(grid([("statement", "line", "key", "answer"), *lines])) + "\n"
-
-
-def _json(rows: Iterator[tuple[int, int, dict[str, Value], bool | None]]) -> str:
-    """One array of objects, a query each."""
-    names = ("statement", "line", "key", "above")
-    objects = [
-        ", ".join(
-            f"{json.dumps(name)}: {_json_value(value)}"
-            for name, value in zip(names, row, strict=True)
+    lines = [
+        (
+            str(row.statement),
+            str(row.line),
+            _key(row.key),
+            words[row.above],
+            *_about(row)[:measured],
         )
+        for row in rows
+    ]
+    heads = ("statement", "line", "key", "answer", "about")[: 4 + measured]
+    return "\n".join(grid([heads, *lines])) + "\n"
+
+
+def _about(row: _Row) -> tuple[str]:
+    """A number with its margin; nothing where there is none."""
+    if row.number is None or row.margin is None:
+        return ("",)
+    return (f"{row.number:,} ± {row.margin:,.6g}",)
+
+
+def _json(rows: Sequence[_Row], *, measured: bool) -> str:
+    """One array of objects, a query each."""
+    names = ("statement", "line", "key", "above", "number", "margin")[: 4 + 2 * measured]
+    objects = [
+        ", ".join(f"{json.dumps(name)}: {_json_value(getattr(row, name))}" for name in names)
         for row in rows
     ]
     return "[" + ",\n ".join(f"{{{inner}}}" for inner in objects) + "]\n"
@@ -204,14 +242,20 @@ def _price_lines(price: Price) -> Iterator[str]:
         charge = loss_text(price.charge, accountant)
         yield f"Charge: ε = {plain(price.epsilon)} however many are below, {charge} ({accountant})."
     names = price.budget.name, f" of {price.wish.analyst}", accountant
+    if price.wish.measure is not None:
+        yield (
+            f"ε = {plain(price.wish.measure)} of this is for the numbers of what is above, "
+            f"{price.law.alarms} at most."
+        )
     yield from budget_lines(*names, price.charge, price.spent, price.limit, price.rest)
     for number, stream in enumerate(price.streams, 1):
         for sentence in sentences(stream.notices, stream.columns):
             yield f"Statement {number}: {sentence}"
     yield "The threshold's noise is drawn once, a query's each time; both are within ± at 95 %:"
-    heads = ("statement", "queries", "one unit moves", "threshold ±", "query ±")
+    heads = ["statement", "queries", "one unit moves", "threshold ±", "query ±"]
+    heads += [] if price.numbers is None else ["number ±"]
     rows = [_price_row(n, stream, price) for n, stream in enumerate(price.streams, 1)]
-    yield from grid([heads, *rows])
+    yield from grid([tuple(heads), *rows])
 
 
 def _price_row(number: int, stream: QueryStream, price: Price) -> tuple[str, ...]:
@@ -219,5 +263,8 @@ def _price_row(number: int, stream: QueryStream, price: Price) -> tuple[str, ...
 
     moves = stream.distance * float(stream.release.query.lattice.step)
     noises = price.law.threshold, price.law.query
-    margins = (f"{moves * margin(noise):,.6g}" for noise in noises)
+    margins = [f"{moves * margin(noise):,.6g}" for noise in noises]
+    if price.numbers is not None:
+        step = float(stream.release.query.lattice.step)
+        margins.append(f"{step * margin(price.numbers.noise(stream.distance)):,.6g}")
     return (str(number), str(len(stream.domain)), f"{moves:,.6g}", *margins)
