@@ -304,8 +304,25 @@ def _aggregate(call: AggregateCall, scope: Scope) -> Expression:
         order = ()
     if call.distinct and any(key.expression not in args for key in order):
         raise Refused(Reason.SYNTAX, call.span, why="with DISTINCT, order by the argument")
-    call = replace(call, args=args, filter=condition, type=result, order_by=order)
+    call = _unfolded(replace(call, args=args, filter=condition, type=result, order_by=order))
     return intervals.length_of(call, call.span) if lengths else call
+
+
+def _unfolded(call: AggregateCall) -> AggregateCall:
+    """COUNT(DISTINCT CASE WHEN c THEN x END) counts the values of x in the rows of c.
+
+    What is x itself is known by more than what has its value in some rows: it may be the unit's.
+    """
+    match call:
+        case AggregateCall(
+            function="count",
+            distinct=True,
+            args=(Call(function="case", args=(condition, value, Literal(value=None))) as case,),
+        ) if type_of(value) == case.type:
+            both = condition if call.filter is None else call.filter & condition
+            return replace(call, args=(value,), filter=both)
+        case _:
+            return call
 
 
 def _taken(
