@@ -27,6 +27,8 @@ ITSELF_ALONE = """\
 
 """
 """psql's list of those who may log in, as an analyst sees it."""
+BOBS = "\n        |        |       | bob=r/dpsql         |                   | "
+"""His line in psql's list of grants."""
 Seen = Mapping[str, Callable[[Any], Any]]
 """What an analyst who sees itself alone is told, by what was done and what PostgreSQL tells."""
 
@@ -69,10 +71,16 @@ def test_sqlalchemy_pandas_and_polars(both: Servers) -> None:
     assert told["pandas"]["values"] == {"segment": ["business", "consumer"]}
 
 
+def without_bob(theirs: str) -> str:
+    assert BOBS in theirs
+    return theirs.replace(BOBS, "").replace("ana=r/dpsql        +", "ana=r/dpsql         ")
+
+
 def test_psql(both: Servers) -> None:
     if shutil.which("psql") is None:
         pytest.skip("psql is not installed")
-    told = told_alike(program("psql_session"), both, {"\\du": lambda _theirs: ITSELF_ALONE})
+    seen: Seen = {"\\du": lambda _theirs: ITSELF_ALONE, "\\dp orders": without_bob}
+    told = told_alike(program("psql_session"), both, seen)
     assert told["cancel"] == ["", ["ERROR:  57014"]]
     assert "ERROR:  25P02" in told["failure"][2]
     assert told["errors"] == [0, "Did not find any relations.\n"]

@@ -321,7 +321,7 @@ def _chosen(table: TablePolicy, policy: Policy, inspection: Inspection) -> tuple
     number = sum(comb(len(by), size) for size in range(1, inspection.size + 1))
     if number > MOST_SETS:
         why = f"{len(by)} columns have {number:,} sets of up to {inspection.size}"
-        fix = f"Name fewer columns by --by, or a smaller --size: at most {MOST_SETS:,} sets."
+        fix = f"Name fewer columns, or a smaller size of sets: at most {MOST_SETS:,} sets."
         raise Refused(Reason.BAD_OPTION, option="size", why=why, fix=fix)
     return by
 

@@ -304,6 +304,8 @@ def best_levels(
     least = float(min(alone, by_cells))
     for tree in _trees(cells):
         read = _reads(tree, runs).sum(axis=0).tolist()
+        if not read[-1]:  # not where the ends of the ranges cut the cells
+            continue
         levels = tuple(level for level, times in zip(tree, read, strict=True) if times)
         total = variance(levels, runs, order)
         if total < least:
