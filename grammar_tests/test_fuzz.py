@@ -86,7 +86,7 @@ def damaged(damage: Damage) -> Callable[[str, int], Verdict]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_without_noise_random_queries_are_answered_as_plain_duckdb_answers(part: int) -> None:
-    said = tally(ENOUGH // PARTS * 6 // 5, law_one, start=part)
+    said = tally(ENOUGH // PARTS * 11 // 10, law_one, start=part)
     assert said.total() - said[Verdict.REFUSED] >= ENOUGH // PARTS
     assert said[Verdict.HELD] >= 0.8 * said.total()
 

@@ -216,14 +216,6 @@ ON e.customer_id = c.customer_id AND EXISTS (SELECT 1 FROM logins l WHERE l.cust
 -- release: rows l0=1 linf=5
 -- release: rows l0=1 linf=5
 
--- case: IN in the condition, asked by the left
-SELECT COUNT(*) AS n, COUNT(e.event_id) AS m FROM customers c LEFT JOIN events e
-ON e.customer_id = c.customer_id AND c.country IN (SELECT k.code FROM countries k WHERE k.code < c.country || 'a');
--- accept
--- keys: 1 public, l0 proved
--- release: rows l0=1 linf=5
--- release: rows l0=1 linf=5
-
 -- case: a subquery of both sides is refused
 SELECT COUNT(*) AS n FROM customers c LEFT JOIN events e ON e.customer_id = c.customer_id
 AND EXISTS (SELECT 1 FROM logins l WHERE l.customer_id = e.customer_id AND l.day > c.joined);
