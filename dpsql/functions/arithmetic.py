@@ -179,6 +179,8 @@ def _remainder(args: Args, kind: SqlType) -> Interval:
     """|x % y| is at most |x| and less than |y|, and x % y has the sign of x."""
     dividend, divisor = (as_double(a) if kind == DOUBLE else a.interval for a in args)
     reach = [abs(side).hi for side in (dividend, divisor)]
+    if kind == INTEGER and isinstance(reach[1], Fraction):
+        reach[1] = max(Fraction(0), reach[1] - 1)
     most = min((end for end in reach if isinstance(end, Fraction)), default=None)
     below = None if most is None else -most
     return Interval(

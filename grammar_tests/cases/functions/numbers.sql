@@ -190,7 +190,7 @@ SELECT TRUNC(discount, 1) AS d, COUNT(*) AS n FROM orders WHERE discount BETWEEN
 SELECT SUM(FACTORIAL(quantity % 5)) AS f FROM orders;
 -- accept
 -- keys: 1 public, l0 proved
--- release: sum l0=1 linf=1200
+-- release: sum l0=1 linf=240
 
 -- case: a circle
 SELECT SUM(PI() * quantity * quantity) AS area FROM orders;

@@ -140,7 +140,7 @@ SELECT SUM(quantity // 2) FROM orders;
 SELECT SUM(quantity % 3) FROM orders;
 -- accept
 -- keys: 1 public, l0 proved
--- release: sum l0=1 linf=30
+-- release: sum l0=1 linf=20
 
 -- case: square root
 SELECT SUM(SQRT(amount)) FROM orders;
