@@ -9,11 +9,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dpsql.model.resources import Database
+from dpsql.model.schema import Schema
+from dpsql.policy.init import Decisions, draft
+from dpsql.policy.unit_paths import unit_called
+
 NO_LIMITS = ""
 """What a policy says of how much one unit may have in a private table, where nobody declares it."""
-
-LIMITS = ("max_groups_per_unit", "max_rows_per_group", "max_rows_per_unit")
-UNDECIDED = '"DECIDE"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,33 +53,28 @@ class Owner:
     """By table and column, with a dot between: what stands in its braces."""
 
 
-def decided(draft: str, owner: Owner, price: Price, limits: str | None = None) -> str:
-    """What `dpsql init` drafted, with every DECIDE decided; whatever it wrote besides stays.
+def decided(schema: Schema, path: str, owner: Owner, price: Price, limits: str = NO_LIMITS) -> str:
+    """What `dpsql init` drafts for a DuckDB file with these decisions; `limits` stand beside links.
 
-    Without `limits` nothing is declared: what it wrote of them stays too.
+    Whatever else it writes stays, but for the bounds that the owner knows.
     """
-    head, budget = draft.split("[budgets.default]\n")
+    unit = unit_called(schema, ".".join(owner.unit))
+    drafted = draft(schema, Database("duckdb", path), Decisions(unit, owner.public))
+    head, budget = drafted.split("[budgets.default]\n")
     rest = budget[budget.index("\n[") :]
     lines, table = list[str](), ""
-    unit = iter(owner.unit)
     for line in head.splitlines():
         named = re.match(r"\[tables\.(\w+)\]", line)
         table = named[1] if named else table
         name = line.split(" = ")[0]
-        if UNDECIDED in line and name in ("table", "key"):
-            lines.append(f'{name} = "{next(unit)}"')
-        elif UNDECIDED in line and name == "access":
-            lines.append(f'access = "{"public" if table in owner.public else "private"}"')
-        elif UNDECIDED in line or (name in LIMITS and limits is not None):
-            pass  # those limits stand beside the link
-        else:
-            lines.append(_column(line, name, owner.columns.get(f"{table}.{name}", "")))
-            lines += [limits] if name == "link" and limits is not None else []
+        lines.append(_column(line, name, owner.columns.get(f"{table}.{name}", "")))
+        lines += [limits] if name == "link" and limits else []
     return "\n".join([*lines, "[budgets.default]", price.budget]) + rest
 
 
 def _column(line: str, name: str, known: str) -> str:
     if not known:
         return line
-    inner = line[line.index("{") + 1 : line.index("}")].strip()
-    return f"{name} = {{ {', '.join(filter(None, [inner, known]))} }}"
+    inner = line[line.index("{") + 1 : line.index("}")].replace("private_bounds = true", "")
+    parts = [part.strip() for part in (*inner.split(","), known)]
+    return f"{name} = {{ {', '.join(filter(None, parts))} }}"

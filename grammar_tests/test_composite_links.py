@@ -21,6 +21,7 @@ from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.interfaces.comments import column_comment
 from dpsql.model.errors import PolicyError, Reason, Refused
+from dpsql.model.resources import Database
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Fact, FactKind, Policy, Voucher
 from dpsql.owner.check import check
@@ -330,7 +331,7 @@ def test_a_draft_has_links_of_several_columns() -> None:
     connection = duckdb.connect()
     connection.execute(CONSTRAINED)
     schema = Schema(declared(PlainEngine(connection).rows), "here")
-    text = draft(schema, "duckdb", "links.duckdb")
+    text = draft(schema, Database("duckdb", "links.duckdb"))
     assert 'link = { column = ["i", "t"], references = "sales.(item, ticket)" }' in text
 
 

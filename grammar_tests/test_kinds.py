@@ -28,6 +28,7 @@ from dpsql.interfaces.comments import column_comment
 from dpsql.interfaces.sqlalchemy.reflection import type_of
 from dpsql.ledgers.codec import decode_answer, encode_answer
 from dpsql.model.errors import PolicyError, Refused
+from dpsql.model.resources import Database
 from dpsql.model.schema import Schema
 from dpsql.model.tree import TIME
 from dpsql.model.tree import UUID as UUID_TYPE
@@ -373,13 +374,13 @@ def test_more_values_than_may_be_listed_are_private_keys() -> None:
 
 
 def test_init_drafts_what_is_read_of_a_column() -> None:
-    drafted = init.draft(schema(), "duckdb", "kinds.duckdb").splitlines()
+    drafted = init.draft(schema(), Database("duckdb", "kinds.duckdb")).splitlines()
     assert {
-        "height = { nullable = true }  # INTEGER",
-        "wakes = { nullable = true }  # TIME",
-        "note = { max_length = 9, nullable = true }  # VARCHAR",
+        "height = { private_bounds = true }  # INTEGER",
+        "wakes = {}  # TIME",
+        "note = { max_length = 9 }  # VARCHAR",
         '# "payload.key" = { type = "VARCHAR", nullable = true }  # a part of JSON',
-        '"place.country" = { nullable = true }  # VARCHAR',
+        '"place.country" = {}  # VARCHAR',
         '# "place.stays[1].day" = { nullable = true }  # a part of DATE',
         "# tags: VARCHAR[] is read by its parts",
     } <= set(drafted)

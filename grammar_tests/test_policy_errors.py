@@ -12,12 +12,14 @@ import pytest
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import PolicyError
+from dpsql.model.resources import Database
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import FactKind, Policy
 from dpsql.owner.check import check, check_policy
 from dpsql.policy import demo, init
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
+from dpsql.policy.unit_paths import unit_called
 from dpsql.preparation.engine_kinds import opened
 from dpsql.preparation.public_data import PublicTables
 from dpsql.proxy import Proxy
@@ -175,7 +177,7 @@ def test_the_version_follows_decisions_not_layout(tmp_path: Path) -> None:
 
 def test_an_undecided_policy_says_where(tmp_path: Path) -> None:
     engine = PlainEngine(world.build(world.well_behaved(), constraints=True))
-    text = init.draft(Schema(declared(engine.rows)), "duckdb", "shop.duckdb")
+    text = init.draft(Schema(declared(engine.rows)), Database("duckdb", "shop.duckdb"))
     assert text.endswith('"dpsql.ledger"\n')
     with pytest.raises(PolicyError, match="decisions are open") as caught:
         load(written(tmp_path, text))
@@ -186,7 +188,8 @@ def test_an_undecided_policy_says_where(tmp_path: Path) -> None:
 def test_a_draft_reads_no_data() -> None:
     drafts = [
         init.draft(
-            Schema(declared(PlainEngine(world.build(tables, constraints=True)).rows)), "duckdb", "x"
+            Schema(declared(PlainEngine(world.build(tables, constraints=True)).rows)),
+            Database("duckdb", "x"),
         )
         for tables in (world.empty(), world.well_behaved())
     ]
@@ -196,7 +199,7 @@ def test_a_draft_reads_no_data() -> None:
 def test_a_draft_keeps_what_the_schema_declares(tmp_path: Path) -> None:
     demo.build(tmp_path)
     engine = PlainEngine(duckdb.connect(str(tmp_path / "shop.duckdb"), read_only=True))
-    text = init.draft(Schema(declared(engine.rows)), "duckdb", "shop.duckdb")
+    text = init.draft(Schema(declared(engine.rows)), Database("duckdb", "shop.duckdb"))
     assert "age = { bounds = [0, 120], nullable = true }" in text
     assert 'status = { values = ["open", "paid", "returned"] }' in text
     assert 'link = { column = "customer_id", references = "customers.customer_id" }' in text
@@ -245,7 +248,10 @@ def test_a_draft_keeps_text_of_the_schema_inside_comments() -> None:
     engine = PlainEngine(duckdb.connect())
     engine.connection.execute("CREATE TYPE m AS ENUM ('a\n[analysts.evil]\n', 'b')")
     engine.connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, m m)")
-    text = init.draft(Schema(declared(engine.rows)), "duckdb", "x")
+    schema = Schema(declared(engine.rows))
+    decisions = init.Decisions(unit_called(schema, "t.id"))
+    text = init.draft(schema, Database("duckdb", "x"), decisions)
+    assert "evil" in text
     assert "[analysts.evil]" not in text.splitlines()
 
 

@@ -26,9 +26,10 @@ from dpsql.model.vocabulary import Policy
 from dpsql.owner.check import check_policy
 from dpsql.owner.tuning import questions
 from dpsql.policy.bind import bind
-from dpsql.policy.init import draft
+from dpsql.policy.init import Decisions, draft
 from dpsql.policy.load import load
-from dpsql.preparation.engine_kinds import of_file
+from dpsql.policy.unit_paths import paths, unit_called
+from dpsql.preparation.engine_kinds import of_sources
 from dpsql.preparation.prepare import prepare
 from dpsql.preparation.public_data import PublicTables
 from dpsql.proxy import Proxy
@@ -326,9 +327,13 @@ def test_files_are_tables_of_schemas(tmp_path: Path) -> None:
 
 def test_init_drafts_every_schema(tmp_path: Path) -> None:
     path = written(tmp_path)
-    kind, engine = of_file(str(tmp_path / "data.duckdb"))
+    database, engine = of_sources([str(tmp_path / "data.duckdb")])
     with closing(engine):
-        text = draft(engine.schema(), kind, "data.duckdb")
+        schema = engine.schema()
+    unit, names = unit_called(schema, "analytics.users.user_id"), {t.name for t in schema.tables}
+    assert unit is not None
+    public = frozenset(names) - paths(schema, unit).keys()
+    text = draft(schema, database, Decisions(unit, public))
     tables = tomllib.loads(text)["tables"]
     assert {"orders", "analytics.users", "analytics.orders", 'Odd one."a.b"', '"c.d"'} == set(
         tables

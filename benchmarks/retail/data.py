@@ -7,10 +7,9 @@ from pathlib import Path
 
 import duckdb
 
-from benchmarks.drafts import Owner, Price, decided
+from benchmarks.drafts import NO_LIMITS, Owner, Price, decided
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.model.resources import Database, Limits
-from dpsql.policy.init import draft
 
 NAME = "retail.duckdb"
 BOUNDS = {
@@ -60,10 +59,10 @@ def prepare(folder: Path) -> Path:
     return path
 
 
-def policy(database: Path, folder: Path, price: Price, limits: str | None = None) -> Path:
+def policy(database: Path, folder: Path, price: Price, limits: str = NO_LIMITS) -> Path:
     """What `dpsql init` drafts for the database, decided, in a folder of its own."""
     with DuckDBEngine(Database("duckdb", str(database)), Limits()) as engine:
-        drafted = draft(engine.schema(), "duckdb", str(database.resolve()))
+        text = decided(engine.schema(), str(database.resolve()), OWNER, price, limits)
     path = folder / "dpsql.toml"
-    path.write_text(decided(drafted, OWNER, price, limits), encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     return path

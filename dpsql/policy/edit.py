@@ -59,10 +59,18 @@ def with_limits(path: str, limits: Sequence[LimitValue]) -> None:
 
     Raises `PolicyError` where a value stands over several lines, or the file would not be a policy.
     """
-    file = File(path)
-    text = file.read_text(encoding="utf-8")
+    text = File(path).read_text(encoding="utf-8")
     for limit in limits:
         text = _edited(path, text, limit)
+    replace_policy(path, text)
+
+
+def replace_policy(path: str, text: str) -> None:
+    """Put a text into the place of a policy file, whole or not at all.
+
+    Raises `PolicyError` where it would be no policy.
+    """
+    file = File(path)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name, suffix=".new")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as new:

@@ -1,14 +1,26 @@
-"""init: draft a policy from a schema, never from data; every open decision says DECIDE."""
+"""init: draft a policy from a schema, never from data; what is not decided says DECIDE."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
+from dpsql.model.resources import Database
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import Kind, identifier
-from dpsql.policy.bind import Check, checks
+from dpsql.policy.bind import NUMBERS, Check, checks
+from dpsql.policy.budget_choices import BudgetChoice, budget_lines
+from dpsql.policy.column_words import column_words, identifies, is_amount
 from dpsql.policy.edit import toml_key
+from dpsql.policy.unit_paths import (
+    Routes,
+    UnitColumns,
+    key_of,
+    names_another,
+    paths,
+    proposals,
+)
 from dpsql.policy.value_reader import UNDECIDED
 
 _TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
@@ -16,82 +28,243 @@ _FRACTIONS = (Kind.DECIMAL, Kind.DOUBLE)
 """What is summed more often than it names something."""
 
 
-def draft(schema: Schema, engine: str, database: str) -> str:
-    """The TOML text of a policy over these tables, with a comment on every decision to make."""
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What an owner has decided: None, or `UNDECIDED`, is left to be.
+
+    `public` are tables of which anybody may see every row; `shown` are columns, with a dot between
+    table and column, that look as if they named people and do not. `units` is about how many there
+    are, as anybody may know.
+    """
+
+    unit: UnitColumns | None = None
+    public: frozenset[str] = frozenset()
+    shown: frozenset[str] = frozenset()
+    other_people: str = UNDECIDED
+    units: int | None = None
+    budget: BudgetChoice = field(default_factory=BudgetChoice)
+
+
+def draft(schema: Schema, database: Database, decisions: Decisions = Decisions()) -> str:
+    """The TOML text of a policy over these tables, with a comment on every decision to make.
+
+    `database` has paths as they are to be written. Where no unit is decided, the draft follows from
+    the one that is proposed first.
+    """
+    drafter = Drafter.of(schema, decisions)
     lines = [
         "# Drafted from the schema, never from data. Replace every DECIDE; then: dpsql check",
-        "[database]",
-        f"engine = {_text(engine)}",
-        f"path = {_text(database)}",
+        *_database(database),
         "",
-        "# Whose privacy is protected: one key of one table. Tables that many others reference are",
-        f"# likely: {_comment(_suggested(schema))}.",
-        "[privacy_unit]",
-        f'table = "{UNDECIDED}"',
-        f'key = "{UNDECIDED}"',
-        'neighbours = "add_remove"',
+        *drafter.unit_lines(),
+        "",
+        *drafter.defaults(),
     ]
     for table in schema.tables:
-        lines += ["", *_table(table)]
-    return "".join(f"{line}\n" for line in [*lines, *BUDGETS])
+        if drafter.is_drafted(table):
+            lines += ["", *drafter.table(table)]
+    lines += drafter.left_out()
+    lines += ["", *budget_lines(decisions.budget, decisions.units)]
+    return "".join(f"{line}\n" for line in lines)
 
 
-BUDGETS = f"""
-# How much may be spent in total, and by one query. ε = 1 to 3 with δ below 1 / number of units is
-# usual; all analysts who name a budget share it.
-[budgets.default]
-epsilon = "{UNDECIDED}"
-delta = "{UNDECIDED}"
-accountant = "zcdp"
-query_epsilon = 0.1
-max_query_epsilon = 1.0
-query_delta = 1e-9
-
-[analysts.analyst]
-budget = "default"
-
-[ledger]
-path = "dpsql.ledger"
-""".splitlines()
+def _database(database: Database) -> Iterator[str]:
+    yield "[database]"
+    yield f"engine = {_text(database.engine)}"
+    yield from (f"{toml_key(key)} = {_text(value)}" for key, value in database.settings)
+    if database.path is not None:
+        yield f"path = {_text(database.path)}"
+    if database.files:
+        texts = [path for _, path in database.files if not path.endswith(".parquet")]
+        if texts:
+            yield "# Texts get their types from their first rows; Parquet files declare them."
+        yield "[database.files]"
+        yield from (f"{toml_key(name)} = {_text(path)}" for name, path in database.files)
 
 
-def _suggested(schema: Schema) -> str:
-    times: dict[str, int] = {}
-    for table in schema.tables:
-        for key in table.foreign_keys:
-            times[key.table] = times.get(key.table, 0) + 1
-    ranked = sorted(times, key=lambda name: (-times[name], name))
-    return ", ".join(ranked[:3]) or "none is referenced here"
+@dataclass(frozen=True, slots=True)
+class Drafter:
+    """The parts of a draft: `unit` is what it follows from, and `routes` are those that lead there.
+    `nullable` says that columns may be NULL where they do not say.
+    """
 
+    schema: Schema
+    decisions: Decisions
+    unit: UnitColumns | None
+    routes: dict[str, Routes]
+    nullable: bool
 
-def _table(table: SchemaTable) -> Iterator[str]:
-    yield f"[tables.{toml_key(table.name)}]"
-    yield "# private: rows are about people. public: anybody may see every row."
-    yield f'access = "{UNDECIDED}"'
-    if table.primary_key:
-        keys = [_text(name) for name in table.primary_key]
-        yield f"key = {keys[0] if len(keys) == 1 else '[' + ', '.join(keys) + ']'}"
-    yield from _links(list(map(_link, table.foreign_keys)))
-    if table.foreign_keys:
-        yield "# How much one unit adds is found for each question, privately. Or, if you know: how"
-        yield "# many groups and rows of one unit count at most; more is clipped."
-        yield 'max_groups_per_unit = "private"'
-        yield 'max_rows_per_group = "private"'
-        yield from _hints(table)
-    yield "# expected_rows = 1000: about how many there are, if anybody may know, for dpsql serve."
-    yield f"[tables.{toml_key(table.name)}.columns]"
-    yield "# Remove columns nobody should use. bounds let a column be summed, values let it be a"
-    yield "# key without a threshold; both are public knowledge, never looked up in the data."
-    constraints = checks(table)
-    for column in table.columns:
-        if column.reading is not None and (column.reading.json or 0 in column.reading.path):
-            yield _part(column)
-        elif column.type is None:
-            kind = _comment(column.type_name)
-            yield f"# {_comment(column.name)}: {kind} is {_remark(column, table)}"
+    @staticmethod
+    def of(schema: Schema, decisions: Decisions) -> Drafter:
+        """What is drafted under some decisions."""
+        likely = proposals(schema) if decisions.unit is None else [decisions.unit]
+        unit = likely[0] if likely else None
+        routes = {} if unit is None else paths(schema, unit)
+        private = [t for t in schema.tables if t.name in routes and t.name not in decisions.public]
+        columns = [c for t in private for c in t.columns if c.type]
+        optional = sum(not column.not_null for column in columns)
+        return Drafter(schema, decisions, unit, routes, nullable=2 * optional > len(columns))
+
+    def is_drafted(self, table: SchemaTable) -> bool:
+        """Whether a table has lines of its own: the others exist for nobody."""
+        return table.name in self.routes or table.name in self.decisions.public
+
+    def is_private(self, table: SchemaTable) -> bool:
+        """Whether a table leads to the unit, and nobody said that it is public all the same."""
+        return table.name in self.routes and table.name not in self.decisions.public
+
+    def names_people(self, name: str, routes: Routes) -> bool:
+        """Whether a table holds the unit, or a key of it: it cannot be public."""
+        unit = self.unit
+        if unit is None or unit.column(name):
+            return True
+        return unit.has_table and any(unit.column(link.table) for link in routes.links)
+
+    def hidden(self) -> list[str]:
+        """The columns that look as if they named people, with a dot between table and column."""
+        return [
+            f"{table.name}.{column}"
+            for table in self.schema.tables
+            if self.is_private(table)
+            for column in hidden_columns(table, self.unit, self.routes[table.name])
+        ]
+
+    def unit_lines(self) -> Iterator[str]:
+        """Whose privacy is protected."""
+        yield "# Whose privacy is protected: one key of one table, with all rows that lead to it."
+        unit = self.decisions.unit
+        if unit is None:
+            proposed = "nothing is called as people are" if self.unit is None else self.unit.name
+            yield f"# Proposed: {_comment(proposed)}; the rest of this draft follows from it. If it"
+            yield "# is another one, draft anew and say so."
+        yield "[privacy_unit]"
+        if unit is None or unit.has_table:
+            table, key = (UNDECIDED, UNDECIDED) if unit is None else unit.columns[0]
+            yield f"table = {_text(table)}"
+            yield f"key = {_text(key)}"
         else:
-            check = constraints.get(column.name.lower())
-            yield _column(column, [] if check is None else _declared(check))
+            named = [_text(f"{table}.{column}") for table, column in unit.columns]
+            yield f"columns = [{', '.join(named)}]"
+        yield 'neighbours = "add_remove"'
+
+    def defaults(self) -> Iterator[str]:
+        """What tables say that say nothing else."""
+        yield "# What holds for every table and column that does not say otherwise. How much one"
+        yield "# unit adds, and how large numbers are, is found for each question, privately. What"
+        yield "# you know costs less noise: max_groups_per_unit = 20, max_rows_per_group = 50; of"
+        yield "# columns bounds = [0, 100] instead of private_bounds; and what is listed is shown"
+        yield '# without a threshold: values = ["a", "b"]. All of it is public.'
+        yield "[defaults]"
+        yield 'access = "private"'
+        if self.nullable:
+            yield "nullable = true"
+        if any(len(routes.links) > 1 for routes in self.routes.values()):
+            yield "# Some rows name several people: they belong to all of them if the others are"
+            yield '# "protected", too, and then need max_rows_per_unit over all links. If they are'
+            yield '# "unprotected", nothing is promised to them about these rows.'
+            yield f"other_people = {_text(self.decisions.other_people)}"
+
+    def left_out(self) -> Iterator[str]:
+        """The tables that exist for nobody, as comments."""
+        absent = [table for table in self.schema.tables if not self.is_drafted(table)]
+        if not absent:
+            return
+        of = "the privacy unit" if self.unit is None else self.unit.name
+        yield ""
+        yield f"# By no key and no name do these lead to {_comment(of)}: they exist for nobody."
+        yield "# Uncomment those of which anybody may see every row. A table that is about people"
+        yield "# needs a link, and stays out without one."
+        for table in absent:
+            yield from (f"# {line}" for line in public_lines(table))
+
+    def table(self, table: SchemaTable) -> Iterator[str]:
+        """The lines of a table."""
+        if table.name in self.decisions.public:
+            yield from public_lines(table)
+            return
+        yield f"[tables.{toml_key(table.name)}]"
+        if key := key_of(table):
+            yield _key(key) + ("" if table.primary_key else "  # by its name")
+        routes = self.routes[table.name]
+        yield from _links(routes)
+        if routes.links:
+            yield from _hints(table)
+        if self.unit is not None and self.unit.has_table and self.unit.column(table.name):
+            yield from self._size()
+        yield f"[tables.{toml_key(table.name)}.columns]"
+        constraints = checks(table)
+        for column in table.columns:
+            yield self.column(table, column, constraints.get(column.name.lower()))
+
+    def _size(self) -> Iterator[str]:
+        units = self.decisions.units
+        if units is not None:
+            yield f"expected_rows = {units}  # as anybody may know"
+
+    def column(self, table: SchemaTable, column: SchemaColumn, check: Check | None) -> str:
+        """The line of a column."""
+        if column.reading is not None and (column.reading.json or 0 in column.reading.path):
+            return _part(column)
+        if column.type is None:
+            kind = _comment(column.type_name)
+            return f"# {_comment(column.name)}: {kind} is {_remark(column, table)}"
+        if self._is_hidden(table, column):
+            parts = ["hidden = true"]
+        else:
+            parts = [] if check is None else _declared(check)
+            if column.enum_values and not parts:
+                parts = [f"values = {json.dumps(list(column.enum_values), ensure_ascii=False)}"]
+            if not parts and self._is_number(table, column):
+                parts = ["private_bounds = true"]
+        if self.nullable and column.not_null:
+            parts.append("nullable = false")
+        elif not self.nullable and not column.not_null:
+            parts.append("nullable = true")
+        inner = f"{{ {', '.join(parts)} }}" if parts else "{}"
+        return f"{toml_key(column.name)} = {inner}  # {_comment(column.type_name)}"
+
+    def _is_hidden(self, table: SchemaTable, column: SchemaColumn) -> bool:
+        """Whether a column looks as if it named people, and nobody said that it does not."""
+        if f"{table.name}.{column.name}" in self.decisions.shown:
+            return False
+        return column.name in hidden_columns(table, self.unit, self.routes[table.name])
+
+    def _is_number(self, table: SchemaTable, column: SchemaColumn) -> bool:
+        """Whether a column holds amounts, of which nothing is known."""
+        assert column.type is not None
+        links = (name for link in self.routes[table.name].links for name in link.columns)
+        own = None if self.unit is None else self.unit.column(table.name)
+        naming = {*key_of(table), *links, own}
+        amount = column.type.kind in NUMBERS and is_amount(column_words(table, column.name))
+        return amount and column.name not in naming
+
+
+def hidden_columns(table: SchemaTable, unit: UnitColumns | None, routes: Routes) -> list[str]:
+    """The columns of a private table that look as if they named people, and are no way to them."""
+    leading = {name for link in routes.links for name in link.columns} | {*key_of(table)}
+    if unit is not None:
+        leading |= {unit.column(table.name) or ""}
+    return [
+        column.name
+        for column in table.columns
+        if column.name not in leading and column.type is not None
+        if identifies(table, column.name)
+        or (unit is not None and names_another(table, column, unit))
+    ]
+
+
+def public_lines(table: SchemaTable) -> Iterator[str]:
+    """A table of which anybody may see every row, if its owner says so."""
+    view = "  # a view: its rows may tell of others than those whom they name"
+    yield f"[tables.{toml_key(_comment(table.name))}]{view if table.view else ''}"
+    yield 'access = "public"'
+    if key := key_of(table):
+        yield _comment(_key(key))
+
+
+def _key(names: Iterable[str]) -> str:
+    first, *more = map(_text, names)
+    return f"key = [{', '.join((first, *more))}]" if more else f"key = {first}"
 
 
 def _hints(table: SchemaTable) -> Iterator[str]:
@@ -101,7 +274,7 @@ def _hints(table: SchemaTable) -> Iterator[str]:
     if day is not None:
         name = day if toml_key(day) == day else identifier(day)
         by = _comment(_text(f"date_trunc('month', {name})"))
-        yield f"# Or by a grouping, if you know: max_rows_per_group = {{ {by} = 50 }}"
+        yield f"# If you know: max_rows_per_group = {{ {by} = 50 }}"
     if any(kind in _FRACTIONS for _, kind in typed):
         yield "# max_per_unit of a column below: the most that one unit's values of it add up to."
 
@@ -114,31 +287,17 @@ def _link(key: ForeignKey) -> str:
     return f"column = [{columns}], references = {_text(target)}"
 
 
-def _links(links: list[str]) -> Iterator[str]:
-    """The way to the unit; each further foreign key may name another person, and is a decision."""
-    if links:
-        yield "# The way to the privacy unit; remove it if the table is public or the unit's."
+def _links(routes: Routes) -> Iterator[str]:
+    """The way to the unit; each further link may name another person."""
+    links = list(map(_link, routes.links))
     if len(links) == 1:
         yield f"link = {{ {links[0]} }}"
     elif links:
-        yield "# Remove those that lead to public tables. Rows that name several people belong to"
-        yield '# each whom a link "protected" names, and need max_rows_per_unit over all links, and'
-        yield '# no other limit. Those whom a link "unprotected" names have no protection here.'
         yield "links = ["
-        for n, link in enumerate(links):
-            decision = f', other_people = "{UNDECIDED}"' if n else ""
-            yield f"  {{ {link}{decision} }},"
+        yield from (f"  {{ {link} }}," for link in links)
         yield "]"
-
-
-def _column(column: SchemaColumn, declared: list[str]) -> str:
-    parts = list(declared)
-    if column.enum_values and not parts:
-        parts.append(f"values = {json.dumps(list(column.enum_values), ensure_ascii=False)}")
-    if not column.not_null:
-        parts.append("nullable = true")
-    inner = f"{{ {', '.join(parts)} }}" if parts else "{}"
-    return f"{toml_key(column.name)} = {inner}  # {_comment(column.type_name)}"
+    for link in map(_link, routes.beside):
+        yield f"# Beside it, by its name: {{ {_comment(link)} }}"
 
 
 def _remark(column: SchemaColumn, table: SchemaTable) -> str:

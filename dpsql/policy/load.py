@@ -24,6 +24,7 @@ from dpsql.model.vocabulary import (
     Link,
 )
 from dpsql.policy.caps import caps_of
+from dpsql.policy.defaults import with_defaults
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable, ServerSettings
 from dpsql.policy.limit_values import limit_of, limits_by, most_in_all
 from dpsql.policy.unit_links import check_links, linked_to_values, unit_columns, unit_of
@@ -48,7 +49,7 @@ def load(path: str = "dpsql.toml") -> Draft:
         values = tomllib.loads(text, parse_float=Decimal)
     except FileNotFoundError:
         raise PolicyError(
-            path, None, "There is no such file.", "Draft one with dpsql init DATABASE."
+            path, None, "There is no such file.", "Draft one with dpsql init DATA."
         ) from None
     except (OSError, UnicodeDecodeError):
         raise PolicyError(path, None, "It cannot be read.", "Save it as UTF-8 text.") from None
@@ -60,7 +61,7 @@ def load(path: str = "dpsql.toml") -> Draft:
         ) from None
     reader = Reader(path, Lines(text), values)
     _decided(reader)
-    return _draft(reader, file.resolve().parent)
+    return _draft(with_defaults(reader), file.resolve().parent)
 
 
 def _line_of(error: tomllib.TOMLDecodeError) -> int | None:
@@ -93,15 +94,8 @@ def _undecided(value: Any, path: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 def _draft(reader: Reader, folder: Path) -> Draft:
     reader.only(
-        "database",
-        "privacy_unit",
-        "tables",
-        "budgets",
-        "analysts",
-        "groups",
-        "ledger",
-        "limits",
-        "server",
+        *("database", "privacy_unit", "defaults", "tables", "budgets", "analysts", "groups"),
+        *("ledger", "limits", "server"),
     )
     budgets = tuple(_budget(r, name) for name, r in reader.table("budgets", required=True).tables())
     analysts = _analysts(reader.table("analysts", required=True), budgets)

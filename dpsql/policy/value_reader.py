@@ -35,11 +35,11 @@ class Lines:
         plain = STRING.sub(_blanked, text).split("\n")
         for number, (line, bare) in enumerate(zip(text.split("\n"), plain, strict=True), 1):
             if depth == 0 and (header := HEADER.match(line)) and bare.lstrip().startswith("["):
-                table = _parts(header["name"])
+                table = header_parts(header["name"])
                 self._lines.setdefault(table, number)
                 continue
             if depth == 0 and "=" in bare and (key := KEY.match(line)):
-                self._lines.setdefault(table + _parts(key["name"]), number)
+                self._lines.setdefault(table + header_parts(key["name"]), number)
             depth += sum(bare.count(c) for c in "[{") - sum(bare.count(c) for c in "]}")
         for path, number in sorted(self._lines.items(), key=lambda item: item[1]):
             for length in range(1, len(path)):  # a table without a header begins with what is in it
@@ -52,8 +52,8 @@ class Lines:
         return self._lines.get(path, 1)
 
 
-def _parts(name: str) -> Path:
-    """A dotted key as its parts, quotes removed."""
+def header_parts(name: str) -> Path:
+    """A dotted key, or the name of a header, as its parts, quotes removed."""
     nested: Any = tomllib.loads(f"{name} = 0")
     parts = []
     while isinstance(nested, dict):

@@ -6,6 +6,7 @@ The one factory of ours is here; others come from packages that the owner has in
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -83,9 +84,21 @@ def scratch(limits: Limits, script: Sequence[tuple[str, list[Any]]] = ()) -> Eng
     return _DUCKDB.open(Database(_DUCKDB.name), limits, script)
 
 
-def of_file(path: str) -> tuple[str, Engine]:
-    """The kind of database that a file is, and an engine over it, before there is a policy."""
-    return _DUCKDB.name, _DUCKDB.open(Database(_DUCKDB.name, path), Limits())
+def of_sources(names: Sequence[str]) -> tuple[Database, Engine]:
+    """The database that an owner names by a file, or by data files, folders and globs, and an
+    engine over it, before there is a policy.
+
+    Raises `Unreachable` where there is none.
+    """
+    from dpsql.engines.duckdb.found_files import is_data, tables_of  # noqa: PLC0415
+
+    if len(names) == 1 and not is_data(names[0]):
+        database = Database(_DUCKDB.name, os.path.abspath(names[0]))  # noqa: PTH100
+    else:
+        files = tables_of(names)
+        absolute = tuple((table, os.path.abspath(path)) for table, path in files)  # noqa: PTH100
+        database = Database(_DUCKDB.name, files=absolute)
+    return database, _DUCKDB.open(database, Limits())
 
 
 def scratch_dialect() -> Dialect:

@@ -16,11 +16,12 @@ import click
 from dpsql.interfaces.cli.ask import explain, query
 from dpsql.interfaces.cli.budget_commands import budget, history
 from dpsql.interfaces.cli.compare import compare
+from dpsql.interfaces.cli.drafting import init
 from dpsql.interfaces.cli.interactive import shell
 from dpsql.interfaces.cli.listing_commands import describe, tables
 from dpsql.interfaces.cli.manual import completion, manual
 from dpsql.interfaces.cli.options import CommandSettings, common
-from dpsql.interfaces.cli.owner_commands import check, demo, init, refresh
+from dpsql.interfaces.cli.owner_commands import check, demo, refresh
 from dpsql.interfaces.cli.risk import risk
 from dpsql.interfaces.cli.serve import serve
 from dpsql.interfaces.cli.synth import synth

@@ -1,11 +1,9 @@
-"""The owner's commands: `init`, `check`, `refresh`, `demo`."""
+"""The owner's commands: `check`, `refresh`, `demo`."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
@@ -14,7 +12,6 @@ import click
 
 from dpsql.interfaces.cli.budget_commands import note_unnamed, warn_of_lapsed_facts
 from dpsql.interfaces.cli.options import CommandSettings, with_settings
-from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.receipts import cost_text
@@ -43,27 +40,6 @@ def refresh(settings: CommandSettings, *, record: bool) -> None:
     with settings.open(settings.policy) as proxy:
         click.echo(f"data version {proxy.refresh()}")
         warn_of_lapsed_facts(proxy)
-
-
-@click.command()
-@click.argument("database", type=click.Path())
-@click.option("-o", "--output", "target", default="dpsql.toml", show_default=True, metavar="FILE")
-def init(database: str, target: str) -> None:
-    """Draft a policy from DATABASE's schema, never from its data; you fill in each DECIDE."""
-    from dpsql.policy.init import draft  # noqa: PLC0415
-    from dpsql.preparation.engine_kinds import of_file  # noqa: PLC0415
-
-    if target != "-" and Path(target).exists():
-        raise click.UsageError(f"{target} exists; name another file with -o.")
-    with output(target) as write:
-        kind, engine = of_file(str(Path(database).resolve()))
-        with closing(engine):
-            schema = engine.schema()
-        # The policy's paths are relative to its own folder.
-        text = draft(schema, kind, os.path.relpath(database, Path(target).parent))
-        write(text)
-    decisions = text.count('"DECIDE"')
-    note(f"{decisions} decisions to make; then run: dpsql check --policy {target}")
 
 
 @click.command()

@@ -1,0 +1,385 @@
+"""`dpsql init`: a policy drafted from a schema, with the few decisions that matter.
+
+Each is answered by an option, or asked on a terminal one after another; what nobody answers stays
+a DECIDE. Nothing that is asked, recommended or written is read from rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpsql.interfaces.cli.options import CommandSettings, with_settings
+from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.terminal import can_answer, note
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.wordings import ExitCode
+from dpsql.model.vocabulary import DEFAULT_ACCOUNTANT
+
+if TYPE_CHECKING:
+    from dpsql.model.resources import Database
+    from dpsql.model.schema import Schema
+    from dpsql.policy.init import Decisions
+    from dpsql.policy.unit_paths import UnitColumns
+
+_NONE = "none"
+_UNKNOWN = "secret"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Something to decide: the question, why, what is recommended, and how an answer is read.
+
+    `read` raises `click.BadParameter`. Without a recommendation there is nothing to fall back on.
+    """
+
+    option: str
+    question: str
+    reason: str
+    recommended: str | None
+    read: Callable[[str], Any]
+
+
+Decide = Callable[[Decision], str | None]
+"""Answers a decision: a person, the recommendation, or nobody (None)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the options of a command say; None is not said."""
+
+    unit: str | None = None
+    public: str | None = None
+    show: str | None = None
+    other_people: str | None = None
+    units: str | None = None
+    epsilon: str | None = None
+    delta: str | None = None
+    accountant: str = DEFAULT_ACCOUNTANT
+
+
+def nobody(decision: Decision) -> None:
+    """Leaves it to the owner, who finds it in the draft."""
+    del decision
+
+
+def recommendation(decision: Decision) -> str:
+    """Takes what is recommended. Raises `click.UsageError` where nothing is."""
+    if decision.recommended is None:
+        raise click.UsageError(f"Nothing can be recommended here: give {decision.option}.")
+    return decision.recommended
+
+
+def person(decision: Decision) -> str:
+    """Asks on the terminal until the answer can be read."""
+    note(f"\n{decision.reason}")
+
+    def readable(text: str) -> str:
+        decision.read(text)
+        return text
+
+    question = f"{decision.question} ({decision.option})"
+    return str(click.prompt(question, default=decision.recommended, value_proc=readable, err=True))
+
+
+def decided(schema: Schema, given: Given, decide: Decide) -> Decisions:
+    """All decisions: those that are given, and for the others what `decide` says.
+
+    Raises `click.BadParameter` where an answer makes no sense, `click.UsageError`.
+    """
+    from dpsql.policy.init import Decisions, Drafter  # noqa: PLC0415
+    from dpsql.policy.value_reader import UNDECIDED  # noqa: PLC0415
+
+    unit = _answer(_unit(schema), given.unit, decide)
+    drafter = Drafter.of(schema, Decisions(unit))
+    absent = [t.name for t in schema.tables if t.name not in drafter.routes]
+    further = [n for n, routes in drafter.routes.items() if not drafter.names_people(n, routes)]
+    choice = _public(absent, further, drafter.unit)
+    public = _answer(choice, given.public, decide if absent else nobody)
+    hidden = drafter.hidden()
+    shown = _answer(_shown(hidden), given.show, decide if hidden else nobody)
+    several = [name for name, routes in drafter.routes.items() if len(routes.links) > 1]
+    others = _other_people(several)
+    other_people = _answer(others, given.other_people, decide if several else nobody)
+    units = _answer(_units(), given.units, decide)
+    decisions = Decisions(
+        unit,
+        public=frozenset(public or ()),
+        shown=frozenset(shown or ()),
+        other_people=other_people or UNDECIDED,
+        units=units or None,
+    )
+    return _with_budget(decisions, given, decide)
+
+
+def _with_budget(decisions: Decisions, given: Given, decide: Decide) -> Decisions:
+    from dpsql.accountants import get  # noqa: PLC0415
+    from dpsql.policy.budget_choices import BudgetChoice  # noqa: PLC0415
+
+    epsilon = _answer(_epsilon(), given.epsilon, decide)
+    selects = get(given.accountant).supports_selection
+    delta = _answer(_delta(decisions.units), given.delta, decide if selects else nobody)
+    return replace(decisions, budget=BudgetChoice(epsilon, delta, given.accountant))
+
+
+def _answer(decision: Decision, given: str | None, decide: Decide) -> Any:
+    text = decide(decision) if given is None else given
+    if text is None:
+        return None
+    try:
+        return decision.read(text)
+    except click.BadParameter as error:
+        raise click.BadParameter(error.message, param_hint=decision.option) from None
+
+
+# --- the decisions ---
+
+
+def _unit(schema: Schema) -> Decision:
+    from dpsql.policy.unit_paths import paths, proposals, unit_called  # noqa: PLC0415
+
+    likely = proposals(schema)
+    ranks = [f"{printable(u.name)} ({len(paths(schema, u))} tables)" for u in likely[:5]]
+    listed = f" Called like people, with as many tables as lead to them: {', '.join(ranks)}."
+
+    def read(text: str) -> UnitColumns:
+        unit = unit_called(schema, text.strip())
+        if unit is None:
+            raise click.BadParameter(f"{text!r} is no column that can name people.")
+        return unit
+
+    return Decision(
+        "--unit",
+        "Whose privacy is protected, TABLE.COLUMN?",
+        "All rows that lead to one value of this column are protected together: choose the person, "
+        "and not an order or a visit of theirs." + (listed if ranks else ""),
+        likely[0].name if likely else None,
+        read,
+    )
+
+
+def _names(options: Sequence[str], what: str) -> Callable[[str], list[str]]:
+    """Reads names with commas between them, of those that there are."""
+    by_lower = {name.lower(): name for name in options}
+
+    def read(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        if [name.lower() for name in names] == [_NONE]:
+            return []
+        for name in names:
+            if name.lower() not in by_lower:
+                raise click.BadParameter(f"{name!r} is no {what}.")
+        return [by_lower[name.lower()] for name in names]
+
+    return read
+
+
+def _public(absent: Sequence[str], further: Sequence[str], unit: UnitColumns | None) -> Decision:
+    people = "the unit" if unit is None else printable(unit.name)
+    return Decision(
+        "--public",
+        "Of which of these may anybody see every row?",
+        f"By no key and no name these lead to {people}: {_listed(absent)}. Those that are not "
+        "public do not exist for analysts. Nothing is public unless you know that it is.",
+        _NONE,
+        _names([*absent, *further], "table without people in it"),
+    )
+
+
+def _shown(hidden: Sequence[str]) -> Decision:
+    return Decision(
+        "--show",
+        "Which of these may be used?",
+        f"These columns look as if they named people, and are hidden: {_listed(hidden)}.",
+        _NONE,
+        _names(hidden, "column that is hidden"),
+    )
+
+
+def _other_people(several: Sequence[str]) -> Decision:
+    def read(text: str) -> str:
+        if text.strip() not in ("protected", "unprotected"):
+            raise click.BadParameter("say protected or unprotected.")
+        return text.strip()
+
+    return Decision(
+        "--other-people",
+        "Are the others protected, too?",
+        f"Rows of {_listed(several)} may name several people. If all are protected, such a table "
+        "answers once you declare max_rows_per_unit for it; if not, nothing is promised to the "
+        "others about these rows.",
+        "protected",
+        read,
+    )
+
+
+def _units() -> Decision:
+    def read(text: str) -> int:
+        digits = text.strip().replace(",", "").replace("_", "")
+        if digits == _UNKNOWN:
+            return 0
+        if not digits.isdecimal() or not int(digits):
+            raise click.BadParameter(f"give a number, or {_UNKNOWN}.")
+        return int(digits)
+
+    return Decision(
+        "--units",
+        "About how many people are there, as anybody may know?",
+        "It says how small δ has to be, and what answers can be of use. It becomes public: if it "
+        "is not yet, leave it secret.",
+        _UNKNOWN,
+        read,
+    )
+
+
+def _epsilon() -> Decision:
+    from dpsql.policy.budget_choices import EPSILON, odds, risk  # noqa: PLC0415
+
+    others = ", ".join(f"{odds(Decimal(e))} at ε = {e}" for e in ("0.5", "2", "3"))
+    return Decision(
+        "--epsilon",
+        "ε of all questions together?",
+        f"At ε = {EPSILON} {'; '.join(risk(EPSILON))}. The factor is {others}. Begin low: more "
+        "can be allowed later, and what was told is never taken back.",
+        str(EPSILON),
+        _amount(Decimal("1e6")),
+    )
+
+
+def _delta(units: int | None) -> Decision:
+    from dpsql.policy.budget_choices import recommended_delta  # noqa: PLC0415
+
+    return Decision(
+        "--delta",
+        "δ of all questions together?",
+        "The chance that this does not hold: well below 1 / number of people.",
+        f"{recommended_delta(units).normalize():e}",
+        _amount(Decimal("0.1")),
+    )
+
+
+def _amount(most: Decimal) -> Callable[[str], Decimal]:
+    def read(text: str) -> Decimal:
+        try:
+            amount = Decimal(text.strip())
+        except InvalidOperation:
+            raise click.BadParameter("give a decimal number such as 0.1.") from None
+        if not (amount.is_finite() and Decimal("1e-15") <= amount <= most):
+            raise click.BadParameter(f"give a number above zero, at most {most:f}.")
+        return amount
+
+    return read
+
+
+def _listed(names: Iterable[str], most: int = 40) -> str:
+    all_names = [printable(name) for name in names]
+    more = [f"and {len(all_names) - most} more"] if len(all_names) > most else []
+    return ", ".join([*all_names[:most], *more])
+
+
+# --- the command ---
+
+
+@click.command()
+@with_settings
+@click.argument("sources", nargs=-1, metavar="[DATA]...")
+@click.option("--unit", metavar="T.C", help="Whose privacy: a key, or a column that names people.")
+@click.option("--public", metavar="T,…", help="Tables of which anybody may see every row, or none.")
+@click.option("--show", metavar="T.C,…", help="Columns to use that look like names of people.")
+@click.option("--other-people", help="Others whom a row names: protected or unprotected.")
+@click.option("--units", metavar="N", help="About how many people, as anybody may know; or secret.")
+@click.option("--epsilon", metavar="E", help="ε of all questions together.")
+@click.option("--delta", metavar="D", help="δ of all questions together.")
+@click.option("--accountant", default=DEFAULT_ACCOUNTANT, show_default=True, help="What adds up.")
+@click.option("-y", "--yes", is_flag=True, help="Take what is recommended where nothing is said.")
+@click.option("--update", is_flag=True, help="Mark in the policy what a changed schema has anew.")
+@click.option("-o", "--output", "target", metavar="FILE", help="Default dpsql.toml; - is stdout.")
+def init(
+    settings: CommandSettings,
+    *,
+    sources: tuple[str, ...],
+    yes: bool,
+    update: bool,
+    target: str | None,
+    **given: Any,
+) -> None:
+    """Draft a policy from a schema, never from data; you make the decisions.
+
+    DATA is a database file, or Parquet and CSV files, folders and globs; NAME=PATH says what a
+    table is called. On a terminal what no option says is asked; elsewhere it stays a DECIDE.
+    """
+    if update:
+        if sources or target or any(value for key, value in given.items() if key != "accountant"):
+            raise click.UsageError("--update takes the policy as it is: give --policy FILE alone.")
+        _update(settings.policy)
+        return
+    if not sources:
+        raise click.UsageError("Name a database file, or data files, folders or globs.")
+    target = target or settings.policy
+    if target != "-" and Path(target).exists():
+        raise click.UsageError(f"{target} exists; name another file with -o, or --update it.")
+    decide: Decide = recommendation if yes else person if can_answer() else nobody
+    with output(target) as write:
+        text = _draft(sources, Given(**given), decide, target)
+        write(text)
+    count = text.count('"DECIDE"')
+    left = "No decision is left" if not count else f"{count} decisions to make"
+    note(f"{left}; then run: dpsql check --policy {target}")
+
+
+def _draft(sources: Sequence[str], given: Given, decide: Decide, target: str) -> str:
+    from dpsql.accountants import get  # noqa: PLC0415
+    from dpsql.model.installed import Unusable  # noqa: PLC0415
+    from dpsql.policy.init import draft  # noqa: PLC0415
+    from dpsql.preparation.engine_kinds import of_sources  # noqa: PLC0415
+
+    try:
+        get(given.accountant)
+    except Unusable as error:
+        raise click.BadParameter(
+            f"{error.message} {error.fix}", param_hint="--accountant"
+        ) from None
+    database, engine = of_sources(sources)
+    with closing(engine):
+        schema = engine.schema()
+    return draft(schema, _beside(database, Path(target)), decided(schema, given, decide))
+
+
+def _beside(database: Database, target: Path) -> Database:
+    """The database with its paths relative to the policy's own folder."""
+
+    def relative(path: str) -> str:
+        return os.path.relpath(path, target.parent)
+
+    files = tuple((name, relative(path)) for name, path in database.files)
+    path = None if database.path is None else relative(database.path)
+    return replace(database, path=path, files=files)
+
+
+def _update(policy: str) -> None:
+    from dpsql.policy.load import load  # noqa: PLC0415
+    from dpsql.policy.update import update  # noqa: PLC0415
+    from dpsql.preparation.engine_kinds import opened  # noqa: PLC0415
+
+    with closing(opened(load(policy))) as engine:
+        schema = engine.schema()
+    changes = update(policy, schema)
+    for change in changes:
+        if change.is_new:
+            what = "is new: a comment marked NEW says how it may be declared."
+        elif change.needed:
+            what = f"is gone, and a key or a link needs it (line {change.line}): decide anew."
+        else:
+            what = "is gone: its lines are comments marked GONE."
+        click.echo(f"{printable(change.name)} {what}")
+    if not changes:
+        note("The policy names all that the database has, and nothing else.")
+    if any(change.needed for change in changes):
+        raise click.exceptions.Exit(ExitCode.BAD_INPUT)

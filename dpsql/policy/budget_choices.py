@@ -1,0 +1,133 @@
+"""What a draft says of ε, δ and the accountant: what is recommended, and in words of risk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import ROUND_UP, Context, Decimal
+
+from dpsql.accountants import ACCOUNTANTS, get
+from dpsql.accountants.remaining import questions
+from dpsql.model.vocabulary import DEFAULT_ACCOUNTANT, Budget, Loss
+from dpsql.policy.value_reader import UNDECIDED
+
+EPSILON = Decimal(1)
+"""What is recommended for all questions together: it can be raised later, and never lowered."""
+
+DELTA = Decimal("1e-9")
+"""What is recommended where nobody says how many people there are."""
+
+_SHARE = 4
+"""Which part of ε one question takes."""
+_QUESTIONS = 1000
+"""Into how many questions with private keys δ is divided: more than ε pays for."""
+_SMALL = -3
+_TWO = Context(prec=2, rounding=ROUND_UP)
+_HUNDRED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetChoice:
+    """What is decided of the first budget; None is left to the owner."""
+
+    epsilon: Decimal | None = None
+    delta: Decimal | None = None
+    accountant: str = DEFAULT_ACCOUNTANT
+
+
+def odds(epsilon: Decimal) -> str:
+    """By how much the odds of anything said of one person change at most, to two digits, upwards.
+
+    >>> odds(Decimal("0.1")), odds(Decimal(1)), odds(Decimal(3)), odds(Decimal(20))
+    ('1.2', '2.8', '21', '490,000,000')
+    """
+    return f"{_TWO.plus(epsilon.exp()):,f}"
+
+
+def risk(epsilon: Decimal) -> tuple[str, str]:
+    """What an ε means for one person, on two lines.
+
+    >>> print("; ".join(risk(Decimal(1))))
+    the odds of anything said of one person change by a factor of at most 2.8; what is 1 % likely \
+without is at most 2.7 % likely with them
+    """
+    factor = epsilon.exp()
+    likely = factor / (factor + _HUNDRED - 1) * _HUNDRED
+    return (
+        f"the odds of anything said of one person change by a factor of at most {odds(epsilon)}",
+        f"what is 1 % likely without is at most {_TWO.plus(likely):f} % likely with them",
+    )
+
+
+def recommended_delta(units: int | None) -> Decimal:
+    """A power of ten of at most a tenth of one in so many people.
+
+    >>> recommended_delta(2500), recommended_delta(None)
+    (Decimal('0.00001'), Decimal('1E-9'))
+    """
+    return DELTA if units is None else Decimal(1).scaleb(-len(str(units)) - 1)
+
+
+def first_budget(choice: BudgetChoice, units: int | None) -> Budget:
+    """The first budget of a draft, with what is recommended where nothing is decided."""
+    epsilon = EPSILON if choice.epsilon is None else choice.epsilon
+    delta = recommended_delta(units) if choice.delta is None else choice.delta
+    return _by(choice.accountant, Budget("default", epsilon, delta))
+
+
+def _by(accountant: str, budget: Budget) -> Budget:
+    """A budget as an accountant adds it up, of which a question takes a part."""
+    delta = budget.delta if get(accountant).supports_selection else Decimal(0)
+    return replace(
+        budget,
+        accountant=accountant,
+        delta=delta,
+        query_epsilon=budget.epsilon / _SHARE,
+        max_query_epsilon=budget.epsilon,
+        query_delta=delta / _QUESTIONS,
+    )
+
+
+def budget_lines(choice: BudgetChoice, units: int | None) -> Iterator[str]:
+    """The lines of the first budget, its analyst and the ledger."""
+    budget = first_budget(choice, units)
+    change, likely = risk(budget.epsilon)
+    more = ", ".join(f"{odds(Decimal(e))} at {e}" for e in ("0.5", "2", "3"))
+    counts = ", ".join(f"{a.name} for {_count(a.name, budget):,}" for a in ACCOUNTANTS)
+    undecided = choice.delta is None and budget.delta > 0
+    yield "# How much all answers together tell of one person. All analysts who name a budget share"
+    yield f"# it. At ε = {_plain(budget.epsilon)} {change}:"
+    yield f"# {likely}. The factor is {more}."
+    yield "# Begin low: ε may be raised later, and what was told is never taken back."
+    yield "# δ is a chance that this does not hold: well below 1 / number of people."
+    yield f"# Recommended: ε = {_plain(EPSILON)}, δ = {_plain(recommended_delta(units))}."
+    yield f"# So many questions it pays for by accountant: {counts}."
+    yield "[budgets.default]"
+    yield f"epsilon = {_undecided(choice.epsilon is None, budget.epsilon)}"
+    yield f"delta = {_undecided(undecided, budget.delta)}"
+    yield f'accountant = "{budget.accountant}"'
+    yield f"query_epsilon = {_plain(budget.query_epsilon)}"
+    yield f"max_query_epsilon = {_plain(budget.max_query_epsilon)}"
+    yield f"query_delta = {_plain(budget.query_delta)}"
+    yield from ("", "[analysts.analyst]", 'budget = "default"')
+    yield from ("", "[ledger]", 'path = "dpsql.ledger"')
+
+
+def _count(accountant: str, budget: Budget) -> int:
+    return questions(_by(accountant, budget), Loss(0))
+
+
+def _undecided(undecided: bool, amount: Decimal) -> str:  # noqa: FBT001
+    return f'"{UNDECIDED}"' if undecided else _plain(amount)
+
+
+def _plain(amount: Decimal) -> str:
+    """A number as TOML, and as people write small ones.
+
+    >>> [_plain(Decimal(x)) for x in ("1", "0.10", "1E-9", "0.00001")]
+    ['1.0', '0.1', '1e-9', '1e-5']
+    """
+    amount = amount.normalize()
+    if amount and amount.adjusted() < _SMALL:
+        return f"{amount:e}"
+    return f"{amount:f}" if amount != amount.to_integral() else f"{amount:.1f}"

@@ -1,0 +1,124 @@
+"""What names of tables and columns say: words, identifiers of rows, and what looks like a person's.
+
+Names are all that a draft has to go by beside types and keys; what follows from them is proposed,
+and decided by the owner.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dpsql.model.schema import SchemaTable
+from dpsql.model.table_names import shown
+
+Words = tuple[str, ...]
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_]+")
+_LONGEST_PREFIX = 3
+
+ROW_WORDS = frozenset("id key sk pk uuid guid no nr num number code".split())
+"""The last word of a column that names rows rather than measures something."""
+
+_NO_AMOUNTS = ROW_WORDS | frozenset(
+    "zip zipcode postcode postal upc ean isbn sku year quarter month week weekday day hour".split()
+)
+"""The last word of a number that nobody adds up."""
+
+PEOPLE = frozenset(
+    "account borrower child citizen client contact customer donor driver employee guest household "
+    "individual learner member participant passenger patient payer person player pupil "
+    "resident respondent staff student subject subscriber tenant traveller user visitor voter "
+    "worker".split()
+)
+"""What tables of people are called, in singular."""
+
+_ALWAYS = frozenset(
+    "email mail phone telephone mobile fax ssn passport iban password passwd surname lastname "
+    "firstname forename fullname nickname username login street imei cookie latitude longitude "
+    "lat lon lng gps ip".split()
+)
+"""Words that name a person, or a way to one, whatever stands beside them."""
+
+_ALONE = frozenset("address addr name".split())
+"""Words that do so beside words of people, or in a table of people."""
+
+_PERSONAL = PEOPLE | frozenset("first last full middle maiden given family display home".split())
+
+
+def words(name: str) -> Words:
+    """The words of a name, in lower case.
+
+    >>> words("customerId"), words("cs_bill_customer_sk"), words("IPAddress2")
+    (('customer', 'id'), ('cs', 'bill', 'customer', 'sk'), ('ip', 'address', '2'))
+    """
+    return tuple(word.lower() for word in _WORD.findall(name))
+
+
+_IRREGULAR = {"people": "person", "persons": "person", "children": "child"}
+
+
+def singular(name: str) -> str:
+    """A word of one thing.
+
+    >>> singular("households"), singular("companies"), singular("address"), singular("people")
+    ('household', 'company', 'address', 'person')
+    """
+    if name in _IRREGULAR:
+        return _IRREGULAR[name]
+    if name.endswith("ies"):
+        return name[:-3] + "y"
+    return name[:-1] if name.endswith("s") and not name.endswith("ss") else name
+
+
+def table_words(table: SchemaTable) -> Words:
+    """The words of a table's name without its schema, the last in singular."""
+    *before, last = words(shown(table.name)[1]) or (table.name.lower(),)
+    return (*before, singular(last))
+
+
+def column_words(table: SchemaTable, column: str) -> Words:
+    """The words of a column, without a short one that all columns of its table begin with.
+
+    >>> from dpsql.model.schema import SchemaColumn
+    >>> columns = tuple(SchemaColumn(name, None, "") for name in ("c_id", "c_name"))
+    >>> column_words(SchemaTable("customer", columns), "c_id")
+    ('id',)
+    """
+    firsts = {words(c.name)[:1] for c in table.columns if c.reading is None}
+    shared = len(firsts) == 1 and len(table.columns) > 1
+    short = all(len(word) <= _LONGEST_PREFIX for first in firsts for word in first)
+    own = words(column)
+    return own[1:] if shared and short and len(own) > 1 else own
+
+
+def is_of_people(table: SchemaTable) -> bool:
+    """Whether a table is called as people are."""
+    return table_words(table)[-1] in PEOPLE
+
+
+def names_rows(column: Words) -> bool:
+    """Whether the last word says that a column names rows."""
+    return column[-1:] != () and column[-1] in ROW_WORDS
+
+
+def is_amount(column: Words) -> bool:
+    """Whether a number of this name may be something that is added up."""
+    return not (column and column[-1] in _NO_AMOUNTS)
+
+
+def identifies(table: SchemaTable, column: str) -> bool:
+    """Whether a column looks like a person's name, or a way to a person.
+
+    >>> people = SchemaTable("users", ())
+    >>> [identifies(people, c) for c in ("name", "email", "homeAddress", "address_id", "country")]
+    [True, True, True, False, False]
+    >>> [identifies(SchemaTable("products", ()), c) for c in ("name", "contact_phone")]
+    [False, True]
+    """
+    own = column_words(table, column)
+    if names_rows(own):
+        return "ssn" in own or "passport" in own
+    if _ALWAYS & {*own}:
+        return True
+    personal = bool(_PERSONAL & {*map(singular, own)})
+    return bool(_ALONE & {*own}) and (personal or is_of_people(table))

@@ -1,0 +1,61 @@
+"""[defaults]: what tables, columns and links of a policy say that say nothing else.
+
+They are filled in before anything is read, so that a policy with defaults is the policy with each
+of them written out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsql.policy.limit_values import OF_ONE_UNIT, limit_of
+from dpsql.policy.value_reader import Reader
+
+_KEYS = ("access", "nullable", "other_people", *OF_ONE_UNIT)
+
+
+def with_defaults(reader: Reader) -> Reader:
+    """The policy with its defaults written out. Raises `PolicyError` where one makes no sense.
+
+    Limits of one unit are for private tables with one link; `other_people` is for further links.
+    """
+    defaults = reader.table("defaults")
+    defaults.only(*_KEYS)
+    if not defaults.values:
+        return reader
+    defaults.choice("access", ("private",), "private")  # what anybody may see is said of each
+    defaults.choice("other_people", ("protected", "unprotected"), "protected")
+    defaults.flag("nullable")
+    for key in OF_ONE_UNIT:
+        limit_of(defaults, key)
+    tables = {
+        name: _table(table.values, defaults.values)
+        for name, table in reader.table("tables").tables()
+    }
+    values = {**reader.values, "tables": tables}
+    del values["defaults"]
+    return Reader(reader.file, reader.lines, values, reader.path)
+
+
+def _table(table: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """A table with what it does not say itself."""
+    whole = _with(table, defaults, "access")
+    if whole.get("access") == "private" and "link" in whole:
+        whole = _with(whole, defaults, *OF_ONE_UNIT)
+    if isinstance(links := whole.get("links"), list):
+        further = [_inline(link, defaults, "other_people") for link in links[1:]]
+        whole = {**whole, "links": [*links[:1], *further]}
+    if isinstance(columns := whole.get("columns"), dict):
+        listed = {name: _inline(c, defaults, "nullable") for name, c in columns.items()}
+        whole = {**whole, "columns": listed}
+    return whole
+
+
+def _inline(value: Any, defaults: dict[str, Any], key: str) -> Any:
+    """A column or a link, if it is one: what it is otherwise is refused where it is read."""
+    return _with(value, defaults, key) if isinstance(value, dict) else value
+
+
+def _with(table: dict[str, Any], defaults: dict[str, Any], *keys: str) -> dict[str, Any]:
+    absent = {key: defaults[key] for key in keys if key in defaults and key not in table}
+    return {**table, **absent}

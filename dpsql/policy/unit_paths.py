@@ -1,0 +1,240 @@
+"""Whose rows the tables of a schema hold, as keys, names and types suggest: proposals, no facts.
+
+Nothing here is believed: a policy that is drafted so is read by its owner, and `dpsql check` says
+whether the data fit it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
+from dpsql.model.tree import Kind
+from dpsql.policy.column_words import (
+    PEOPLE,
+    Words,
+    column_words,
+    is_of_people,
+    names_rows,
+    singular,
+    table_words,
+    words,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitColumns:
+    """The unit: the key of a table of people, or the columns of tables whose values are people."""
+
+    columns: tuple[tuple[str, str], ...]
+    has_table: bool
+
+    @property
+    def name(self) -> str:
+        """What an owner calls it.
+
+        >>> UnitColumns((("users", "id"),), has_table=True).name
+        'users.id'
+        """
+        table, column = self.columns[0]
+        return f"{table}.{column}" if self.has_table or len(self.columns) == 1 else column
+
+    def column(self, table: str) -> str | None:
+        """The unit's column in a table."""
+        return dict(self.columns).get(table)
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """The links of a table towards the unit: `links[0]` is the way, each further one may name
+    somebody else. `beside` may lead there too, by its name alone.
+    """
+
+    links: tuple[ForeignKey, ...]
+    beside: tuple[ForeignKey, ...] = ()
+
+
+def key_of(table: SchemaTable) -> tuple[str, ...]:
+    """The key that the database declares, or the column that is called as a key of the table is.
+
+    >>> from dpsql.model.tree import INTEGER
+    >>> columns = tuple(SchemaColumn(name, INTEGER, "INTEGER") for name in ("order_id", "day"))
+    >>> key_of(SchemaTable("orders", columns)), key_of(SchemaTable("visits", columns))
+    (('order_id',), ())
+    """
+    if table.primary_key:
+        return table.primary_key
+    own = table_words(table)
+    names = [column_words(table, column.name) for column in table.columns]
+    if len(names) > 1 and all(map(names_rows, names)):  # pairs of what has a table elsewhere
+        return ()
+    for column, name in zip(table.columns, names, strict=True):
+        alone = len(name) == 1 or name[:-1] in (own, own[-1:])
+        if _can_identify(column) and names_rows(name) and alone:
+            return (column.name,)
+    return ()
+
+
+def unit_called(schema: Schema, name: str) -> UnitColumns | None:
+    """The unit that an owner calls by a table, a column, or both; None where there is none.
+
+    A column that is no key of its table is the unit wherever a column of its name and type is.
+    """
+    table = schema.table(name)
+    if table is not None:
+        return (
+            UnitColumns(((table.name, *key),), has_table=True) if (key := _one_key(table)) else None
+        )
+    before, dot, column = name.rpartition(".")
+    if not dot:
+        return _values(schema, column, None)
+    table = schema.table(before)
+    here = None if table is None else _column(table, column)
+    if table is None or here is None or not _can_identify(here):
+        return None
+    if key_of(table) == (here.name,):
+        return UnitColumns(((table.name, here.name),), has_table=True)
+    return _values(schema, here.name, (table, here))
+
+
+def _one_key(table: SchemaTable) -> tuple[str] | None:
+    key = key_of(table)
+    return (key[0],) if len(key) == 1 else None
+
+
+def _values(
+    schema: Schema, name: str, first: tuple[SchemaTable, SchemaColumn] | None
+) -> UnitColumns | None:
+    """The columns of a name in all tables, of one type: that of the first, or of most."""
+    there = [
+        (table, column)
+        for table in schema.tables
+        for column in table.columns
+        if not table.view and column.name.lower() == name.lower() and _can_identify(column)
+    ]
+    if first is not None:
+        there = [first, *(each for each in there if each != first)]
+    if not there:
+        return None
+    kinds = Counter(column.type for _, column in there)
+    kind = there[0][1].type if first is not None else kinds.most_common(1)[0][0]
+    columns = tuple((t.name, column.name) for t, column in there if column.type == kind)
+    return UnitColumns(columns, has_table=False)
+
+
+def proposals(schema: Schema) -> list[UnitColumns]:
+    """What is called as people are: keys of tables, and columns whose values may be people.
+
+    What most tables lead to is first.
+    """
+    units = dict.fromkeys(_candidates(schema))
+    reach = {unit: len(paths(schema, unit)) for unit in units}
+    return sorted(reach, key=lambda unit: (-reach[unit], unit.name))
+
+
+def _candidates(schema: Schema) -> Iterator[UnitColumns]:
+    for table in schema.tables:
+        if table.view:
+            continue
+        if is_of_people(table) and (key := _one_key(table)) is not None:
+            yield UnitColumns(((table.name, *key),), has_table=True)
+        for column in table.columns:
+            own = column_words(table, column.name)
+            if _can_identify(column) and names_rows(own) and PEOPLE & {*own}:
+                unit = _values(schema, column.name, (table, column))
+                if unit is not None and not _is_a_key(schema, column.name):
+                    yield UnitColumns(tuple(sorted(unit.columns)), has_table=False)
+
+
+def _is_a_key(schema: Schema, column: str) -> bool:
+    """Whether a table has a column of this name for its key: then that table has the people."""
+    return any(tuple(map(str.lower, key_of(t))) == (column.lower(),) for t in schema.tables)
+
+
+def paths(schema: Schema, unit: UnitColumns) -> dict[str, Routes]:
+    """The tables that lead to the unit, each with its links; the unit's own have none.
+
+    Nearest first: a table is linked to those that are reached before it. Views lead nowhere, for
+    their rows may tell of others than those whom they name.
+    """
+    reached = {name: Routes(()) for name, _ in unit.columns}
+    while True:
+        tables = [t for t in schema.tables if t.name not in reached and not t.view]
+        further = {t.name: routes for t in tables if (routes := _routes(t, schema, unit, reached))}
+        if not further:
+            return reached
+        reached |= further
+
+
+def _routes(
+    table: SchemaTable, schema: Schema, unit: UnitColumns, reached: dict[str, Routes]
+) -> Routes | None:
+    """The links of a table to those that are reached, the way first; None where there are none."""
+    targets = [t for t in schema.tables if t.name in reached]
+    declared = [k for k in table.foreign_keys if k.table in reached and _fits(table, k, schema)]
+    links = {key.columns: key for key in declared}
+    for key in (key for target in targets for key in _by_name(table, target)):
+        links.setdefault(key.columns, key)
+    straight = [k for k in links.values() if unit.has_table and unit.column(k.table)]
+    others = [key for key in links.values() if key not in straight]
+    if not links:
+        return None
+    first, *rest = (*straight, *others)
+    certain = [key for key in rest if key in straight or key in declared]
+    beside = tuple(key for key in rest if key not in certain)
+    return Routes((first, *certain), beside)
+
+
+def _fits(table: SchemaTable, link: ForeignKey, schema: Schema) -> bool:
+    """Whether a foreign key leads to what is the key of its table, type for type."""
+    target = schema.table(link.table)
+    if target is None or sorted(key_of(target)) != sorted(link.referenced):
+        return False
+    pairs = zip(link.columns, link.referenced, strict=True)
+    ends = [(_column(table, here), _column(target, there)) for here, there in pairs]
+    return all(a is not None and b is not None and a.type == b.type for a, b in ends)
+
+
+def _by_name(table: SchemaTable, target: SchemaTable) -> Iterator[ForeignKey]:
+    """The columns of a table that are called as the key of another is, and have its type."""
+    key = _one_key(target)
+    if key is None:
+        return
+    there = _column(target, key[0])
+    assert there is not None
+    called = column_words(target, there.name)
+    if len(called) == 1 and names_rows(called):
+        called = (*table_words(target), *called)
+    elif not names_rows(called) and not target.primary_key:
+        return
+    for column in table.columns:
+        if column.reading is None and column.type == there.type and _can_identify(column):
+            own = _one(column_words(table, column.name))
+            if own[-len(called) :] == _one(called) or "".join(own) == "".join(called):
+                yield ForeignKey((column.name,), target.name, key)
+
+
+def _one(named: Words) -> Words:
+    return tuple(map(singular, named))
+
+
+def names_another(table: SchemaTable, column: SchemaColumn, unit: UnitColumns) -> bool:
+    """Whether a column beside the unit's may name another person: `referrer_user_id`."""
+    own = unit.column(table.name)
+    name = own or unit.columns[0][1]
+    if column.name == own or unit.has_table:
+        return False
+    called = words(name)
+    return words(column.name)[-len(called) :] == called
+
+
+def _column(table: SchemaTable, name: str) -> SchemaColumn | None:
+    return next((c for c in table.columns if c.name.lower() == name.lower()), None)
+
+
+def _can_identify(column: SchemaColumn) -> bool:
+    """Whether equal values of a column's type are one value."""
+    whole = column.reading is None
+    return whole and column.type is not None and column.type.kind not in (Kind.DOUBLE, Kind.BOOLEAN)
