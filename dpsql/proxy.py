@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from threading import Lock
 from typing import Self
@@ -15,6 +16,7 @@ from typing import Self
 from dpsql import accountants
 from dpsql.answering import precision
 from dpsql.answering.explain import explained, shown
+from dpsql.answering.joint_plan import JointPlan, answered, planned
 from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, Stop
 from dpsql.engines.limited import Following
@@ -26,7 +28,7 @@ from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Refused
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import Span, SqlType
-from dpsql.model.vocabulary import Answer, Budget, Loss, Policy, Request
+from dpsql.model.vocabulary import Answer, Budget, Loss, Policy, Receipt, Request
 from dpsql.monitoring.monitor import (
     Desk,
     Monitor,
@@ -47,8 +49,9 @@ from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Standing, account, ceilings, standings
 from dpsql.preparation.signature import Signature
 from dpsql.release.release import Sampler
+from dpsql.synthesis import synthesis_plan
 from dpsql.synthesis.synthesis import SyntheticTable, synthesised
-from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, planned
+from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish
 from dpsql.synthesis.synthetic_statement import CreateSynthetic, begins, creation
 from dpsql.synthesis.synthetic_tables import CREATED, SyntheticTables, TablesAlone, doubted, over
 
@@ -150,6 +153,26 @@ class Proxy:
             alone = self._synthetic(request, refused, stop)
         return doubted(_explained(alone.compiler, alone.vault, request, stop), alone.compiler)
 
+    def explain_all(
+        self, requests: Sequence[Request], epsilon: Decimal | None = None, stop: Stop | None = None
+    ) -> JointPlan:
+        """What statements of one analyst cost together, and how exact they are: for an `epsilon`,
+        or the least for which each is as exact as alone. Runs nothing, charges nothing.
+
+        Refusals of single statements are told in the plan. Raises as `explain` does.
+        """
+        return planned(self.compiler, self.vault, requests, stop or Stop(), epsilon)
+
+    def ask_all(
+        self, requests: Sequence[Request], epsilon: Decimal | None = None, stop: Stop | None = None
+    ) -> tuple[tuple[Answer, ...], Receipt]:
+        """The answers to statements of one analyst, which agree, measured and charged together, as
+        `explain_all` says. Raises as `ask` does, of the first statement that cannot be asked.
+        """
+        with self._stoppable(stop or Stop()) as registered:
+            plan = planned(self.compiler, self.vault, requests, registered, epsilon)
+            return answered(self.compiler, self.vault, plan)
+
     def signature(
         self,
         request: Request,
@@ -195,7 +218,7 @@ class Proxy:
 
     def explain_synthesis(self, wish: SynthesisWish) -> SynthesisPlan:
         """What `synthesise` would count, choose and charge: runs nothing, charges nothing."""
-        return planned(self.compiler, wish, Stop())
+        return synthesis_plan.planned(self.compiler, wish, Stop())
 
     def _creation(self, request: Request, stop: Stop) -> CreateSynthetic | None:
         """What a text wants to be created, if it does; read where texts are read."""

@@ -166,11 +166,11 @@ def test_it_decides_nothing_where_no_question_asks_for_it(
 class InOrder(SqliteLedger):
     """Wrong: believes that time goes forwards."""
 
-    def charge(self, charge: Charge) -> Spent:
+    def charge(self, charge: Charge, *more: Charge) -> Spent:
         latest = [entry.time for entry in self.history(limit=1)]
         if latest and self._clock() < latest[0]:
             raise Refused(Reason.STOPPED_BY_OWNER)
-        return super().charge(charge)
+        return super().charge(charge, *more)
 
 
 class LastYears(SqliteLedger):

@@ -280,11 +280,11 @@ class Careless:
     def __init__(self, ledger: SqliteLedger, together: Barrier) -> None:
         self._ledger, self._together = ledger, together
 
-    def charge(self, charge: Charge) -> Spent:
+    def charge(self, charge: Charge, *more: Charge) -> Spent:
         if self._ledger.spent(charge.budget) == charge.limit:
             raise Refused(Reason.BUDGET_EXHAUSTED)
         self._together.wait(60)
-        return self._ledger.charge(replace(charge, limit=Loss(2**62, 2**62)))
+        return self._ledger.charge(replace(charge, limit=Loss(2**62, 2**62)), *more)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)

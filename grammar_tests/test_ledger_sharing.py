@@ -107,7 +107,7 @@ def test_two_charges_at_once_never_overspend(path: Path) -> None:
 class ChecksFirst(SqliteLedger):
     """Wrong: looks at the budget, and charges in another transaction."""
 
-    def charge(self, charge: Charge) -> Spent:
+    def charge(self, charge: Charge, *_more: Charge) -> Spent:
         if not (self.spent(charge.budget) + charge.loss).fits(charge.limit):
             raise Refused(Reason.BUDGET_EXHAUSTED)
         self._clock()

@@ -95,9 +95,9 @@ def test_a_refusal_and_every_reading_write_nothing(ledger: Ledger, path: Path) -
 class Notes(SqliteLedger):
     """Wrong: writes refusals down."""
 
-    def charge(self, charge: Charge) -> Spent:
+    def charge(self, charge: Charge, *more: Charge) -> Spent:
         try:
-            return super().charge(charge)
+            return super().charge(charge, *more)
         except Refused:
             self.refresh()
             raise
@@ -106,6 +106,30 @@ class Notes(SqliteLedger):
 def test_a_ledger_that_notes_refusals_is_caught(path: Path) -> None:
     with pytest.raises(AssertionError):
         writes_nothing(Notes.open(str(path)), path)
+
+
+def charged_of_three(ledger: Ledger) -> Loss:
+    """What is spent after three charges at once, of which the budget cannot pay the last."""
+    with pytest.raises(Refused):
+        ledger.charge(charge("q1"), charge("q2"), charge("q3", loss=Loss(10**9)))
+    return ledger.spent("default")
+
+
+def test_several_charges_are_made_together_or_not_at_all(ledger: Ledger) -> None:
+    assert charged_of_three(ledger) == Loss(0)
+    assert ledger.charge(charge("q1"), charge("q2")) == Spent(Loss(0), LOSS + LOSS)
+    assert len(ledger.history()) == 2
+
+
+class OneByOne(SqliteLedger):
+    """Wrong: makes charges in transactions of their own."""
+
+    def charge(self, charge: Charge, *more: Charge) -> Spent:
+        return [super(OneByOne, self).charge(each) for each in (charge, *more)][-1]
+
+
+def test_a_ledger_that_charges_one_by_one_is_caught(path: Path) -> None:
+    assert charged_of_three(OneByOne.open(str(path))) != Loss(0)
 
 
 def test_accountants_are_never_mixed(ledger: Ledger, path: Path) -> None:
@@ -259,9 +283,9 @@ class KeyedByText(SqliteLedger):
 
     cache: dict[str, Remembered]
 
-    def charge(self, charge: Charge) -> Spent:
+    def charge(self, charge: Charge, *more: Charge) -> Spent:
         self.cache = {charge.question: Remembered(charge.query_id, charge.epsilon, ANSWER)}
-        return super().charge(charge)
+        return super().charge(charge, *more)
 
     def recall(
         self, analyst: str, question: str, policy_version: str, epsilon: Decimal

@@ -88,7 +88,7 @@ def test_so_it_is_under_all_seeds() -> None:
 
 
 class ReadsBeforeItLocks(SqliteLedger):
-    def charge(self, charge: Charge) -> Spent:
+    def charge(self, charge: Charge, *_more: Charge) -> Spent:
         with self._reading() as book:
             spent = sqlite._spent_after(book.state, charge)
         with self._writing() as book:

@@ -12,7 +12,7 @@ from operator import add
 from dpsql import accountants
 from dpsql.accountants.remaining import rest
 from dpsql.answering.from_memory import Recollection, recollection, repeated
-from dpsql.answering.two_steps import Steps, steps_of
+from dpsql.answering.two_steps import Steps, steps_of, steps_price
 from dpsql.answering.vault import Vault
 from dpsql.explaining.explanation import SHOWN, Explanation, PlanDescription
 from dpsql.ledgers import Stopped, unconfirmed
@@ -30,6 +30,17 @@ def explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
 def shown(explanation: Explanation) -> Answer:
     """The answer to EXPLAIN: its interface writes the rows from the explanation."""
     return Answer((SHOWN,), (), (), (), explanation=explanation)
+
+
+def price(compiler: Compiler, vault: Vault, query: Question) -> Loss:
+    """What asking this would cost now, and nothing else of it."""
+    steps = steps_of(compiler, vault, query)
+    if steps is None:
+        return _of_one(compiler, vault, query).charge
+    if steps.to_pay:
+        return steps_price(compiler, vault, steps)
+    remembered = [answer for answer in steps.remembered if answer is not None]
+    return price(compiler, vault, steps.then(compiler, vault, remembered))
 
 
 def _explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation:

@@ -37,12 +37,12 @@ from dpsql.ledgers import Remembered
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.origins import DerivedColumns
 from dpsql.model.query_options import Memory
-from dpsql.model.vocabulary import NANO, Answer, Budget, Loss, Noisy
+from dpsql.model.vocabulary import NANO, Answer, Budget, Loss, Noisy, Receipt
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Question
 from dpsql.preparation.workload import is_little_more
 
-_ENOUGH = 1 + 1e-6
+ENOUGH = 1 + 1e-6
 """A variance that is larger by less is no other one."""
 
 _HALVINGS = 24
@@ -105,9 +105,25 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
         paying, wide = query.at(memory.epsilon), memory.wide.prepared
         query_id, measured = vault.measure(compiler, paying, wide, answering)
         tables, charged = (*tables, measured), memory.price
-    noisy = _noisy(answering, memory.wide, _derived(memory.wide, tables))
+    noisy = _noisy(answering, memory.wide, derivations(memory.wide, tables))
     receipt = vault.receipt(query.account, query_id, charged)
     paid = replace(receipt, recalled=memory.recalled)
+    return vault.derived(compiler, query, answering, noisy, paid)
+
+
+def derived_answer(
+    compiler: Compiler,
+    vault: Vault,
+    query: Question,
+    wide: WideTable,
+    tables: Sequence[MeasuredCells],
+    paid: Receipt,
+) -> Answer:
+    """What tables that are paid for tell of a question, however much that is."""
+    derived = tuple(derivations(wide, tables))
+    answering = compiler.prepared(replace(query, derived=noise_of(derived)))
+    answering = replace(answering, columns=compiler.prepared(query).columns)
+    noisy = _noisy(answering, wide, derived)
     return vault.derived(compiler, query, answering, noisy, paid)
 
 
@@ -127,30 +143,36 @@ def recollection(compiler: Compiler, vault: Vault, query: Question) -> Recollect
     if wide is None or plan is None or not query.memory.measures_wide:
         return None
     recorded = vault.measurements(compiler, query, wide.prepared.question)
-    tables, targets = tuple(recorded.values()), _targets(prepared)
-    if _reaches(_derived(wide, tables), targets):
-        first = _first(wide, tables, targets) if query.memory.repeats else len(tables)
-        tables, last = tables[:first], list(recorded)[first - 1]
-        derived = noise_of(tuple(_derived(wide, tables)))
+    tables, targets = tuple(recorded.values()), fresh_targets(prepared)
+    if reaches(derivations(wide, tables), targets):
+        count = first(wide, tables, targets) if query.memory.repeats else len(tables)
+        tables, last = tables[:count], list(recorded)[count - 1]
+        derived = noise_of(tuple(derivations(wide, tables)))
         return Recollection(wide, last, tables, derived, epsilon=None, price=Loss(0), recalled=100)
-    sizes = compiler.policy, compiler.public.size
-    little = compiler.freely(partial(is_little_more, prepared, wide.prepared, *sizes), query.stop)
-    if not little or not _reaches(_derived(wide, tables, 1.0), targets):
+    little = is_little(compiler, query, prepared, wide)
+    if not little or not reaches(derivations(wide, tables, [wide]), targets):
         return None
     wide, epsilon = _cheapest(compiler, query, wide, tables, targets)
     measured = wide.prepared.plan
     assert measured is not None
     recalled = max(0, 100 - ceil(100 * measured.loss.amount / plan.loss.amount))
-    derived = noise_of(tuple(_derived(wide, tables, 1.0)))
+    derived = noise_of(tuple(derivations(wide, tables, [wide])))
     price = measured.loss
     return Recollection(wide, "", tables, derived, epsilon=epsilon, price=price, recalled=recalled)
 
 
-def _first(wide: WideTable, tables: Sequence[MeasuredCells], targets: Sequence[Target]) -> int:
+def is_little(compiler: Compiler, query: Question, prepared: Prepared, wide: WideTable) -> bool:
+    """Whether the wide table is little more work than what is asked."""
+    sizes = compiler.policy, compiler.public.size
+    step = partial(is_little_more, prepared, wide.prepared, *sizes)
+    return compiler.freely(step, query.stop)
+
+
+def first(wide: WideTable, tables: Sequence[MeasuredCells], targets: Sequence[Target]) -> int:
     """How many of the first tables were enough, so that the same question keeps its answer."""
 
     def is_enough(count: int) -> bool:
-        return _reaches(_derived(wide, tables[:count]), targets)
+        return reaches(derivations(wide, tables[:count]), targets)
 
     return bisect_left(range(len(tables)), x=True, key=is_enough)
 
@@ -173,13 +195,13 @@ def _cheapest(
     little, enough = 0.0, 1.0
     for _ in range(_HALVINGS):
         part = (little + enough) / 2
-        if _reaches(_derived(wide, tables, 1 / part), targets):
+        if reaches(derivations(wide, tables, [wide], 1 / part), targets):
             enough = part
         else:
             little = part
     for epsilon in _epsilons(budget, most, enough) if enough < _PART else ():
         cheaper = compiler.prepared(query.at(epsilon)).wide
-        if cheaper is not None and _reaches(_derived(cheaper, tables, 1.0), targets):
+        if cheaper is not None and reaches(derivations(cheaper, tables, [cheaper]), targets):
             return cheaper, epsilon
     return wide, most
 
@@ -197,34 +219,49 @@ def _epsilons(budget: Budget, most: Decimal, part: float) -> Iterator[Decimal]:
         epsilon = _FOUR.multiply(epsilon, Decimal("1.001"))
 
 
-def _derived(
-    wide: WideTable, tables: Sequence[MeasuredCells], times: float | None = None
+def derivations(
+    wide: WideTable,
+    tables: Sequence[MeasuredCells],
+    planned: Sequence[WideTable] = (),
+    times: float = 1.0,
 ) -> Iterator[Derivation]:
-    """How each column of the question is derived; with `times` as if the wide table were there too,
-    with so many times the variance.
+    """How each column of the question is derived of tables of its rows; with those that are
+    `planned` as if they were there too, with so many times the variance.
     """
     measured = wide.measured
-    sizes = dict(zip(measured.keys, wide.sizes, strict=True))
+    sizes = dict[str, int]()
+    for each in (wide, *planned):
+        sizes |= dict(zip(each.measured.keys, each.sizes, strict=True))
     for table in tables:
-        sizes.update(table.sizes)
+        sizes |= table.sizes
     cells = AskedCells(measured.keys, wide.chosen, sizes)
     for column in wide.columns:
-        every = readings(tables, measured.parts[column])
-        if times is not None:
-            every.append(CellReading(measured.keys, scaled(measured.noises[column], times)))
+        part = measured.parts[column]
+        every = readings(tables, part)
+        for each in planned:
+            every += planned_readings(each, part, times)
         yield derivation(cells, every)
 
 
-def _reaches(derived: Iterable[Derivation], targets: Sequence[Target]) -> bool:
+def planned_readings(table: WideTable, part: str, times: float = 1.0) -> Iterator[CellReading]:
+    """What a table will tell of a part, with so many times the variance."""
+    measured = table.measured
+    for name, noise in zip(measured.parts, measured.noises, strict=True):
+        if name == part:
+            yield CellReading(measured.keys, scaled(noise, times))
+
+
+def reaches(derived: Iterable[Derivation], targets: Sequence[Target]) -> bool:
+    """Whether every column errs no more than it may."""
     return all(target.is_reached(d) for d, target in zip(derived, targets, strict=True))
 
 
-def _targets(prepared: Prepared) -> list[Target]:
+def fresh_targets(prepared: Prepared) -> list[Target]:
     """How much fresh columns would err."""
     assert prepared.plan is not None
     variances = (standard_deviation(r.noise) ** 2 for r in prepared.blocks[0].releases)
     shown = is_by_row(prepared.plan.outer)
-    return [Target(variance * _ENOUGH, by_itself=shown) for variance in variances]
+    return [Target(variance * ENOUGH, by_itself=shown) for variance in variances]
 
 
 def _noisy(prepared: Prepared, wide: WideTable, derived: Iterable[Derivation]) -> Noisy:

@@ -270,7 +270,7 @@ def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:
     """Refuse before the first step what cannot be paid to the end."""
     if not steps.to_pay:
         return
-    needed = _price(compiler, vault, steps)
+    needed = steps_price(compiler, vault, steps)
     for step in (*_to_pay(compiler, vault, steps), steps.last):
         steps.query.require_useful(compiler.prepared(step).notices, needed)
     for standing in vault.standings(steps.query.account):
@@ -286,10 +286,10 @@ def _to_pay(compiler: Compiler, vault: Vault, steps: Steps) -> tuple[Question, .
     return (*steps.to_pay, *(() if more is None else _to_pay(compiler, vault, more)))
 
 
-def _price(compiler: Compiler, vault: Vault, steps: Steps) -> Loss:
+def steps_price(compiler: Compiler, vault: Vault, steps: Steps) -> Loss:
     """What all steps cost together that are not remembered."""
     more = steps.before_last(compiler, vault)
-    last = _loss(compiler, steps.last) if more is None else _price(compiler, vault, more)
+    last = _loss(compiler, steps.last) if more is None else steps_price(compiler, vault, more)
     return reduce(add, (_loss(compiler, step) for step in steps.to_pay), last)
 
 

@@ -161,6 +161,23 @@ class Vault:
         with self._paid(compiler, query, wide) as (query_id, (noisy,), _):
             return query_id, measured_cells(noisy)
 
+    def measure_all(
+        self,
+        compiler: Compiler,
+        measured: Sequence[tuple[Question, Prepared]],
+        answering: Sequence[tuple[Question, Prepared]],
+    ) -> str:
+        """Measurements that are paid for now, all of them or none, the first of them under which
+        id, and kept for what is asked.
+
+        `answering` are the plans of that, of which all is tried beforehand.
+        """
+        for query, prepared in answering:
+            self._require_room(compiler, prepared, query.stop)
+            self.require_bound(prepared, query.stop)
+        with self._all_paid(compiler, measured) as (((query_id, _), *_), _engine):
+            return query_id
+
     def derived(
         self, compiler: Compiler, query: Question, prepared: Prepared, noisy: Noisy, paid: Receipt
     ) -> Answer:
@@ -192,20 +209,30 @@ class Vault:
         self, compiler: Compiler, query: Question, prepared: Prepared
     ) -> Iterator[tuple[str, tuple[Noisy, ...], Engine]]:
         """What is charged, released and remembered now, under which id; and its engine."""
-        plan, query_id = prepared.plan, secrets.token_hex(8)
-        assert plan is not None
-        self.require_bound(prepared, query.stop)
-        size = self._size(compiler, prepared, query.stop)
-        with admitted(query.stop), self._taken(query_id, query.stop) as engine:
-            # One engine from here to the end: what it has opened stays as it is.
-            require_ready(engine, query_id, prepared.data, query.stop)
-            cost = Cost(prepared.question, plan.event, plan.loss)
-            self._charge(compiler, query_id, query.account, cost, query.inquiry)
-            noisy = self._guarded(
-                query_id, lambda: self._released(query_id, prepared, engine, size, query.stop)
-            )
-            self.ledger.remember(query_id, noisy)
+        with self._all_paid(compiler, [(query, prepared)]) as (((query_id, noisy),), engine):
             yield query_id, noisy, engine
+
+    @contextmanager
+    def _all_paid(
+        self, compiler: Compiler, measured: Sequence[tuple[Question, Prepared]]
+    ) -> Iterator[tuple[Sequence[tuple[str, tuple[Noisy, ...]]], Engine]]:
+        """The same of several, of one payer, charged for all of them or for none."""
+        stop, ids = measured[0][0].stop, [secrets.token_hex(8) for _ in measured]
+        for _, prepared in measured:
+            self.require_bound(prepared, stop)
+        sizes = [self._size(compiler, prepared, stop) for _, prepared in measured]
+        with admitted(stop), self._taken(ids[0], stop) as engine:
+            # One engine from here to the end: what it has opened stays as it is.
+            for identity in {prepared.data for _, prepared in measured}:
+                require_ready(engine, ids[0], identity, stop)
+            self._charge_all(compiler, ids, measured)
+            paid = []
+            for query_id, (_, prepared), size in zip(ids, measured, sizes, strict=True):
+                step = partial(self._released, query_id, prepared, engine, size, stop)
+                noisy = self._guarded(query_id, step)
+                self.ledger.remember(query_id, noisy)
+                paid.append((query_id, noisy))
+            yield paid, engine
 
     def require_bound(self, prepared: Prepared, stop: Stop) -> None:
         """Raises `Failed`, of which nothing was charged, where a statement would always fail."""
@@ -326,8 +353,27 @@ class Vault:
         self, compiler: Compiler, query_id: str, account: Account, cost: Cost, inquiry: Inquiry
     ) -> None:
         charge = account.charge(query_id, cost, compiler.policy.version, inquiry)
+        self._debit(account, lambda: self.ledger.charge(charge))
+
+    def _charge_all(
+        self,
+        compiler: Compiler,
+        ids: Sequence[str],
+        measured: Sequence[tuple[Question, Prepared]],
+    ) -> None:
+        """One charge for each question, all of them or none."""
+        version, charges = compiler.policy.version, []
+        for query_id, (query, prepared) in zip(ids, measured, strict=True):
+            assert prepared.plan is not None
+            cost = Cost(prepared.question, prepared.plan.event, prepared.plan.loss)
+            charges.append(query.account.charge(query_id, cost, version, query.inquiry))
+        account = measured[0][0].account
+        self._debit(account, lambda: self.ledger.charge(*charges))
+
+    def _debit(self, account: Account, step: Callable[[], object]) -> None:
+        """Charge; what is refused for want of budget is told in ε."""
         try:
-            self.ledger.charge(charge)
+            step()
         except Refused as refused:
             if refused.reason is not Reason.BUDGET_EXHAUSTED:
                 raise

@@ -73,7 +73,7 @@ class AskedCells:
         >>> asked.variance(asked.precision(("a",), 3.0))
         6.0
         """
-        return _total(precision, [_shares(*each) for each in self._numbers])
+        return _total(precision, self.shares())
 
     def largest_variance(self, precision: np.ndarray) -> float:
         """The largest of any weighted sum of the cells, the squares of whose weights add up to one.
@@ -83,12 +83,22 @@ class AskedCells:
         >>> round(asked.variance(known), 2), asked.largest_variance(known)
         (1.52, 3.0)
         """
+        return _total(precision, self.shares(largest=True))
+
+    def shares(self, *, largest: bool = False) -> np.ndarray:
+        """How often each v(S) counts in the variance of a cell, or in the largest: an axis of two,
+        whether S has it, for each of ours.
+
+        >>> AskedCells(("a",), (None,), {"a": 2}).shares().tolist()
+        [0.25, 0.5]
+        """
         own = ([0.0, 1.0], [1.0, 0.0])
-        shares = (
-            own[size == 1] if chosen is None else _shares(size, many)
-            for (size, many), chosen in zip(self._numbers, self.chosen, strict=True)
-        )
-        return _total(precision, list(shares))
+        result = np.array(1.0)
+        for (size, many), chosen in zip(self._numbers, self.chosen, strict=True):
+            whole = largest and chosen is None
+            factor = own[size == 1] if whole else _shares(size, many)
+            result = np.multiply.outer(result, factor)
+        return result
 
     @property
     def _numbers(self) -> list[tuple[int, int]]:
@@ -152,11 +162,8 @@ def _shares(size: int, many: int) -> list[float]:
     return [many**2 / size**2, many - many**2 / size]
 
 
-def _total(precision: np.ndarray, factors: Sequence[Sequence[float]]) -> float:
-    """The sum over all S of v(S), each times the factors of its axes."""
-    shares = np.array(1.0)
-    for factor in factors:
-        shares = np.multiply.outer(shares, factor)
+def _total(precision: np.ndarray, shares: np.ndarray) -> float:
+    """The sum over all S of v(S), each as often as it counts."""
     needed = shares > 0
     if not np.all(precision[needed] > 0):
         return inf

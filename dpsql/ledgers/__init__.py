@@ -106,7 +106,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a budget had spent before and after one charge."""
+    """What a budget had spent before and after."""
 
     before: Loss
     after: Loss
@@ -180,11 +180,12 @@ class Ledger(Protocol):
     Every operation may raise `LedgerError`: the ledger cannot be used, or cannot be trusted.
     """
 
-    def charge(self, charge: Charge) -> Spent:
+    def charge(self, charge: Charge, *more: Charge) -> Spent:
         """Debit a budget durably: on return the debit survives any crash.
 
-        All ceilings of the charge are compared, and the charge is written, in one transaction. A
-        ceiling that was never seen is recorded with it.
+        All ceilings of the charge are compared, and the charge is written, in one transaction, and
+        so are those of `more` of this budget: all of them or none. A ceiling that was never seen is
+        recorded with it.
         Raises `Refused`, and then nothing was written: BUDGET_EXHAUSTED (with needed, left, limit,
         budget, accountant, and the cap where it is one) if what was spent under a ceiling and this
         loss do not fit it; LIMIT_CHANGED (with its title) if a ceiling is not the one that the

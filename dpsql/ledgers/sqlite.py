@@ -16,6 +16,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
@@ -109,12 +110,14 @@ class SqliteLedger:
 
     # --- writing ---
 
-    def charge(self, charge: Charge) -> Spent:
+    def charge(self, charge: Charge, *more: Charge) -> Spent:
         """Debit a budget durably; see `Ledger.charge`."""
         with self._writing() as book:
-            spent = _spent_after(book.state, charge)
-            _append_charge(book, charge)
-        return spent
+            before = book.state.spent(charge.budget)
+            for each in (charge, *more):
+                spent = _spent_after(book.state, each)
+                _append_charge(book, each)
+        return replace(spent, before=before)
 
     def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
         """Record what a charged query released; see `Ledger.remember`."""

@@ -22,6 +22,7 @@ from dpsql.interfaces.cli.listing_commands import describe, tables
 from dpsql.interfaces.cli.manual import completion, manual
 from dpsql.interfaces.cli.options import CommandSettings, common
 from dpsql.interfaces.cli.owner_commands import check, demo, refresh
+from dpsql.interfaces.cli.plan import plan
 from dpsql.interfaces.cli.risk import risk
 from dpsql.interfaces.cli.serve import serve
 from dpsql.interfaces.cli.synth import synth
@@ -33,7 +34,7 @@ from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DpsqlError
 
 SECTIONS = {
-    "Ask": (query, shell, explain, tables, describe, watch, synth, budget),
+    "Ask": (query, shell, explain, tables, describe, plan, watch, synth, budget),
     "Own the data": (init, check, risk, tune, refresh, history, serve, user),
     "Learn": (demo, manual, completion),
 }

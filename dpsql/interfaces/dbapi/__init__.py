@@ -40,6 +40,7 @@ from dpsql.interfaces.dbapi.statement_options import (
     exact_amount,
     positional,
 )
+from dpsql.interfaces.dbapi.statement_plans import StatementPlan
 from dpsql.interfaces.listing import Listing, listed, listing
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.errors import DpsqlError
@@ -240,6 +241,26 @@ class Connection:
         """The plan, price and expected error of a SELECT; free. See `dpsql.plan_text`."""
         wish = {"epsilon": epsilon, "within": within, "confidence": confidence}
         return self.cursor().explain(sql, parameters, **wish)
+
+    def plan(
+        self,
+        statements: Sequence[str],
+        *,
+        epsilon: Amount | None = None,
+        within: Amount | None = None,
+        confidence: Amount | None = None,
+    ) -> StatementPlan:
+        """What several SELECTs cost together; free. `.prices` is a cursor, `.ask()` answers them.
+
+        What they have in common is measured once, and the answers agree. `epsilon` is what all of
+        it may cost; else it is the least for which each is as exact as alone, or errs no more than
+        `within`.
+        """
+        options = StatementOptions(within=within, confidence=confidence)
+        if isinstance(statements, str) or not statements:
+            raise ProgrammingError("Statements are a list of strings.")
+        requests = [self.request(sql, (), options) for sql in statements]
+        return StatementPlan(self, requests, exact_amount("epsilon", epsilon))
 
     def watch(
         self,

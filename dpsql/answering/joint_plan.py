@@ -1,0 +1,572 @@
+"""joint_plan: several statements priced together, measured at one price, and answered so that they
+agree.
+
+What statements have in common is measured once: equal questions, and tables of the same rows (see
+`from_memory`), of which every cell is derived that any of them asks for. The price is divided among
+tables so that each answer is as exact as it would be alone for the least sum, or so that the sum of
+all relative variances is the least that a given price buys.
+
+All of it is charged in one transaction, before anything is measured. Statements that first have to
+find bounds are the exception: they are asked in their steps, behind the others, and their prices
+are part of what must be left before the first charge.
+
+Decisions read texts, policy, plans and the ledger of charges: PRIVACY.md R80.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
+from fractions import Fraction
+from functools import reduce
+from math import ceil, isclose
+from operator import add
+
+import numpy as np
+
+from dpsql import accountants
+from dpsql.answering import from_memory, two_steps
+from dpsql.answering.explain import explained, price
+from dpsql.answering.from_memory import Target
+from dpsql.answering.measured_cells import MeasuredCells, noise_of, readings
+from dpsql.answering.vault import Vault
+from dpsql.compiler.plan.prepared import Prepared, WideTable
+from dpsql.consistency.joint_shares import JointAnswer, JointShares
+from dpsql.consistency.residuals import AskedCells
+from dpsql.engines import Stop
+from dpsql.mechanisms import standard_deviation
+from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.query_options import Memory
+from dpsql.model.vocabulary import NANO, Answer, Column, Loss, Mechanism, Receipt, Request
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.private_bounds import payable
+from dpsql.preparation.question import Account, Question, account, text_key
+
+_MORE = (1.0, 1.001, 1.003, 1.01, 1.03)
+"""What rounding may add to the least prices."""
+_SAME = 1e-3
+"""Prices that differ by less buy the same ε."""
+_LESS = (1.0, 0.999, 0.99, 0.97, 0.95)
+"""What rounding may take from the best prices."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beside:
+    """A statement that is asked beside others, and its plan at the ε that it would have alone.
+
+    In `steps` bounds have to be found first. It `shares` its wide table where that is little more
+    work, and is answered of its population's `tables` too; it is `paid` for if nothing is
+    lacking.
+    """
+
+    query: Question
+    prepared: Prepared
+    steps: bool = False
+    shares: bool = False
+    paid: bool = False
+    tables: tuple[MeasuredCells, ...] = ()
+
+    @property
+    def wide(self) -> WideTable | None:
+        """The table that it shares with others."""
+        return self.prepared.wide if self.shares else None
+
+    @property
+    def population(self) -> str:
+        """Equal where tables are of the same rows; empty where nothing is shared."""
+        return "" if self.wide is None else self.wide.prepared.question
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Equal where the same is measured."""
+        if self.steps:
+            return text_key(self.query.request)
+        if self.wide is None:
+            return (self.prepared.question,)
+        measured = self.wide.measured
+        return self.population, frozenset(measured.keys), frozenset(measured.parts)
+
+    @property
+    def measured(self) -> Prepared:
+        """The plan of what is measured for it."""
+        return self.prepared if self.wide is None else self.wide.prepared
+
+    def at(self, compiler: Compiler, epsilon: Decimal) -> Beside:
+        """The same at another ε."""
+        query = self.query.at(epsilon)
+        return replace(self, query=query, prepared=compiler.prepared(query))
+
+
+NOTHING = Loss(0)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStatement:
+    """What a statement would cost `alone` now, and what is charged for what is measured for it
+    first; `expected` is the half-width at 95 % of each column then, None of an exact one.
+    """
+
+    sql: str
+    columns: tuple[Column, ...] = ()
+    alone: Loss = NOTHING
+    together: Loss = NOTHING
+    expected: tuple[float | None, ...] = ()
+    refused: Refused | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointPlan:
+    """What several statements cost together, all of it known before anything is asked.
+
+    `parts` are measured, in one transaction. `questions` are the statements that can be asked, at
+    the ε at which they are answered, and what their numbers are to reach (`goals`). The ε of
+    `account` is what the whole `price` is worth.
+    """
+
+    statements: tuple[PlannedStatement, ...]
+    account: Account
+    price: Loss
+    parts: tuple[Beside, ...]
+    questions: tuple[Beside, ...]
+    goals: tuple[tuple[Target, ...], ...]
+
+    @property
+    def alone(self) -> Loss:
+        """What the statements would cost one by one."""
+        return reduce(add, (statement.alone for statement in self.statements), NOTHING)
+
+    @property
+    def refusals(self) -> tuple[tuple[int, Refused], ...]:
+        """The statements, from 1, that cannot be asked, and why."""
+        numbered = enumerate(self.statements, 1)
+        return tuple((n, s.refused) for n, s in numbered if s.refused is not None)
+
+
+# --- before anything is asked ---
+
+
+def planned(
+    compiler: Compiler,
+    vault: Vault,
+    requests: Sequence[Request],
+    stop: Stop,
+    epsilon: Decimal | None = None,
+) -> JointPlan:
+    """What the statements of one analyst cost together: for an `epsilon`, or the least for which
+    each is as exact as alone. Runs nothing, charges nothing.
+
+    What is refused of single statements is told in the plan. Raises `Refused` for an ε that does
+    not pay for everything that has to be measured.
+    """
+    questions: list[Beside] = []
+    refused = dict[int, Refused]()
+    for place, request in enumerate(requests):
+        try:
+            questions.append(beside(compiler, vault, read(compiler, request, stop)))
+        except Refused as error:
+            refused[place] = error
+    payer = account(compiler.policy, requests[0].analyst)
+    plan = of_questions(compiler, vault, payer, questions, epsilon)
+    priced = iter(plan.statements)
+    every = (
+        PlannedStatement(request.sql, refused=refused[n]) if n in refused else next(priced)
+        for n, request in enumerate(requests)
+    )
+    return replace(plan, statements=tuple(every))
+
+
+def read(compiler: Compiler, request: Request, stop: Stop) -> Question:
+    """A statement to be asked beside others, which all leave their tables to each other.
+
+    Raises `Refused`, also for what has no price before it is asked.
+    """
+    query = compiler.read(request, stop)
+    if query.explain:
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, construct="EXPLAIN beside other statements")
+    if query.precision is not None:
+        why = "a relative error has no price before it is asked"
+        fix = "Ask for an absolute error, or ask this statement by itself."
+        raise Refused(Reason.BAD_OPTION, option="max_error", why=why, fix=fix)
+    if query.memory is Memory.OFF:
+        why = "what is measured for one statement answers the others"
+        raise Refused(Reason.BAD_OPTION, option="memory", why=why)
+    payer = query.account
+    return replace(query, account=replace(payer, budget=replace(payer.budget, memory=Memory.WIDE)))
+
+
+def beside(compiler: Compiler, vault: Vault, query: Question) -> Beside:
+    """The question with its plan, and what is known of it. Raises `Refused`."""
+    prepared = compiler.prepared(query)
+    wide = prepared.wide
+    if prepared.plan is None:
+        return Beside(query, prepared, paid=True)
+    if two_steps.steps_of(compiler, vault, query) is not None:
+        return Beside(query, prepared, steps=True)
+    if vault.recalled(compiler, query, query.account.epsilon) is not None:
+        return Beside(query, prepared, paid=True)
+    if wide is None or not from_memory.is_little(compiler, query, prepared, wide):
+        return Beside(query, prepared)
+    tables = tuple(vault.measurements(compiler, query, wide.prepared.question).values())
+    derived = from_memory.derivations(wide, tables)
+    paid = from_memory.reaches(derived, from_memory.fresh_targets(prepared))
+    return Beside(query, prepared, shares=True, paid=paid, tables=tables)
+
+
+def of_questions(
+    compiler: Compiler,
+    vault: Vault,
+    payer: Account,
+    questions: Sequence[Beside],
+    epsilon: Decimal | None = None,
+) -> JointPlan:
+    """The plan of questions of one payer; see `planned`."""
+    divided = [
+        each
+        for each in questions
+        if each.prepared.plan is not None and not (each.paid and epsilon is None)
+    ]
+    measured = _calibrated(compiler, payer, divided, epsilon)
+    by_identity = {part.identity: part for part in measured}
+    answered = tuple(_beside_parts(compiler, each, by_identity) for each in questions)
+    goals = tuple(_goals(each, measured, epsilon) for each in answered)
+    parts = tuple(
+        part for part in measured if epsilon is None or not _is_there(compiler, vault, part)
+    )
+    prices = {part.identity: _price(compiler, vault, part) for part in parts}
+    total = reduce(add, prices.values(), NOTHING)
+    statements = []
+    for own, each in zip(answered, questions, strict=True):
+        of_it = NOTHING if own.prepared.plan is None else prices.pop(own.identity, NOTHING)
+        statements.append(
+            PlannedStatement(
+                each.query.request.sql,
+                each.prepared.columns,
+                price(compiler, vault, _by_itself(compiler, each)),
+                of_it,
+                _expected(compiler, vault, own, parts),
+            )
+        )
+    worth = replace(payer, epsilon=_worth(payer, total))
+    joint = tuple(part for part in parts if not part.steps)
+    return JointPlan(tuple(statements), worth, total, parts=joint, questions=answered, goals=goals)
+
+
+def _beside_parts(
+    compiler: Compiler, each: Beside, parts: Mapping[tuple[object, ...], Beside]
+) -> Beside:
+    """A statement as it is answered: at the ε of what is measured for it alone."""
+    part = None if each.wide is not None else parts.get(each.identity)
+    return each if part is None else each.at(compiler, part.query.account.epsilon)
+
+
+def _by_itself(compiler: Compiler, each: Beside) -> Question:
+    """The question as it would be asked alone."""
+    query = each.query
+    own = compiler.policy.budget_of(query.request.analyst)
+    return query if own is None else replace(query, account=replace(query.account, budget=own))
+
+
+def _price(compiler: Compiler, vault: Vault, part: Beside) -> Loss:
+    if part.steps:
+        return price(compiler, vault, part.query)
+    plan = part.measured.plan
+    assert plan is not None
+    return plan.loss
+
+
+def _worth(payer: Account, spent: Loss) -> Decimal:
+    """The ε that a price is worth."""
+    accountant, delta = accountants.get(payer.budget.accountant), payer.budget.query_delta
+    return Context(prec=3).plus(Decimal(accountant.epsilon(spent, Fraction(delta))))
+
+
+def _goals(each: Beside, measured: Sequence[Beside], epsilon: Decimal | None) -> tuple[Target, ...]:
+    """What its columns must reach: what fresh ones have, or what the price buys."""
+    if each.wide is None:
+        return ()
+    fresh = tuple(from_memory.fresh_targets(each.prepared))
+    if epsilon is None:
+        return fresh
+    bought = from_memory.derivations(each.wide, (), _tables(measured, each.population))
+    return tuple(
+        Target((d.variance if t.by_itself else d.largest) * from_memory.ENOUGH, t.by_itself)
+        for t, d in zip(fresh, bought, strict=True)
+    )
+
+
+def _recorded(compiler: Compiler, vault: Vault, each: Beside) -> Mapping[str, MeasuredCells]:
+    return vault.measurements(compiler, each.query, each.population)
+
+
+def _is_there(compiler: Compiler, vault: Vault, part: Beside) -> bool:
+    """Whether a part is measured already, at its ε or a larger one."""
+    if part.steps:
+        return False
+    if part.wide is None:
+        epsilon = part.query.account.epsilon
+        return vault.recalled(compiler, part.query, epsilon) is not None
+    measured = part.wide.measured
+    needed = dict(zip(measured.parts, map(standard_deviation, measured.noises), strict=True))
+    return any(
+        set(table.sizes) == set(measured.keys)
+        and all(
+            p in table.noises and standard_deviation(table.noises[p]) <= most
+            for p, most in needed.items()
+        )
+        for table in part.tables
+    )
+
+
+def _expected(
+    compiler: Compiler, vault: Vault, each: Beside, parts: Sequence[Beside]
+) -> tuple[float | None, ...]:
+    """The half-widths of a statement's columns, of all that is known once `parts` are measured."""
+    if each.prepared.plan is None:
+        return (None,) * len(each.prepared.columns)
+    if each.steps:
+        return explained(compiler, vault, each.query).expected
+    query, of = each.query, each.prepared.question
+    if each.wide is not None:
+        planned_tables = _tables(parts, each.population)
+        noise = noise_of(tuple(from_memory.derivations(each.wide, each.tables, planned_tables)))
+        query = replace(query, derived=noise)
+    return compiler.described(query, query.account.epsilon, of).expected
+
+
+def _tables(parts: Sequence[Beside], population: str) -> list[WideTable]:
+    """Those of the rows of a population."""
+    return [part.wide for part in parts if part.wide and part.population == population]
+
+
+def _sizes(tables: Sequence[WideTable]) -> dict[str, int]:
+    """How many values each key of some tables has."""
+    return {
+        key: size
+        for table in tables
+        for key, size in zip(table.measured.keys, table.sizes, strict=True)
+    }
+
+
+# --- calibration ---
+
+
+def _calibrated(
+    compiler: Compiler, payer: Account, questions: Sequence[Beside], epsilon: Decimal | None
+) -> tuple[Beside, ...]:
+    """What is measured, at which ε each."""
+    ordered = sorted(questions, key=lambda each: each.query.account.epsilon)
+    dearest = {each.identity: each for each in ordered}
+    measures = tuple(dearest[i] for i in dict.fromkeys(each.identity for each in questions))
+    if not measures:
+        return ()
+    shares = _shares(payer, questions, measures, knows=epsilon is None)
+    least = accountants.least_charge(payer.budget).amount / NANO
+    if epsilon is None:
+        prices = _pruned(shares, least)
+        assert prices is not None
+        return _as_exact(compiler, payer, questions, measures, prices)
+    allowed = _allowed(payer, epsilon, selects=False)
+    prices = _pruned(shares, least, allowed)
+    for less in () if prices is None else _LESS:
+        assert prices is not None
+        parts = _at(compiler, payer, measures, prices * less, ROUND_DOWN)
+        losses = [p.measured.plan.loss for p in parts if p.measured.plan is not None]
+        if sum(loss.amount for loss in losses) <= ceil(allowed * NANO):
+            return parts
+    why = f"each of {len(measures)} measurements is charged at least the least charge"
+    raise Refused(Reason.BAD_OPTION, option="epsilon", value=epsilon, why=why)
+
+
+def _as_exact(
+    compiler: Compiler,
+    payer: Account,
+    questions: Sequence[Beside],
+    measures: tuple[Beside, ...],
+    prices: np.ndarray,
+) -> tuple[Beside, ...]:
+    """The parts of which every statement is as exact as alone: of these prices if they are less
+    than each measurement's own.
+    """
+    own = sum(_amount(each) for each in measures)
+    for more in _MORE if prices.sum() < own else ():
+        parts = _at(compiler, payer, measures, prices * more, ROUND_UP)
+        if all(_suffice(each, parts) for each in questions):
+            return parts
+    return measures
+
+
+def _suffice(each: Beside, parts: Sequence[Beside]) -> bool:
+    """Whether a statement is as exact of these parts as alone."""
+    if each.wide is not None:
+        derived = from_memory.derivations(each.wide, each.tables, _tables(parts, each.population))
+        return from_memory.reaches(derived, from_memory.fresh_targets(each.prepared))
+    least = each.query.account.epsilon
+    return any(p.identity == each.identity and p.query.account.epsilon >= least for p in parts)
+
+
+def _at(
+    compiler: Compiler,
+    payer: Account,
+    measures: Sequence[Beside],
+    prices: np.ndarray,
+    rounding: str,
+) -> tuple[Beside, ...]:
+    """The measurements that are paid for, each at the ε that its price is worth."""
+    budget = payer.budget
+    accountant, delta = accountants.get(budget.accountant), Fraction(budget.query_delta)
+    digits, parts = Context(prec=4, rounding=rounding), []
+    for each, amount in zip(measures, prices.tolist(), strict=True):
+        if isclose(amount, _amount(each), rel_tol=_SAME):
+            parts.append(each)
+        elif amount > 0:
+            worth = digits.plus(Decimal(accountant.epsilon(Loss(ceil(amount * NANO)), delta)))
+            least = accountants.cheapest_epsilon(budget)
+            parts.append(each.at(compiler, min(max(worth, least), budget.max_query_epsilon)))
+    return tuple(parts)
+
+
+def _amount(each: Beside) -> float:
+    """What a statement costs at its own ε, in the accountant's unit."""
+    return _allowed(each.query.account, each.query.account.epsilon, selects=each.prepared.selects)
+
+
+def _allowed(payer: Account, epsilon: Decimal, *, selects: bool) -> float:
+    accountant, delta = accountants.get(payer.budget.accountant), payer.budget.query_delta
+    allowance = accountant.allowance(Fraction(epsilon), Fraction(delta), selects_keys=selects)
+    return float(allowance.amount)
+
+
+def _pruned(shares: JointShares, least: float, total: float | None = None) -> np.ndarray | None:
+    """Prices of which none is below the `least`: of measurements that are worth it, and of those
+    without which something could not be answered. None where they would be more than the total.
+    """
+    left, places = shares, np.arange(len(shares.precisions))
+    while True:
+        prices = left.least() if total is None else left.best(total)
+        for place in np.argsort(prices):
+            fewer = left.without(int(place)) if prices[place] < least / 2 else None
+            if fewer is not None:
+                left, places = fewer, np.delete(places, place)
+                break
+        else:
+            break
+    raised = prices < least
+    if total is not None:
+        rest = total - least * raised.sum()
+        if rest < 0 or (rest == 0 and not raised.all()):
+            return None
+        prices = prices * (rest / max(prices[~raised].sum(), least))
+    result = np.zeros(len(shares.precisions))
+    result[places] = np.where(raised, least, np.maximum(prices, least))
+    return result
+
+
+def _shares(
+    payer: Account, questions: Sequence[Beside], measures: Sequence[Beside], *, knows: bool
+) -> JointShares:
+    """How exact each statement is by the prices of all measurements, beside what is known."""
+    order = accountants.get(payer.budget.accountant).order
+    places = {each.identity: n for n, each in enumerate(measures)}
+    answers: list[JointAnswer] = []
+    for each in questions:
+        if each.wide is not None:
+            answers += _columns(each, each.wide, measures, order, knows=knows)
+            continue
+        precision = np.zeros((len(measures), 1))
+        precision[places[each.identity]] = 1.0
+        answers.append(JointAnswer(np.array([_amount(each) ** order]), precision, np.zeros(1)))
+    laws = {noise.mechanism for m in measures if m.wide for noise in m.wide.measured.noises}
+    return JointShares.of(answers, order, combined=laws <= {Mechanism.DISCRETE_GAUSSIAN})
+
+
+def _columns(
+    question: Beside, wide: WideTable, measures: Sequence[Beside], order: int, *, knows: bool
+) -> Iterator[JointAnswer]:
+    """The columns of a statement, as sums of residuals of all tables of its rows."""
+    others = [
+        (n, each.wide, _amount(each) ** order)
+        for n, each in enumerate(measures)
+        if each.wide is not None and each.population == wide.prepared.question
+    ]
+    tables = question.tables if knows else ()
+    sizes = _sizes([wide, *(table for _, table, _ in others)])
+    for measured in tables:
+        sizes |= measured.sizes
+    cells = AskedCells(wide.measured.keys, wide.chosen, sizes)
+    targets = from_memory.fresh_targets(question.prepared)
+    for column, target in zip(wide.columns, targets, strict=True):
+        part = wide.measured.parts[column]
+        shares = cells.shares(largest=not target.by_itself) / target.variance
+        precisions = np.zeros((len(measures), *shares.shape))
+        for n, table, amount in others:
+            for reading in from_memory.planned_readings(table, part):
+                precisions[n] = cells.precision(reading.axes, reading.variance) / amount
+        base = np.zeros(shares.shape)
+        for reading in readings(tables, part):
+            base = base + cells.precision(reading.axes, reading.variance)
+        yield JointAnswer(shares, precisions, base, 1 / len(wide.columns))
+
+
+# --- asking ---
+
+
+def answered(
+    compiler: Compiler, vault: Vault, plan: JointPlan
+) -> tuple[tuple[Answer, ...], Receipt]:
+    """The answers to all statements, charged together. Raises as `Proxy.ask` does, of the first
+    statement that cannot be asked.
+    """
+    for _, refused in plan.refusals:
+        raise refused
+    for each in plan.questions:
+        each.query.require_room_for(each.prepared.columns)
+        each.query.require_useful(each.prepared.notices, plan.price)
+    paid = measure(compiler, vault, plan)
+    counts = dict[str, int]()
+    for each, goals in zip(plan.questions, plan.goals, strict=True):
+        if each.wide is not None:
+            tables = tuple(_recorded(compiler, vault, each).values())
+            enough = from_memory.first(each.wide, tables, goals)
+            counts[each.population] = max(counts.get(each.population, 0), enough)
+    answers = tuple(_answer(compiler, vault, each, counts, paid) for each in plan.questions)
+    receipts = [each.receipt for each in answers if each.receipt is not None]
+    query_id = paid or (receipts[0].query_id if receipts else "")
+    charged = plan.price if plan.price != NOTHING else None
+    return answers, vault.receipt(plan.account, query_id, charged)
+
+
+def measure(compiler: Compiler, vault: Vault, plan: JointPlan) -> str:
+    """Charge and measure what a plan has to, under which id the first of it; nothing if all is
+    there. Raises as `Proxy.ask` does.
+    """
+    for standing in vault.standings(plan.account):
+        try:
+            payable(standing, plan.price)
+        except Refused as refused:
+            raise plan.account.in_epsilon(refused, standing) from None
+    if not plan.parts:
+        return ""
+    measured = [(part.query, part.measured) for part in plan.parts]
+    answering = [(each.query, each.prepared) for each in plan.questions if each.prepared.plan]
+    return vault.measure_all(compiler, measured, answering)
+
+
+def _answer(
+    compiler: Compiler, vault: Vault, each: Beside, counts: Mapping[str, int], paid: str
+) -> Answer:
+    """The answer to a statement, of what is paid for by now; or in its steps."""
+    if each.steps or each.prepared.plan is None:
+        return two_steps.answered(compiler, vault, each.query)
+    if each.wide is None:
+        answer = vault.remembered(compiler, each.query)
+        if answer is None:  # the data were changed in between
+            raise Failed(paid, charged=bool(paid))
+        return answer
+    recorded = _recorded(compiler, vault, each)
+    count = counts[each.population]
+    if not count:
+        raise Failed(paid, charged=bool(paid))
+    tables, last = tuple(recorded.values())[:count], list(recorded)[count - 1]
+    receipt = replace(vault.receipt(each.query.account, last), recalled=100)
+    return from_memory.derived_answer(compiler, vault, each.query, each.wide, tables, receipt)

@@ -1,0 +1,66 @@
+"""What several statements cost together, as a table that every interface can show."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from math import isnan
+from typing import TYPE_CHECKING
+
+from dpsql.interfaces.amounts import loss_text, number_text, plain
+from dpsql.model.tree import VARCHAR
+from dpsql.model.vocabulary import Answer, Column, Loss
+
+if TYPE_CHECKING:
+    from dpsql.answering.joint_plan import JointPlan, PlannedStatement
+
+_HEADERS = ("question", "alone", "together", "expected error")
+
+
+def prices(plan: JointPlan, widest: int | None = None) -> Answer:
+    """A row for each statement: what it costs alone, what is charged for it first beside the
+    others (0 where they pay for it), and the half-width at 95 % of each of its numbers. Texts
+    are cut where they are wider than `widest`.
+    """
+    unit = plan.account.budget.accountant
+    rows = tuple(_row(n, statement, unit, widest) for n, statement in enumerate(plan.statements, 1))
+    total = ("all", loss_text(plan.alone, unit), loss_text(plan.price, unit), "")
+    columns = tuple(Column(name, VARCHAR) for name in _HEADERS)
+    exact = ((None,) * len(_HEADERS),) * (len(rows) + 1)
+    return Answer(columns, (*rows, total), exact, exact)
+
+
+def price_text(plan: JointPlan) -> str:
+    """What all of it costs, in one line."""
+    unit, count = plan.account.budget.accountant, len(plan.questions)
+    if plan.price == Loss(0):
+        return f"{count} statements cost nothing: what they ask is remembered, or public"
+    price, alone = loss_text(plan.price, unit), loss_text(plan.alone, unit)
+    worth = plain(plan.account.epsilon)
+    return f"{count} statements cost ε = {worth} ({price}) together, {alone} one by one"
+
+
+def _row(
+    number: int, statement: PlannedStatement, unit: str, widest: int | None
+) -> tuple[str, ...]:
+    text = " ".join(statement.sql.split())
+    cut = widest is not None and len(text) > widest
+    shown = f"{text[: widest - 1]}…" if cut and widest else text
+    if statement.refused is not None:
+        return f"{number}: {shown}", "", "", f"refused: {statement.refused.reason.value}"
+    alone, together = loss_text(statement.alone, unit), loss_text(statement.together, unit)
+    return f"{number}: {shown}", alone, together, _errors(statement)
+
+
+def _errors(statement: PlannedStatement) -> str:
+    noisy = [
+        f"{column.name} ± {_error(column, margin)}"
+        for column, margin in zip(statement.columns, statement.expected, strict=True)
+        if margin is not None
+    ]
+    return ", ".join(noisy) or "exact"
+
+
+def _error(column: Column, margin: float) -> str:
+    if isnan(margin):
+        return "?"
+    return number_text(Decimal(0), margin, column.type.scale)[1]
