@@ -283,11 +283,12 @@ OPERATORS = {
 """How an operator is written, where it is not by its name."""
 
 UNWRITTEN = {
-    *("pg_div", "neg", "add_days", "json_text"),
+    *("pg_div", "neg", "add_days", "json_text", "local_estimate"),
     *("age_part", "age_seconds", "age_us", "interval_of", "interval_us"),
 }
 """Rows that stand for what is written otherwise: a division in Postgres' spelling, a sign, a date
-plus a number, a part of a value in JSON, what is done with a length of time.
+plus a number, a part of a value in JSON, what is done with a length of time, what is
+estimated of people's reports.
 """
 
 

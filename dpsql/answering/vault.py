@@ -454,17 +454,22 @@ class Vault:
         sql, stop, most = prepared.rewritten.outer_sql, query.stop, compiler.policy.limits
         few = min(FEW_CELLS, most.max_result_cells)
 
+        estimates = bool(prepared.rewritten.expected)
+
         def unpaid(rows: Sequence[tuple[Any, ...]]) -> Answer:
             answer = unnoised(prepared.rewritten, rows)
-            return replace(answer, columns=prepared.columns, notices=prepared.notices)
+            notices = (*prepared.notices, *answer.notices)
+            return replace(answer, columns=prepared.columns, notices=notices)
 
         rows = compiler.freely(lambda: self._rows.few(self.engine, sql, few, stop), stop)
         if rows is not None:
-            return unpaid(presented(prepared.rewritten, rows))
+            return unpaid(rows if estimates else presented(prepared.rewritten, rows))
 
         def each(take: Callable[[Table], None]) -> None:
             self.engine.each(
-                sql, lambda table: take(presented_table(prepared.rewritten, table)), stop
+                sql,
+                take if estimates else lambda t: take(presented_table(prepared.rewritten, t)),
+                stop,
             )
 
         flow = Flow(
@@ -472,7 +477,7 @@ class Vault:
             WorkLimit(stop, monotonic() + most.statement_seconds, monotonic),
             self._share(compiler.policy, stop.owner),
         )
-        if query.request.flowing:
+        if query.request.flowing and not estimates:
             return replace(unpaid(()), flow=flow)
         return unpaid(flow.gathered(most.max_result_cells))
 

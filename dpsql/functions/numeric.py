@@ -261,6 +261,13 @@ def _power_nan(args: Args) -> bool:
 
 NUMERIC = (
     Function(
+        "local_estimate",
+        lambda types: types[0] if types[0].is_numeric and types[1:] == (DOUBLE,) else None,
+        lambda args, _kind: args[0].interval,
+        nulls=lambda args: args[0].nullable,
+        nan=lambda args: args[0].may_be_nan,
+    ),
+    Function(
         "abs",
         _same,
         lambda args, _kind: abs(args[0].interval),

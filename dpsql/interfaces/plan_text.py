@@ -40,7 +40,7 @@ from dpsql.interfaces.receipts import questions_text
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.sql_layout import laid_out
 from dpsql.interfaces.tables import grid
-from dpsql.model.notices import Synthetic
+from dpsql.model.notices import Reported, Synthetic
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Column, Loss, Rest
 
@@ -137,9 +137,10 @@ def _more(explanation: Explanation, width: int, door: Door | None) -> Iterator[s
 def _charge(explanation: Explanation) -> Iterator[str]:
     accountant = explanation.accountant
     if not explanation.blocks and explanation.event is None:
-        synthetic = any(isinstance(notice, Synthetic) for notice in explanation.notices)
-        what = "Synthetic tables only:" if synthetic else "Public tables only: exact,"
-        yield f"{what} at no cost."
+        kinds = set(map(type, explanation.notices))
+        what = "Synthetic tables only:" if Synthetic in kinds else "Public tables only:"
+        exact = "" if kinds & {Synthetic, Reported} else " exact,"
+        yield f"{what}{exact} at no cost."
         return
     if explanation.remembered:
         yield "Charge: nothing; this question was answered before and its answer is remembered."

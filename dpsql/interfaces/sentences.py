@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from statistics import NormalDist
 from typing import assert_never
 
 from dpsql.interfaces.amounts import exact_text
@@ -23,6 +24,7 @@ from dpsql.model.notices import (
     Listed,
     NeverShown,
     Notice,
+    Reported,
     RoundedTimes,
     Sampled,
     Scaled,
@@ -37,6 +39,8 @@ from dpsql.model.notices import (
 )
 from dpsql.model.tree import Value
 from dpsql.model.vocabulary import Answer, Column
+
+_NORMAL = NormalDist().inv_cdf(0.975)
 
 
 def sentences(
@@ -103,12 +107,30 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             return _rounded(notice)
         case Withheld(units=units):
             return f"rows of {units} are never shown: that there are none here says nothing"
-        case Synthetic(tables=tables):
-            return _synthetic(tables)
+        case Synthetic() | Reported():
+            return _of_other_rows(notice)
         case Unprotected(table=table, column=column):
             return f"people whom {table}.{column} names are not protected from what this tells"
         case _:
             assert_never(notice)
+
+
+def _of_other_rows(notice: Synthetic | Reported) -> str:
+    """What is told of rows that are not the truth."""
+    return _reported(notice) if isinstance(notice, Reported) else _synthetic(notice.tables)
+
+
+def _reported(notice: Reported) -> str:
+    law, rows = notice.law, notice.rows
+    how = f"{law.mechanism}, ε = {law.epsilon:.4g}"
+    margin = _NORMAL * law.deviation(rows or 1)
+    error = f"± {margin:,.3g}" if rows else f"± {margin:.3g}·√rows"
+    of = f" of {rows:,} rows" if rows else ""
+    noise = "" if notice.noise is None else f", the noise beside them by ± {notice.noise:,.3g}"
+    return (
+        f"{notice.column} is what people reported ({how}): numbers of it are estimates, and their"
+        f" reports alone make a count{of} err by {error}{noise}"
+    )
 
 
 def _synthetic(tables: tuple[str, ...]) -> str:

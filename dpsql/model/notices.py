@@ -14,6 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
+from dpsql.model.local_reports import Randomized
 from dpsql.model.public_times import Resolution
 from dpsql.model.tree import Value
 
@@ -246,6 +247,19 @@ class Synthetic:
     tables: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A `column` (with its table) is what people reported by a `law`: what is computed of it is an
+    estimate. About so many `rows` are expected (None: nobody knows). The `noise` of what is
+    measured makes an estimated count err by so much at 95 % (None: it is counted exactly).
+    """
+
+    column: str
+    law: Randomized
+    rows: int | None
+    noise: float | None = None
+
+
 Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | SharedPresence | Listed | Assumed | Hidden
 """What is about columns: something is left out of them, or taken for granted."""
 
@@ -253,7 +267,15 @@ Useless: TypeAlias = Drowned | NeverShown | TooFew
 """Why an answer cannot be of use, whatever the data."""
 
 Told: TypeAlias = (
-    Empty | Unclear | Useless | CountedKeys | BoundsFound | RoundedTimes | Withheld | Synthetic
+    Empty
+    | Unclear
+    | Useless
+    | CountedKeys
+    | BoundsFound
+    | RoundedTimes
+    | Withheld
+    | Synthetic
+    | Reported
 )
 """What marks no column."""
 

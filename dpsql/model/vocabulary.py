@@ -17,6 +17,7 @@ from fractions import Fraction
 from math import isqrt
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, assert_never
 
+from dpsql.model.local_reports import LocalColumn
 from dpsql.model.notices import Notice
 from dpsql.model.public_times import now
 from dpsql.model.query_options import Memory, Precision
@@ -100,7 +101,7 @@ class ColumnPolicy:
     `enforced` says that the engine's constraints keep its bounds or values; no proof needs it.
     The sizes of one unit's values add up to `max_per_unit` at most: a clip, and never a proof. Of
     a text, at most `max_length` characters count. A constraint of the engine keeps NULL out of what
-    is `not_null`. Its whole numbers are stored in `bits`, with a sign.
+    is `not_null`. Its whole numbers are stored in `bits`, with a sign. People `randomized` it.
     """
 
     name: str
@@ -116,6 +117,7 @@ class ColumnPolicy:
     reading: StoredAs | None = field(default=None, repr=False)
     not_null: bool = field(default=False, repr=False)
     bits: int = field(default=WORD, repr=False)
+    randomized: LocalColumn | None = field(default=None, repr=False)
 
     @property
     def needs_more_bits(self) -> bool:

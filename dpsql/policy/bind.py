@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from dpsql.model.errors import PolicyError
 from dpsql.model.intervals import bound_of
+from dpsql.model.local_reports import LocalColumn
 from dpsql.model.schema import Schema, SchemaColumn, SchemaTable
 from dpsql.model.table_names import parts
 from dpsql.model.tree import VARCHAR, Kind, Ref, SqlType, Value
@@ -115,7 +116,8 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
 
 
 _SINCE = frozenset(
-    "several unprotected second_keys groups_by rows_by totals readings lengths determining".split()
+    "several unprotected second_keys groups_by rows_by totals readings lengths determining"
+    " randomized".split()
 )
 """What a version says of a table only where the policy does: it did not always know of it."""
 
@@ -130,6 +132,7 @@ def _version(draft: Draft, tables: tuple[TablePolicy, ...]) -> str:
         named["columns"] = sorted(table.columns, key=lambda c: c.name)
         named["totals"] = [(c.name, c.max_per_unit) for c in named["columns"] if c.max_per_unit]
         named["readings"] = table.readings
+        named["randomized"] = [(c.name, c.randomized) for c in named["columns"] if c.randomized]
         named["lengths"] = [(c.name, c.max_length) for c in named["columns"] if c.max_length]
         named = {name: value for name, value in named.items() if name not in _SINCE or value}
         parts.append(repr(named))
@@ -302,7 +305,10 @@ class _Binder:
                 f'Write type = "{schema_column.type_name}", or leave it out.',
             )
         bounds = self._bounds(table, column, schema_column.type)
+        self._check_bits(table, column, schema_column.type)
         values = self._values(table, column, schema_column)
+        local = LocalColumn.of(column.randomized, values)
+        values = None if local is not None and local.law.of_bits else values
         self._check_kind(table, column, schema_column.type)
         self._check_total(table, column, schema_column.type, bounds)
         return ColumnPolicy(
@@ -319,7 +325,14 @@ class _Binder:
             reading=schema_column.reading,
             not_null=schema_column.not_null and schema_column.reading is None,
             bits=schema_column.bits,
+            randomized=local,
         )
+
+    def _check_bits(self, table: DraftTable, column: DraftColumn, kind: SqlType) -> None:
+        """Refuse reports of bits that are no text."""
+        if column.randomized is not None and column.randomized.of_bits and kind != VARCHAR:
+            why = f"{column.name} has type {kind}, and bits are a text of 0 and 1."
+            self._fail(table, ("columns", column.name, "randomized"), why, "Store them as text.")
 
     def _check_kind(self, table: DraftTable, column: DraftColumn, kind: SqlType) -> None:
         """Refuse what is said of numbers, or of texts, of other columns."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from dpsql.model.local_reports import Randomized
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import Value
 from dpsql.model.vocabulary import BoundsMethod, Budget, Cap, GroupingLimit, Link, PrivacyUnit
@@ -26,6 +27,7 @@ class DraftColumn:
     private_bounds: BoundsMethod | None = None
     max_per_unit: Decimal | None = None
     max_length: int | None = None
+    randomized: Randomized | None = None
 
 
 @dataclass(frozen=True, slots=True)

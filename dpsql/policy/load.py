@@ -27,6 +27,7 @@ from dpsql.policy.caps import caps_of
 from dpsql.policy.defaults import with_defaults
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable, ServerSettings
 from dpsql.policy.limit_values import limit_of, limits_by, most_in_all
+from dpsql.policy.local_laws import law_of
 from dpsql.policy.unit_links import check_links, linked_to_values, unit_columns, unit_of
 from dpsql.policy.value_reader import UNDECIDED, Lines, Reader
 
@@ -203,6 +204,7 @@ def _column(reader: Reader, name: str) -> DraftColumn:
         "private_bounds",
         "max_per_unit",
         "max_length",
+        "randomized",
     )
     declared = reader.text("type") if "type" in reader.values else None
     source = None
@@ -224,6 +226,7 @@ def _column(reader: Reader, name: str) -> DraftColumn:
         private_bounds=_private_bounds(reader),
         max_per_unit=most_in_all(reader),
         max_length=reader.count("max_length"),
+        randomized=law_of(reader),
     )
 
 

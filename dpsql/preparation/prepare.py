@@ -6,10 +6,11 @@ that needs a δ: PRIVACY.md R57.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
+from math import prod
 
 from dpsql import accountants
 from dpsql.accountants.preference import SPARSE_VECTOR, bad_mechanism
@@ -35,6 +36,7 @@ from dpsql.compiler.plan.published_keys import TopKeys, TrialKeys
 from dpsql.compiler.plan.wide_tables import adds_up, wide_table
 from dpsql.compiler.resolve.grid import on_grid
 from dpsql.compiler.resolve.key_filters import behind_groups
+from dpsql.compiler.resolve.randomized_columns import Debiased, debiased
 from dpsql.compiler.resolve.resolve import resolve, without_rows
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.wide_groups import wide_groups
@@ -42,16 +44,18 @@ from dpsql.compiler.rewrite.rewrite import rewrite, rewrite_public
 from dpsql.compiler.rewrite.weights import weighed
 from dpsql.compiler.track.track import track
 from dpsql.compiler.track.uniqueness import keys_of
+from dpsql.mechanisms import margin
 from dpsql.model.algebra import Relation, Resolved
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
-from dpsql.model.notices import Notice
+from dpsql.model.notices import Notice, Reported
 from dpsql.model.origins import DerivedColumns
 from dpsql.model.query_options import Memory
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Policy
 from dpsql.preparation.engine_kinds import dialects
+from dpsql.release.finish import NORMAL
 
 CELLS_OF_A_PLAN = 10_000
 _MIN_UNITS = "min_privacy_units_per_group"
@@ -92,22 +96,24 @@ def prepare(
     identities, steps = Identities(), steps or KnownSteps()
     resolved = without_rows(resolve(statement, policy, identities))
     resolved, rounding = on_grid(resolved, statement, policy.limits)
+    columns = told_columns(resolved.relation, policy)
+    reported = _debiased(resolved, statement, policy, identities, evaluate)
+    resolved = Resolved(reported.relation)
     parties = statement, policy, budget, identities
     plans = _Plans(*parties, public=public, evaluate=evaluate, derived=steps.derived)
     options = _options(statement, policy, epsilon, steps.norms)
     tracked = plans.tracked(resolved)
     if not tracked.blocks:
-        columns = told_columns(resolved.relation, policy)
         prepared = _public(statement, columns, tracked.outer, policy, identities)
-        return replace(prepared, notices=(*tracked.withheld, *rounding))
+        return replace(prepared, notices=(*tracked.withheld, *rounding, *_reports((), reported)))
     bounded = infer(tracked, policy, public, evaluate)
+    _are_listed(bounded, reported.cells)
     if steps.polls:
         return plans.of_polls(bounded, options, steps.polls)
     prepared = plans.planned(bounded, options)
     _heeds_options(statement, prepared.blocks)
     wider = tuple(plans.wider(resolved, bounded, prepared, options))
-    columns = told_columns(resolved.relation, policy)
-    first, *others = (_announced(each, columns, rounding) for each in (prepared, *wider))
+    first, *others = (_announced(p, columns, rounding, reported) for p in (prepared, *wider))
     remembers_wide = memory_of(statement, budget).measures_wide
     wide = plans.wide(resolved, prepared, options) if remembers_wide else None
     return replace(first, wider=tuple(others), wide=wide)
@@ -119,11 +125,62 @@ def memory_of(statement: Statement, budget: Budget) -> Memory:
 
 
 def _announced(
-    prepared: Prepared, columns: tuple[Column, ...], rounding: tuple[Notice, ...]
+    prepared: Prepared,
+    columns: tuple[Column, ...],
+    rounding: tuple[Notice, ...],
+    reported: Debiased,
 ) -> Prepared:
-    """A plan under the columns of its text, with what was rounded in it."""
+    """A plan under the columns of its text, with what was rounded or estimated in it."""
     columns = with_noise(columns, prepared.rewritten.expected)
-    return replace(prepared, columns=columns, notices=(*prepared.notices, *rounding))
+    notices = (*prepared.notices, *rounding, *_reports(prepared.blocks, reported))
+    return replace(prepared, columns=columns, notices=notices)
+
+
+def _reports(blocks: Sequence[BlockPlan], reported: Debiased) -> tuple[Reported, ...]:
+    """What is listed of columns that people randomised, with the noise of what counts them."""
+    listed = dict[Reported, None]()
+    for measure, estimates in reported.notices.items():
+        block = next((b for b in blocks if measure in {m.field.id for m in b.block.measures}), None)
+        noise = None
+        if block is not None:
+            times = prod(notice.law.amplification for notice in estimates)
+            noise = times * max(
+                margin(release.noise) * float(release.query.released.step)
+                for release in block.releases
+            )
+        listed |= {replace(notice, noise=noise): None for notice in estimates}
+    return tuple(listed)
+
+
+def _debiased(
+    resolved: Resolved,
+    statement: Statement,
+    policy: Policy,
+    identities: Identities,
+    evaluate: Evaluate,
+) -> Debiased:
+    """The query with what people reported debiased. Raises `Refused`."""
+    reported = debiased(resolved.relation, policy, identities, evaluate)
+    if statement.nonnegative and reported.notices:
+        why = "an estimate of what people reported may be below zero"
+        raise Refused(Reason.BAD_OPTION, option="nonnegative", why=why)
+    return reported
+
+
+def _are_listed(bounded: Bounded, cells: frozenset[int]) -> None:
+    """Refuse reports that are counted in private groups: of those that are not shown nothing could
+    be subtracted.
+    """
+    for block in bounded.blocks:
+        if block.domain is None and any(key.field.id in cells for key in block.block.keys):
+            construct = "private group keys beside a column that people randomised"
+            fix = "Group by columns with declared values."
+            raise Refused(
+                Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+                block.block.span,
+                construct=construct,
+                fix=fix,
+            )
 
 
 def argument_facts(
@@ -135,6 +192,7 @@ def argument_facts(
     """
     identities = Identities()
     resolved = without_rows(resolve(statement, policy, identities))
+    resolved = Resolved(debiased(resolved.relation, policy, identities, evaluate).relation)
     plans = _Plans(statement, policy, budget, identities, public=public, evaluate=evaluate)
     bounded = infer(plans.tracked(resolved), policy, public, evaluate)
     return tuple(f for block in bounded.blocks for facts in block.arguments for f in facts)
@@ -260,7 +318,7 @@ def _public(
     policy: Policy,
     identities: Identities,
 ) -> Prepared:
-    sql = rewrite_public(outer, identities, dialects(policy.database).database)
+    sql = rewrite_public(outer, identities, dialects(policy.database).database, NORMAL)
     _selects_keys(statement, ())
     return Prepared(columns, None, sql, "")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from math import isnan
+from statistics import NormalDist
 from typing import Any
 
 from dpsql.compiler.plan.private_plan import PrivatePlan, ReleasedTable, Rewritten
@@ -23,6 +24,8 @@ from dpsql.release.consistent_tables import consistent_tables, each_consistent
 from dpsql.release.release import in_units
 
 Rows = Sequence[tuple[Any, ...]]
+NORMAL = NormalDist().inv_cdf(0.975)
+"""Half a 95 % interval over the standard error, where all that errs is many people's reports."""
 
 
 def finish(
@@ -41,12 +44,7 @@ def finish(
     """
     tables = _tables(plan, rewritten.tables, consistent_tables(plan, noisy), public)
     rows = scratch(rewritten.outer_sql, tables)
-    width = len(rewritten.output)
-    factor = margin_factor(plan)
-    values = presented(rewritten, tuple(row[:width] for row in rows))
-    units = _units(rewritten)
-    errors = tuple(_in_units(row[width:], units) for row in rows)
-    margins = tuple(tuple(None if e is None else e * factor for e in row) for row in errors)
+    values, errors, margins = _split(rewritten, rows, margin_factor(plan))
     columns = tuple(Column(f.name, f.type) for f in rewritten.output)
     more = _unclear(values, margins) if values else (_empty(notices),)
     return Answer(
@@ -57,6 +55,18 @@ def finish(
         receipt=receipt,
         notices=(*notices, *more),
     )
+
+
+Errors = tuple[tuple[float | None, ...], ...]
+
+
+def _split(rewritten: Rewritten, rows: Rows, factor: float) -> tuple[Rows, Errors, Errors]:
+    """The values, their errors and their margins."""
+    width, units = len(rewritten.output), _units(rewritten)
+    values = presented(rewritten, tuple(row[:width] for row in rows))
+    errors = tuple(_in_units(row[width:], units) for row in rows)
+    margins = tuple(tuple(None if e is None else e * factor for e in row) for row in errors)
+    return values, errors, margins
 
 
 def presented(rewritten: Rewritten, rows: Rows) -> Rows:
@@ -174,10 +184,13 @@ def _tables(
 
 
 def unnoised(rewritten: Rewritten, rows: Sequence[tuple[Any, ...]]) -> Answer:
-    """The answer of a query over public tables alone."""
+    """The answer of a query over public tables alone: exact, but for estimates of reports."""
     columns = tuple(Column(f.name, f.type) for f in rewritten.output)
-    nothing: tuple[tuple[None, ...], ...] = ((None,) * len(columns),) * len(rows)
-    return Answer(columns, rows, nothing, nothing)
+    if not rewritten.expected:
+        nothing: tuple[tuple[None, ...], ...] = ((None,) * len(columns),) * len(rows)
+        return Answer(columns, rows, nothing, nothing)
+    values, errors, margins = _split(rewritten, rows, NORMAL)
+    return Answer(columns, values, errors, margins, notices=tuple(_unclear(values, margins)))
 
 
 def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
@@ -191,7 +204,7 @@ def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
 
 def expected_margins(plan: PrivatePlan | None, rewritten: Rewritten) -> tuple[float | None, ...]:
     """The half-width at 95 % of each output before it is released: see `Rewritten.expected`."""
-    factor = 0.0 if plan is None else margin_factor(plan)
+    factor = NORMAL if plan is None else margin_factor(plan)
     if not rewritten.expected:
         return ()
     errors = _in_units(rewritten.expected, _units(rewritten))

@@ -31,6 +31,7 @@ from dpsql.engines import Stop
 from dpsql.mechanisms.pair_choices import Pair, PairChoice, components, pair_choice
 from dpsql.model.algebra import Evaluated
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Reported
 from dpsql.model.table_names import address
 from dpsql.model.tree import Parameter, identifier
 from dpsql.model.vocabulary import Event, Policy, Request, TablePolicy
@@ -260,6 +261,8 @@ def _fixed_edges(
 def _count(prepared: Prepared, names: Sequence[str]) -> Prepared:
     """The same, if it is one count by public keys."""
     plan, columns = prepared.plan, " and ".join(names)
+    if any(isinstance(notice, Reported) for notice in prepared.notices):
+        raise _refusal(f"synthetic rows of what people reported, by {columns}")
     if plan is None:
         raise _refusal("synthetic rows of public tables")
     stages = [stage for stage in plan.stages if not isinstance(stage, Evaluated)]

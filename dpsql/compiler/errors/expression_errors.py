@@ -77,6 +77,9 @@ def error_of(
     alike = _of_sum(inner, errors, joint) if most is None else None
     if alike is not None:
         return when(inner.is_null(), NAN, alike)
+    weighed = _of_weighed(inner, errors) if most is None and not joint else None
+    if weighed is not None:
+        return weighed
     squares = []
     for moves in _moves(errors, joint):
         changes = [_change(inner, steps) for steps in moves]
@@ -112,6 +115,30 @@ def _of_sum(
             joint_variance = steps @ each.correlation @ steps
         variance += joint_variance
     return float(np.sqrt(max(variance, 0.0)))
+
+
+_FEW = 2
+"""So many bases may move one by one: only of more does it matter that each is looked at once."""
+
+
+def _of_weighed(expression: Expression, errors: Mapping[int, Expression]) -> Expression | None:
+    """The error of a sum of many independent bases, each times a column; None of anything else."""
+    factors = dict[int, Expression]()
+    terms = [expression]
+    while terms and len(errors) > _FEW:
+        match terms.pop():
+            case Call("add", (left, right)):
+                terms += [left, right]
+            case Call("mul", (Cast(Ref(id=base)) | Ref(id=base), Ref() as factor)) if (
+                base in errors and factor.id not in errors and base not in factors
+            ):
+                factors[base] = factor
+            case _:
+                return None
+    if len(factors) < max(len(errors), 1):
+        return None
+    squares = [scalar("pow", factor * errors[base], 2.0) for base, factor in factors.items()]
+    return scalar("coalesce", scalar("sqrt", reduce(add, squares)), NAN)
 
 
 def _slopes(expression: Expression) -> dict[int, float] | None:

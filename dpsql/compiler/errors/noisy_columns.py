@@ -147,7 +147,8 @@ class ErrorSource:
     It may depend on the noise of the `dependent` (block, part) pairs, and is independent of other
     noise. Bases with the same `read` are of the same rows: if each is of one part, its `place` in
     the block, their correlation is that of the parts. It is independent of the bases whose `read`
-    is in `apart`. `many` says that its values in different rows may depend on one another. What is
+    is in `apart`. `many` says that its values in different rows may depend on one another, but (if
+    there are any) not in rows that agree on the columns in `by`. What is
     `chosen`, or read from a tree, can be other than a number.
     """
 
@@ -157,6 +158,7 @@ class ErrorSource:
     correlation: np.ndarray | None = None
     apart: frozenset[int] = frozenset()
     many: bool = False
+    by: frozenset[int] = frozenset()
     chosen: bool = False
     addend: Addend | None = None
 
@@ -200,9 +202,23 @@ class Traced:
     def over(self, relation: Relation) -> Traced:
         return replace(self, relation=relation)
 
-    def repeated(self) -> Traced:
-        """The same where a row may be read many times."""
-        return replace(self, origin={n: replace(o, many=True) for n, o in self.origin.items()})
+    def repeated(self, by: frozenset[int] = frozenset()) -> Traced:
+        """The same where a row may be read many times, but once for all that agree on what it is
+        repeated `by`, if anything is known to be so.
+        """
+        origin = {
+            n: replace(o, many=True, by=o.by | by if by and (o.by or not o.many) else frozenset())
+            for n, o in self.origin.items()
+        }
+        return replace(self, origin=origin)
+
+    def within(self, grouped: frozenset[int]) -> Traced:
+        """The same among rows that agree on these columns: of none that is repeated twice."""
+        origin = {
+            n: replace(o, many=False) if o.by and o.by <= grouped else o
+            for n, o in self.origin.items()
+        }
+        return replace(self, origin=origin)
 
     def rewritten(self, expression: Expression) -> Expression | None:
         """The expression over bases, or None where no noise reaches it."""

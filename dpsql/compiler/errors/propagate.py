@@ -35,6 +35,7 @@ from dpsql.compiler.errors.noisy_columns import (
     of_totals,
 )
 from dpsql.compiler.errors.outputs import EXACT
+from dpsql.compiler.errors.reported_errors import with_estimates
 from dpsql.compiler.errors.small_groups import as_ratio
 from dpsql.compiler.errors.window_errors import (
     argument_error,
@@ -212,7 +213,7 @@ class _Tracer:
         return rows, dict.fromkeys(near.columns, factor.ref)
 
     def _project(self, relation: Project) -> Traced:
-        relation, source = self._read(relation)
+        relation, source = with_estimates(*self._read(relation), self.identities)
         meaning: dict[int, Expression] = {}
         deviation = dict(source.deviation)
         for item in relation.items:
@@ -250,9 +251,15 @@ class _Tracer:
             right = right.perhaps()
         if first and relation.kind in (JoinKind.RIGHT, JoinKind.FULL):
             left = left.perhaps()
-        left = left if alone and not common else left.repeated()
+        by = frozenset[int]() if common else self._apart(relation.right, frozenset(equal.values()))
+        left = left if alone and not common else left.repeated(by)
         right = right if own and not common else right.repeated()
         return replace(joined(left, right, relation, self.identities), selected=selected)
+
+    def _apart(self, other: Relation, equated: frozenset[int]) -> frozenset[int]:
+        """Columns that tell apart the rows which meet one row; none where none are known."""
+        keys = (key.columns - equated for key in self.keys(other) if key.nulls)
+        return min(keys, key=len, default=frozenset())
 
     def _match(self, relation: Match) -> Traced:
         """The rows; where noise decides what matches, their mark is noisy."""
@@ -276,6 +283,8 @@ class _Tracer:
         fields: dict[int, Field] = {}
         deviation: dict[int, Expression | None] = {}
         regrouped = False
+        keys = (key.expression for key in relation.keys)
+        within = source.within(frozenset(key.id for key in keys if isinstance(key, Ref)))
         for key in relation.keys:
             if source.rewritten(key.expression) is not None:
                 regrouped = True
@@ -293,8 +302,8 @@ class _Tracer:
             if not (regrouped or is_noisy(source, call)):
                 continue
             fields[measure.field.id] = measure.field
-            error = None if regrouped else argument_error(source, call)
-            deviation[measure.field.id] = error_of_many(source, call, error, named)
+            error = None if regrouped else argument_error(within, call)
+            deviation[measure.field.id] = error_of_many(within, call, error, named)
             totals.append((measure.field, call))
         result = replace(relation, input=source.relation, measures=relation.measures + tuple(extra))
         meaning = {n: Ref(n, f.type) for n, f in fields.items()}
@@ -448,7 +457,7 @@ def _split(traced: Traced, base: int, own: Expression, identities: Identities) -
     items = tuple(f.item for f in traced.relation.fields)
     value = Ref(base, types[base]).to(DOUBLE) - or_zero(own)
     whole = {base: or_zero(own) + Ref(rest.id, DOUBLE)}
-    origin = replace(traced.origin[base], read=rest.id, many=True, addend=None)
+    origin = replace(traced.origin[base], read=rest.id, many=True, by=frozenset(), addend=None)
     apart = frozenset({traced.table[1]})
     return replace(
         traced,

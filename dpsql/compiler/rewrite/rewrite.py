@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import nan
 from typing import TypeAlias
 
 import numpy as np
 
 from dpsql.compiler.errors.noisy_columns import Near, NoiseOfBlock, Settled
-from dpsql.compiler.errors.outputs import steady
+from dpsql.compiler.errors.outputs import EXACT, steady
 from dpsql.compiler.errors.propagate import propagate, states
 from dpsql.compiler.errors.small_groups import with_noise_known, written_out
 from dpsql.compiler.plan.private_plan import (
@@ -155,11 +156,20 @@ def _stage(
     return StageSql(columns, tuple(tables.listed), sql)
 
 
-def rewrite_public(relation: Relation, identities: Identities, dialect: Dialect) -> Rewritten:
-    """A query over public tables alone: one statement for the owner's database, exact."""
-    rows, outputs, _errors = propagate(relation, (), lambda _: (), identities)
-    sql = dialect.query(rows, outputs)
-    return Rewritten((), (), sql, sql, relation.fields)
+def rewrite_public(
+    relation: Relation, identities: Identities, dialect: Dialect, factor: float
+) -> Rewritten:
+    """A query over public tables alone: one statement for the owner's database.
+
+    It is exact, but for what is estimated of people's reports: then it has errors.
+    """
+    rows, outputs, errors = propagate(relation, (), lambda _: (), identities, factor)
+    plain = dialect.query(rows if states(relation) else relation, outputs)
+    if all(error == EXACT for error in errors):
+        return Rewritten((), (), plain, plain, relation.fields)
+    expected = tuple(None if error == EXACT else nan for error in errors)
+    sql = dialect.query(rows, (*outputs, *errors))
+    return Rewritten((), (), sql, plain, relation.fields, expected=expected)
 
 
 class _Tables:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, time
+from math import isnan
 from typing import TypeAlias
+from uuid import UUID
 
 from dpsql.model.algebra import (
     Aggregate,
@@ -30,7 +32,7 @@ from dpsql.model.algebra import (
     Values,
     Window,
 )
-from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref
+from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref, SqlType, Value
 from dpsql.model.vocabulary import Fact, FactKind, Policy
 from dpsql.model.walk import implied
 
@@ -142,16 +144,37 @@ def _declared(scan: Scan, policy: Policy) -> Keys:
 
 
 def _written(relation: Values) -> Keys:
-    """The columns of constants that are all different, and stay so as DOUBLE."""
-    keys = []
-    for column, cells in zip(relation.fields, zip(*relation.rows, strict=True), strict=True):
-        values = [cell.value for cell in cells if cell.value is not None]
-        if column.type.is_numeric:
-            values = [float(value) for value in values if not isinstance(value, str | date)]
-        if len(set(values)) == len(relation.rows):
-            keys.append(Key(frozenset({column.id})))
-    single = [Key(frozenset())] if len(relation.rows) == 1 else []
-    return tuple((single + keys)[:MOST_KEYS])
+    """The columns of constants that are all different, and stay so as DOUBLE; or else the first
+    columns that are together.
+    """
+    keys = list[Key]()
+    for place, column in enumerate(relation.fields):
+        values = [_as_compared(row[place].value, column.type) for row in relation.rows]
+        if len({value for value in values if value is not None}) == len(relation.rows):
+            keys.append(Key(frozenset({column.id}), nulls=True))
+    single = [Key(frozenset(), nulls=True)] if len(relation.rows) == 1 else []
+    return tuple((single + keys)[:MOST_KEYS]) or _together(relation)
+
+
+def _together(relation: Values) -> Keys:
+    """The first columns of which no two rows of constants agree on all."""
+    rows: list[tuple[Value, ...]] = [()] * len(relation.rows)
+    for place, column in enumerate(relation.fields):
+        values = [_as_compared(row[place].value, column.type) for row in relation.rows]
+        if None in values:
+            return ()
+        rows = [(*row, value) for row, value in zip(rows, values, strict=True)]
+        if len(set(rows)) == len(rows):
+            return (Key(frozenset(f.id for f in relation.fields[: place + 1]), nulls=True),)
+    return ()
+
+
+def _as_compared(value: Value, kind: SqlType) -> Value:
+    """A constant as DOUBLE where its column is numeric; None of what is no number of it."""
+    if value is None or not kind.is_numeric:
+        return value
+    number = None if isinstance(value, str | date | time | UUID) else float(value)
+    return None if number is None or isnan(number) else number
 
 
 def projected_keys(keys: Keys, items: tuple[Item, ...]) -> Keys:

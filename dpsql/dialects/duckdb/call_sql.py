@@ -325,6 +325,7 @@ SPECIAL: dict[str, Printed] = {
     ),
     "width_bucket": _bucket,
     "json_text": _json,
+    "local_estimate": lambda args, kind: Text(args[0].sql, kind, args[0].level),
     **{name: _distance(name) for name in DISTANCES},
     **TIMES,
 }

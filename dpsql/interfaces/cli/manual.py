@@ -17,7 +17,8 @@ from dpsql.interfaces.tables import grid
 from dpsql.model.errors import Reason
 
 TOPICS = (
-    *("guarantee", "policy", "choosing", "risk", "sql", "answers", "synthetic", "errors"),
+    *("guarantee", "policy", "choosing", "risk", "sql", "answers", "synthetic", "local"),
+    "errors",
     "commands",
     *("dbapi", "sqlalchemy", "postgres", "deployment", "ledger", "peers"),
 )

@@ -1,0 +1,590 @@
+"""Aggregates over columns that people randomised: reports are counted, and the counts debiased.
+
+    SELECT status, COUNT(*) FROM people WHERE age > 30 GROUP BY status
+
+counts the people over 30 by what they *reported*, which is a query like any other: it is charged,
+noised, remembered or public as ever. Around it stands what estimates the truth of these counts, a
+sum of them with weights that the law of the reports fixes, and the variance of that estimate:
+
+    SELECT w.status, SUM(n * w.weight), SUM(n * w.variance)
+    FROM (SELECT status AS cell, COUNT(*) AS n … GROUP BY status) JOIN weights AS w USING (cell)
+    GROUP BY w.status
+
+Proof (PRIVACY.md R81). What is written around the counts reads nothing else than released numbers
+and constants: post-processing. A report r has the weight w(r) = Σ a(v)·W(v, r) in the estimate of
+Σ a(truth): W is the inverse of the law, so that w(r) is a(truth) on average; of several columns it
+is the product of theirs (Kronecker). Reports are drawn one by one, so that their variances add up:
+E w² - a² of each, estimated without bias by Σ n(r)·(w(r)² - Σ a(v)²·W(v, r)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import product
+from math import prod
+from operator import add
+from typing import NoReturn, TypeAlias
+
+import numpy as np
+
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.model.algebra import (
+    Aggregate,
+    Field,
+    Filter,
+    Item,
+    Join,
+    Match,
+    Measure,
+    Project,
+    Relation,
+    Scan,
+    Union,
+    Values,
+)
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.local_reports import LocalColumn, Randomized
+from dpsql.model.notices import Reported
+from dpsql.model.tree import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    VARCHAR,
+    AggregateCall,
+    Call,
+    Expression,
+    JoinKind,
+    Literal,
+    Ref,
+    Span,
+    Star,
+    Value,
+    operand,
+    scalar,
+    when,
+)
+from dpsql.model.vocabulary import Policy
+from dpsql.model.walk import (
+    both,
+    conjuncts,
+    expressions,
+    free_refs,
+    inputs,
+    map_inputs,
+    refs,
+    substitute,
+)
+
+ESTIMATE = "local_estimate"
+"""local_estimate(value, variance): a value, of which reports make the variance; see `propagate`."""
+
+MOST_CELLS = 100_000
+"""Weights of one query: groups by combinations of reports."""
+
+Row: TypeAlias = tuple[Value, ...]
+Evaluate: TypeAlias = Callable[
+    [tuple[Expression, ...], tuple[Field, ...], Sequence[Row]], list[Row]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Debiased:
+    """A query whose reports are debiased; `cells` are the keys by which they are counted, and
+    `notices` are told of what is made of each measure that counts them.
+    """
+
+    relation: Relation
+    cells: frozenset[int] = frozenset()
+    notices: Mapping[int, tuple[Reported, ...]] = field(default_factory=dict)
+
+
+def debiased(
+    relation: Relation, policy: Policy, identities: Identities, evaluate: Evaluate
+) -> Debiased:
+    """The query over what people are, of a query over what they reported.
+
+    Raises `Refused` for what is computed of reports without a rule. Rows of public tables that are
+    shown as they are show reports.
+    """
+    if not any(c.randomized for table in policy.tables for c in table.columns):
+        return Debiased(relation)
+    debiasing = _Debiasing(policy, identities, evaluate)
+    rows = debiasing.rows(relation)
+    return Debiased(rows.plain, frozenset(debiasing.cells), debiasing.notices)
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """A column of a table of which people told."""
+
+    ref: Ref
+    name: str
+    column: LocalColumn
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A relation: as written (`plain`), and as `rows` that reports do not decide.
+
+    `meaning` has the columns that are made of reports, over these (None: no rule says how);
+    `conditions` are those that decide, over reports. Rows are `decided` where there is no rule.
+    """
+
+    plain: Relation
+    rows: Relation
+    reports: Mapping[int, _Report] = field(default_factory=dict)
+    meaning: Mapping[int, Expression | None] = field(default_factory=dict)
+    conditions: tuple[Expression, ...] = ()
+    decided: bool = False
+
+    def reads(self, *read: Expression | None) -> bool:
+        """Whether any of these is made of reports."""
+        return any(e is not None and bool(refs(e) & self.meaning.keys()) for e in read)
+
+    def over_reports(self, expression: Expression) -> Expression | None:
+        """An expression that is made of reports alone over these; None of any other."""
+        parts = {n: self.meaning.get(n) for n in refs(expression)}
+        traced = {n: part for n, part in parts.items() if part is not None}
+        return substitute(expression, traced) if len(traced) == len(parts) else None
+
+
+class _Debiasing:
+    """One query; `cells` and `notices` are as in `Debiased`."""
+
+    def __init__(self, policy: Policy, identities: Identities, evaluate: Evaluate) -> None:
+        self.policy, self.identities, self.evaluate = policy, identities, evaluate
+        self.cells = set[int]()
+        self.notices = dict[int, tuple[Reported, ...]]()
+
+    def rows(self, relation: Relation) -> _Rows:
+        match relation:
+            case Scan():
+                return self._scan(relation)
+            case Filter():
+                return self._filter(relation)
+            case Project():
+                return self._project(relation)
+            case Match():
+                return self._match(relation)
+            case Aggregate():
+                return self._aggregate(relation)
+            case _:
+                return self._other(relation)
+
+    def _scan(self, scan: Scan) -> _Rows:
+        table = self.policy.table(scan.table)
+        assert table is not None
+        columns = ((f, table.column(f.name)) for f in scan.fields)
+        reports = {
+            f.id: _Report(f.ref, f"{table.name}.{f.name}", column.randomized)
+            for f, column in columns
+            if column is not None and column.randomized is not None
+        }
+        return _Rows(scan, scan, reports, {n: report.ref for n, report in reports.items()})
+
+    def _filter(self, relation: Filter) -> _Rows:
+        source = self.rows(relation.input)
+        plain = replace(relation, input=source.plain)
+        stay, moved = list[Expression](), list[Expression]()
+        for part in conjuncts(relation.predicate):
+            if not source.reads(part):
+                stay.append(part)
+                continue
+            over_reports = source.over_reports(part)
+            if over_reports is None:
+                return replace(_lost(plain, source.meaning), decided=True)
+            moved.append(over_reports)
+        left = both(tuple(stay))
+        rows = source.rows if left is None else Filter(source.rows, left)
+        return replace(source, plain=plain, rows=rows, conditions=(*source.conditions, *moved))
+
+    def _project(self, relation: Project) -> _Rows:
+        source = self.rows(relation.input)
+        plain = replace(relation, input=source.plain)
+        if not source.meaning:
+            return _Rows(plain, plain, decided=source.decided)
+        others, meaning = list[Item](), dict[int, "Expression | None"]()
+        for item in relation.items:
+            if source.reads(item.expression):
+                meaning[item.field.id] = source.over_reports(item.expression)
+            else:
+                others.append(item)
+        carried = (report.ref for report in source.reports.values())
+        others += (Item(Field(ref.id, "", ref.type), ref) for ref in carried)
+        rows = Project(source.rows, tuple(others))
+        return replace(source, plain=plain, rows=rows, meaning=meaning)
+
+    def _match(self, relation: Match) -> _Rows:
+        source, other = self.rows(relation.input), self.rows(relation.other)
+        read = (relation.condition, *(relation.member or ()))
+        correlated = free_refs(relation.other) & source.meaning.keys()
+        decided = other.decided or other.conditions or correlated
+        if decided or source.reads(*read) or other.reads(*read):
+            return self._other(relation)
+        return replace(
+            source,
+            plain=replace(relation, input=source.plain, other=other.plain),
+            rows=replace(relation, input=source.rows, other=other.plain),
+        )
+
+    def _other(self, relation: Relation) -> _Rows:
+        """What no rule is about: columns of reports may be shown, and nothing computed of them."""
+        sources = [self.rows(source) for source in inputs(relation)]
+        parts = iter(sources)
+        plain = map_inputs(relation, lambda _input: next(parts).plain)
+        meaning = {n: None for source in sources for n in source.meaning}
+        read = frozenset[int]().union(*map(refs, expressions(relation)))
+        read = read.union(*(free_refs(source) for source in inputs(relation)))
+        if isinstance(relation, Union):
+            sides = zip(relation.fields, relation.left.fields, relation.right.fields, strict=True)
+            meaning |= {f.id: None for f, *ends in sides if {e.id for e in ends} & meaning.keys()}
+        decided = any(source.decided or source.conditions for source in sources)
+        return replace(_lost(plain, meaning), decided=decided or bool(read & meaning.keys()))
+
+    def _aggregate(self, relation: Aggregate) -> _Rows:
+        source = self.rows(relation.input)
+        read = [key.expression for key in relation.keys] + [m.call for m in relation.measures]
+        if source.decided:
+            _refuse("an aggregate of rows that reports decide without a rule", relation.span)
+        if source.conditions or source.reads(*read):
+            estimated: Relation = _Estimate(self, relation, source).relation()
+        else:
+            estimated = replace(relation, input=source.plain)
+        return _Rows(estimated, estimated)
+
+
+def _lost(plain: Relation, meaning: Mapping[int, object]) -> _Rows:
+    return _Rows(plain, plain, meaning=dict.fromkeys(meaning))
+
+
+def _refuse(construct: str, span: Span, fix: str = "") -> NoReturn:
+    fix = fix or "Count by the column, or take AVG or SUM of what is computed of it alone."
+    raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=construct, fix=fix)
+
+
+# --- what is estimated ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """A measure as Σ of `value` (None: 1) where `mask` is true, over rows that meet `rows`.
+
+    `average`: divided by how many there are.
+    """
+
+    measure: Measure
+    value: Expression | None
+    mask: Expression | None
+    rows: Expression | None
+    average: bool = False
+
+
+_TOTALS = {"count": False, "sum": False, "avg": True}
+"""What is estimated, and whether it is an average."""
+
+_ALL_TRUE = Literal(value=True, type=BOOLEAN)
+
+
+class _Estimate:
+    """An aggregate over reports."""
+
+    def __init__(self, debiasing: _Debiasing, aggregate: Aggregate, source: _Rows) -> None:
+        self._debiasing, self._identities = debiasing, debiasing.identities
+        self._aggregate, self._source = aggregate, source
+        if aggregate.sets:
+            _refuse("ROLLUP, CUBE and GROUPING SETS beside a randomised column", aggregate.span)
+        self._plain = [k for k in aggregate.keys if not source.reads(k.expression)]
+        self._local = [
+            replace(k, expression=self._over_reports(k.expression, aggregate.span))
+            for k in aggregate.keys
+            if source.reads(k.expression)
+        ]
+        self._totals = [self._total(measure) for measure in aggregate.measures]
+        self._reports = self._reports_read()
+
+    def _over_reports(self, expression: Expression, span: Span) -> Expression:
+        over_reports = self._source.over_reports(expression)
+        if over_reports is None:
+            _refuse("an expression of a randomised column and of another one", span)
+        return over_reports
+
+    def _total(self, measure: Measure) -> _Total:
+        call, source = measure.call, self._source
+        average = _TOTALS.get(call.function)
+        (argument, *more) = call.args or (Star(),)
+        counts_rows = isinstance(argument, Star)
+        if average is None or call.distinct or more or call.order_by:
+            name = f"{call.function.upper()}{' of different values' if call.distinct else ''}"
+            _refuse(f"{name} over a randomised column, or among what was reported", call.span)
+        if call.clip is not None or call.epsilon is not None:
+            _refuse("an aggregate of reports with bounds or an ε of its own", call.span)
+        if not counts_rows and not source.reads(argument):
+            _refuse(f"{call.function.upper()} of another column among reports", call.span)
+        masks, rows = list[Expression](), list[Expression]()
+        for part in conjuncts(call.filter):
+            if source.reads(part):
+                masks.append(self._over_reports(part, call.span))
+            else:
+                rows.append(part)
+        value = None if counts_rows else self._over_reports(argument, call.span)
+        if value is not None:
+            masks.append(scalar("not", value.is_null(), kind=BOOLEAN))
+        counts = counts_rows or call.function == "count"
+        return _Total(
+            measure,
+            None if counts or value is None else value.to(DOUBLE),
+            both(tuple(masks)),
+            both(tuple(rows)),
+            average,
+        )
+
+    def _reports_read(self) -> list[_Report]:
+        """The columns that decide something, in the table's order."""
+        parts: list[Expression | None] = [key.expression for key in self._local]
+        parts += [part for total in self._totals for part in (total.value, total.mask)]
+        read = frozenset[int]().union(
+            *(refs(part) for part in (*parts, *self._source.conditions) if part is not None)
+        )
+        reports = [r for n, r in self._source.reports.items() if n in read]
+        if any(r.column.law.of_bits for r in reports) and len(reports) > 1:
+            _refuse(
+                "reports of bits beside those of another randomised column",
+                self._aggregate.span,
+                "Ask of one of the columns at a time.",
+            )
+        return reports
+
+    # --- the weights ---
+
+    def relation(self) -> Relation:
+        """The aggregate's columns, estimated."""
+        counts, cells, numbers = self._counts()
+        weights_of, groups, columns = self._weights(cells)
+        condition = both(
+            tuple(
+                Call("eq", (here.ref, there.ref), BOOLEAN)
+                for here, there in zip(cells, weights_of.fields[len(groups) :], strict=False)
+            )
+        )
+        kind = JoinKind.CROSS if condition is None else JoinKind.INNER
+        joined = Join(counts, weights_of, kind, condition, self._aggregate.span)
+        measures, items = list[Measure](), list[Item]()
+        for total, parts in zip(self._totals, columns, strict=True):
+            sums = [self._sum(numbers[total.rows], part, measures) for part in parts]
+            items.append(Item(total.measure.field, _estimate(total, sums)))
+        keys = [Item(key.field, counts.fields[n].ref) for n, key in enumerate(self._plain)]
+        keys += [Item(k.field, group.ref) for k, group in zip(self._local, groups, strict=True)]
+        added = Aggregate(joined, tuple(keys), tuple(measures), self._aggregate.span)
+        return Project(added, (*(key.field.item for key in self._aggregate.keys), *items))
+
+    def _notices(self) -> tuple[Reported, ...]:
+        tables = (self._debiasing.policy.table(r.name.rpartition(".")[0]) for r in self._reports)
+        rows = (None if table is None else table.expected_rows for table in tables)
+        return tuple(
+            Reported(report.name, report.column.law, most)
+            for report, most in zip(self._reports, rows, strict=True)
+        )
+
+    def _counts(self) -> tuple[Aggregate, list[Field], dict[Expression | None, list[Field]]]:
+        """Rows counted by the plain keys and by what was reported: a query like any other.
+
+        Of bits, rows are counted, and those with each bit.
+        """
+        rows, span, reports = self._source.rows, self._aggregate.span, self._reports
+        bits: list[Expression | None] = [None]
+        if reports[0].column.law.of_bits:
+            text, count = reports[0].ref, reports[0].column.law.values
+            rows = Filter(rows, scalar("length", text, kind=INTEGER).eq(count))
+            places = range(1, count + 1)
+            bits += [scalar("substring", text, n, 1, kind=VARCHAR).eq("1") for n in places]
+            reports = []
+        cells = [self._identities.field(r.name.rpartition(".")[2], r.ref.type) for r in reports]
+        self._debiasing.cells |= {cell.id for cell in cells}
+        keys = [
+            Item(self._identities.field(k.field.name, k.field.type), k.expression)
+            for k in self._plain
+        ]
+        keys += [Item(cell, report.ref) for cell, report in zip(cells, reports, strict=True)]
+        measures = list[Measure]()
+        numbers = dict["Expression | None", list[Field]]()
+        for counted in dict.fromkeys(total.rows for total in self._totals) or [None]:
+            numbers[counted] = [self._identities.field("n", INTEGER) for _ in bits]
+            for number, bit in zip(numbers[counted], bits, strict=True):
+                chosen = both(tuple(part for part in (counted, bit) if part is not None))
+                call = AggregateCall("count", (Star(),), filter=chosen, type=INTEGER, span=span)
+                measures.append(Measure(number, call))
+        self._debiasing.notices |= {m.field.id: self._notices() for m in measures}
+        return Aggregate(rows, tuple(keys), tuple(measures), span), cells, numbers
+
+    def _weights(
+        self, cells: Sequence[Field]
+    ) -> tuple[Values, list[Field], list[list[list[Field]]]]:
+        """The weights of each cell in each group's numbers: a table, its columns of the groups, and
+        for each number the columns of its sums, one for each count of a cell.
+        """
+        values = [report.column.values for report in self._reports]
+        laws = [report.column.law for report in self._reports]
+        if prod(map(len, values)) > MOST_CELLS:
+            raise Refused(Reason.TOO_LARGE, what="combinations of reports", limit=MOST_CELLS)
+        keys, masks, amounts = self._evaluated(list(product(*values)))
+        groups = [self._identities.field(k.field.name, k.field.type) for k in self._local]
+        here = [self._identities.field(cell.name, cell.type) for cell in cells]
+        listed = list(dict.fromkeys(k for k, row in zip(keys, masks, strict=True) if row[0]))
+        if not listed and self._local:
+            _refuse("a condition that no listed value meets", self._aggregate.span, "Change it.")
+        reported: list[Row] = list(product(*values)) if cells else [()]
+        if len(listed) * len(reported) > MOST_CELLS:
+            raise Refused(Reason.TOO_LARGE, what="combinations of reports", limit=MOST_CELLS)
+        rows = list[tuple[Literal, ...]]()
+        shape, tables = tuple(map(len, values)), list["list[Parts]"]()
+        for group in listed or [()]:
+            chosen = np.array([1.0 if key == group else 0.0 for key in keys])
+            masked = [masks[:, n + 1] * masks[:, 0] * chosen for n in range(len(amounts))]
+            tables = [
+                _numbers(laws, shape, where * amount, where if total.average else None)
+                for total, where, amount in zip(self._totals, masked, amounts, strict=True)
+            ]
+            flat = [column for table in tables for parts in table for column in parts]
+            rows += _literal_rows(groups, group, here, reported, flat)
+        columns = [
+            [[self._identities.field("weight", DOUBLE) for _ in parts] for parts in table]
+            for table in tables
+        ]
+        fields = (*groups, *here, *(f for table in columns for parts in table for f in parts))
+        return Values(fields, tuple(rows), self._aggregate.span), groups, columns
+
+    def _evaluated(self, truths: list[Row]) -> tuple[list[Row], np.ndarray, list[np.ndarray]]:
+        """Of each truth: its group; whether it meets WHERE, and each total's mask; and amounts."""
+        fields = tuple(Field(r.ref.id, "", r.ref.type) for r in self._reports)
+        where = both(self._source.conditions) or _ALL_TRUE
+        masks = [where, *(total.mask or _ALL_TRUE for total in self._totals)]
+        amounts = [total.value or operand(1.0) for total in self._totals]
+        keys = [key.expression for key in self._local]
+        outputs = (*keys, *masks, *amounts)
+        rows = self._debiasing.evaluate(outputs, fields, truths)
+        first, last = len(keys), len(keys) + len(masks)
+        true = np.array([[1.0 if v is True else 0.0 for v in row[first:last]] for row in rows])
+        numbers = [np.array([_number(row[last + n]) for row in rows]) for n in range(len(amounts))]
+        return [row[:first] for row in rows], true, numbers
+
+    def _sum(
+        self, numbers: Sequence[Field], parts: Sequence[Field], measures: list[Measure]
+    ) -> Expression:
+        """The sum of numbers of rows by their columns of weights."""
+        total = self._identities.field("total", DOUBLE)
+        products = (n.ref.to(DOUBLE) * w.ref for n, w in zip(numbers, parts, strict=True))
+        weighed = reduce(add, products)
+        measures.append(Measure(total, AggregateCall("sum", (weighed,), type=DOUBLE)))
+        return total.ref
+
+
+def _number(value: Value) -> float:
+    """An amount; what is masked may be anything."""
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _literal_rows(
+    groups: Sequence[Field],
+    group: Row,
+    cells: Sequence[Field],
+    reported: Sequence[Row],
+    columns: Sequence[np.ndarray],
+) -> Iterable[tuple[Literal, ...]]:
+    lead = tuple(Literal(v, f.type) for v, f in zip(group, groups, strict=True))
+    for cell, numbers in zip(reported, zip(*columns, strict=True), strict=True):
+        here = (Literal(v, f.type) for v, f in zip(cell, cells, strict=True))
+        yield (*lead, *here, *(Literal(float(x), DOUBLE) for x in numbers))
+
+
+def _estimate(total: _Total, sums: Sequence[Expression]) -> Expression:
+    """A number and the variance that reports make of it, in the type of the measure."""
+    if total.average:
+        amount, rows, squares, products, counts = sums
+        count = scalar("greatest", rows, 1.0)
+        mean = amount / count
+        variance = (squares - 2.0 * mean * products + mean * mean * counts) / (count * count)
+        value = when(rows.le(0.0), None, mean)
+        return scalar(ESTIMATE, value, scalar("greatest", variance, 0.0))
+    amount, squares = (scalar("coalesce", part, 0.0) for part in sums)
+    variance, kind = scalar("greatest", squares, 0.0), total.measure.field.type
+    return scalar(ESTIMATE, amount.to(kind), variance, kind=kind)
+
+
+# --- linear algebra ---
+
+
+Parts: TypeAlias = "tuple[np.ndarray, ...]"
+"""What each count of a cell is multiplied by: one array over cells; of bits, of which there is one
+cell, one of each for all rows and for those with each bit."""
+
+
+def _numbers(
+    laws: Sequence[Randomized],
+    shape: tuple[int, ...],
+    amount: np.ndarray,
+    counted: np.ndarray | None,
+) -> list[Parts]:
+    """The weights of an estimate and of its variance; of an average of its two totals, and of the
+    variances of these and of both.
+    """
+    one = amount.reshape(shape)
+    if counted is None:
+        return [weights(laws, one), variance_weights(laws, one, one)]
+    other = counted.reshape(shape)
+    pairs = ((one, one), (one, other), (other, other))
+    return [
+        weights(laws, one),
+        weights(laws, other),
+        *(variance_weights(laws, a, b) for a, b in pairs),
+    ]
+
+
+def weights(laws: Sequence[Randomized], table: np.ndarray) -> Parts:
+    """The weights of counts in the estimate of Σ a(truth), for a table of a(truth).
+
+    What is the same of every truth is known without an error.
+    """
+    if not laws[0].of_bits:
+        return (_inverse(laws, table),)
+    low, high = _apart(laws[0])
+    if _is_constant(table):
+        return _of_bits(float(table[0]), np.zeros_like(table))
+    return _of_bits(low * float(table.sum()), (high - low) * table)
+
+
+def variance_weights(laws: Sequence[Randomized], one: np.ndarray, other: np.ndarray) -> Parts:
+    """The weights of counts in the covariance of two such estimates: E wv - ab of each truth."""
+    if not laws[0].of_bits:
+        (first,), (second,) = weights(laws, one), weights(laws, other)
+        return (first * second - _inverse(laws, one * other),)
+    products, (low, high) = one * other, _apart(laws[0])
+    if _is_constant(one) or _is_constant(other):
+        return _of_bits(0.0, np.zeros_like(products))
+    of_zero, of_one = low**2 - low, high**2 - high
+    return _of_bits(of_zero * float(products.sum()), (of_one - of_zero) * products)
+
+
+def _of_bits(of_all: float, of_each: np.ndarray) -> Parts:
+    return (np.array([of_all]), *(np.array([each]) for each in of_each))
+
+
+def _is_constant(table: np.ndarray) -> bool:
+    return bool((table == table.flat[0]).all())
+
+
+def _apart(law: Randomized) -> tuple[float, float]:
+    """What a report adds that does not support a value, and what one that does."""
+    return float(law.weight(supported=False)), float(law.weight(supported=True))
+
+
+def _inverse(laws: Sequence[Randomized], table: np.ndarray) -> np.ndarray:
+    """Σ a(v)·W(v, r) of each report r."""
+
+    def along(table: np.ndarray, axis: int) -> np.ndarray:
+        other, own = _apart(laws[axis])
+        inverted: np.ndarray = other * table.sum(axis, keepdims=True) + (own - other) * table
+        return inverted
+
+    return reduce(along, range(len(laws)), table).ravel()
