@@ -23,7 +23,7 @@ FLOORS = (
     "explaining".split(),
     "preparation".split(),
     "answering owner".split(),
-    "monitoring synthesis".split(),
+    "local monitoring synthesis".split(),
     "proxy".split(),
     "interfaces".split(),
 )

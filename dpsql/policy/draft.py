@@ -28,6 +28,7 @@ class DraftColumn:
     max_per_unit: Decimal | None = None
     max_length: int | None = None
     randomized: Randomized | None = None
+    remember_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

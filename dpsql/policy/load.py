@@ -227,6 +227,7 @@ def _column(reader: Reader, name: str) -> DraftColumn:
         max_per_unit=most_in_all(reader),
         max_length=reader.count("max_length"),
         randomized=law_of(reader),
+        remember_days=reader.table("randomized").count("remember_days"),
     )
 
 

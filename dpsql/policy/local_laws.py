@@ -24,7 +24,7 @@ def law_of(column: Reader) -> Randomized | None:
     if _KEY not in column.values:
         return None
     reader = column.table(_KEY)
-    reader.only("mechanism", "epsilon", "p", "q")
+    reader.only("mechanism", "epsilon", "p", "q", "remember_days")
     values = column.values.get("values")
     if not isinstance(values, list):
         column.fail(_KEY, "Nothing says of which values people reported.", "List its values.")

@@ -19,6 +19,7 @@ from dpsql.interfaces.cli.compare import compare
 from dpsql.interfaces.cli.drafting import init
 from dpsql.interfaces.cli.interactive import shell
 from dpsql.interfaces.cli.listing_commands import describe, tables
+from dpsql.interfaces.cli.local import local
 from dpsql.interfaces.cli.manual import completion, manual
 from dpsql.interfaces.cli.options import CommandSettings, common
 from dpsql.interfaces.cli.owner_commands import check, demo, refresh
@@ -35,7 +36,7 @@ from dpsql.model.errors import DpsqlError
 
 SECTIONS = {
     "Ask": (query, shell, explain, tables, describe, plan, watch, synth, budget),
-    "Own the data": (init, check, risk, tune, refresh, history, serve, user),
+    "Own the data": (init, check, risk, tune, refresh, history, serve, user, local),
     "Learn": (demo, manual, completion),
 }
 _WHOLE = 1_000

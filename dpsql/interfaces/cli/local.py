@@ -1,0 +1,126 @@
+"""`dpsql local`: what people tell is drawn by a law before anybody sees it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpsql.interfaces.cli.options import CommandSettings, with_settings
+from dpsql.interfaces.cli.output import output
+
+if TYPE_CHECKING:
+    from dpsql.local.questions import LocalQuestion
+
+Row = dict[str, str]
+
+
+def _amount(_context: click.Context, _option: click.Parameter, text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise click.BadParameter("give a number") from None
+
+
+@click.group("local")
+def local() -> None:
+    """Randomise what people tell before anybody sees it (`dpsql help local`)."""
+
+
+@local.command()
+@click.argument("table", metavar="TABLE")
+@with_settings
+def questions(settings: CommandSettings, table: str) -> None:
+    """Print the questions of a table as JSON, for encoders elsewhere."""
+    listed = [question.as_json() for question in _questions(settings, table)]
+    click.echo(json.dumps(listed, indent=2, ensure_ascii=False))
+
+
+@local.command()
+@click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
+@click.option("--table", required=True, metavar="TABLE", help="The policy's table of reports.")
+@click.option("--budget", required=True, callback=_amount, help="The most ε of one person.")
+@click.option("--person", metavar="COLUMN", help="Who answers; default: each row is another.")
+@click.option("--keep", multiple=True, metavar="COLUMN", help="Written as it is: it is public.")
+@click.option("--memory", metavar="FILE", help="Remembers reports of each --person in a file.")
+@click.option("-o", "--output", "path", metavar="FILE", help="Write to a file.")
+@with_settings
+def randomize(
+    settings: CommandSettings,
+    file: str,
+    table: str,
+    budget: Decimal,
+    person: str | None,
+    keep: tuple[str, ...],
+    memory: str | None,
+    path: str | None,
+) -> None:
+    """Write the reports of people whose true answers are in a CSV FILE.
+
+    Each column that the policy calls randomised is reported by its law, once for each person; no
+    other column is written but those to --keep.
+    """
+    if memory is not None and person is None:
+        raise click.UsageError("--memory needs --person: rows without a name are nobody's again")
+    listed = _questions(settings, table)
+    with Path(file).open(encoding="utf-8", newline="") as source:
+        reader = csv.DictReader(source)
+        rows = list(reader)
+    needed = (*keep, *(q.name for q in listed), *([person] if person else []))
+    if missing := [name for name in needed if name not in (reader.fieldnames or ())]:
+        raise click.ClickException(f"{file} has no column {missing[0]}.")
+    people: dict[str, Any] = {}
+    if memory is not None and Path(memory).exists():
+        people = json.loads(Path(memory).read_text(encoding="utf-8"))
+    names = [*keep, *(q.name for q in listed)]
+    with output(path) as write:
+        reports = list(_reports(rows, listed, budget, person, people, keep))
+        if memory is not None:  # before anybody sees a report: it must never be drawn again
+            with output(memory) as remember:
+                remember(json.dumps(people))
+        write(_csv(names, reports))
+
+
+def _questions(settings: CommandSettings, table: str) -> tuple[LocalQuestion, ...]:
+    from dpsql.local.questions import questions_of  # noqa: PLC0415
+    from dpsql.policy.load import load  # noqa: PLC0415
+
+    draft = load(settings.policy).table(table)
+    listed = () if draft is None else questions_of(draft)
+    if not listed:
+        raise click.ClickException(f"{settings.policy} has no table {table} of reports.")
+    return listed
+
+
+def _reports(
+    rows: Sequence[Row],
+    questions: Sequence[LocalQuestion],
+    budget: Decimal,
+    person: str | None,
+    people: dict[str, Any],
+    keep: Sequence[str],
+) -> Iterator[list[str]]:
+    """What each row's person reports, and what is kept of it."""
+    from dpsql.local.respondent import Respondent  # noqa: PLC0415
+
+    for number, row in enumerate(rows, 2):
+        memory = {} if person is None else people.setdefault(row[person], {})
+        respondent = Respondent(budget, memory)
+        try:
+            answers = [respondent.answer(q, row[q.name]) for q in questions]
+        except ValueError as error:
+            raise click.ClickException(f"Line {number}: {error}.") from None
+        yield [*(row[name] for name in keep), *answers]
+
+
+def _csv(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([names, *rows])
+    return text.getvalue()

@@ -1,0 +1,80 @@
+"""What people are asked: a column of reports of a policy, by which law and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+from typing import Any
+
+from dpsql.mechanisms.randomized_response import checked
+from dpsql.model.local_reports import LocalMechanism, Randomized
+from dpsql.policy.draft import DraftTable
+
+_NANO = Decimal("1e-9")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQuestion:
+    """A question of this name: one of `values` is the truth, the report is drawn by `law`.
+
+    Whoever answered it is remembered for so many `days` (None: for ever), and gives the same
+    report until then.
+
+    >>> from dpsql.mechanisms.randomized_response import two_coins
+    >>> bribe = LocalQuestion("bribe", ("yes", "no"), two_coins(2))
+    >>> bribe.epsilon, LocalQuestion.of(bribe.as_json()) == bribe
+    (Decimal('1.098612289'), True)
+    """
+
+    name: str
+    values: tuple[str, ...]
+    law: Randomized
+    days: int | None = None
+
+    @property
+    def epsilon(self) -> Decimal:
+        """What a report is charged, rounded up."""
+        odds = Decimal(self.law.odds.numerator) / Decimal(self.law.odds.denominator)
+        return odds.ln().quantize(_NANO, ROUND_CEILING)
+
+    def place(self, value: object) -> int:
+        """Where a value stands among those listed. Raises ValueError of another one."""
+        text = as_text(value)
+        if text not in self.values:
+            raise ValueError(f"{text!r} is none of the values of {self.name}")
+        return self.values.index(text)
+
+    def as_json(self) -> dict[str, Any]:
+        """The question for encoders of other languages: p and q as numerator and denominator."""
+        p, q = ([part.numerator, part.denominator] for part in (self.law.p, self.law.q))
+        mechanism, values = self.law.mechanism.value, list(self.values)
+        days = {} if self.days is None else {"days": self.days}
+        return {"name": self.name, "mechanism": mechanism, "values": values, "p": p, "q": q} | days
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> LocalQuestion:
+        """The question that this is. Raises ValueError or KeyError of what is none."""
+        values = tuple(map(str, written["values"]))
+        p, q = (Fraction(*written[key]) for key in ("p", "q"))
+        law = checked(Randomized(LocalMechanism(written["mechanism"]), len(values), p, q))
+        return cls(str(written["name"]), values, law, written.get("days"))
+
+
+def as_text(value: object) -> str:
+    """A value as people answer it, and files hold it.
+
+    >>> as_text(True), as_text(3), as_text("a")
+    ('true', '3', 'a')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def questions_of(table: DraftTable) -> tuple[LocalQuestion, ...]:
+    """The questions that a table of a policy has columns for."""
+    return tuple(
+        LocalQuestion(c.name, tuple(map(as_text, c.values)), c.randomized, c.remember_days)
+        for c in table.columns
+        if c.randomized is not None and c.values is not None
+    )

@@ -1,0 +1,139 @@
+"""People who answer: once, by the law, within their budget."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dpsql.interfaces.cli import main
+from dpsql.local.questions import LocalQuestion
+from dpsql.local.respondent import OverBudget, Respondent
+from dpsql.mechanisms.randomized_response import best, exp_down, randomized, two_coins
+from dpsql.model.local_reports import LocalMechanism
+from grammar_tests.test_randomized_columns import POLICY
+
+BRIBE = LocalQuestion("bribe", ("yes", "no"), two_coins(2))
+JOB = LocalQuestion("job", tuple("abcd"), randomized(LocalMechanism.OUE, 4, Decimal(1)), days=30)
+
+
+def test_a_question_is_answered_once_and_then_told_again() -> None:
+    """Asked daily, fresh draws would be averaged out: the twin that forgets tells the truth."""
+    person = Respondent(Decimal(2))
+    assert {person.answer(BRIBE, "yes") for _ in range(100)} == {person.answer(BRIBE, "no")}
+    assert person.left == Decimal(2) - BRIBE.epsilon
+    forgetful = Counter(Respondent(Decimal(2)).answer(BRIBE, "yes") for _ in range(400))
+    assert 250 < forgetful["yes"] < 350
+
+
+def test_the_memory_is_json_without_the_truth() -> None:
+    person = Respondent(Decimal(3), take=lambda n: bytes([255, 255, 255, 255])[:n])
+    told = person.answer(BRIBE, "yes")
+    assert told == "no"
+    again = Respondent(Decimal(3), json.loads(json.dumps(person.memory)))
+    assert (again.answer(BRIBE, "yes"), again.left) == (told, person.left)
+    assert set(person.memory["answers"]["bribe"]) == {"report", "question", "day"}
+
+
+def test_epsilon_adds_up_over_questions_and_nothing_is_drawn_beyond() -> None:
+    person = Respondent(Decimal("2.0"))
+    person.answer(BRIBE, "no")
+    with pytest.raises(OverBudget):
+        person.answer(JOB, "a")
+    assert "job" not in person.memory["answers"]
+    assert Respondent(BRIBE.epsilon + JOB.epsilon, person.memory).answer(JOB, "a")
+
+
+def test_what_is_asked_anew_is_charged_anew() -> None:
+    """After the days that the policy says, and where its law has changed."""
+    day = [date(2026, 1, 1)]
+    person = Respondent(Decimal("2.5"), today=lambda: day[0])
+    person.answer(JOB, "a")
+    day[0] = date(2026, 1, 30)
+    person.answer(JOB, "a")
+    assert person.left == Decimal("2.5") - JOB.epsilon
+    day[0] = date(2026, 1, 31)
+    person.answer(JOB, "a")
+    assert person.left == Decimal("2.5") - 2 * JOB.epsilon
+    with pytest.raises(OverBudget):
+        person.answer(LocalQuestion("job", tuple("abcde"), best(5, Decimal(1))), "a")
+
+
+@pytest.mark.parametrize("values", [2, 10, 11, 50])
+def test_the_better_law_is_the_one_of_less_variance(values: int) -> None:
+    epsilon = Decimal(1)
+    laws = [randomized(m, values, epsilon) for m in (LocalMechanism.GRR, LocalMechanism.OUE)]
+    least = min(laws, key=lambda law: law.deviation(1))
+    assert best(values, epsilon) == least
+    assert (best(values, epsilon).mechanism is LocalMechanism.GRR) == (
+        values < 3 * exp_down(epsilon) + 2
+    )
+
+
+def randomize(folder: Path, rows: str, *options: str) -> Result:
+    (folder / "dpsql.toml").write_text(POLICY, encoding="utf-8")
+    (folder / "truth.csv").write_text(rows, encoding="utf-8")
+    command = ["local", "randomize", str(folder / "truth.csv"), "--table", "survey"]
+    return CliRunner().invoke(main, ["--policy", str(folder / "dpsql.toml"), *command, *options])
+
+
+ROWS = """who,town,said,status,bits,score
+1,a,yes,open,open,5
+2,b,no,paid,paid,1
+1,a,yes,open,open,5
+"""
+
+
+def test_a_file_of_truths_becomes_one_of_reports(tmp_path: Path) -> None:
+    options = "--person", "who", "--keep", "town", "--memory", str(tmp_path / "memory.json")
+    first = randomize(tmp_path, ROWS, *options, "--budget", "5")
+    assert first.exit_code == 0, first.output
+    head, *rows = first.stdout.splitlines()
+    assert head == "town,said,status,bits,score"
+    assert rows[0] == rows[2]  # the same person
+    town, said, status, bits, score = rows[1].split(",")
+    assert (town, said in {"yes", "no"}, len(bits)) == ("b", True, 3)
+    assert status in {"open", "paid", "returned"}
+    assert score in {"1", "2", "5"}
+    again = randomize(tmp_path, ROWS, *options, "--budget", "5")
+    assert again.stdout == first.stdout
+    kept: Any = json.loads((tmp_path / "memory.json").read_text(encoding="utf-8"))
+    assert set(kept) == {"1", "2"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "why"),
+    [
+        (ROWS, ("--budget", "1"), "said loses ε"),
+        (ROWS.replace("paid", "lost"), ("--budget", "9"), "Line 3: 'lost' is none of the values"),
+        (ROWS.replace("score", "stars"), ("--budget", "9"), "has no column score"),
+        (ROWS, ("--budget", "9", "--memory", "m"), "--memory needs --person"),
+    ],
+)
+def test_what_cannot_be_reported_writes_nothing(
+    tmp_path: Path, rows: str, options: tuple[str, ...], why: str
+) -> None:
+    result = randomize(tmp_path, rows, *options, "-o", str(tmp_path / "out.csv"))
+    assert result.exit_code != 0
+    assert why in result.output
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_questions_are_printed_for_other_encoders(tmp_path: Path) -> None:
+    (tmp_path / "dpsql.toml").write_text(POLICY, encoding="utf-8")
+    arguments = ["--policy", str(tmp_path / "dpsql.toml"), "local", "questions", "survey"]
+    listed = json.loads(CliRunner().invoke(main, arguments).stdout)
+    assert listed[0] == {
+        "name": "said",
+        "mechanism": "two-coins",
+        "values": ["yes", "no"],
+        "p": [3, 4],
+        "q": [1, 4],
+    }
+    assert [LocalQuestion.of(each).as_json() for each in listed] == listed
