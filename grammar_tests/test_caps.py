@@ -22,7 +22,7 @@ from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import LedgerError, PolicyError, Reason, Refused
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Loss
-from dpsql.owner.check import nothing_withheld, promises_little
+from dpsql.owner.reminders import nothing_withheld, promises_little
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.preparation.engine_kinds import dialects, opened

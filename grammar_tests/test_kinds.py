@@ -307,7 +307,7 @@ def test_an_average_alone_leaves_out_what_is_missing() -> None:
     assert beside[0][1] < 170
     findings, _ = check(*bound(), engine().rows)
     assert [f.message for f in findings if f.column == "height"] == [
-        "people: 3 rows have no height, which is not declared nullable."
+        "people: 3 of 9 rows have no height, which is not declared nullable."
     ]
 
 
@@ -320,10 +320,10 @@ def test_check_reads_columns_as_queries_do() -> None:
     )  # fmt: skip
     findings, _ = check(*bound(*changes), engine().rows)
     assert {f.message for f in findings if "height" not in f.message} == {
-        "people: 3 rows have more than 5 characters in note: they are clipped.",
-        "people: 1 rows have payload.n outside its bounds: they are clipped.",
-        "people: 1 rows have no payload.country, which is not declared nullable.",
-        "people: 4 rows have a payload.country that is not listed: they are in no group.",
+        "people: 3 of 9 rows have more than 5 characters in note: they are clipped.",
+        "people: 1 of 9 rows have payload.n outside its bounds: they are clipped.",
+        "people: 1 of 9 rows have no payload.country, which is not declared nullable.",
+        "people: 4 of 9 rows have a payload.country that is not listed: they are in no group.",
     }
 
 

@@ -233,10 +233,10 @@ def test_people_without_a_table_are_asked_about(tmp_path: Path) -> None:
 
 
 def test_check_counts_rows_of_nobody(tmp_path: Path) -> None:
-    told = {finding.message for finding in check_policy(written(tmp_path))}
+    told = {finding.message for finding in check_policy(written(tmp_path)).findings}
     assert {message for message in told if "belong to nobody" in message} == {
-        "events: 50 rows have no user_id: they belong to nobody and enter no answer.",
-        "clicks: 7 rows have no uid: they belong to nobody and enter no answer.",
+        "events: 50 of 650 rows have no user_id: they belong to nobody and enter no answer.",
+        "clicks: 7 of 907 rows have no uid: they belong to nobody and enter no answer.",
     }
 
 

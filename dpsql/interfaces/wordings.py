@@ -370,6 +370,6 @@ WORDINGS: dict[Reason, Wording] = {
             "The policy has other limits than the owner has confirmed.",
         ),
         ("Nothing is charged until the owner confirms what it says now, or writes what it said.",),
-        ("Ask the owner; what was asked before stays free.",),
+        ("Ask the owner: dpsql budget confirm. What was asked before stays free.",),
     ),
 }

@@ -6,19 +6,17 @@ What it records, proofs lean on: PRIVACY.md R5. Whose rows are follows from the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from decimal import ROUND_FLOOR, Context, Decimal
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
-from dpsql.accountants.remaining import keyed_questions, questions
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.ledgers import Charged, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.algebra import Field
-from dpsql.model.schema import Schema
 from dpsql.model.table_names import address
 from dpsql.model.tree import BOOLEAN, INTEGER, Call, Kind, Literal, Ref, identifier
 from dpsql.model.vocabulary import (
@@ -28,14 +26,14 @@ from dpsql.model.vocabulary import (
     FactKind,
     GroupingLimit,
     Link,
-    Loss,
     Policy,
     TablePolicy,
     Voucher,
 )
+from dpsql.owner.findings import Finding, Reviewed, Severity, reviewed
+from dpsql.owner.reminders import nothing_withheld, promises_little
 from dpsql.owner.whose_rows import RowsOfSeveral, same_key, unit_rows, units_of_keys
 from dpsql.policy.bind import bind, vouched_for
-from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
 from dpsql.preparation.bound_policy import with_groupings
@@ -46,26 +44,41 @@ AS_LINK = 'Add it to links, with other_people = "unprotected" if they need no pr
 
 Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 
+FIRST_VERSION = 1
+"""The data version where there is no ledger yet."""
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that does not fit: where in the policy, what, how many rows, how to mend it.
 
-    Without rows it is no mistake: the owner is reminded of what the policy says.
-    """
+class _Counted(StrEnum):
+    """What a finding counts."""
 
-    line: int
-    table: str
-    column: str | None
-    message: str
-    rows: int
-    fix: str
+    ROWS = "rows"
+    UNITS = "units"
+    VALUES = "values"
+
+
+_WARNINGS = {
+    _Counted.ROWS: "null nan bounds length values shared unlinked dangling nobodys".split(),
+    _Counted.UNITS: "rows groups-by rows-by total".split(),
+}
+_ERRORS = {
+    _Counted.ROWS: ["key"],
+    _Counted.UNITS: ["uncut"],
+    _Counted.VALUES: ["determines"],
+}
+_KINDS = {
+    kind: (severity, counted)
+    for severity, kinds in ((Severity.WARNING, _WARNINGS), (Severity.ERROR, _ERRORS))
+    for counted, names in kinds.items()
+    for kind in names
+}
+"""How grave each kind of finding is, and what it counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
     """A count that should be zero: the condition of a bad row, and what to say of it."""
 
+    kind: str
     condition: str
     column: str | None
     place: tuple[str, ...]
@@ -122,9 +135,9 @@ class _Table:
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {q.condition})" for q in questions)
         row = self.rows(f"SELECT {counts} FROM {self.name} AS t0")[0]
         return [
-            self._finding(q.column, q.place, f"{count} rows {q.what}", count, q.fix)
+            finding
             for q, count in zip(questions, row, strict=True)
-            if count
+            if (finding := self._finding(q.kind, count, q.place, q.what, q.fix, q.column))
         ]
 
     def _absent(self, column: ColumnPolicy) -> list[_Question]:
@@ -137,7 +150,7 @@ class _Table:
         fix = "Declare nullable = true, so that NULL is a group of its own."
         what = f"have no {column.name}, which is not declared nullable."
         absent = f"{self._read(column)} IS NULL"
-        return [_Question(absent, column.name, ("columns", column.name), what, fix)]
+        return [_Question("null", absent, column.name, ("columns", column.name), what, fix=fix)]
 
     def _read(self, column: ColumnPolicy) -> str:
         """A column of the table, which is called t0."""
@@ -176,9 +189,9 @@ class _Table:
             f"SELECT COUNT(*) FROM {self.name} AS a JOIN ({units_of_keys(link.table, self.policy)})"
             f" AS b ON {same_key(link, 'a', self.policy)} WHERE b.lo <> b.hi"
         )
-        what = f"{count} rows are below a key that several units share: they enter no answer."
+        what = "are below a key that several units share: they enter no answer."
         fix = "Make the keys above them unique, or accept that."
-        finding = self._if(count, _named(link), ("link",), what, fix)
+        finding = self._finding("shared", count, ("link",), what, fix, _named(link))
         return [] if finding is None else [finding]
 
     def other_people(self) -> list[Finding]:
@@ -207,9 +220,16 @@ class _Table:
         """A finding about a column; of what the owner has decided no rows are counted."""
         name, decided = identifier(column), place == "links"
         condition = f"SELECT COUNT(*) FROM {self.name} WHERE {name} IS NOT NULL"
-        count = 0 if decided else self._count(condition)
-        where = (place,) if decided else (place, column)
-        return self._finding(column, where, f"{column} {what}", count, fix)
+        return Finding(
+            line=self._line((place,) if decided else (place, column)),
+            table=self.table.name,
+            column=column,
+            message=f"{self.table.name}: {column} {what}",
+            rows=0 if decided else self._count(condition),
+            fix=fix,
+            kind="unprotected" if decided else "person",
+            severity=Severity.REMINDER if decided else Severity.ERROR,
+        )
 
     def _unique(self) -> Finding | None:
         names = ", ".join(map(identifier, self.table.key))
@@ -218,8 +238,9 @@ class _Table:
             f"SELECT COALESCE(SUM(n), 0) FROM (SELECT COUNT(*) AS n FROM {self.name}"
             f" GROUP BY {names} HAVING COUNT(*) > 1 OR {absent}) AS shared"
         )
-        what = f"{count} rows share their key {', '.join(self.table.key)} or have none."
-        return self._if(count, None, ("key",), what, "Make the key unique, or name another.")
+        what = f"share their key {', '.join(self.table.key)} or have none."
+        fix = "Make the key unique, or name another."
+        return self._finding("key", count, ("key",), what, fix)
 
     def _never_null(self) -> Finding | None:
         link = self.table.link
@@ -228,8 +249,9 @@ class _Table:
         count = self._count(f"SELECT COUNT(*) FROM {self.name} WHERE {absent}")
         column = ", ".join(columns)
         place = ("link",) if link else ("key",)
-        what = f"{count} rows have no {column}: they belong to nobody and enter no answer."
-        return self._if(count, column, place, what, "Fill it in, or accept that.")
+        what = f"have no {column}: they belong to nobody and enter no answer."
+        fix = "Fill it in, or accept that."
+        return self._finding("unlinked", count, place, what, fix, column)
 
     def _resolves(self) -> Finding | None:
         link = self.table.link
@@ -245,21 +267,23 @@ class _Table:
             f"SELECT COUNT(*) FROM {self.name} AS a WHERE {named} AND NOT EXISTS"
             f" (SELECT 1 FROM {address(link.table)} AS b WHERE {there})"
         )
-        what = f"{count} rows link to no row of {link.table}: they enter no answer."
-        return self._if(count, _named(link), ("link",), what, "Mend the links, or accept that.")
+        what = f"link to no row of {link.table}: they enter no answer."
+        fix = "Mend the links, or accept that."
+        return self._finding("dangling", count, ("link",), what, fix, _named(link))
 
     def _of_somebody(self, several: RowsOfSeveral) -> Finding | None:
         count = self._count(f"SELECT COUNT(*) FROM ({several.nobodys()}) AS r")
-        what = f"{count} rows link to nobody, or to a key that several share: they enter no answer."
-        return self._if(count, None, ("links",), what, "Mend the links, or accept that.")
+        what = "link to nobody, or to a key that several share: they enter no answer."
+        return self._finding("nobodys", count, ("links",), what, "Mend the links, or accept that.")
 
     def _row_limit(self, limit: int, rows: str) -> Finding | None:
         units = f"SELECT u, COUNT(*) AS n FROM ({rows}) AS r GROUP BY u HAVING COUNT(*) > {limit}"
         count, most = self.rows(f"SELECT COUNT(*), MAX(n) FROM ({units}) AS units")[0]
-        what = f"{count} units have more than {limit} rows, one has {most}."
-        then = "no query may use them" if self.table.several else "they are clipped"
-        fix = f"Raise max_rows_per_unit to {most}, or accept that {then}."
-        return self._if(count, None, ("max_rows_per_unit",), what, fix)
+        what = f"have more than {limit} rows, one has {most}."
+        fix, kind = "Raise max_rows_per_unit, or accept that they are clipped.", "rows"
+        if self.table.several:
+            fix, kind = "Raise max_rows_per_unit: until then no query may use them.", "uncut"
+        return self._finding(kind, count, ("max_rows_per_unit",), what, fix)
 
     def beyond_limits(self) -> list[Finding]:
         """Units with more rows, groups or values than limits by groupings and of totals say."""
@@ -283,8 +307,9 @@ class _Table:
         most = "COUNT(*)" if name == "max_groups_per_unit" else "MAX(n)"
         units = f"SELECT u FROM ({groups}) AS g GROUP BY u HAVING {most} > {limit.most}"
         count = self._count(f"SELECT COUNT(*) FROM ({units}) AS units")
-        said = f"{count} units have more than {limit.most} {what} by {limit.by}: they are clipped."
-        return self._if(count, None, (name, limit.by), said, "Raise it, or accept that.")
+        said = f"have more than {limit.most} {what} by {limit.by}: they are clipped."
+        fix, kind = "Raise it, or accept that.", what.split(maxsplit=1)[0] + "-by"
+        return self._finding(kind, count, (name, limit.by), said, fix, limit.by)
 
     def _total(self, column: ColumnPolicy) -> Finding | None:
         """How many units have values that add up to more than the limit of their total."""
@@ -295,11 +320,10 @@ class _Table:
         sizes = f"SUM(abs(CAST(x AS DOUBLE))) > {column.max_per_unit}"
         units = f"SELECT u FROM ({rows}) AS r GROUP BY u HAVING {sizes}"
         count = self._count(f"SELECT COUNT(*) FROM ({units}) AS units")
-        said = f"{count} units have more than {column.max_per_unit} {column.name} in all."
+        said = f"have more than {column.max_per_unit} {column.name} in all."
         place = ("columns", column.name, "max_per_unit")
-        return self._if(
-            count, column.name, place, said, "Raise it, or accept that they are clipped."
-        )
+        fix = "Raise it, or accept that they are clipped."
+        return self._finding("total", count, place, said, fix, column.name)
 
     def _unit_rows(self, *columns: str) -> str:
         return unit_rows(self.table, self.policy, *columns)
@@ -315,42 +339,54 @@ class _Table:
             f"SELECT COUNT(*) FROM (SELECT {keys} FROM ({self._unit_rows(*names)}) AS r"
             f" GROUP BY {keys} HAVING MIN(u) <> MAX(u)) AS shared"
         )
-        what = f"{count} values of {', '.join(columns)} are of several units."
-        fix = "Remove it: until it holds, nothing leans on it."
-        return self._if(count, None, ("determines_unit",), what, fix)
+        named = ", ".join(columns)
+        what, fix = "are of several units.", "Remove it: until it holds, nothing leans on it."
+        return self._finding("determines", count, ("determines_unit",), what, fix, named)
 
     def _count(self, sql: str) -> int:
         return int(self.rows(sql)[0][0])
 
-    def _if(
-        self, count: int, column: str | None, place: tuple[str, ...], what: str, fix: str
+    def _finding(
+        self,
+        kind: str,
+        count: int,
+        place: tuple[str, ...],
+        what: str,
+        fix: str,
+        column: str | None = None,
     ) -> Finding | None:
+        """A finding of so many rows, units or values; None where there is none."""
         if not count:
             return None
+        severity, counted = _KINDS[kind]
+        total = self._whole(counted)
+        of = "" if total is None else f" of {total:,}"
+        noun = f"values of {column}" if counted is _Counted.VALUES else counted.value
         return Finding(
             line=self._line(place),
             table=self.table.name,
             column=column,
-            message=self._said(what),
+            message=f"{self.table.name}: {count:,}{of} {noun} {what}",
             rows=count,
             fix=fix,
+            kind=kind,
+            severity=severity,
+            total=total,
         )
 
-    def _finding(
-        self, column: str | None, place: tuple[str, ...], what: str, count: int, fix: str
-    ) -> Finding:
-        said = self._said(what)
-        return Finding(
-            line=self._line(place),
-            table=self.table.name,
-            column=column,
-            message=said,
-            rows=count,
-            fix=fix,
-        )
-
-    def _said(self, what: str) -> str:
-        return f"{self.table.name}: {what}"
+    def _whole(self, counted: _Counted) -> int | None:
+        """How many rows the table has, or how many units have some of them."""
+        match counted:
+            case _Counted.ROWS:
+                return self._count(f"SELECT COUNT(*) FROM {self.name}")
+            case _Counted.UNITS:
+                several = RowsOfSeveral(self.table, self.policy)
+                rows = several.each() if self.table.several else self._unit_rows()
+                return self._count(f"SELECT COUNT(DISTINCT u) FROM ({rows}) AS r")
+            case _Counted.VALUES:
+                return None
+            case _:
+                assert_never(counted)
 
     def _line(self, place: tuple[str, ...]) -> int:
         return self.lines.of(("tables", self.table.name, *place))
@@ -369,21 +405,21 @@ def _questions(column: ColumnPolicy, name: str, dialect: Dialect) -> list[_Quest
             not_a_number = dialect.expression(is_nan, {0: name})
             outside = f"NOT {not_a_number} AND ({outside})"
             nan = f"have NaN in {column.name}: they enter no sum."
-            result.append(
-                _Question(not_a_number, column.name, place, nan, "Replace NaN with NULL.")
-            )
-        result.append(_Question(outside, column.name, place, what, "Widen the bounds, or accept."))
+            mend = "Replace NaN with NULL."
+            result.append(_Question("nan", not_a_number, column.name, place, nan, fix=mend))
+        fix = "Widen the bounds, or accept."
+        result.append(_Question("bounds", outside, column.name, place, what, fix=fix))
     if column.max_length is not None:
         length = Call("length", (Ref(0, column.type),), INTEGER)
         longer = f"{dialect.expression(length, {0: name})} > {column.max_length}"
         what = f"have more than {column.max_length} characters in {column.name}: they are clipped."
-        result.append(_Question(longer, column.name, place, what, "Raise max_length, or accept."))
+        fix = "Raise max_length, or accept."
+        result.append(_Question("length", longer, column.name, place, what, fix=fix))
     if column.values is not None:
         listed = ", ".join(dialect.constant(Literal(v, column.type)) for v in column.values)
         what = f"have a {column.name} that is not listed: they are in no group."
-        result.append(
-            _Question(f"{name} NOT IN ({listed})", column.name, place, what, "List it, or accept.")
-        )
+        unlisted, fix = f"{name} NOT IN ({listed})", "List it, or accept."
+        result.append(_Question("values", unlisted, column.name, place, what, fix=fix))
     return result
 
 
@@ -458,79 +494,23 @@ def unnamed_budgets_of(path: str) -> tuple[Charged, ...]:
         ledger.close()
 
 
-LARGE_EPSILON = 10
-"""Beyond it the odds of what is said of one unit may change by more than 22,000 times."""
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check found beside what its owner accepts, and whether facts that were recorded count
+    for the data no more.
+    """
+
+    reviews: tuple[Reviewed, ...]
+    facts_lapsed: bool
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found."""
+        return tuple(review.finding for review in self.reviews)
 
 
-def promises_little(draft: Draft) -> tuple[Finding, ...]:
-    """Budgets that promise less than their owner may think, as the policy itself tells."""
-    people = draft.table(draft.unit.table)
-    units = None if people is None else people.expected_rows
-    return tuple(f for budget in draft.budgets for f in _large(budget, units, draft.lines))
-
-
-def _large(budget: Budget, units: int | None, lines: Lines) -> Iterator[Finding]:
-    name, place = budget.name, ("budgets", budget.name)
-    if budget.epsilon > LARGE_EPSILON:
-        message = (
-            f"Budget {name} promises little: at ε = {budget.epsilon} the odds of anything said of "
-            f"one unit may change by a factor of up to e^{budget.epsilon}."
-        )
-        fix = f"Write at most {LARGE_EPSILON}, or give its analysts caps."
-        line = lines.of((*place, "epsilon"))
-        yield Finding(line, name, column=None, message=message, rows=0, fix=fix)
-    if units and budget.delta * units > 1:
-        message = (
-            f"Budget {name} promises little: δ = {budget.delta} is more than one in {units:,} "
-            "units, so that somebody may be told as they are."
-        )
-        fix = f"Write a delta well below {1 / units:.1g}."
-        line = lines.of((*place, "delta"))
-        yield Finding(line, name, column=None, message=message, rows=0, fix=fix)
-    count, keyed = questions(budget, Loss(0)), keyed_questions(budget, Loss(0))
-    if keyed is not None and budget.query_delta * count > budget.delta:
-        message = (
-            f"Budget {name} may run out of δ before ε: {count:,} questions fit its ε = "
-            f"{budget.epsilon}, and {keyed:,} that show private keys its δ = {budget.delta}, at "
-            f"query_delta = {budget.query_delta} each."
-        )
-        fix = f"Write query_delta = {_lasting(budget):e} or less."
-        line = lines.of((*place, "query_delta"))
-        yield Finding(line, name, column=None, message=message, rows=0, fix=fix)
-
-
-def _lasting(budget: Budget) -> Decimal:
-    """A δ of each question, to one digit, at which δ lasts as long as ε, which grows by that."""
-    each = budget.query_delta
-    while each * questions(replace(budget, query_delta=each), Loss(0)) > budget.delta:
-        count = questions(replace(budget, query_delta=each), Loss(0))
-        each = Context(prec=1, rounding=ROUND_FLOOR).divide(budget.delta, Decimal(count))
-    return each
-
-
-def nothing_withheld(policy: Policy, schema: Schema, lines: Lines) -> tuple[Finding, ...]:
-    """That whatever private tables have may be asked about: their owner may not mean it."""
-    private = [table for table in policy.tables if table.private]
-    listed = {(t.name.lower(), c.name.lower()) for t in private for c in t.columns if not c.hidden}
-    there = {
-        (table.name.lower(), column.name.lower())
-        for table in schema.tables
-        for column in table.columns
-        if table.name.lower() in {t.name.lower() for t in private}
-    }
-    if not private or not there <= listed:
-        return ()
-    name = private[0].name
-    message = (
-        "No column is hidden: whatever is in private tables may be counted, filtered and "
-        "grouped by."
-    )
-    fix = "Write hidden = true for names, addresses and what no question needs, or list less."
-    return (Finding(lines.of(("tables", name)), name, None, message, rows=0, fix=fix),)
-
-
-def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> tuple[Finding, ...]:
-    """Findings of the policy against its database; `record` keeps the facts that hold.
+def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> Checked:
+    """What a check of a policy finds in its database; `record` keeps the facts that hold.
 
     With `refresh` a new data version starts just before that.
 
@@ -543,13 +523,17 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> t
         public = PublicTables(engine, dialects(draft.database).database)
         policy = with_groupings(bind(draft, schema, public.values), draft)
         findings, facts = check(policy, draft.lines, engine.rows)
-        findings = (*findings, *nothing_withheld(policy, schema, draft.lines))
-    if record:
-        ledger = SqliteLedger.open(draft.ledger)
-        try:
-            if refresh:
-                ledger.refresh()
+    findings = (
+        *findings,
+        *nothing_withheld(policy, schema, draft.lines),
+        *promises_little(draft),
+    )
+    if not record and not Path(draft.ledger).exists():
+        return Checked(reviewed(findings, draft.accepted, FIRST_VERSION), facts_lapsed=False)
+    with closing(SqliteLedger.open(draft.ledger)) as ledger:
+        if refresh and record:
+            ledger.refresh()
+        if record:
             ledger.record_facts(facts, vouched_for(policy))
-        finally:
-            ledger.close()
-    return findings
+        reviews = reviewed(findings, draft.accepted, ledger.data_version())
+        return Checked(reviews, ledger.facts_lapsed(vouched_for(policy)))

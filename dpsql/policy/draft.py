@@ -88,6 +88,19 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AcceptedFinding:
+    """What an owner accepts of `dpsql check`: a finding by its id, `at_most` so many rows or units
+    of one data version, and why.
+    """
+
+    finding: str
+    data_version: int
+    at_most: int
+    reason: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """Everything the owner wrote. `lines` finds a key's line; paths are absolute. `empty_rows` are
     the analysts to whom one row as it is is shown as none.
@@ -105,6 +118,7 @@ class Draft:
     server: ServerSettings
     empty_rows: frozenset[str] = frozenset()
     caps: tuple[Cap, ...] = ()
+    accepted: tuple[AcceptedFinding, ...] = ()
 
     def is_column(self, link: Link) -> bool:
         """Whether a link leads to the unit where people have no table: its values are units."""

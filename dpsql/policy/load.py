@@ -23,6 +23,7 @@ from dpsql.model.vocabulary import (
     Budget,
     Link,
 )
+from dpsql.policy.accepted_findings import accepted_findings
 from dpsql.policy.caps import caps_of
 from dpsql.policy.defaults import with_defaults
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable, ServerSettings
@@ -96,7 +97,7 @@ def _undecided(value: Any, path: tuple[str, ...]) -> list[tuple[str, ...]]:
 def _draft(reader: Reader, folder: Path) -> Draft:
     reader.only(
         *("database", "privacy_unit", "defaults", "tables", "budgets", "analysts", "groups"),
-        *("ledger", "limits", "server"),
+        *("ledger", "limits", "server", "check"),
     )
     budgets = tuple(_budget(r, name) for name, r in reader.table("budgets", required=True).tables())
     analysts = _analysts(reader.table("analysts", required=True), budgets)
@@ -113,6 +114,7 @@ def _draft(reader: Reader, folder: Path) -> Draft:
         server=server(reader.table("server"), folder),
         empty_rows=_empty_rows(reader.table("analysts", required=True)),
         caps=caps_of(reader, budgets, analysts),
+        accepted=accepted_findings(reader.table("check")),
     )
     _check_names(draft, reader)
     columns = unit_columns(reader.table("privacy_unit"))

@@ -181,10 +181,15 @@ def note_unnamed(pots: Sequence[Charged]) -> None:
 def warn_of_lapsed_facts(proxy: Proxy) -> None:
     """Tells that facts were recorded of other data than are there."""
     if proxy.facts_lapsed:
-        note(
-            "The facts that were recorded do not count for the data as they now are: plans and "
-            "prices do without. Record them anew: dpsql check --record"
-        )
+        note_lapsed_facts()
+
+
+def note_lapsed_facts() -> None:
+    """Tells that facts were recorded of other data than are there."""
+    note(
+        "The facts that were recorded do not count for the data as they now are: plans and "
+        "prices do without. Record them anew: dpsql check --record"
+    )
 
 
 # --- what is left ---
@@ -363,6 +368,7 @@ def history(
         charges = proxy.ledger.history(settings.analyst, limit, budget=of, since=first, until=end)
         only_charges = settings.analyst is not None or of is not None
         acts = () if only_charges else proxy.ledger.acts(limit)
+        warn_of_lapsed_facts(proxy)
     rows = [_charge_row(entry) for entry in charges]
     rows += [_act_row(act) for act in acts if _within(act.time, first, end)]
     answer = _answer(sorted(rows, key=lambda row: row[0], reverse=True)[:limit])

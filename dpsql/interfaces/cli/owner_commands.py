@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.interfaces.cli.budget_commands import note_unnamed, warn_of_lapsed_facts
-from dpsql.interfaces.cli.options import CommandSettings, with_settings
+from dpsql.interfaces.cli.budget_commands import (
+    note_lapsed_facts,
+    note_unnamed,
+    warn_of_lapsed_facts,
+)
+from dpsql.interfaces.cli.options import CommandSettings, with_settings, written_as
 from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.receipts import cost_text
@@ -20,7 +25,7 @@ from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.vocabulary import Request
 
 if TYPE_CHECKING:
-    from dpsql.owner.check import Finding
+    from dpsql.owner.findings import Reviewed
 
 
 @click.command()
@@ -34,7 +39,8 @@ def refresh(settings: CommandSettings, *, record: bool) -> None:
     if record:
         from dpsql.owner.check import check_policy  # noqa: PLC0415
 
-        _show(settings.policy, check_policy(settings.policy, record=True, refresh=True))
+        checked = check_policy(settings.policy, record=True, refresh=True)
+        _show(settings.policy, checked.reviews)
         note("A new data version has begun; what the data confirms is recorded.")
         return
     with settings.open(settings.policy) as proxy:
@@ -45,29 +51,64 @@ def refresh(settings: CommandSettings, *, record: bool) -> None:
 @click.command()
 @with_settings
 @click.option("--record", is_flag=True, help="Record what the data confirms, for later proofs.")
-def check(settings: CommandSettings, *, record: bool) -> None:
-    """For the owner only: does the data fit the policy? Prints exact numbers of private rows."""
-    from dpsql.owner.check import (  # noqa: PLC0415
-        check_policy,
-        promises_little,
-        unnamed_budgets_of,
-    )
-    from dpsql.policy.load import load  # noqa: PLC0415
+@written_as("How findings are written.", "text", "json")
+def check(settings: CommandSettings, *, record: bool, style: str) -> None:
+    """For the owner only: does the data fit the policy? Prints exact numbers of private rows.
 
-    findings = check_policy(settings.policy, record=record)
-    _show(settings.policy, (*findings, *promises_little(load(settings.policy))))
+    Exits with 1 where something does not fit that is not accepted in the policy.
+    """
+    from dpsql.owner.check import check_policy, unnamed_budgets_of  # noqa: PLC0415
+
+    checked = check_policy(settings.policy, record=record)
+    if style == "json":
+        click.echo(_as_json(checked.reviews))
+    else:
+        _show(settings.policy, checked.reviews)
     if record:
         note("What the data confirms is recorded, until the data changes.")
+    if checked.facts_lapsed:
+        note_lapsed_facts()
     note_unnamed(unnamed_budgets_of(settings.policy))
-    if any(finding.rows for finding in findings):
+    if any(review.fails for review in checked.reviews):
         raise click.exceptions.Exit(ExitCode.BAD_INPUT)
-    note("The data fits the policy.")
+    accepted = any(review.accepted for review in checked.reviews)
+    note("The data fits the policy" + (", but for what is accepted." if accepted else "."))
 
 
-def _show(path: str, findings: Sequence[Finding]) -> None:
-    for finding in findings:
-        click.echo(f"{path}:{finding.line}: {printable(finding.message)}")
+def _show(path: str, reviews: Sequence[Reviewed]) -> None:
+    for review in reviews:
+        finding = review.finding
+        how = "accepted" if review.accepted else finding.severity.value
+        click.echo(f"{path}:{finding.line}: {how}: {printable(finding.message)}")
+        if review.accepted:
+            click.echo(f"  why: {printable(review.why)}")
+            continue
         click.echo(f"  fix: {printable(finding.fix)}")
+        if finding.severity is not finding.severity.REMINDER:
+            click.echo(f"  id: {printable(finding.id)}")
+        if review.why:
+            click.echo(f"  not accepted: {printable(review.why)}")
+
+
+def _as_json(reviews: Sequence[Reviewed]) -> str:
+    """The findings for a program: of an owner, for they have exact numbers."""
+    written = [
+        {
+            "id": review.finding.id,
+            "severity": review.finding.severity.value,
+            "line": review.finding.line,
+            "table": review.finding.table,
+            "column": review.finding.column,
+            "message": review.finding.message,
+            "count": review.finding.rows,
+            "total": review.finding.total,
+            "accepted": review.accepted,
+            "why": review.why or None,
+            "fix": review.finding.fix,
+        }
+        for review in reviews
+    ]
+    return json.dumps(written, ensure_ascii=False, indent=2)
 
 
 @click.command()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpsql.interfaces.cli.budget_commands import warn_of_lapsed_facts
 from dpsql.interfaces.cli.options import CommandSettings, exact_epsilon, with_settings, written_as
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
@@ -128,6 +129,7 @@ def _estimated(
             request = Request("", who, epsilon=_part(wish.epsilon, len(histograms)))
             work = _work(proxy, request, histograms)
             (limits, answers), _cancelled = interruptible(work, proxy.cancel, Progress())
+            warn_of_lapsed_facts(proxy)
             return limits, answers
     except DpsqlError as error:
         raise click.exceptions.Exit(show_error(error)) from None

@@ -1,0 +1,87 @@
+"""What an owner is reminded of: a policy that promises less than its owner may think.
+
+The policy and the schema tell it, and no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import ROUND_FLOOR, Context, Decimal
+
+from dpsql.accountants.remaining import keyed_questions, questions
+from dpsql.model.schema import Schema
+from dpsql.model.vocabulary import Budget, Loss, Policy
+from dpsql.owner.findings import Finding
+from dpsql.policy.draft import Draft
+from dpsql.policy.value_reader import Lines
+
+LARGE_EPSILON = 10
+"""Beyond it the odds of what is said of one unit may change by more than 22,000 times."""
+
+
+def promises_little(draft: Draft) -> tuple[Finding, ...]:
+    """Budgets that promise less than their owner may think, as the policy itself tells."""
+    people = draft.table(draft.unit.table)
+    units = None if people is None else people.expected_rows
+    return tuple(f for budget in draft.budgets for f in _large(budget, units, draft.lines))
+
+
+def _large(budget: Budget, units: int | None, lines: Lines) -> Iterator[Finding]:
+    name, place = budget.name, ("budgets", budget.name)
+    if budget.epsilon > LARGE_EPSILON:
+        message = (
+            f"Budget {name} promises little: at ε = {budget.epsilon} the odds of anything said of "
+            f"one unit may change by a factor of up to e^{budget.epsilon}."
+        )
+        fix = f"Write at most {LARGE_EPSILON}, or give its analysts caps."
+        line = lines.of((*place, "epsilon"))
+        yield Finding(line, name, column=None, message=message, rows=0, fix=fix)
+    if units and budget.delta * units > 1:
+        message = (
+            f"Budget {name} promises little: δ = {budget.delta} is more than one in {units:,} "
+            "units, so that somebody may be told as they are."
+        )
+        fix = f"Write a delta well below {1 / units:.1g}."
+        line = lines.of((*place, "delta"))
+        yield Finding(line, name, column=None, message=message, rows=0, fix=fix)
+    count, keyed = questions(budget, Loss(0)), keyed_questions(budget, Loss(0))
+    if keyed is not None and budget.query_delta * count > budget.delta:
+        message = (
+            f"Budget {name} may run out of δ before ε: {count:,} questions fit its ε = "
+            f"{budget.epsilon}, and {keyed:,} that show private keys its δ = {budget.delta}, at "
+            f"query_delta = {budget.query_delta} each."
+        )
+        fix = f"Write query_delta = {_lasting(budget):e} or less."
+        line = lines.of((*place, "query_delta"))
+        yield Finding(line, name, column=None, message=message, rows=0, fix=fix)
+
+
+def _lasting(budget: Budget) -> Decimal:
+    """A δ of each question, to one digit, at which δ lasts as long as ε, which grows by that."""
+    each = budget.query_delta
+    while each * questions(replace(budget, query_delta=each), Loss(0)) > budget.delta:
+        count = questions(replace(budget, query_delta=each), Loss(0))
+        each = Context(prec=1, rounding=ROUND_FLOOR).divide(budget.delta, Decimal(count))
+    return each
+
+
+def nothing_withheld(policy: Policy, schema: Schema, lines: Lines) -> tuple[Finding, ...]:
+    """That whatever private tables have may be asked about: their owner may not mean it."""
+    private = [table for table in policy.tables if table.private]
+    listed = {(t.name.lower(), c.name.lower()) for t in private for c in t.columns if not c.hidden}
+    there = {
+        (table.name.lower(), column.name.lower())
+        for table in schema.tables
+        for column in table.columns
+        if table.name.lower() in {t.name.lower() for t in private}
+    }
+    if not private or not there <= listed:
+        return ()
+    name = private[0].name
+    message = (
+        "No column is hidden: whatever is in private tables may be counted, filtered and "
+        "grouped by."
+    )
+    fix = "Write hidden = true for names, addresses and what no question needs, or list less."
+    return (Finding(lines.of(("tables", name)), name, None, message, rows=0, fix=fix),)

@@ -1,0 +1,35 @@
+"""[check]: which findings of `dpsql check` an owner accepts, and why.
+
+The policy is public: a ceiling is a round number that the owner would tell anybody.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dpsql.policy.draft import AcceptedFinding
+from dpsql.policy.value_reader import Reader
+
+_ID = re.compile(r"[a-z-]+:\S.*")
+
+
+def accepted_findings(reader: Reader) -> tuple[AcceptedFinding, ...]:
+    """The entries of `accept`, each with all that it needs. Raises `PolicyError`."""
+    reader.only("accept")
+    entries = tuple(map(_accepted, reader.listed("accept")))
+    reader.distinct(tuple(entry.finding for entry in entries), "accept")
+    return entries
+
+
+def _accepted(reader: Reader) -> AcceptedFinding:
+    reader.only("finding", "data_version", "at_most", "reason")
+    finding = reader.text("finding")
+    if not _ID.fullmatch(finding):
+        reader.fail("finding", f"{finding} is no finding.", "Write it as dpsql check prints it.")
+    counts = {key: reader.count(key) for key in ("data_version", "at_most")}
+    for key, count in counts.items():
+        if count is None:
+            reader.fail(None, f"{finding}: {key} is missing.", f"Write {key} = 1.")
+    data_version, at_most = (count or 0 for count in counts.values())
+    line = reader.lines.of(reader.path)
+    return AcceptedFinding(finding, data_version, at_most, reader.text("reason"), line)
