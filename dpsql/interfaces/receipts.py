@@ -7,6 +7,8 @@ from decimal import Decimal
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.model.vocabulary import Loss, Receipt
 
+_UNREAD = "no private row was read"
+
 
 def questions_text(count: int, epsilon: Decimal, keyed: int | None) -> str:
     """So many questions of the default ε, and how many of them can show private keys, if fewer.
@@ -21,7 +23,7 @@ def questions_text(count: int, epsilon: Decimal, keyed: int | None) -> str:
 
 
 def cost_text(receipt: Receipt | None) -> str:
-    """One line for people; None is the receipt of an answer from public tables alone.
+    """One line for people; None is the receipt of an answer that reads no private row.
 
     >>> from decimal import Decimal
     >>> from dpsql.model.vocabulary import Loss
@@ -29,10 +31,10 @@ def cost_text(receipt: Receipt | None) -> str:
     ...     Loss(500_000), Loss(1_000_000), Loss(185_000_000))))
     cost: ε = 0.1 (ρ = 0.0005), query 6f; budget default: 0.54 % spent
     >>> print(cost_text(None))
-    cost: nothing, public tables only
+    cost: nothing, no private row was read
     """
     if receipt is None:
-        return "cost: nothing, public tables only"
+        return f"cost: nothing, {_UNREAD}"
     pot = receipt.cap or f"budget {receipt.budget}"
     budget = f"{pot}: {share_text(receipt.spent, receipt.limit)} spent"
     if receipt.question is not None and receipt.left is not None:
@@ -43,7 +45,7 @@ def cost_text(receipt: Receipt | None) -> str:
     elif receipt.remembered:
         first = f"cost: nothing, remembered answer of query {receipt.query_id} at ε = {epsilon}"
     elif receipt.charged == Loss(0):
-        first = "cost: nothing, no private row was read"
+        first = f"cost: nothing, {_UNREAD}"
     else:
         charged = loss_text(receipt.charged, receipt.accountant)
         least = ", the least that a question is charged" if receipt.least else ""

@@ -13,6 +13,7 @@ from dpsql.interfaces.messages import printable
 from dpsql.model.notices import (
     Assumed,
     BoundsFound,
+    ByDeclaration,
     Clipped,
     CountedKeys,
     CutSide,
@@ -41,6 +42,10 @@ from dpsql.model.tree import Value
 from dpsql.model.vocabulary import Answer, Column
 
 _NORMAL = NormalDist().inv_cdf(0.975)
+
+
+_MOST_LISTED = 5
+"""So many values of a list are told."""
 
 
 def sentences(
@@ -107,7 +112,7 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             return _rounded(notice)
         case Withheld(units=units):
             return f"rows of {units} are never shown: that there are none here says nothing"
-        case Synthetic() | Reported():
+        case Synthetic() | Reported() | ByDeclaration():
             return _of_other_rows(notice)
         case Unprotected(table=table, column=column):
             return f"people whom {table}.{column} names are not protected from what this tells"
@@ -115,9 +120,15 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             assert_never(notice)
 
 
-def _of_other_rows(notice: Synthetic | Reported) -> str:
-    """What is told of rows that are not the truth."""
-    return _reported(notice) if isinstance(notice, Reported) else _synthetic(notice.tables)
+def _of_other_rows(notice: Synthetic | Reported | ByDeclaration) -> str:
+    """What is told of rows that are not the truth, or not there."""
+    match notice:
+        case Reported():
+            return _reported(notice)
+        case ByDeclaration():
+            return _by_declaration(notice)
+        case Synthetic(tables=tables):
+            return _synthetic(tables)
 
 
 def _reported(notice: Reported) -> str:
@@ -130,6 +141,17 @@ def _reported(notice: Reported) -> str:
     return (
         f"{notice.column} is what people reported ({how}): numbers of it are estimates, and their"
         f" reports alone make a count{of} err by {error}{noise}"
+    )
+
+
+def _by_declaration(notice: ByDeclaration) -> str:
+    listed = ", ".join(_value(value) for value in notice.values[:_MOST_LISTED])
+    more = len(notice.values) - _MOST_LISTED
+    listed += f" and {more:,} more" if more > 0 else ""
+    column = f"{notice.table}.{notice.column}"
+    return (
+        f"no rows, by declaration: the policy lists {listed} for {column}, of which the conditions "
+        "leave none; nothing was measured"
     )
 
 

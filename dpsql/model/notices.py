@@ -241,6 +241,17 @@ class Withheld:
 
 
 @dataclass(frozen=True, slots=True)
+class ByDeclaration:
+    """There are no rows: of the `values` that the policy lists for a column the conditions leave
+    none. Nothing was measured, whatever is stored.
+    """
+
+    table: str
+    column: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Synthetic:
     """All of it is computed of rows of these synthetic tables, which are nobody's."""
 
@@ -274,6 +285,7 @@ Told: TypeAlias = (
     | BoundsFound
     | RoundedTimes
     | Withheld
+    | ByDeclaration
     | Synthetic
     | Reported
 )

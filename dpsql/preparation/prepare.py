@@ -18,6 +18,7 @@ from dpsql.compiler.aggregates.recipe import MeasurementOptions
 from dpsql.compiler.calibrate.calibrate import calibrate
 from dpsql.compiler.calibrate.poll_queries import polled
 from dpsql.compiler.infer.column_facts import Evaluate, FactSource, PublicData
+from dpsql.compiler.infer.declared_empty import without_empty_blocks
 from dpsql.compiler.infer.infer import domain_of, infer, with_others
 from dpsql.compiler.infer.wide_columns import told_columns, with_noise
 from dpsql.compiler.notices.plan_notices import notices, too_few
@@ -105,7 +106,8 @@ def prepare(
     tracked = plans.tracked(resolved)
     if not tracked.blocks:
         prepared = _public(statement, columns, tracked.outer, policy, identities)
-        return replace(prepared, notices=(*tracked.withheld, *rounding, *_reports((), reported)))
+        more = (*tracked.notices, *rounding, *_reports((), reported))
+        return replace(prepared, notices=more)
     bounded = infer(tracked, policy, public, evaluate)
     _are_listed(bounded, reported.cells)
     if steps.polls:
@@ -113,7 +115,8 @@ def prepare(
     prepared = plans.planned(bounded, options)
     _heeds_options(statement, prepared.blocks)
     wider = tuple(plans.wider(resolved, bounded, prepared, options))
-    first, *others = (_announced(p, columns, rounding, reported) for p in (prepared, *wider))
+    more = (*tracked.notices, *rounding)
+    first, *others = (_announced(p, columns, more, reported) for p in (prepared, *wider))
     remembers_wide = memory_of(statement, budget).measures_wide
     wide = plans.wide(resolved, prepared, options) if remembers_wide else None
     return replace(first, wider=tuple(others), wide=wide)
@@ -211,11 +214,12 @@ class _Plans:
     derived: DerivedColumns | None = None
 
     def tracked(self, resolved: Resolved) -> Tracked:
-        """The private blocks, and what is asked of them."""
+        """The private blocks that may have rows, and what is asked of them."""
         policy, public, evaluate = self.policy, self.public, self.evaluate
         listed = partial(domain_of, policy=policy, public=public, evaluate=evaluate)
         empty = self.statement.empty_rows
-        return track(resolved, policy, public, listed, self.identities, empty_rows=empty)
+        tracked = track(resolved, policy, public, listed, self.identities, empty_rows=empty)
+        return without_empty_blocks(tracked, policy, public, evaluate)
 
     def planned(self, bounded: Bounded, options: MeasurementOptions) -> Prepared:
         """The plan with its statements, and what is told of it."""

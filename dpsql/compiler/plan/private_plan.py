@@ -25,7 +25,7 @@ from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
 from dpsql.model.intervals import Facts
-from dpsql.model.notices import Contributed, Withheld
+from dpsql.model.notices import ByDeclaration, Contributed, Withheld
 from dpsql.model.origins import DerivedColumns
 from dpsql.model.tree import Expression, Ref, Span, SqlType, Value
 from dpsql.model.vocabulary import Event, Fact, Loss, Noise, Sensitivity
@@ -185,14 +185,14 @@ class Tracked:
     """`outer` reads only `Released` leaves and public tables; `blocks` are private.
 
     `stages` are queries over blocks whose rows later blocks join; a block reads stages only of
-    blocks before it. `withheld` is told where rows of people were asked for, of which none is
-    shown.
+    blocks before it. `notices` are told where rows of people were asked for, of which none is
+    shown, and of blocks that have none by declaration.
     """
 
     outer: Relation
     blocks: tuple[PrivateBlock, ...]
     stages: tuple[Relation, ...] = ()
-    withheld: tuple[Withheld, ...] = ()
+    notices: tuple[Withheld | ByDeclaration, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

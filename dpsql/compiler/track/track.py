@@ -143,7 +143,7 @@ def track(
         outermost=_outermost_limit(relation),
     )
     if empty_rows and tracker.shows_one_row_of_people():
-        return Tracked(rowless(relation.fields), (), withheld=(Withheld(policy.unit.table),))
+        return Tracked(rowless(relation.fields), (), notices=(Withheld(policy.unit.table),))
     standing = tracker.track(relation)
     if isinstance(standing, Private):
         raise _raw_rows(relation, standing, policy)

@@ -85,7 +85,7 @@ def _joined(pieces: Sequence[Sequence[Row]]) -> Sequence[Row]:
 class Cursor:
     """Runs statements and hands out rows; not shared between threads.
 
-    After `execute`: `receipt` says what it cost (None: public tables only), `errors` and
+    After `execute`: `receipt` says what it cost (None: no private row was read), `errors` and
     `margins` hold the standard error and the half-width at 95 % of every number, in the shape of
     the rows (None: exact, NaN: noisy and unknown), `notices` in words what was cut or is hidden,
     `marked` the places of the columns that these speak of.

@@ -65,9 +65,7 @@ def _promise(answer: Answer) -> str:
     receipt = answer.receipt
     if answer.explanation is not None:
         return "This is a plan: no row of a person was read, and nothing was charged."
-    if receipt is None:
-        return "These rows are of public tables alone: they are exact, and tell of no person."
-    if receipt.charged == Loss(0) and not receipt.remembered:
+    if receipt is None or (receipt.charged == Loss(0) and not receipt.remembered):
         return "No row of a person was read."
     return (
         "These numbers carry random noise, which hides each person in the data: ± is its size in"

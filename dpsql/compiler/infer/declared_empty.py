@@ -1,0 +1,192 @@
+"""Blocks without rows by what the policy lists: their numbers are constants, measured nowhere.
+
+A filter may leave none of the values that are listed for a column. What is stored is not looked at,
+as for keys, where other values than those listed are in no group.
+
+Proof (PRIVACY.md R38). It depends on the text, the policy and public data alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData, Row
+from dpsql.compiler.infer.infer import domain_of
+from dpsql.compiler.plan.private_plan import PrivateBlock, Tracked
+from dpsql.model.algebra import (
+    Aggregate,
+    Filter,
+    Item,
+    Join,
+    Match,
+    OneRow,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    Sort,
+    Values,
+    Window,
+    rowless,
+)
+from dpsql.model.notices import ByDeclaration
+from dpsql.model.tree import (
+    INTEGER,
+    NULL,
+    AggregateCall,
+    Cast,
+    Expression,
+    JoinKind,
+    Literal,
+    Ref,
+    SqlType,
+)
+from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
+from dpsql.model.walk import map_inputs, relations, walk
+
+_ZERO = frozenset("count regr_count sum".split())
+"""What is zero of no rows, as it is around zero where it is measured."""
+_NULL = frozenset(
+    """avg variance var_pop stddev stddev_pop min max median mode quantile_cont quantile_disc
+    any_value arg_min arg_max covar_pop covar_samp corr regr_slope regr_intercept regr_r2 bool_or
+    bool_and""".split()
+)
+"""What is NULL of no rows."""
+
+
+def without_empty_blocks(
+    tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evaluate
+) -> Tracked:
+    """The same query, of blocks that have no rows by declaration what is known of them.
+
+    What a stage reads is left as it is: that is released before it is known who joins it.
+    """
+    origin = FactSource(_lists(policy), public, evaluate, policy.limits.max_public_groups)
+    staged = {part.block for stage in tracked.stages for part in _released(stage)}
+    found = {
+        number: outside
+        for number, block in enumerate(tracked.blocks)
+        if number not in staged and _is_known(block)
+        for outside in islice(_outside(block, origin), 1)
+    }
+    if not found:
+        return tracked
+    left = [number for number, _ in enumerate(tracked.blocks) if number not in found]
+
+    def folded(relation: Relation) -> Relation:
+        match relation:
+            case Released(block=number) if number in found:
+                block = tracked.blocks[number]
+                return _constants(relation, block, domain_of(block, policy, public, evaluate))
+            case Released(block=number):
+                return replace(relation, block=left.index(number))
+            case _:
+                return map_inputs(relation, folded)
+
+    outer = folded(tracked.outer)
+    notices = (*tracked.notices, *dict.fromkeys(found.values()))
+    if not _released(outer):
+        return Tracked(outer, (), notices=notices)
+    blocks = tuple(tracked.blocks[number] for number in left)
+    return Tracked(outer, blocks, tuple(map(folded, tracked.stages)), notices)
+
+
+def _released(relation: Relation) -> tuple[Released, ...]:
+    return tuple(part for part in relations(relation) if isinstance(part, Released))
+
+
+def _is_known(block: PrivateBlock) -> bool:
+    return all(m.call.function in _ZERO | _NULL for m in block.measures)
+
+
+def _lists(policy: Policy) -> Policy:
+    """The policy with lists of values alone: rows beyond bounds are clipped, and count."""
+    return replace(
+        policy,
+        tables=tuple(
+            replace(t, columns=tuple(map(_unbounded, t.columns))) if t.private else t
+            for t in policy.tables
+        ),
+    )
+
+
+def _unbounded(column: ColumnPolicy) -> ColumnPolicy:
+    return column if column.values is not None else replace(column, bounds=None)
+
+
+# --- where a filter leaves no listed value ---
+
+
+def _outside(block: PrivateBlock, origin: FactSource) -> Iterator[ByDeclaration]:
+    """The columns of which the conditions leave no listed value in rows that are all there."""
+    columns = Columns(block.rows, origin)
+    listed = dict(_listed(block.rows, origin.policy))
+    for condition in (each.predicate for each in columns.predicates if each.of is None):
+        for column in _columns(condition):
+            source = columns.over_sources(column)
+            if isinstance(source, Ref) and source.id in listed:
+                facts = columns.column(column.id)
+                if facts.domain == () and not (facts.nullable or facts.may_be_nan):
+                    table, declared = listed[source.id]
+                    assert declared.values is not None
+                    yield ByDeclaration(table.name, declared.name, declared.values)
+
+
+def _columns(condition: Expression) -> Iterator[Ref]:
+    return (node for node in walk(condition) if isinstance(node, Ref))
+
+
+def _listed(rows: Relation, policy: Policy) -> Iterator[tuple[int, tuple[TablePolicy, ColumnPolicy]]]:
+    """The columns with listed values of the private tables of which every row holds a row."""
+    for scan in _present(rows):
+        table = policy.table(scan.table)
+        assert table is not None
+        for field in scan.fields if table.private else ():
+            column = table.column(field.name)
+            if column is not None and column.values is not None:
+                yield field.id, (table, column)
+
+
+def _present(relation: Relation) -> Iterator[Scan]:
+    """The tables of which every row of the relation holds a row, or a group holds some."""
+    match relation:
+        case Scan():
+            yield relation
+        case Project() | Filter() | Sort() | Match() | Window():
+            yield from _present(relation.input)
+        case Aggregate(keys=keys, sets=sets) if keys and not sets:
+            yield from _present(relation.input)
+        case Join(left=left, right=right, kind=kind):
+            yield from _present(left)
+            if kind in (JoinKind.INNER, JoinKind.CROSS):
+                yield from _present(right)
+        case _:
+            return
+
+
+# --- what is known of no rows ---
+
+
+def _constants(released: Released, block: PrivateBlock, domain: tuple[Row, ...] | None) -> Relation:
+    """The table that the block would release: each of its public keys, with what is so of no rows.
+
+    Private keys have no group.
+    """
+    if block.keys and not domain:
+        return rowless(released.fields)
+    width = len(block.keys)
+    keys, measures = released.fields[:width], released.fields[width:]
+    rows: Relation = OneRow()
+    if domain and keys:
+        types = [key.type for key in keys]
+        rows = Values(keys, tuple(tuple(map(Literal, row, types)) for row in domain))
+    calls = [block.measures[number].call for number in released.measures]
+    items = (Item(f, _of_none(call, f.type)) for f, call in zip(measures, calls, strict=True))
+    return Project(rows, (*(key.item for key in keys), *items))
+
+
+def _of_none(call: AggregateCall, kind: SqlType) -> Expression:
+    """What an aggregate is of no rows."""
+    return Cast(Literal(0, INTEGER) if call.function in _ZERO else Literal(None, NULL), kind)

@@ -1,0 +1,72 @@
+-- Conditions that leave none of the values which the policy lists for a column: there are no rows by declaration, and nothing is measured or charged.
+-- catalog: shop
+
+-- case: a value that is not listed
+SELECT COUNT(*) AS n, SUM(amount) AS s, AVG(amount) AS a, MAX(amount) AS m FROM orders WHERE status = 'lost';
+-- accept
+
+-- case: a value that is listed
+SELECT COUNT(*) AS n FROM orders WHERE status = 'open';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: public keys are all answered
+SELECT segment, COUNT(*) AS n FROM customers JOIN orders USING (customer_id) WHERE status IN ('lost', 'stolen') GROUP BY segment;
+-- accept
+
+-- case: one of them is listed
+SELECT segment, COUNT(*) AS n FROM customers JOIN orders USING (customer_id) WHERE status IN ('lost', 'paid') GROUP BY segment;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: of private keys no group is shown
+SELECT city, COUNT(*) AS n FROM customers WHERE UPPER(segment) = 'OTHER' GROUP BY city;
+-- accept
+
+-- case: conditions that contradict each other, through a subquery
+SELECT COUNT(*) AS n FROM (SELECT status AS s, amount FROM orders WHERE status <> 'open') AS t WHERE s = 'open';
+-- accept
+
+-- case: all listed values are excluded
+SELECT COUNT(*) AS n FROM customers WHERE country NOT IN ('DE', 'SE', 'NO');
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: totals of each person's rows
+SELECT AVG(n) AS a FROM (SELECT customer_id, COUNT(*) AS n FROM orders WHERE status = 'lost' GROUP BY customer_id) AS t;
+-- accept
+
+-- case: beyond bounds rows are clipped, and there all the same
+SELECT COUNT(*) AS n FROM customers WHERE age > 130;
+-- accept
+
+-- case: the optional side of a LEFT JOIN
+SELECT COUNT(*) AS n FROM customers AS c LEFT JOIN (SELECT * FROM orders WHERE status = 'lost') AS o ON c.customer_id = o.customer_id;
+-- accept
+
+-- case: what a LEFT JOIN leaves open
+SELECT COUNT(*) AS n FROM customers AS c LEFT JOIN orders AS o ON c.customer_id = o.customer_id AND o.status = 'lost' WHERE COALESCE(o.status, 'none') = 'none';
+-- accept
+
+-- case: either of two conditions
+SELECT COUNT(*) AS n FROM orders WHERE status = 'lost' OR amount > 100;
+-- accept
+
+-- case: a column that is missing in its rows
+SELECT COUNT(*) AS n FROM orders WHERE status IS NULL;
+-- accept
+
+-- case: beside rows that may be there
+SELECT (SELECT COUNT(*) FROM orders WHERE status = 'lost') AS a, (SELECT COUNT(*) FROM orders) AS b;
+-- accept
+
+-- case: rows themselves are refused all the same
+SELECT amount FROM orders WHERE status = 'lost';
+-- refuse: raw-rows at 1:20
+
+-- case: of what exists alone
+SELECT COUNT(*) AS n FROM orders WHERE state = 'lost';
+-- refuse: unknown-column at 1:40
