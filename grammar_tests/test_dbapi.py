@@ -165,6 +165,23 @@ def test_errors_margins_receipt_and_notices() -> None:
     assert cursor.notices == (NOTICE,)
 
 
+def test_margins_are_columns_where_that_is_wanted() -> None:
+    cursor = connected(errors="columns").execute("SELECT 1")
+    plain = connected().execute("SELECT 1")
+    numbers = [n for n, column in enumerate(ANSWER.columns) if column.type.is_measured]
+    names = [column[0] for column in plain.description or ()]
+    assert [c[0] for c in cursor.description or ()] == [
+        *names, *(f"{names[n]}_margin" for n in numbers)
+    ]  # fmt: skip
+    assert cursor.fetchall() == [
+        (*row, *(margins[n] for n in numbers))
+        for row, margins in zip(ANSWER.rows, ANSWER.margins, strict=True)
+    ]
+    assert {len(row) for row in cursor.margins} == {len(names) + len(numbers)}
+    with pytest.raises(dpsql.InterfaceError, match="columns"):
+        connected(errors="rows")
+
+
 def test_optional_extensions() -> None:
     connection = connected()
     cursor = connection.cursor()

@@ -205,6 +205,25 @@ def test_cost_and_error_come_as_notices_when_wanted(client: Client) -> None:
     assert client.query(COUNT) == "TDDCZ"
 
 
+def test_errors_are_columns_when_wanted(client: Client) -> None:
+    client.query("SET dpsql.errors = columns")
+    assert client.query(COUNT) == "TDDCZ"
+    margins = [float(text or "nan") for _, _, text in client.rows]
+    assert min(margins) > 0
+    assert client.query("SELECT code, 1 AS one FROM countries LIMIT 1") == "TDCZ"
+    assert client.rows == [("IT", "1", None)]
+    # What was announced is what comes, and a view has the columns of its text.
+    client.query(f"PREPARE wide AS {COUNT}; CREATE TEMP VIEW v AS {COUNT}; RESET dpsql.errors")
+    client.query(f"PREPARE narrow AS {COUNT}; EXECUTE wide")
+    assert [len(row) for row in client.rows] == [3, 3]
+    client.query("SET dpsql.errors = columns; EXECUTE narrow")
+    assert [len(row) for row in client.rows] == [2, 2]
+    assert client.query("SELECT segment FROM v") == "TDDCZ"
+    client.query("SET dpsql.errors = some")
+    assert client.errors[-1][0] == "22023"
+    client.query("DROP VIEW v; RESET dpsql.errors; DEALLOCATE ALL")
+
+
 def test_epsilon_is_set_for_the_session(tmp_path: Path) -> None:
     with Proxy.open(str(shop(tmp_path / "shop"))) as proxy:
         client = Client(proxy)

@@ -24,7 +24,7 @@ from dpsql.model.errors import MissingExtra
 from dpsql.model.notices import places
 from dpsql.model.table import Repeated
 from dpsql.model.tree import DOUBLE, SqlType
-from dpsql.model.vocabulary import Answer
+from dpsql.model.vocabulary import Answer, Column
 
 if TYPE_CHECKING:
     from dpsql.model.stored import Flow, Stored
@@ -57,6 +57,33 @@ def record_columns(answer: Answer, *, margins: bool = True) -> tuple[RecordColum
             name = unique(f"{columns[-1].name}{_MARGIN}", taken)
             columns.append(RecordColumn(name, DOUBLE, i, margin=True))
     return tuple(columns)
+
+
+def margin_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """A column `n_margin` for every number `n`, as its text alone says.
+
+    >>> from dpsql.model.tree import INTEGER, VARCHAR
+    >>> [c.name for c in margin_columns([Column("city", VARCHAR), Column("n", INTEGER)])]
+    ['n_margin']
+    """
+    taken = {column.name for column in columns}
+    measured = (column.name for column in columns if column.type.is_measured)
+    return tuple(Column(unique(f"{name}{_MARGIN}", taken), DOUBLE) for name in measured)
+
+
+def with_margin_columns(answer: Answer) -> Answer:
+    """The answer with its margins as columns behind all others: exact numbers have NULL there."""
+    more = margin_columns(answer.columns)
+    places = [n for n, column in enumerate(answer.columns) if column.type.is_measured]
+    rows = zip(answer.rows, answer.margins, strict=True)
+    nothing = (None,) * len(more)
+    return replace(
+        answer,
+        columns=(*answer.columns, *more),
+        rows=tuple((*row, *(margins[n] for n in places)) for row, margins in rows),
+        errors=tuple((*errors, *nothing) for errors in answer.errors),
+        margins=tuple((*margins, *nothing) for margins in answer.margins),
+    )
 
 
 def _records(answer: Answer, columns: tuple[RecordColumn, ...]) -> Iterator[tuple[Any, ...]]:

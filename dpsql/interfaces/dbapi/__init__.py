@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
 
 from dpsql.engines import Stop
 from dpsql.explaining.explanation import Explanation
@@ -97,18 +97,29 @@ def connect(
     *,
     proxy: Proxy | None = None,
     confirm: bool = False,
+    errors: str | None = None,
 ) -> Connection:
     """A connection as `analyst` (default: the policy's only one) to the data behind `policy`.
 
     `epsilon` is what each statement asks for (default: the policy's). An open `proxy` may be
     shared by many connections; then it is the caller who closes it. `confirm` says that answers
-    which cannot be of use are wanted too, where the policy has `confirm_above`. Raises
-    InterfaceError for a wrong policy, OperationalError where the database or ledger cannot be used.
+    which cannot be of use are wanted too, where the policy has `confirm_above`; `errors="columns"`
+    that the margin of each number `n` is a column `n_margin`, for tools that show columns only.
+    Raises InterfaceError for a wrong policy, OperationalError where the database or ledger cannot
+    be used.
     """
+    wish: ConnectionOptions = {"confirm": confirm, "errors": errors}
     if proxy is not None:
-        return connection_to(proxy, analyst, dialect, epsilon, lambda: None, confirm=confirm)
+        return connection_to(proxy, analyst, dialect, epsilon, lambda: None, **wish)
     opened = open_proxy(policy)
-    return connection_to(opened, analyst, dialect, epsilon, opened.close, confirm=confirm)
+    return connection_to(opened, analyst, dialect, epsilon, opened.close, **wish)
+
+
+class ConnectionOptions(TypedDict):
+    """What is asked of all statements of a connection, as `connect` takes it."""
+
+    confirm: bool
+    errors: str | None
 
 
 def open_proxy(policy: str) -> Proxy:
@@ -129,13 +140,14 @@ def connection_to(
     dialect: str,
     epsilon: Decimal | str | None,
     release: Callable[[], None],
-    *,
-    confirm: bool = False,
+    **wish: Unpack[ConnectionOptions],
 ) -> Connection:
     """A connection through an open proxy; `release` is called once, when it ends or fails."""
     try:
         who, exact = proxy.analyst(analyst), exact_amount("epsilon", epsilon)
-        return Connection(proxy, who, _spelling(dialect), exact, release, confirm=confirm)
+        if wish["errors"] not in (None, "columns"):
+            raise InterfaceError('errors is "columns" or None.')
+        return Connection(proxy, who, _spelling(dialect), exact, release, **wish)
     except DpsqlError as error:
         release()
         raise raised_from(error) from None
@@ -181,11 +193,10 @@ class Connection:
         dialect: str,
         epsilon: Decimal | None,
         release: Callable[[], None],
-        *,
-        confirm: bool = False,
+        **wish: Unpack[ConnectionOptions],
     ) -> None:
         self.analyst, self.dialect, self.epsilon = analyst, dialect, epsilon
-        self.confirm = confirm
+        self.confirm, self.errors = wish["confirm"], wish["errors"]
         self.isolation_level = "SERIALIZABLE"
         self._proxy: Proxy | None = proxy
         self._release = release

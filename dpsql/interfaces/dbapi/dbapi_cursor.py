@@ -25,6 +25,7 @@ from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.html_tables import MOST_SHOWN, notes_html, table_html
 from dpsql.interfaces.pictures.drawings import Drawing
 from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.records import with_margin_columns
 from dpsql.interfaces.sentences import remarks, sentences
 from dpsql.model.errors import DpsqlError
 from dpsql.model.notices import marked
@@ -161,11 +162,12 @@ class Cursor:
             raise ProgrammingError("Many parameters are a sequence of lists or tuples.")
         self._keep(())
         self._stop = stop
+        errors = self.connection.errors == "columns"
         plain = (self.connection.request(sql, one, options) for one in seq_of_parameters)
-        requests = (replace(request, flowing=flowing) for request in plain)
+        requests = (replace(request, flowing=flowing and not errors) for request in plain)
         with self.connection.stopped_by(stop):
             results = (_translated(sql, partial(_answered, proxy, one, stop)) for one in requests)
-            self._keep(tuple(results))
+            self._keep(tuple(map(with_margin_columns, results) if errors else results))
         for answer in self._results.answers if self._results else ():
             _LOG.info("%s", cost_text(answer.receipt))
         return self

@@ -25,6 +25,7 @@ from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.records import margin_columns, with_margin_columns
 from dpsql.interfaces.sentences import sentences
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.errors import DpsqlError
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DIALECT = "postgres"
+COLUMNS = "columns"
+"""The value of dpsql.errors by which margins are columns."""
 FREE = Loss(0)
 _SILENT = frozenset({"warning", "error"})
 """Values of client_min_messages that keep notices away."""
@@ -144,7 +147,8 @@ class Answers:
         if any(n > 1 for n in map(query.numbers.count, query.numbers)):
             kinds = [type_oids.kind_of(types[number - 1]) for number in query.numbers]
             signature = self.proxy.signature(request, query.places, kinds, stop)
-        return Description(types, told_columns(signature.columns))
+        errors = settings["dpsql.errors"] == COLUMNS
+        return Description(types, told_columns(signature.columns, margins=errors))
 
     def ask(
         self,
@@ -181,12 +185,17 @@ class Answers:
             return Result(table.columns, table.rows, "SELECT", counted=True, repeatable=not reports)
         ordered = frozen(values[number - 1] for number in query.numbers)
         narrow = frozenset(n for n, c in enumerate(announced) if type_oids.is_narrow(c.oid))
-        request = replace(self._request(query, ordered, settings), narrow=narrow)
+        # What was announced is what comes, whatever was set since then.
+        errors = [c.margin for c in announced] or [settings["dpsql.errors"] == COLUMNS]
+        request = self._request(query, ordered, settings)
+        request = replace(request, narrow=narrow, flowing=not any(errors))
         if is_scan(piece) and self.proxy.explain(request, stop).charge > FREE:
             raise refusal()
         answer = answered(self.proxy, request, stop, WIRE)
+        columns = told_columns(answer.columns, margins=any(errors))
+        answer = with_margin_columns(answer) if any(errors) else answer
         return Result(
-            told_columns(answer.columns),
+            columns,
             answer.rows,
             "SELECT",
             counted=True,
@@ -255,9 +264,13 @@ def placed(piece: Piece) -> Iterator[None]:
         raise fault_of(error, piece) from None
 
 
-def told_columns(columns: Sequence[Column]) -> tuple[WireColumn, ...]:
-    """Columns of ours as the wire tells them."""
-    return tuple(WireColumn(c.name, type_oids.oid_of(c.type, wide=c.wide)) for c in columns)
+def told_columns(columns: Sequence[Column], *, margins: bool = False) -> tuple[WireColumn, ...]:
+    """Columns of ours as the wire tells them; with `margins` those of all numbers behind them."""
+    behind = margin_columns(columns) if margins else ()
+    return tuple(
+        WireColumn(c.name, type_oids.oid_of(c.type, wide=c.wide), margin=n >= len(columns))
+        for n, c in enumerate((*columns, *behind))
+    )
 
 
 def _settled(given: Sequence[int], query: Numbered, kinds: Sequence[SqlType]) -> tuple[int, ...]:

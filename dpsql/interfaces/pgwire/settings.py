@@ -128,6 +128,7 @@ _ALL = (
     Setting("default_transaction_read_only", "on", _truth, reported=True),
     Setting("dpsql.confirm", "off", _truth),
     Setting("dpsql.epsilon", "", _epsilon),
+    Setting("dpsql.errors", "off", _one_of("off", "columns")),
     Setting("dpsql.notices", "off", _truth),
     Setting("escape_string_warning", "on", _truth),
     Setting("extra_float_digits", "1", _integer),

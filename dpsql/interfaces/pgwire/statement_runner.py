@@ -273,7 +273,8 @@ class Runner:
                 described = self.answers.describe(query, (), transaction.settings, stop)
                 if described.parameters:
                     raise Fault("42P02", "there is no parameter $1")
-                transaction.views = created(command, described.columns or (), transaction.views)
+                own = tuple(c for c in described.columns or () if not c.margin)
+                transaction.views = created(command, own, transaction.views)
                 return Result(None, (), "CREATE VIEW")
             case DropViews(names=names, missing=missing):
                 absent = sorted(set(names) - {view.name for view in transaction.views})

@@ -28,7 +28,7 @@ from dpsql.model.vocabulary import Receipt
 from dpsql.proxy import Proxy
 
 LOG = getLogger("dpsql")
-_OPTIONS = frozenset({"analyst", "epsilon", "confirm"})
+_OPTIONS = frozenset({"analyst", "epsilon", "confirm", "errors"})
 _LEVELS: tuple[IsolationLevel, ...] = (
     "SERIALIZABLE",
     "REPEATABLE READ",
@@ -121,7 +121,9 @@ class DpsqlDialect(Reflection):
     # --- connections ---
 
     def create_connect_args(self, url: URL) -> ConnectArgsType:
-        """`dpsql:///POLICY?analyst=NAME&epsilon=NUMBER&confirm=true`, all options optional."""
+        """`dpsql:///POLICY?analyst=NAME&epsilon=NUMBER&confirm=true&errors=columns`, all options
+        optional.
+        """
         unknown = sorted(url.query.keys() - _OPTIONS)
         if unknown or url.host or url.username or url.password or url.port:
             message = "a dpsql URL is dpsql:///POLICY?analyst=NAME&epsilon=NUMBER"
@@ -197,6 +199,7 @@ class SharedProxies:
         epsilon: Decimal | str | None = None,
         *,
         confirm: bool = False,
+        errors: str | None = None,
     ) -> Connection:
         """A connection in Postgres' spelling; raises as `dpsql.connect` does."""
         with self._lock:
@@ -205,7 +208,7 @@ class SharedProxies:
             shared.users += 1
         release = partial(self._left, policy)
         request = shared.proxy, analyst, "postgres", epsilon, release
-        return connection_to(*request, confirm=confirm)
+        return connection_to(*request, confirm=confirm, errors=errors)
 
     def _left(self, policy: str) -> None:
         """A connection has ended; with the last one goes the proxy."""

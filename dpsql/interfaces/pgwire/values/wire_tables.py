@@ -9,11 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class WireColumn:
-    """A column as RowDescription tells it: its name, its type's OID and modifier."""
+    """A column as RowDescription tells it: its name, its type's OID and modifier; whether it is the
+    `margin` of another one.
+    """
 
     name: str
     oid: int
     typmod: int = -1
+    margin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
