@@ -21,6 +21,7 @@ from dpsql.interfaces.cli import interactive, line_readers, main
 from dpsql.interfaces.cli.completions import completions, names_of
 from dpsql.interfaces.cli.line_readers import ScriptLines
 from dpsql.interfaces.cli.options import CommandSettings
+from dpsql.interfaces.cli.shell_sessions import LocalSession
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.notices import Drowned
@@ -28,13 +29,13 @@ from dpsql.model.vocabulary import Request
 from grammar_tests.bound import shop
 from grammar_tests.fakes import EXPLANATION, FakeProxy
 
-NAMES = names_of(shop()[0], ("COUNT", "COALESCE"), ("\\d", "\\dt"))
+NAMES = replace(names_of(shop()[0], ("COUNT", "COALESCE")), commands=("\\d", "\\dt"))
 
 
-def run(*args: str, proxy: FakeProxy, **options: Any) -> Result:
+def run(*args: str, proxy: FakeProxy, command: str = "shell", **options: Any) -> Result:
     fake: Any = proxy
     settings = CommandSettings(open=lambda _path: fake)
-    return CliRunner().invoke(main, ("shell", *args), obj=settings, **options)
+    return CliRunner().invoke(main, (command, *args), obj=settings, **options)
 
 
 def texts(proxy: FakeProxy) -> list[str]:
@@ -57,6 +58,23 @@ def test_a_script_is_its_statements_and_commands(tmp_path: Path) -> None:
         assert texts(proxy) == ["SELECT 1", "SELECT ';'", "SELECT\n  3"]
         assert result.stdout.count("\\explain SELECT") == 1
         assert result.stderr.count("cost: ") == 3
+
+
+def test_query_answers_a_script_too(tmp_path: Path) -> None:
+    file = tmp_path / "script.sql"
+    file.write_text(SCRIPT, encoding="utf-8")
+    proxy = FakeProxy()
+    asked = ("-f", str(file), "--epsilon", "0.2", "--nonnegative")
+    result = run(*asked, proxy=proxy, command="query")
+    assert result.exit_code == 0
+    assert texts(proxy) == ["SELECT 1", "SELECT ';'", "SELECT\n  3"]
+    assert {(r.epsilon, r.nonnegative) for r in proxy.requests} == {(Decimal("0.2"), True)}
+    for wrong in (("--format", "csv"), ("--plot",), ("--explain",), ("-o", "x")):
+        result = run(*asked, *wrong, proxy=proxy, command="query")
+        assert (result.exit_code, "one after the other" in result.stderr) == (ExitCode.USAGE, True)
+    failing = FakeProxy(error=Refused(Reason.RAW_ROWS))
+    assert run(*asked, proxy=failing, command="query").exit_code == ExitCode.PRIVACY
+    assert texts(failing) == ["SELECT 1"]
 
 
 def test_a_script_ends_where_something_fails() -> None:
@@ -145,7 +163,8 @@ class Typed:
 
 def entering(proxy: FakeProxy, *entered: str | type[BaseException], yes: bool = False) -> ExitCode:
     fake: Any = proxy
-    opened = interactive.Shell(fake, Request("", "ana"), most=Decimal("0.5"), yes=yes)
+    session = LocalSession(fake, Request("", "ana"))
+    opened = interactive.Shell(session, most=Decimal("0.5"), yes=yes)
     return opened.run(Typed(entered))
 
 

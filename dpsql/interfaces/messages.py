@@ -62,6 +62,14 @@ class Message:
         return "\n".join(lines)
 
 
+class RemoteError(Exception):
+    """An error that a server told, as it is told here."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message.headline)
+        self.message = message
+
+
 def describe(error: DpsqlError, sql: str = "", door: Door | None = None) -> Message:
     """Tells an error about the text `sql`; never raises, and adds nothing the error does not say.
 

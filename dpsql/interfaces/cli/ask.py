@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpsql.dialects.postgres.words import pieces
 from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces import records
-from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.asking import answered
+from dpsql.interfaces.cli.interactive import Shell
 from dpsql.interfaces.cli.options import (
     DIALECT,
     Command,
@@ -25,6 +26,8 @@ from dpsql.interfaces.cli.options import (
     written_as,
 )
 from dpsql.interfaces.cli.output import Write, output
+from dpsql.interfaces.cli.prices import insisted, price_of, uncancelled
+from dpsql.interfaces.cli.shell_sessions import LocalSession
 from dpsql.interfaces.cli.terminal import (
     Progress,
     can_answer,
@@ -41,13 +44,13 @@ from dpsql.interfaces.pictures.svg_chart import svg
 from dpsql.interfaces.pictures.terminal_chart import picture
 from dpsql.interfaces.plan_text import WIDTH, plan_text
 from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.sentences import footnotes, remarks, sentence
+from dpsql.interfaces.sentences import footnotes, remarks
 from dpsql.interfaces.tables import markdown, table
-from dpsql.model.errors import DpsqlError, Failed, Reason, Refused
-from dpsql.model.notices import useless
+from dpsql.interfaces.wordings import ExitCode
+from dpsql.model.errors import DpsqlError, Reason, Refused
 from dpsql.model.query_options import Precision, requested_precision
 from dpsql.model.tree import PlanForm
-from dpsql.model.vocabulary import Answer, Loss, Request
+from dpsql.model.vocabulary import Answer, Request
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
@@ -107,7 +110,9 @@ def _question(command: Command) -> Command:
 @click.option("--plot", "draws", is_flag=True, help="Draw the numbers below the table.")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the plan and the price; free.")
 @click.option("--yes", is_flag=True, help="Ask even what cannot be of use, without asking back.")
+@click.pass_context
 def query(
+    context: click.Context,
     settings: CommandSettings,
     /,
     *,
@@ -118,10 +123,14 @@ def query(
     yes: bool,
     **options: Any,
 ) -> None:
-    """Answer one SELECT: rows to stdout, its cost to stderr."""
+    """Answer a SELECT: rows to stdout, its cost to stderr; of several one after the other."""
     if draws and style != "table":
         raise click.UsageError("--plot draws below a table; --format html and svg are pictures.")
     options["sql"], options["file"] = read_sql(options["sql"], options["file"]), None
+    if _are_several(options["sql"]):
+        if draws or only_explain or style != "table" or target is not None:
+            raise click.UsageError(_SEVERAL)
+        context.exit(_one_by_one(settings, yes=yes, **options))
     if style == "parquet":
         records.require_parquet()
         if target is None and sys.stdout.isatty():
@@ -142,6 +151,45 @@ def query(
     for notice in notices:
         note(f"notice: {notice}")
     note(cost_text(answer.receipt))
+
+
+_SEVERAL = (
+    "Several statements are answered as tables, one after the other: --format, --plot, --explain "
+    "and -o are for one."
+)
+
+
+def _are_several(sql: str) -> bool:
+    try:
+        return len(pieces(sql)) > 1
+    except Refused:
+        return False  # which is told of it as one
+
+
+def _one_by_one(
+    settings: CommandSettings,
+    *,
+    sql: str,
+    file: None,
+    dialect: str,
+    nonnegative: bool,
+    yes: bool,
+    **price: Any,
+) -> ExitCode:
+    """The answers of a script, as the shell gives them; it ends at the first that fails."""
+    del file
+    with settings.open(settings.policy) as proxy:
+        epsilon, precision = _price(**price)
+        request = Request(
+            "",
+            proxy.analyst(settings.analyst),
+            dialect,
+            epsilon=epsilon,
+            precision=precision,
+            nonnegative=nonnegative,
+            door="command line",
+        )
+        return Shell(LocalSession(proxy, request), yes=yes).lines(sql)
 
 
 def _drawn(answer: Answer, write: Write, room: int | None, *, draws: bool) -> tuple[str, ...]:
@@ -201,16 +249,6 @@ def _ask(
     return uncancelled(answer, cancelled=cancelled)
 
 
-def uncancelled(answer: Answer, *, cancelled: bool) -> Answer:
-    """The answer. Raises `Failed` with its charge where Ctrl-C came too late for the statement."""
-    if not cancelled:
-        return answer
-    if answer.receipt is None:
-        raise click.Abort
-    free = answer.receipt.remembered
-    raise Failed(answer.receipt.query_id, cancelled=True, charged=not free)
-
-
 def _confirmed(
     proxy: Proxy, request: Request, *, pass_on: PassOn | None, yes: bool
 ) -> Callable[[], Answer]:
@@ -221,31 +259,12 @@ def _confirmed(
     if yes:
         request = replace(request, confirmed=True)
     elif can_answer():
-        request = agreed(proxy.explain(request), request)
+        price = price_of(proxy.explain(request), COMMAND_LINE)
+        request = replace(request, confirmed=insisted(price))
     confirmed = replace(request, flowing=pass_on is not None)
     if pass_on is None:
         return partial(answered, proxy, confirmed)
     return lambda: pass_on(answered(proxy, confirmed))
-
-
-def agreed(plan: Explanation, request: Request, most: Decimal | None = None) -> Request:
-    """The request, confirmed where it was asked back about: what cannot be of use is charged, or
-    more than ε = `most` is. Raises click.Abort where nobody wants it.
-    """
-    why = useless(plan.notices)
-    dear = most is not None and plan.epsilon > most
-    if plan.charge == Loss(0) or (why is None and not dear):
-        return request
-    if why is not None:
-        note(sentence(why, plan.columns, COMMAND_LINE))
-    same = "" if why is None else " all the same"
-    click.confirm(f"It costs {price_text(plan)}{same}. Ask?", abort=True, err=True)
-    return replace(request, confirmed=True)
-
-
-def price_text(plan: Explanation) -> str:
-    """What a question would cost."""
-    return f"ε = {plain(plan.epsilon)} ({loss_text(plan.charge, plan.accountant)})"
 
 
 def _with_proxy(

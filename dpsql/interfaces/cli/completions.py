@@ -36,7 +36,7 @@ class Completable:
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def names_of(policy: Policy, functions: Sequence[str], commands: Sequence[str]) -> Completable:
+def names_of(policy: Policy, functions: Sequence[str]) -> Completable:
     """What a policy declares."""
     values: dict[str, tuple[str, ...]] = {}
     for table in policy.tables:
@@ -44,7 +44,7 @@ def names_of(policy: Policy, functions: Sequence[str], commands: Sequence[str]) 
             name, listed = column.name.lower(), column.values or ()
             values[name] = values.get(name, ()) + tuple(map(_literal, listed))
     tables = {table.name: [c.name for c in visible(table)] for table in policy.tables}
-    return Completable(tables, functions, commands, values)
+    return Completable(tables, functions, values=values)
 
 
 def _literal(value: Value) -> str:

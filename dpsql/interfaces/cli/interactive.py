@@ -9,47 +9,37 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
-from dpsql.dialects.postgres.words import pieces, words
-from dpsql.explaining.explanation import Explanation
+from dpsql.dialects.postgres.words import pieces
 from dpsql.interfaces.amounts import plain
-from dpsql.interfaces.asking import answered
-from dpsql.interfaces.cli.ask import agreed, price_text, uncancelled
-from dpsql.interfaces.cli.budget_commands import budgets_text, charges_text
-from dpsql.interfaces.cli.completions import Completable, names_of
+from dpsql.interfaces.cli.completions import Completable
 from dpsql.interfaces.cli.line_readers import LEAVE, LineReader, ScriptLines, reader_of
 from dpsql.interfaces.cli.listing_commands import listing_text
 from dpsql.interfaces.cli.options import DIALECT, CommandSettings, exact_epsilon, with_settings
+from dpsql.interfaces.cli.prices import insisted
+from dpsql.interfaces.cli.shell_sessions import LocalSession, ShellSession
 from dpsql.interfaces.cli.terminal import (
-    Progress,
     can_answer,
     columns,
     encodable,
-    interruptible,
     note,
     show_error,
     show_fault,
+    show_message,
 )
-from dpsql.interfaces.dbapi.local_answers import free_answer
 from dpsql.interfaces.doors import SHELL
-from dpsql.interfaces.listing import Listing, listed, listing
-from dpsql.interfaces.messages import printable
+from dpsql.interfaces.listing import Listing, listing
+from dpsql.interfaces.messages import RemoteError, printable
 from dpsql.interfaces.pictures.terminal_chart import picture
-from dpsql.interfaces.plan_text import WIDTH, plan_text
-from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.sentences import remarks
 from dpsql.interfaces.tables import grid, table
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DpsqlError, Refused
 from dpsql.model.query_options import sensible
 from dpsql.model.table_names import nearest
-from dpsql.model.vocabulary import Answer, Loss, Request
-
-if TYPE_CHECKING:
-    from dpsql.proxy import Proxy
+from dpsql.model.vocabulary import Answer, Request
 
 _WELCOME = "dpsql shell as {analyst}. A statement ends with ; and \\? lists the commands."
 
@@ -66,6 +56,7 @@ _WELCOME = "dpsql shell as {analyst}. A statement ends with ; and \\? lists the 
     help="Ask back before more; default the policy's confirm_above, or its query_epsilon.",
 )
 @click.option("--yes", is_flag=True, help="Never ask back, even about what cannot be of use.")
+@click.option("--connect", metavar="URL", help="Ask a server: postgresql://NAME@HOST:5439/dpsql.")
 @click.pass_context
 def shell(
     context: click.Context,
@@ -76,50 +67,70 @@ def shell(
     epsilon: Decimal | None,
     confirm_above: Decimal | None,
     yes: bool,
+    connect: str | None,
 ) -> None:
     r"""Ask one statement after the other, each with its price first; \? lists what else it does.
 
     A script, with -f or on stdin, ends at the first statement that fails.
     """
+    if connect is not None:
+        from dpsql.interfaces.cli.remote_session import connected  # noqa: PLC0415
+
+        _require_local(context)
+        try:
+            with connected(connect) as remote:
+                remote.at(epsilon)
+                most = remote.confirm_above if confirm_above is None else confirm_above
+                code = Shell(remote, most, yes=yes).entered(file)
+        except RemoteError as error:
+            code = show_message(error.message)
+        context.exit(code)
     with settings.open(settings.policy) as proxy:
         analyst = proxy.analyst(settings.analyst)
         pot = proxy.policy.budget_of(analyst)
         assert pot is not None
         threshold = pot.query_epsilon if pot.confirm_above is None else pot.confirm_above
         most = threshold if confirm_above is None else confirm_above
-        one = Shell(proxy, Request("", analyst, dialect, epsilon=epsilon, door="command line"))
-        one.most, one.yes = most, yes
-        if file is not None or not sys.stdin.isatty():
-            code = one.script(file)
-        else:
-            code = one.run(reader_of(cache(one.names)))
+        request = Request("", analyst, dialect, epsilon=epsilon, door="command line")
+        code = Shell(LocalSession(proxy, request), most, yes=yes).entered(file)
     context.exit(code)
+
+
+def _require_local(context: click.Context) -> None:
+    """Raises UsageError for options that are of a policy here, and not of a server."""
+    sources = {name: context.get_parameter_source(name) for name in ("policy", "analyst", "dialect")}
+    wrong = [f"--{name}" for name, source in sources.items() if source is ParameterSource.COMMANDLINE]
+    if wrong:
+        raise click.UsageError(f"{' and '.join(wrong)}: with --connect that is the server's.")
 
 
 @dataclass(slots=True)
 class Shell:
-    """What a user of the shell sees. Each statement is the `request` with its text; above an ε of
-    `most` is asked back, unless `yes`; `last` is the latest answer.
+    """What a user of the shell sees, who asks `session`. Above an ε of `most` is asked back, unless
+    `yes`; `last` is the latest answer.
     """
 
-    proxy: Proxy
-    request: Request
+    session: ShellSession
     most: Decimal | None = None
     yes: bool = False
     last: Answer | None = None
 
     def names(self) -> Completable:
         """What there is to be completed."""
-        from dpsql.dialects.reading.function_names import called_functions  # noqa: PLC0415
+        return replace(self.session.names(), commands=tuple(_COMMANDS))
 
-        return names_of(self.proxy.policy, called_functions(), tuple(_COMMANDS))
+    def entered(self, file: str | None) -> ExitCode:
+        """What stands in a file or on stdin, or is entered at a terminal."""
+        if file is not None or not sys.stdin.isatty():
+            return self.script(file)
+        return self.run(reader_of(cache(self.names)))
 
     def run(self, reader: LineReader) -> ExitCode:
         r"""Until \q or the end of input. Ctrl-C gives up a line, or cancels what runs."""
-        note(_WELCOME.format(analyst=printable(self.request.analyst)))
+        note(_WELCOME.format(analyst=printable(self.session.analyst)))
         while True:
             try:
-                text = reader.read(f"{printable(self.request.analyst)}=> ").strip()
+                text = reader.read(f"{printable(self.session.analyst)}=> ").strip()
             except EOFError:
                 return ExitCode.ANSWERED
             except KeyboardInterrupt:
@@ -130,11 +141,15 @@ class Shell:
             self.one(text)
 
     def script(self, file: str | None) -> ExitCode:
-        """What stands in a file, or on stdin; no further than what fails."""
+        """What stands in a file, or on stdin."""
         try:
             text = sys.stdin.read() if file is None else Path(file).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError):
             raise click.UsageError(f"{printable(file or 'stdin')} cannot be read.") from None
+        return self.lines(text)
+
+    def lines(self, text: str) -> ExitCode:
+        """What stands in a text; no further than what fails."""
         reader = ScriptLines(text.splitlines(keepends=True))
         while True:
             try:
@@ -169,45 +184,31 @@ class Shell:
         if wish is not None:
             self._list(wish)
             return
-        request = replace(self.request, sql=sql)
-        catalogued = free_answer(self.proxy, request)
-        if catalogued is not None:
-            self.last = catalogued
-            _show(catalogued)
-            return
-        request = self._agreed(request)
-        call = partial(answered, self.proxy, request)
-        answer, cancelled = interruptible(call, self.proxy.cancel, Progress())
-        answer = uncancelled(answer, cancelled=cancelled)
-        if isinstance(answer.explanation, Explanation):
-            _page(_planned(answer.explanation))
-            return
-        self.last = answer
-        _show(answer)
-        note(cost_text(answer.receipt))
+        shown = self.session.free(sql)
+        if shown is None:
+            shown = self.session.ask(sql, confirmed=self._agreed(sql))
+        if shown.answer is None:
+            _page(shown.text)
+        else:
+            self.last = shown.answer
+            _show(shown.answer, shown.remarks)
+        if shown.cost:
+            note(shown.cost)
 
-    def _agreed(self, request: Request) -> Request:
-        """The request after its price was told, confirmed where that was asked back about."""
-        if self.yes:
-            return replace(request, confirmed=True)
-        if not can_answer() or _is_plan(request.sql):
-            return request
-        plan = self._plan(request)
-        request = agreed(plan, request, self.most)
-        if plan.charge != Loss(0) and not request.confirmed:
-            note(f"price: {price_text(plan)}")
-        return request
-
-    def _plan(self, request: Request) -> Explanation:
-        call = partial(self.proxy.explain, request)
-        plan, cancelled = interruptible(call, self.proxy.cancel, Progress())
-        if cancelled:
-            raise click.Abort
-        return plan
+    def _agreed(self, sql: str) -> bool:
+        """Whether a statement is confirmed, its price told or asked back about."""
+        if self.yes or not can_answer():
+            return self.yes
+        price = self.session.price(sql)
+        if price is None:
+            return False
+        confirmed = insisted(price, self.most)
+        if not (price.is_free or confirmed):
+            note(f"price: {price}")
+        return confirmed
 
     def _list(self, wish: Listing) -> None:
-        room = columns(sys.stdout)
-        _page(listing_text(listed(wish, self.proxy.policy, self.request.search_path), room))
+        _page(listing_text(self.session.listed(wish), columns(sys.stdout)))
 
     # --- commands ---
 
@@ -240,7 +241,7 @@ class Shell:
         r"""The plan of a statement."""
         if not sql:
             raise click.UsageError("\\explain SELECT …")
-        _page(_planned(self._plan(replace(self.request, sql=sql))))
+        _page(self.session.plan(sql))
 
     def plot(self, sql: str) -> None:
         """The latest answer, or that of a statement, as a picture."""
@@ -252,16 +253,16 @@ class Shell:
 
     def budget(self, _rest: str) -> None:
         """What is left."""
-        _page(f"{budgets_text(self.proxy)}\n")
+        _page(self.session.budget())
 
     def history(self, _rest: str) -> None:
         """What was asked and what it cost."""
-        _page(charges_text(self.proxy, self.request.analyst))
+        _page(self.session.history())
 
     def epsilon(self, rest: str) -> None:
         """What each statement asks for from here on."""
         epsilon = None if rest in ("", "default") else _positive(rest)
-        self.request = replace(self.request, epsilon=epsilon)
+        self.session.at(epsilon)
         note("the policy's ε" if epsilon is None else f"ε = {plain(epsilon)} from here on")
 
     def include(self, file: str) -> None:
@@ -283,6 +284,8 @@ def _guarded(call: Callable[[], None], sql: str) -> ExitCode:
     except click.UsageError as error:
         note(error.message)
         return ExitCode.USAGE
+    except RemoteError as error:
+        return show_message(error.message)
     except DpsqlError as error:
         return show_error(error, sql, SHELL)
     except Exception as error:  # noqa: BLE001 - told without its text, as everywhere
@@ -290,23 +293,11 @@ def _guarded(call: Callable[[], None], sql: str) -> ExitCode:
     return ExitCode.ANSWERED
 
 
-def _is_plan(sql: str) -> bool:
-    """Whether a statement asks for a plan, which is free."""
-    try:
-        return next(words(sql)).value == "explain"
-    except Refused:
-        return False
-
-
-def _planned(plan: Explanation) -> str:
-    return plan_text(plan, width=columns(sys.stdout) or WIDTH, door=SHELL)
-
-
-def _show(answer: Answer) -> None:
+def _show(answer: Answer, told: tuple[str, ...]) -> None:
     """The rows, and what is told beside them."""
     drawn = table(answer, columns(sys.stdout))
     _page(drawn.text)
-    for notice in (*remarks(answer, SHELL), *drawn.notices):
+    for notice in (*told, *drawn.notices):
         note(f"notice: {notice}")
 
 

@@ -15,7 +15,7 @@ from typing import TextIO, TypeVar
 import click
 
 from dpsql.interfaces.doors import COMMAND_LINE, Door
-from dpsql.interfaces.messages import describe
+from dpsql.interfaces.messages import Message, describe
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DpsqlError
 
@@ -72,7 +72,11 @@ def _broken(line: str, room: int) -> str:
 
 def show_error(error: DpsqlError, sql: str = "", door: Door = COMMAND_LINE) -> ExitCode:
     """Tells an error on stderr; returns its exit code."""
-    message = describe(error, sql, door)
+    return show_message(describe(error, sql, door))
+
+
+def show_message(message: Message) -> ExitCode:
+    """Tells what is said of an error on stderr; returns its exit code."""
     code, rest = message.code, str(message)[len(message.code) :]
     for label in ("why:", "fix:"):
         rest = rest.replace(f"\n{label}", f"\n{click.style(label, bold=True)}")

@@ -290,22 +290,23 @@ def _notices(answer: Answer, settings: Mapping[str, str]) -> tuple[str, ...]:
     if answer.explanation is not None or settings["client_min_messages"] in _SILENT:
         return ()
     texts = sentences(answer.notices, answer.columns, WIRE)
-    return (*_price(answer), *texts) if settings["dpsql.notices"] == "on" else texts
+    if settings["dpsql.notices"] != "on":
+        return texts
+    errors = () if settings["dpsql.errors"] == COLUMNS else _errors(answer)
+    return (cost_text(answer.receipt), *errors, *texts)
 
 
-def _price(answer: Answer) -> tuple[str, ...]:
-    """What the answer cost, and the error of every column that has one."""
-    errors = []
+def _errors(answer: Answer) -> Iterator[str]:
+    """The error of every column that has one."""
     for n, column in enumerate(answer.columns):
         margins = [row[n] for row in answer.margins]
         finite = [m for m in margins if m is not None and not isnan(m)]
         if any(m is not None and isnan(m) for m in margins):
-            errors.append(f"{column.name}: ± ?")
+            yield f"{column.name}: ± ?"
         elif finite:
             most = max(finite)
             places = significant_places(most) if most > 0 else 0
-            errors.append(f"{column.name}: ± {most:,.{places}f} at 95 %")
-    return (cost_text(answer.receipt), *errors)
+            yield f"{column.name}: ± {most:,.{places}f} at 95 %"
 
 
 _UNASKED = re.compile(r"--\s*Metabase\s*\Z")

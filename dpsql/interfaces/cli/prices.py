@@ -1,0 +1,65 @@
+"""What a question would cost, and whether somebody wants it all the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+import click
+
+from dpsql.explaining.explanation import Explanation
+from dpsql.interfaces.amounts import loss_text, plain
+from dpsql.interfaces.cli.terminal import note
+from dpsql.interfaces.doors import Door
+from dpsql.interfaces.sentences import sentence
+from dpsql.model.errors import Failed
+from dpsql.model.notices import useless
+from dpsql.model.vocabulary import Answer, Loss
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a question would be charged at its ε; `vain` says why it cannot be of use, if so."""
+
+    epsilon: Decimal
+    charge: Loss
+    accountant: str
+    vain: str = ""
+
+    def __str__(self) -> str:
+        return f"ε = {plain(self.epsilon)} ({loss_text(self.charge, self.accountant)})"
+
+    @property
+    def is_free(self) -> bool:
+        return self.charge == Loss(0)
+
+
+def price_of(plan: Explanation, door: Door) -> Price:
+    """The price that a plan tells."""
+    why = useless(plan.notices)
+    vain = "" if why is None else sentence(why, plan.columns, door)
+    return Price(plan.epsilon, plan.charge, plan.accountant, vain)
+
+
+def insisted(price: Price, most: Decimal | None = None) -> bool:
+    """Whether somebody was asked back and wants it: what cannot be of use is charged, or more than
+    ε = `most` is. Raises click.Abort where nobody does.
+    """
+    dear = most is not None and price.epsilon > most
+    if price.is_free or not (price.vain or dear):
+        return False
+    if price.vain:
+        note(price.vain)
+    same = " all the same" if price.vain else ""
+    click.confirm(f"It costs {price}{same}. Ask?", abort=True, err=True)
+    return True
+
+
+def uncancelled(answer: Answer, *, cancelled: bool) -> Answer:
+    """The answer. Raises `Failed` with its charge where Ctrl-C came too late for the statement."""
+    if not cancelled:
+        return answer
+    if answer.receipt is None:
+        raise click.Abort
+    free = answer.receipt.remembered
+    raise Failed(answer.receipt.query_id, cancelled=True, charged=not free)

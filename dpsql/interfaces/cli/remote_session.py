@@ -1,0 +1,236 @@
+"""Whom the shell asks at the other end of a wire: `dpsql serve`, by psycopg (the extra `remote`).
+
+The server says what things cost and what is left out, as to any other client; nothing of a policy
+is here. Its texts are told as ours are (SECURITY.md S21).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+
+from dpsql.dialects.postgres.words import words
+from dpsql.interfaces.cli.completions import Completable
+from dpsql.interfaces.cli.listing_commands import listing_text
+from dpsql.interfaces.cli.prices import Price
+from dpsql.interfaces.cli.shell_sessions import Shown, is_plan
+from dpsql.interfaces.cli.terminal import Progress, columns, interruptible
+from dpsql.interfaces.data_frames import module
+from dpsql.interfaces.listing import Listing
+from dpsql.interfaces.messages import Message, RemoteError, place
+from dpsql.interfaces.pgwire.values.type_oids import kind_of
+from dpsql.interfaces.records import margin_columns
+from dpsql.interfaces.wordings import WORDINGS, ExitCode
+from dpsql.model.errors import Refused
+from dpsql.model.tree import VARCHAR, Span
+from dpsql.model.vocabulary import Answer, Column, Loss
+
+T = TypeVar("T")
+
+_QUERIES = frozenset("select with from values table (".split())
+_FIRST = "SET dpsql.errors = columns; SET dpsql.notices = on"
+_NAMES = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
+_COST = "cost: "
+_VAIN = "this cannot be useful"
+_CANCELLED = "57014"
+_AWAY = ("08", "57P", "58", "XX")
+"""Classes of SQLSTATE that say nothing of the statement."""
+
+
+@contextmanager
+def connected(url: str) -> Iterator[RemoteSession]:
+    """A session of a server; a password that it wants is asked for on a terminal.
+
+    Raises MissingExtra, or `RemoteError` where there is none.
+    """
+    psycopg = module("psycopg", "remote", "A shell over a server")
+    session = RemoteSession(_opened(psycopg, url))
+    try:
+        yield session
+    finally:
+        session.connection.close()
+
+
+def _opened(psycopg: Any, url: str) -> Any:
+    connect = partial(psycopg.connect, autocommit=True, application_name="dpsql shell")
+    try:
+        return connect(url)
+    except psycopg.Error as error:
+        if "no password supplied" not in str(error) or not sys.stdin.isatty():
+            raise _told(error, "") from None
+    try:
+        return connect(url, password=click.prompt("Password", hide_input=True, err=True))
+    except psycopg.Error as error:
+        raise _told(error, "") from None
+
+
+@dataclass(slots=True)
+class RemoteSession:
+    """One connection, and what its server said beside the latest rows."""
+
+    connection: Any
+    _notices: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.connection.add_notice_handler(lambda n: self._notices.append(n.message_primary or ""))
+        self._run(_FIRST)
+
+    @property
+    def analyst(self) -> str:
+        return str(self.connection.info.user)
+
+    @property
+    def confirm_above(self) -> Decimal:
+        """The ε of a question that says none."""
+        return Decimal(self._run("SELECT question_epsilon FROM dpsql_budget()").rows[0][0])
+
+    def names(self) -> Completable:
+        tables: dict[str, list[str]] = {}
+        for table, column in self._run(_NAMES).rows:
+            tables.setdefault(table, []).append(column)
+        return Completable(tables)
+
+    def listed(self, wish: Listing) -> Answer:
+        named = ".".join('"' + part.replace('"', '""') + '"' for part in wish.table)
+        return self._run(f"DESCRIBE {named}" if named else "SHOW TABLES")
+
+    def free(self, sql: str) -> Shown | None:
+        return None if _is_query(sql) else self._shown(sql)
+
+    def price(self, sql: str) -> Price | None:
+        try:
+            text = self._run(f"EXPLAIN (FORMAT JSON) {sql}").rows[0][0]
+        except RemoteError:
+            return None  # what the catalogue answers has no plan; what is wrong is told when asked
+        plan: Mapping[str, Any] = json.loads(text)
+        charge = Loss(*(_exact(plan["charge"][name], at) for name, at in _AMOUNTS))
+        vain = next((str(line) for line in plan["told"] if line.startswith(_VAIN)), "")
+        return Price(Decimal(repr(plan["epsilon"])), charge, plan["accountant"], vain)
+
+    def plan(self, sql: str) -> str:
+        return _lines(self._run(sql if is_plan(sql) else f"EXPLAIN PRIVACY {sql}"))
+
+    def ask(self, sql: str, *, confirmed: bool) -> Shown:
+        if not confirmed:
+            return self._shown(sql)
+        self._run("SET dpsql.confirm = on")
+        try:
+            return self._shown(sql)
+        finally:
+            self._run("SET dpsql.confirm = off")
+
+    def at(self, epsilon: Decimal | None) -> None:
+        self._run("RESET dpsql.epsilon" if epsilon is None else f"SET dpsql.epsilon = {epsilon:f}")
+
+    def budget(self) -> str:
+        return _text(self._run("SELECT * FROM dpsql_budget()"))
+
+    def history(self) -> str:
+        latest = "SELECT * FROM dpsql_history() ORDER BY time DESC LIMIT 20"
+        return _text(self._run(latest))
+
+    # --- one statement ---
+
+    def _shown(self, sql: str) -> Shown:
+        self._notices.clear()
+        answer = self._run(sql)
+        told = list(self._notices)
+        cost = next((line for line in told if line.startswith(_COST)), "")
+        if is_plan(sql):
+            return Shown(None, _lines(answer))
+        return Shown(answer, remarks=tuple(t for t in told if t != cost), cost=cost)
+
+    def _run(self, sql: str) -> Answer:
+        """The rows of a statement, none where it has none. Raises `RemoteError`."""
+        answer, cancelled = interruptible(
+            lambda: self._rows(sql), self.connection.cancel, Progress()
+        )
+        if cancelled:
+            raise click.Abort
+        return answer
+
+    def _rows(self, sql: str) -> Answer:
+        import psycopg  # noqa: PLC0415 - an extra
+
+        try:
+            cursor = self.connection.execute(sql)
+            return _answer([(c.name, c.type_code) for c in cursor.description or ()], cursor)
+        except psycopg.Error as error:
+            raise _told(error, sql) from None
+
+
+_AMOUNTS = (("amount", 9), ("delta", 18))
+
+
+def _exact(amount: float, digits: int) -> int:
+    """An amount in the ledger's whole units."""
+    return round(Decimal(repr(amount)).scaleb(digits))
+
+
+def _is_query(sql: str) -> bool:
+    try:
+        return next(words(sql)).value in _QUERIES
+    except Refused:
+        return True
+
+
+def _answer(described: Sequence[tuple[str, int]], cursor: Any) -> Answer:
+    """Rows with the margins that stand in columns behind them, if they do."""
+    every = [Column(name, kind_of(oid) or VARCHAR) for name, oid in described]
+    rows = cursor.fetchall() if described else []
+    width = next((n for n in range(1, len(every)) if _are_margins(every[:n], every[n:])), len(every))
+    places = [n for n, column in enumerate(every[:width]) if column.type.is_measured]
+    beside = dict(zip(places, range(width, len(every)), strict=False))
+    margins = tuple(
+        tuple(row[beside[n]] if n in beside else None for n in range(width)) for row in rows
+    )
+    return Answer(tuple(every[:width]), tuple(r[:width] for r in rows), margins, margins)
+
+
+def _are_margins(own: Sequence[Column], behind: Sequence[Column]) -> bool:
+    return [c.name for c in margin_columns(own)] == [c.name for c in behind]
+
+
+def _lines(answer: Answer) -> str:
+    return "".join(f"{row[0]}\n" for row in answer.rows)
+
+
+def _text(answer: Answer) -> str:
+    return listing_text(answer, columns(sys.stdout))
+
+
+def _told(error: Any, sql: str) -> RemoteError:
+    """A server's error as ours are told: what, where, why, and what would work."""
+    said, state = error.diag, error.diag.sqlstate or "08001"
+    at = None if said.statement_position is None else int(said.statement_position) - 1
+    line, column, excerpt = (None,) * 3 if at is None else place(sql, Span(at, at))
+    return RemoteError(
+        Message(
+            code=f"error {state}",
+            headline=said.message_primary or str(error).strip(),
+            why=said.message_detail or "",
+            fix=said.message_hint or "",
+            exit_code=_exit_code(state),
+            sqlstate=state,
+            line=line,
+            column=column,
+            excerpt=excerpt,
+        )
+    )
+
+
+def _exit_code(state: str) -> ExitCode:
+    if state == _CANCELLED:
+        return ExitCode.CANCELLED
+    if state.startswith(_AWAY):
+        return ExitCode.UNREACHABLE
+    codes = {wording.sqlstate: wording.exit_code for wording in WORDINGS.values()}
+    return codes.get(state, ExitCode.BAD_INPUT)

@@ -1,0 +1,142 @@
+"""Whom the shell asks: here, a policy in this process."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from dpsql.dialects.postgres.words import words
+from dpsql.explaining.explanation import Explanation
+from dpsql.interfaces.asking import answered
+from dpsql.interfaces.cli.budget_commands import budgets_text, charges_text
+from dpsql.interfaces.cli.completions import Completable, names_of
+from dpsql.interfaces.cli.prices import Price, price_of, uncancelled
+from dpsql.interfaces.cli.terminal import Progress, columns, interruptible
+from dpsql.interfaces.dbapi.local_answers import free_answer
+from dpsql.interfaces.doors import SHELL
+from dpsql.interfaces.listing import Listing, listed
+from dpsql.interfaces.plan_text import WIDTH, plan_text
+from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.sentences import remarks
+from dpsql.model.errors import Refused
+from dpsql.model.vocabulary import Answer, Request
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a statement said: rows, or the text of a plan; what is told beside it, and its cost."""
+
+    answer: Answer | None
+    text: str = ""
+    remarks: tuple[str, ...] = ()
+    cost: str = ""
+
+
+class ShellSession(Protocol):
+    """One analyst, to whom statements are answered. Each method raises `DpsqlError`."""
+
+    @property
+    def analyst(self) -> str:
+        """Who asks."""
+
+    def names(self) -> Completable:
+        """What there is to be completed."""
+
+    def listed(self, wish: Listing) -> Answer:
+        """The tables, or the columns of one."""
+
+    def free(self, sql: str) -> Shown | None:
+        """What is told for nothing without a plan; None of a question."""
+
+    def price(self, sql: str) -> Price | None:
+        """What a statement would cost; None of one that asks for its plan."""
+
+    def plan(self, sql: str) -> str:
+        """The plan of a statement, as wide as the terminal."""
+
+    def ask(self, sql: str, *, confirmed: bool) -> Shown:
+        """The answer; `confirmed` where it was asked back about."""
+
+    def at(self, epsilon: Decimal | None) -> None:
+        """Ask for this ε from here on; None is the policy's."""
+
+    def budget(self) -> str:
+        """What is left."""
+
+    def history(self) -> str:
+        """What was asked, and what it cost."""
+
+
+@dataclass(slots=True)
+class LocalSession:
+    """A policy in this process; each statement is the `request` with its text."""
+
+    proxy: Proxy
+    request: Request
+
+    @property
+    def analyst(self) -> str:
+        return self.request.analyst
+
+    def names(self) -> Completable:
+        from dpsql.dialects.reading.function_names import called_functions  # noqa: PLC0415
+
+        return names_of(self.proxy.policy, called_functions())
+
+    def listed(self, wish: Listing) -> Answer:
+        return listed(wish, self.proxy.policy, self.request.search_path)
+
+    def free(self, sql: str) -> Shown | None:
+        answer = free_answer(self.proxy, replace(self.request, sql=sql))
+        return None if answer is None else Shown(answer, remarks=remarks(answer, SHELL))
+
+    def price(self, sql: str) -> Price | None:
+        return None if is_plan(sql) else price_of(self._plan(sql), SHELL)
+
+    def plan(self, sql: str) -> str:
+        return _text(self._plan(sql))
+
+    def ask(self, sql: str, *, confirmed: bool) -> Shown:
+        request = replace(self.request, sql=sql, confirmed=confirmed)
+        call = partial(answered, self.proxy, request)
+        answer, cancelled = interruptible(call, self.proxy.cancel, Progress())
+        answer = uncancelled(answer, cancelled=cancelled)
+        if isinstance(answer.explanation, Explanation):
+            return Shown(None, _text(answer.explanation))
+        return Shown(answer, remarks=remarks(answer, SHELL), cost=cost_text(answer.receipt))
+
+    def at(self, epsilon: Decimal | None) -> None:
+        self.request = replace(self.request, epsilon=epsilon)
+
+    def budget(self) -> str:
+        return f"{budgets_text(self.proxy)}\n"
+
+    def history(self) -> str:
+        return charges_text(self.proxy, self.analyst)
+
+    def _plan(self, sql: str) -> Explanation:
+        call = partial(self.proxy.explain, replace(self.request, sql=sql))
+        plan, cancelled = interruptible(call, self.proxy.cancel, Progress())
+        if cancelled:
+            raise click.Abort
+        return plan
+
+
+def is_plan(sql: str) -> bool:
+    """Whether a statement asks for a plan, which is free."""
+    try:
+        return next(words(sql)).value == "explain"
+    except Refused:
+        return False
+
+
+def _text(plan: Explanation) -> str:
+    return plan_text(plan, width=columns(sys.stdout) or WIDTH, door=SHELL)
