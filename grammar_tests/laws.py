@@ -16,6 +16,7 @@ from weakref import proxy
 
 import duckdb
 import numpy as np
+import pytest
 
 from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS
 from dpsql.compiler.errors.small_groups import NAME
@@ -36,6 +37,7 @@ from dpsql.mechanisms import scores
 from dpsql.mechanisms.exponential import Candidates, best
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.scores import Reached, candidates
+from dpsql.model.notices import ByDeclaration
 from dpsql.model.public_times import now
 from dpsql.model.tree import DOUBLE, Call, Statement
 from dpsql.model.vocabulary import (
@@ -52,6 +54,7 @@ from dpsql.model.vocabulary import (
     Sensitivity,
 )
 from dpsql.model.walk import expressions, relations, walk
+from dpsql.preparation import prepare as preparing
 from dpsql.preparation.contribution_bounds import placeholder
 from dpsql.preparation.prepare import KnownSteps, prepare
 from dpsql.preparation.public_data import PublicTables
@@ -174,6 +177,21 @@ def compiled(
         known |= {poll.key: found(poll, norm) for poll in made.polls}
 
 
+def measured(sql: str, policy: Policy, engine: PlainEngine) -> Prepared:
+    """A query compiled as if nothing were known of its rows by declaration."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(preparing, "without_empty_blocks", lambda tracked, *_others: tracked)
+        return compiled(sql, policy, engine)
+
+
+def counts_rows(prepared: Prepared, engine: PlainEngine) -> bool:
+    """Whether any exact integer of a plan is not zero."""
+    return any(
+        any(map(any, (*counted.values(), *(cells.values() for cells in counted.cells.values()))))
+        for counted in integers(prepared, engine)
+    )
+
+
 def found(poll: Poll, norm: Fraction) -> FoundNorm:
     """A norm in units of what is asked for; a mean is in the middle, a ratio half the largest."""
     vote = poll.block.vote
@@ -218,7 +236,9 @@ def noiseless(prepared: Prepared, engine: PlainEngine) -> tuple[Rows, Rows]:
     """Rows and errors with noise off, every key that exists published, and no other."""
     if prepared.plan is None:
         rows = list(presented(prepared.rewritten, engine.rows(prepared.rewritten.outer_sql)))
-        return rows, [(None,) * len(row) for row in rows]
+        # What is known of no rows is a number of ours, as if it were measured.
+        error = 0.0 if any(isinstance(n, ByDeclaration) for n in prepared.notices) else None
+        return rows, [(error,) * len(row) for row in rows]
     prepared = _known_to_be_exact(prepared)
     assert prepared.plan is not None
     noisy = noiseless_blocks(prepared, engine)

@@ -18,7 +18,7 @@ from dpsql.engines import EngineFailed, Stop
 from dpsql.engines.duckdb.declared_schema import tables as catalogue
 from dpsql.engines.duckdb.exact_values import is_moment, with_moments
 from dpsql.engines.duckdb.result_columns import moment
-from dpsql.interfaces.dbapi import Connection
+from dpsql.interfaces.dbapi import Connection, ConnectionOptions
 from dpsql.interfaces.dbapi.dbapi_cursor import Cursor, Parameters
 from dpsql.interfaces.dbapi.dbapi_errors import DatabaseError, NotSupportedError
 from dpsql.interfaces.dbapi.statement_options import Amount, Named
@@ -146,7 +146,8 @@ class ScratchConnection(Connection):
     """A connection whose cursors can write."""
 
     def __init__(self, scratch: Scratch, dialect: str) -> None:
-        super().__init__(scratch.proxy, "ana", dialect, None, lambda: None)
+        wish: ConnectionOptions = {"confirm": False, "errors": None}
+        super().__init__(scratch.proxy, "ana", dialect, None, lambda: None, **wish)
         self.scratch = scratch
 
     def cursor(self) -> ScratchCursor:

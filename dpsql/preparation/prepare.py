@@ -130,12 +130,12 @@ def memory_of(statement: Statement, budget: Budget) -> Memory:
 def _announced(
     prepared: Prepared,
     columns: tuple[Column, ...],
-    rounding: tuple[Notice, ...],
+    more: tuple[Notice, ...],
     reported: Debiased,
 ) -> Prepared:
-    """A plan under the columns of its text, with what was rounded or estimated in it."""
+    """A plan under the columns of its text, with what else is told of that or was estimated."""
     columns = with_noise(columns, prepared.rewritten.expected)
-    notices = (*prepared.notices, *rounding, *_reports(prepared.blocks, reported))
+    notices = (*prepared.notices, *more, *_reports(prepared.blocks, reported))
     return replace(prepared, columns=columns, notices=notices)
 
 

@@ -8,15 +8,24 @@ Proof (PRIVACY.md R38). It depends on the text, the policy and public data alone
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData, Row
+from dpsql.compiler.infer.column_facts import (
+    Columns,
+    Evaluate,
+    FactSource,
+    PublicData,
+    Row,
+    about,
+)
 from dpsql.compiler.infer.infer import domain_of
 from dpsql.compiler.plan.private_plan import PrivateBlock, Tracked
 from dpsql.model.algebra import (
     Aggregate,
+    Field,
     Filter,
     Item,
     Join,
@@ -40,11 +49,10 @@ from dpsql.model.tree import (
     Expression,
     JoinKind,
     Literal,
-    Ref,
     SqlType,
 )
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
-from dpsql.model.walk import map_inputs, relations, walk
+from dpsql.model.walk import both, map_inputs, refs, relations
 
 _ZERO = frozenset("count regr_count sum".split())
 """What is zero of no rows, as it is around zero where it is measured."""
@@ -63,21 +71,21 @@ def without_empty_blocks(
 
     What a stage reads is left as it is: that is released before it is known who joins it.
     """
-    origin = FactSource(_lists(policy), public, evaluate, policy.limits.max_public_groups)
+    origin = FactSource(policy, public, evaluate, policy.limits.max_public_groups)
     staged = {part.block for stage in tracked.stages for part in _released(stage)}
-    found = {
+    empty = {
         number: outside
         for number, block in enumerate(tracked.blocks)
         if number not in staged and _is_known(block)
         for outside in islice(_outside(block, origin), 1)
     }
-    if not found:
+    if not empty:
         return tracked
-    left = [number for number, _ in enumerate(tracked.blocks) if number not in found]
+    left = [number for number, _ in enumerate(tracked.blocks) if number not in empty]
 
     def folded(relation: Relation) -> Relation:
         match relation:
-            case Released(block=number) if number in found:
+            case Released(block=number) if number in empty:
                 block = tracked.blocks[number]
                 return _constants(relation, block, domain_of(block, policy, public, evaluate))
             case Released(block=number):
@@ -86,7 +94,7 @@ def without_empty_blocks(
                 return map_inputs(relation, folded)
 
     outer = folded(tracked.outer)
-    notices = (*tracked.notices, *dict.fromkeys(found.values()))
+    notices = (*tracked.notices, *dict.fromkeys(empty.values()))
     if not _released(outer):
         return Tracked(outer, (), notices=notices)
     blocks = tuple(tracked.blocks[number] for number in left)
@@ -101,44 +109,32 @@ def _is_known(block: PrivateBlock) -> bool:
     return all(m.call.function in _ZERO | _NULL for m in block.measures)
 
 
-def _lists(policy: Policy) -> Policy:
-    """The policy with lists of values alone: rows beyond bounds are clipped, and count."""
-    return replace(
-        policy,
-        tables=tuple(
-            replace(t, columns=tuple(map(_unbounded, t.columns))) if t.private else t
-            for t in policy.tables
-        ),
-    )
-
-
-def _unbounded(column: ColumnPolicy) -> ColumnPolicy:
-    return column if column.values is not None else replace(column, bounds=None)
-
-
 # --- where a filter leaves no listed value ---
 
 
 def _outside(block: PrivateBlock, origin: FactSource) -> Iterator[ByDeclaration]:
-    """The columns of which the conditions leave no listed value in rows that are all there."""
+    """The columns of which the conditions leave no listed value in rows that are all there.
+
+    Conditions that compare a column with constants are looked at, and not what joins tell of it.
+    """
     columns = Columns(block.rows, origin)
-    listed = dict(_listed(block.rows, origin.policy))
+    said = defaultdict[int, list[Expression]](list)
     for condition in (each.predicate for each in columns.predicates if each.of is None):
-        for column in _columns(condition):
-            source = columns.over_sources(column)
-            if isinstance(source, Ref) and source.id in listed:
-                facts = columns.column(column.id)
-                if facts.domain == () and not (facts.nullable or facts.may_be_nan):
-                    table, declared = listed[source.id]
-                    assert declared.values is not None
-                    yield ByDeclaration(table.name, declared.name, declared.values)
+        stored = columns.over_sources(condition)
+        for number in refs(stored):
+            if (alone := about(stored, number)) is not None:
+                said[number].append(alone)
+    for field, table, declared in _listed(block.rows, origin.policy):
+        condition = both(tuple(said.get(field.id, ())))
+        if condition is not None and declared.values is not None:
+            # What is missing is no other value: it may be there, whatever is declared.
+            rows: list[Row] = [(value,) for value in (*declared.values, None)]
+            verdicts = origin.evaluate((condition,), (field,), rows)
+            if not any(holds for (holds,) in verdicts):
+                yield ByDeclaration(table.name, declared.name, declared.values)
 
 
-def _columns(condition: Expression) -> Iterator[Ref]:
-    return (node for node in walk(condition) if isinstance(node, Ref))
-
-
-def _listed(rows: Relation, policy: Policy) -> Iterator[tuple[int, tuple[TablePolicy, ColumnPolicy]]]:
+def _listed(rows: Relation, policy: Policy) -> Iterator[tuple[Field, TablePolicy, ColumnPolicy]]:
     """The columns with listed values of the private tables of which every row holds a row."""
     for scan in _present(rows):
         table = policy.table(scan.table)
@@ -146,7 +142,7 @@ def _listed(rows: Relation, policy: Policy) -> Iterator[tuple[int, tuple[TablePo
         for field in scan.fields if table.private else ():
             column = table.column(field.name)
             if column is not None and column.values is not None:
-                yield field.id, (table, column)
+                yield field, table, column
 
 
 def _present(relation: Relation) -> Iterator[Scan]:

@@ -98,8 +98,12 @@ def shell(
 
 def _require_local(context: click.Context) -> None:
     """Raises UsageError for options that are of a policy here, and not of a server."""
-    sources = {name: context.get_parameter_source(name) for name in ("policy", "analyst", "dialect")}
-    wrong = [f"--{name}" for name, source in sources.items() if source is ParameterSource.COMMANDLINE]
+    sources = {
+        name: context.get_parameter_source(name) for name in ("policy", "analyst", "dialect")
+    }
+    wrong = [
+        f"--{name}" for name, source in sources.items() if source is ParameterSource.COMMANDLINE
+    ]
     if wrong:
         raise click.UsageError(f"{' and '.join(wrong)}: with --connect that is the server's.")
 
@@ -293,11 +297,11 @@ def _guarded(call: Callable[[], None], sql: str) -> ExitCode:
     return ExitCode.ANSWERED
 
 
-def _show(answer: Answer, told: tuple[str, ...]) -> None:
+def _show(answer: Answer, notices: tuple[str, ...]) -> None:
     """The rows, and what is told beside them."""
     drawn = table(answer, columns(sys.stdout))
     _page(drawn.text)
-    for notice in (*told, *drawn.notices):
+    for notice in (*notices, *drawn.notices):
         note(f"notice: {notice}")
 
 

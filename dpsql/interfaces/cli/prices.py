@@ -18,7 +18,7 @@ from dpsql.model.vocabulary import Answer, Loss
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class QuestionPrice:
     """What a question would be charged at its ε; `vain` says why it cannot be of use, if so."""
 
     epsilon: Decimal
@@ -34,14 +34,14 @@ class Price:
         return self.charge == Loss(0)
 
 
-def price_of(plan: Explanation, door: Door) -> Price:
+def price_of(plan: Explanation, door: Door) -> QuestionPrice:
     """The price that a plan tells."""
     why = useless(plan.notices)
     vain = "" if why is None else sentence(why, plan.columns, door)
-    return Price(plan.epsilon, plan.charge, plan.accountant, vain)
+    return QuestionPrice(plan.epsilon, plan.charge, plan.accountant, vain)
 
 
-def insisted(price: Price, most: Decimal | None = None) -> bool:
+def insisted(price: QuestionPrice, most: Decimal | None = None) -> bool:
     """Whether somebody was asked back and wants it: what cannot be of use is charged, or more than
     ε = `most` is. Raises click.Abort where nobody does.
     """

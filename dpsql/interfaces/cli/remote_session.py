@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -20,8 +20,8 @@ import click
 from dpsql.dialects.postgres.words import words
 from dpsql.interfaces.cli.completions import Completable
 from dpsql.interfaces.cli.listing_commands import listing_text
-from dpsql.interfaces.cli.prices import Price
-from dpsql.interfaces.cli.shell_sessions import Shown, is_plan
+from dpsql.interfaces.cli.prices import QuestionPrice
+from dpsql.interfaces.cli.shell_sessions import Reply, is_plan
 from dpsql.interfaces.cli.terminal import Progress, columns, interruptible
 from dpsql.interfaces.data_frames import module
 from dpsql.interfaces.listing import Listing
@@ -37,7 +37,9 @@ T = TypeVar("T")
 
 _QUERIES = frozenset("select with from values table (".split())
 _FIRST = "SET dpsql.errors = columns; SET dpsql.notices = on"
-_NAMES = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
+_NAMES = (
+    "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
+)
 _COST = "cost: "
 _VAIN = "this cannot be useful"
 _CANCELLED = "57014"
@@ -65,11 +67,11 @@ def _opened(psycopg: Any, url: str) -> Any:
         return connect(url)
     except psycopg.Error as error:
         if "no password supplied" not in str(error) or not sys.stdin.isatty():
-            raise _told(error, "") from None
+            raise _error_of(error, "") from None
     try:
         return connect(url, password=click.prompt("Password", hide_input=True, err=True))
     except psycopg.Error as error:
-        raise _told(error, "") from None
+        raise _error_of(error, "") from None
 
 
 @dataclass(slots=True)
@@ -102,10 +104,10 @@ class RemoteSession:
         named = ".".join('"' + part.replace('"', '""') + '"' for part in wish.table)
         return self._run(f"DESCRIBE {named}" if named else "SHOW TABLES")
 
-    def free(self, sql: str) -> Shown | None:
+    def free(self, sql: str) -> Reply | None:
         return None if _is_query(sql) else self._shown(sql)
 
-    def price(self, sql: str) -> Price | None:
+    def price(self, sql: str) -> QuestionPrice | None:
         try:
             text = self._run(f"EXPLAIN (FORMAT JSON) {sql}").rows[0][0]
         except RemoteError:
@@ -113,12 +115,12 @@ class RemoteSession:
         plan: Mapping[str, Any] = json.loads(text)
         charge = Loss(*(_exact(plan["charge"][name], at) for name, at in _AMOUNTS))
         vain = next((str(line) for line in plan["told"] if line.startswith(_VAIN)), "")
-        return Price(Decimal(repr(plan["epsilon"])), charge, plan["accountant"], vain)
+        return QuestionPrice(Decimal(repr(plan["epsilon"])), charge, plan["accountant"], vain)
 
     def plan(self, sql: str) -> str:
         return _lines(self._run(sql if is_plan(sql) else f"EXPLAIN PRIVACY {sql}"))
 
-    def ask(self, sql: str, *, confirmed: bool) -> Shown:
+    def ask(self, sql: str, *, confirmed: bool) -> Reply:
         if not confirmed:
             return self._shown(sql)
         self._run("SET dpsql.confirm = on")
@@ -139,14 +141,14 @@ class RemoteSession:
 
     # --- one statement ---
 
-    def _shown(self, sql: str) -> Shown:
+    def _shown(self, sql: str) -> Reply:
         self._notices.clear()
         answer = self._run(sql)
-        told = list(self._notices)
-        cost = next((line for line in told if line.startswith(_COST)), "")
+        notices = list(self._notices)
+        cost = next((line for line in notices if line.startswith(_COST)), "")
         if is_plan(sql):
-            return Shown(None, _lines(answer))
-        return Shown(answer, remarks=tuple(t for t in told if t != cost), cost=cost)
+            return Reply(None, _lines(answer))
+        return Reply(answer, remarks=tuple(n for n in notices if n != cost), cost=cost)
 
     def _run(self, sql: str) -> Answer:
         """The rows of a statement, none where it has none. Raises `RemoteError`."""
@@ -164,7 +166,7 @@ class RemoteSession:
             cursor = self.connection.execute(sql)
             return _answer([(c.name, c.type_code) for c in cursor.description or ()], cursor)
         except psycopg.Error as error:
-            raise _told(error, sql) from None
+            raise _error_of(error, sql) from None
 
 
 _AMOUNTS = (("amount", 9), ("delta", 18))
@@ -186,7 +188,9 @@ def _answer(described: Sequence[tuple[str, int]], cursor: Any) -> Answer:
     """Rows with the margins that stand in columns behind them, if they do."""
     every = [Column(name, kind_of(oid) or VARCHAR) for name, oid in described]
     rows = cursor.fetchall() if described else []
-    width = next((n for n in range(1, len(every)) if _are_margins(every[:n], every[n:])), len(every))
+    width = next(
+        (n for n in range(1, len(every)) if _are_margins(every[:n], every[n:])), len(every)
+    )
     places = [n for n, column in enumerate(every[:width]) if column.type.is_measured]
     beside = dict(zip(places, range(width, len(every)), strict=False))
     margins = tuple(
@@ -207,7 +211,7 @@ def _text(answer: Answer) -> str:
     return listing_text(answer, columns(sys.stdout))
 
 
-def _told(error: Any, sql: str) -> RemoteError:
+def _error_of(error: Any, sql: str) -> RemoteError:
     """A server's error as ours are told: what, where, why, and what would work."""
     said, state = error.diag, error.diag.sqlstate or "08001"
     at = None if said.statement_position is None else int(said.statement_position) - 1

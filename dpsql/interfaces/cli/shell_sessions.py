@@ -15,7 +15,7 @@ from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.cli.budget_commands import budgets_text, charges_text
 from dpsql.interfaces.cli.completions import Completable, names_of
-from dpsql.interfaces.cli.prices import Price, price_of, uncancelled
+from dpsql.interfaces.cli.prices import QuestionPrice, price_of, uncancelled
 from dpsql.interfaces.cli.terminal import Progress, columns, interruptible
 from dpsql.interfaces.dbapi.local_answers import free_answer
 from dpsql.interfaces.doors import SHELL
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Reply:
     """What a statement said: rows, or the text of a plan; what is told beside it, and its cost."""
 
     answer: Answer | None
@@ -53,16 +53,16 @@ class ShellSession(Protocol):
     def listed(self, wish: Listing) -> Answer:
         """The tables, or the columns of one."""
 
-    def free(self, sql: str) -> Shown | None:
+    def free(self, sql: str) -> Reply | None:
         """What is told for nothing without a plan; None of a question."""
 
-    def price(self, sql: str) -> Price | None:
+    def price(self, sql: str) -> QuestionPrice | None:
         """What a statement would cost; None of one that asks for its plan."""
 
     def plan(self, sql: str) -> str:
         """The plan of a statement, as wide as the terminal."""
 
-    def ask(self, sql: str, *, confirmed: bool) -> Shown:
+    def ask(self, sql: str, *, confirmed: bool) -> Reply:
         """The answer; `confirmed` where it was asked back about."""
 
     def at(self, epsilon: Decimal | None) -> None:
@@ -94,24 +94,24 @@ class LocalSession:
     def listed(self, wish: Listing) -> Answer:
         return listed(wish, self.proxy.policy, self.request.search_path)
 
-    def free(self, sql: str) -> Shown | None:
+    def free(self, sql: str) -> Reply | None:
         answer = free_answer(self.proxy, replace(self.request, sql=sql))
-        return None if answer is None else Shown(answer, remarks=remarks(answer, SHELL))
+        return None if answer is None else Reply(answer, remarks=remarks(answer, SHELL))
 
-    def price(self, sql: str) -> Price | None:
+    def price(self, sql: str) -> QuestionPrice | None:
         return None if is_plan(sql) else price_of(self._plan(sql), SHELL)
 
     def plan(self, sql: str) -> str:
         return _text(self._plan(sql))
 
-    def ask(self, sql: str, *, confirmed: bool) -> Shown:
+    def ask(self, sql: str, *, confirmed: bool) -> Reply:
         request = replace(self.request, sql=sql, confirmed=confirmed)
         call = partial(answered, self.proxy, request)
         answer, cancelled = interruptible(call, self.proxy.cancel, Progress())
         answer = uncancelled(answer, cancelled=cancelled)
         if isinstance(answer.explanation, Explanation):
-            return Shown(None, _text(answer.explanation))
-        return Shown(answer, remarks=remarks(answer, SHELL), cost=cost_text(answer.receipt))
+            return Reply(None, _text(answer.explanation))
+        return Reply(answer, remarks=remarks(answer, SHELL), cost=cost_text(answer.receipt))
 
     def at(self, epsilon: Decimal | None) -> None:
         self.request = replace(self.request, epsilon=epsilon)

@@ -145,8 +145,7 @@ def connection_to(
     """A connection through an open proxy; `release` is called once, when it ends or fails."""
     try:
         who, exact = proxy.analyst(analyst), exact_amount("epsilon", epsilon)
-        if wish["errors"] not in (None, "columns"):
-            raise InterfaceError('errors is "columns" or None.')
+        _require_known(wish["errors"])
         return Connection(proxy, who, _spelling(dialect), exact, release, **wish)
     except DpsqlError as error:
         release()
@@ -160,6 +159,11 @@ def _spelling(dialect: str) -> str:
     if not isinstance(dialect, str) or dialect not in SPELLINGS:
         raise InterfaceError(f"The dialects are {' and '.join(SPELLINGS)}.")
     return dialect
+
+
+def _require_known(errors: str | None) -> None:
+    if errors not in (None, "columns"):
+        raise InterfaceError('errors is "columns" or None.')
 
 
 def _level(threshold: Decimal | str | int) -> Decimal:

@@ -186,24 +186,12 @@ class Answers:
         ordered = frozen(values[number - 1] for number in query.numbers)
         narrow = frozenset(n for n, c in enumerate(announced) if type_oids.is_narrow(c.oid))
         # What was announced is what comes, whatever was set since then.
-        errors = [c.margin for c in announced] or [settings["dpsql.errors"] == COLUMNS]
+        margins = any([c.margin for c in announced] or [settings["dpsql.errors"] == COLUMNS])
         request = self._request(query, ordered, settings)
-        request = replace(request, narrow=narrow, flowing=not any(errors))
+        request = replace(request, narrow=narrow, flowing=not margins)
         if is_scan(piece) and self.proxy.explain(request, stop).charge > FREE:
             raise refusal()
-        answer = answered(self.proxy, request, stop, WIRE)
-        columns = told_columns(answer.columns, margins=any(errors))
-        answer = with_margin_columns(answer) if any(errors) else answer
-        return Result(
-            columns,
-            answer.rows,
-            "SELECT",
-            counted=True,
-            notices=_notices(answer, settings),
-            repeatable=_repeatable(answer),
-            receipt=answer.receipt,
-            flow=answer.flow,
-        )
+        return _answered(answered(self.proxy, request, stop, WIRE), settings, margins=margins)
 
     def _request(
         self, query: Numbered, values: tuple[Any, ...], settings: Mapping[str, str]
@@ -230,6 +218,23 @@ class Answers:
         """What the analyst spent, as far as a statement names it."""
         named = self.read(_named_reports, piece, stop)
         return [report(self.proxy, self.analyst, function) for function in named]
+
+
+def _answered(answer: Answer, settings: Mapping[str, str], *, margins: bool) -> Result:
+    """What an answer is over the wire; with `margins` these are columns too."""
+    columns = told_columns(answer.columns, margins=margins)
+    notices = _notices(answer, settings)
+    answer = with_margin_columns(answer) if margins else answer
+    return Result(
+        columns,
+        answer.rows,
+        "SELECT",
+        counted=True,
+        notices=notices,
+        repeatable=_repeatable(answer),
+        receipt=answer.receipt,
+        flow=answer.flow,
+    )
 
 
 def _named_reports(piece: Piece) -> list[str]:

@@ -11,8 +11,6 @@ SELECT COUNT(*) AS n FROM customers WHERE segment = ANY(ARRAY['consumer', 'retai
 SELECT COUNT(*) AS n FROM customers WHERE country <> ALL('{NO,"SE",NULL}');
 -- dialect: postgres
 -- accept
--- keys: 1 public, l0 proved
--- release: rows l0=1 linf=1
 
 -- case: a cast array in quotes
 SELECT COUNT(*) AS n FROM customers WHERE age = ANY('{30, 31, 32}'::int[]);

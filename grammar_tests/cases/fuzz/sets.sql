@@ -4,23 +4,15 @@
 -- case: the count of a total over no cell is 0
 SELECT status, COUNT(*) AS n FROM orders WHERE status = 'lost' GROUP BY ROLLUP (status);
 -- accept
--- keys: 0 public, l0 proved
--- release: rows l0=0 linf=10
 -- rewrite:
---   WITH rows AS (
---     SELECT t1."customer_id" AS u, t1."status" AS k0 FROM "orders" AS t1 WHERE (t1."status" = 'lost')
---   ),
---   totals AS (SELECT u, k0, COUNT(*) AS s0 FROM rows GROUP BY u, k0)
---   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
---   FROM (
---     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals
---   )
---   GROUP BY k0
 --   SELECT t3.c10 AS c0, t3.c11 AS c1
 --   FROM (
 --     SELECT t2.c10 AS c10, coalesce(t2.c16, 0) AS c11
 --     FROM (
---       SELECT t1.c0 AS c10, sum(t1.c1) AS c16 FROM release_0 AS t1 GROUP BY GROUPING SETS ((t1.c0), ())
+--       SELECT t1.c14 AS c10, sum(t1.c15) AS c16
+--       FROM (SELECT CAST(NULL AS VARCHAR) AS c14, CAST(NULL AS BIGINT) AS c15) AS t1
+--       WHERE (FALSE)
+--       GROUP BY GROUPING SETS ((t1.c14), ())
 --     ) AS t2
 --   ) AS t3
 
