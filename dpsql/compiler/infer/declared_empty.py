@@ -119,8 +119,8 @@ def _outside(block: PrivateBlock, origin: FactSource) -> Iterator[ByDeclaration]
     """
     columns = Columns(block.rows, origin)
     said = defaultdict[int, list[Expression]](list)
-    for condition in (each.predicate for each in columns.predicates if each.of is None):
-        stored = columns.over_sources(condition)
+    for predicate in (each.predicate for each in columns.predicates if each.of is None):
+        stored = columns.over_sources(predicate)
         for number in refs(stored):
             if (alone := about(stored, number)) is not None:
                 said[number].append(alone)
