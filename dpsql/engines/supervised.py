@@ -44,6 +44,7 @@ class WorkerCall:
     deadline: float
     stop: Stop
     take: Callable[[Any], None] | None = None
+    grace: float = GRACE_SECONDS
     broken: BaseException | None = None
     timed_out: bool = False
     kill_after: float | None = None
@@ -65,8 +66,10 @@ class SupervisedWorker(ABC):
     """What talks to a worker process: thread-safe, a context manager.
 
     Starting it does not wait: errors come with the first call. Threads take turns; a forked child
-    starts a worker of its own.
+    starts a worker of its own. An interrupted call has so many seconds of `grace`.
     """
+
+    grace = GRACE_SECONDS
 
     def __init__(self) -> None:
         self._numbers = count()
@@ -122,7 +125,7 @@ class SupervisedWorker(ABC):
         outside of every handler, so that no other exception hangs on them.
         """
         with self._turn(stop):
-            call = WorkerCall(next(self._numbers), monotonic() + START_SECONDS, stop, take)
+            call = WorkerCall(next(self._numbers), monotonic() + START_SECONDS, stop, take, self.grace)
             self._call = call
             outcome = "gone"
             try:
@@ -219,7 +222,7 @@ def _stop_if_due(call: WorkerCall, worker: WorkerProcess) -> None:
             worker.kill()
     elif call.stop.requested or call.broken is not None or now > call.deadline:
         call.timed_out = not call.stop.requested
-        call.kill_after = now + GRACE_SECONDS
+        call.kill_after = now + call.grace
         worker.interrupt(call.number)
 
 

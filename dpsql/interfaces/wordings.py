@@ -254,6 +254,12 @@ WORDINGS: dict[Reason, Wording] = {
         ("It is volatile, or has no form that cannot fail on some data.",),
         "Write a constant instead, or compute it over the released result.",
     ),
+    Reason.ENGINE_LACKS: _privacy(
+        "0A000",
+        ("Not supported on {engine}: {construct}.", "This is not supported on the database."),
+        ("It has no exact form there that cannot fail on some row.",),
+        "Write it otherwise, or compute it over the released result.",
+    ),
     Reason.UNEQUAL_UNITS: _privacy(
         "42501",
         ("This would join rows of different people.",),

@@ -39,6 +39,7 @@ class Reason(StrEnum):
     UNBOUNDED_CONTRIBUTION = "unbounded-contribution"
     UNSUPPORTED_AGGREGATE = "unsupported-aggregate"
     UNSUPPORTED_FUNCTION = "unsupported-function"
+    ENGINE_LACKS = "engine-lacks"
     UNEQUAL_UNITS = "unequal-units"
     UNSUPPORTED_PRIVATE_OPERATOR = "unsupported-private-operator"
     UNIT_KEY_EXPOSED = "unit-key-exposed"

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dpsql.engines import Engine
+from dpsql.engines.paired import Paired
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.priority import NICENESS
 from dpsql.model.errors import PolicyError
@@ -76,7 +77,35 @@ class _DuckDB:
         return DuckDBEngine(database, limits, script)
 
 
+@dataclass(frozen=True, slots=True)
+class _Postgres:
+    """PostgreSQL 15 and newer, of which nothing but the tables is read; scratch is ours."""
+
+    name: str = "postgres"
+    keys: tuple[str, ...] = ("dsn", "service")
+
+    @property
+    def dialect(self) -> Dialect:
+        from dpsql.dialects.postgres.postgres_dialect import POSTGRES  # noqa: PLC0415
+
+        return POSTGRES
+
+    def objection(self, database: Database) -> str | None:
+        from dpsql.engines.postgres.whereabouts import objection  # noqa: PLC0415
+
+        return objection(dict(database.settings))
+
+    def open(self, database: Database, limits: Limits) -> Engine:
+        from dpsql.engines.postgres.postgres_engine import PostgresEngine  # noqa: PLC0415
+        from dpsql.engines.postgres.whereabouts import conninfo, shown  # noqa: PLC0415
+
+        settings = dict(database.settings)
+        engine = PostgresEngine(conninfo(settings), shown(settings), limits)
+        return Paired(engine, scratch(limits))
+
+
 _DUCKDB = _DuckDB()
+_POSTGRES = _Postgres()
 
 
 def scratch(limits: Limits, script: Sequence[tuple[str, list[Any]]] = ()) -> Engine:
@@ -122,7 +151,7 @@ def _accepted(value: object, name: str) -> EngineKind | None:
     return value if isinstance(value, EngineKind) and value.name == name else None
 
 
-_OWN: dict[str, EngineKind] = {_DUCKDB.name: _DUCKDB}
+_OWN: dict[str, EngineKind] = {_DUCKDB.name: _DUCKDB, _POSTGRES.name: _POSTGRES}
 _BY_NAME = Registry("engine", "dpsql.engines", _OWN, _accepted)
 
 

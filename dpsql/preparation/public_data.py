@@ -19,7 +19,17 @@ from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts, hull
 from dpsql.model.table_names import address
-from dpsql.model.tree import INTEGER, Expression, Ref, SqlType, StoredAs, Value, identifier
+from dpsql.model.tree import (
+    BOOLEAN,
+    INTEGER,
+    UUID,
+    Expression,
+    Ref,
+    SqlType,
+    StoredAs,
+    Value,
+    identifier,
+)
 
 Row = tuple[Value, ...]
 
@@ -92,9 +102,7 @@ class PublicTables:
         """Range, nullability and, up to `limit` values, the domain of a public column."""
         facts, key = self._facts, (table, column, limit)
         if key not in facts:
-            name = identifier(column)
-            if reading is not None:
-                name = self._dialect.column("t", Field(0, column, kind), reading)
+            name = self._dialect.column("t", Field(0, column, kind), reading)
             facts[key] = self._measured(table, name, kind, limit)
         return facts[key]
 
@@ -179,8 +187,10 @@ class PublicTables:
 
     def _measured(self, table: str, name: str, kind: SqlType, limit: int) -> Facts:
         values = self._distinct(table, name, f" LIMIT {limit + 1}")
+        # Of truths and UUIDs not every engine knows which is the least, and they have no interval.
+        least = "NULL, NULL" if kind in (BOOLEAN, UUID) else f"MIN({name}), MAX({name})"
         lowest, highest, absent = self._engine.rows(
-            f"SELECT MIN({name}), MAX({name}), COUNT(*) - COUNT({name}) FROM {address(table)} AS t"
+            f"SELECT {least}, COUNT(*) - COUNT({name}) FROM {address(table)} AS t"
         )[0]
         inferred = facts_of_values(kind, values)
         return Facts(

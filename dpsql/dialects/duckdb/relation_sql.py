@@ -1,341 +1,44 @@
-"""Relations as DuckDB SQL, printed from our own tree; analyst text never gets here.
-
-Every column is printed as `c<id>`, so that names cannot clash; labels are applied by the reader.
-"""
+"""Relations as DuckDB SQL: what DuckDB writes in its own way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import assert_never
-
 from dpsql.dialects.duckdb.expression_sql import compared, expression, sort_key
 from dpsql.dialects.literal_sql import constant
-from dpsql.model.algebra import (
-    Again,
-    Aggregate,
-    Apply,
-    Evaluated,
-    Field,
-    Filter,
-    Join,
-    Limit,
-    Match,
-    OneRow,
-    Project,
-    Recursion,
-    Relation,
-    Released,
-    Scan,
-    Single,
-    Sort,
-    Staged,
-    Union,
-    Values,
-    Window,
-)
-from dpsql.model.table_names import address
+from dpsql.dialects.relation_printer import Column, RelationPrinter
+from dpsql.model.algebra import Field, Relation
 from dpsql.model.tree import (
-    NULL,
     VARCHAR,
-    Call,
-    Cast,
     Expression,
-    JoinKind,
     Kind,
     Literal,
-    Ref,
+    SortKey,
     SqlType,
     StoredAs,
     identifier,
     type_name,
 )
-from dpsql.model.walk import refs
-
-Text = Mapping[int, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Select:
-    """A SELECT under construction: `columns` maps ids to text valid in its FROM.
+class Printer(RelationPrinter):
+    """Prints relations for DuckDB, which has all of them."""
 
-    `computed` are columns that are more than a column of FROM; `marks` those whose text is a
-    subquery, which must stand alone in WHERE: a TRY may not hold one.
-    """
+    def expression(self, node: Expression, column: Column) -> str:
+        return expression(node, column)
 
-    source: str
-    columns: Text
-    where: tuple[str, ...] = ()
-    order_by: str = ""
-    limit: str = ""
-    computed: frozenset[int] = field(default_factory=frozenset)
-    marks: frozenset[int] = field(default_factory=frozenset)
+    def sort_key(self, key: SortKey, column: Column) -> str:
+        return sort_key(key, column)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is only FROM and WHERE, so that a join can take it in as it is."""
-        return not (self.order_by or self.limit or self.computed or self.marks)
+    def compared(self, left: Expression, right: Expression, column: Column) -> tuple[str, str]:
+        return compared(left, right, column)
 
+    def constant(self, literal: Literal) -> str:
+        return constant(literal)
 
-@dataclass(slots=True)
-class Printer:
-    """Prints relations; `released` gives the SQL of a released table or a public input.
+    def column(self, alias: str, column: Field, reading: StoredAs | None) -> str:
+        return column_sql(alias, column, reading)
 
-    In a subquery `outer` has the columns of the queries around it.
-    """
-
-    released: Callable[[Relation], tuple[str, Text] | None]
-    aliases: int = 0
-    outer: Text = field(default_factory=dict)
-
-    def select(self, relation: Relation, outputs: tuple[Expression, ...]) -> str:
-        """One SELECT of `outputs` over `relation`, its columns named c0, c1, ..."""
-        built = self._build(relation)
-        if built.computed and not all(isinstance(output, Ref) for output in outputs):
-            built = self._nested(built, relation)
-        items = [
-            f"{self._text(output, built)} AS c{position}" for position, output in enumerate(outputs)
-        ]
-        return _clauses(built, ", ".join(items) or "1 AS c0")
-
-    def source(self, relation: Relation) -> tuple[str, tuple[str, ...], Text]:
-        """The FROM item, the conditions and the column texts of a relation without GROUP BY."""
-        built = self._build(relation)
-        if not built.is_plain:
-            built = self._nested(built, relation)
-        return built.source, built.where, built.columns
-
-    def text(self, node: Expression, columns: Text) -> str:
-        """One expression over these columns."""
-        return expression(node, self._reader(columns))
-
-    def _reader(self, columns: Text) -> Callable[[Ref], str]:
-        """The text of each column here, or of the query around."""
-        return lambda ref: columns[ref.id] if ref.id in columns else self.outer[ref.id]
-
-    def _build(self, relation: Relation) -> _Select:
-        if (released := self.released(relation)) is not None:
-            return self._table(*released)
-        match relation:
-            case OneRow():
-                return _Select("", {})
-            case Scan():
-                return self._scan(relation)
-            case Values():
-                return self._values(relation)
-            case Released() | Evaluated() | Single():
-                raise AssertionError(relation)
-            case Filter():
-                built = self._build(relation.input)
-                if built.limit or built.computed or _buries(relation.predicate, built.marks):
-                    built = self._nested(built, relation.input)
-                condition = self._text(relation.predicate, built)
-                return replace(built, where=(*built.where, condition))
-            case Project():
-                return self._project(relation)
-            case Staged() | Again():
-                return self._elsewhere(relation)
-            case Join():
-                return self._join(relation)
-            case Match():
-                return self._match(relation)
-            case Apply():
-                return self._applied(relation)
-            case Recursion():
-                return self._recursion(relation)
-            case Aggregate():
-                return self._aggregate(relation)
-            case Window():
-                return self._window(relation)
-            case Union():
-                return self._union(relation)
-            case Sort() | Limit():
-                return self._ordered(relation)
-            case _:
-                assert_never(relation)
-
-    def _scan(self, relation: Scan) -> _Select:
-        alias, readings = self._alias(), dict(relation.readings)
-        columns = {f.id: column_sql(alias, f, readings.get(f.name)) for f in relation.fields}
-        return _Select(f"{address(relation.table)} AS {alias}", columns)
-
-    def _elsewhere(self, relation: Staged | Again) -> _Select:
-        """The rows of a stage, or of the last step of a recursion."""
-        match relation:
-            case Staged(stage=number):
-                name = f"stage_{number}"
-            case Again(id=number):
-                name = f"again_{number}"
-        return self._table(name, {f.id: f"c{n}" for n, f in enumerate(relation.fields)})
-
-    def _ordered(self, relation: Sort | Limit) -> _Select:
-        built = self._build(relation.input)
-        if built.limit or (built.computed and not built.order_by):
-            built = self._nested(built, relation.input)
-        if isinstance(relation, Sort):
-            reader = self._reader(built.columns)
-            keys = ", ".join(sort_key(k, reader) for k in relation.keys)
-            return replace(built, order_by=keys)
-        count = "" if relation.limit is None else f"LIMIT {relation.limit}"
-        offset = f"OFFSET {relation.offset}" if relation.offset else ""
-        return replace(built, limit=f"{count} {offset}".strip())
-
-    def _project(self, relation: Project) -> _Select:
-        built = self._build(relation.input)
-        if built.computed or any(_buries(i.expression, built.marks) for i in relation.items):
-            built = self._nested(built, relation.input)
-        columns = {i.field.id: self._text(i.expression, built) for i in relation.items}
-        computed = frozenset(
-            i.field.id for i in relation.items if not isinstance(i.expression, Ref)
-        )
-        marks = frozenset(i.field.id for i in relation.items if refs(i.expression) & built.marks)
-        return replace(built, columns=columns, computed=computed, marks=marks)
-
-    def _match(self, relation: Match) -> _Select:
-        """EXISTS and IN as a column: a subquery over the other side."""
-        built, other = self._build(relation.input), self._build(relation.other)
-        if built.limit or built.computed:
-            built = self._nested(built, relation.input)
-        if not other.is_plain:
-            other = self._nested(other, relation.other)
-        column = self._reader({**built.columns, **other.columns})
-        if relation.condition is not None:
-            condition = expression(relation.condition, column)
-            other = replace(other, where=(*other.where, condition))
-        if relation.member is None:
-            text = f"EXISTS ({_clauses(other, '1')})"
-        else:
-            value, option = compared(*relation.member, column)
-            text = f"{value} IN ({_clauses(other, option)})"
-        mark = relation.mark.id
-        return replace(built, columns={**built.columns, mark: text}, marks=built.marks | {mark})
-
-    def _applied(self, relation: Apply) -> _Select:
-        """A subquery as a column, over whose row it is evaluated."""
-        built = self._build(relation.input)
-        if built.limit or built.computed:
-            built = self._nested(built, relation.input)
-        inner = Printer(self.released, self.aliases, {**self.outer, **built.columns})
-        if relation.member is None:
-            rows = inner.select(relation.other, tuple(f.ref for f in relation.other.fields[:1]))
-            text = f"EXISTS ({rows})" if relation.tests else f"({rows})"
-        else:
-            other = inner._nested(inner._build(relation.other), relation.other)
-            (option,) = (f.ref for f in relation.other.fields)
-            reader = inner._reader(other.columns)
-            value, listed = compared(relation.member, option, reader)
-            text = f"{value} IN ({_clauses(other, listed)})"
-        self.aliases = inner.aliases
-        added = relation.value.id
-        return replace(built, columns={**built.columns, added: text}, marks=built.marks | {added})
-
-    def _recursion(self, relation: Recursion) -> _Select:
-        """WITH RECURSIVE where its rows are read: steps add rows of the types of the first."""
-        name = f"again_{relation.id}"
-        sides = (self._as(side, relation.fields) for side in (relation.first, relation.step))
-        word = " UNION ALL " if relation.all else " UNION "
-        columns = ", ".join(f"c{n}" for n in range(len(relation.fields)))
-        listed = ", ".join(f"c{n} AS c{f.id}" for n, f in enumerate(relation.fields))
-        steps = f"WITH RECURSIVE {name}({columns}) AS ({word.join(sides)})"
-        return self._derived(
-            f"{steps} SELECT {listed} FROM {name}", [f.id for f in relation.fields]
-        )
-
-    def _as(self, side: Relation, fields: tuple[Field, ...]) -> str:
-        """The rows in the types of these columns; integers in one width, however wide each is."""
-        pairs = zip(side.fields, fields, strict=True)
-        outputs = (f.ref if f.type == NULL else Cast(f.ref, new.type) for f, new in pairs)
-        return self.select(side, tuple(outputs))
-
-    def _join(self, relation: Join) -> _Select:
-        inner = relation.kind in (JoinKind.INNER, JoinKind.CROSS)
-        left, right = (self._joinable(side, inner) for side in (relation.left, relation.right))
-        columns = {**left.columns, **right.columns}
-        where = left.where + right.where
-        if relation.condition is None:
-            return _Select(f"{left.source} CROSS JOIN {right.source}", columns, where)
-        condition = expression(relation.condition, self._reader(columns))
-        source = f"{left.source} {relation.kind} JOIN {right.source} ON {condition}"
-        return _Select(source, columns, where)
-
-    def _joinable(self, side: Relation, inner: bool) -> _Select:  # noqa: FBT001
-        built = self._build(side)
-        is_table = " JOIN " not in built.source
-        if not built.is_plain or not built.source or not is_table or (built.where and not inner):
-            return self._nested(built, side)
-        return built
-
-    def _aggregate(self, relation: Aggregate) -> _Select:
-        built = self._build(relation.input)
-        if not built.is_plain:
-            built = self._nested(built, relation.input)
-        items = [(key.field.id, self._text(key.expression, built)) for key in relation.keys] + [
-            (m.field.id, self._text(m.call, built)) for m in relation.measures
-        ]
-        listed = ", ".join(f"{text} AS c{number}" for number, text in items) or "COUNT(*) AS c0"
-        group = _group_by([text for _number, text in items[: len(relation.keys)]], relation.sets)
-        return self._derived(_clauses(built, listed) + group, [number for number, _ in items])
-
-    def _window(self, relation: Window) -> _Select:
-        built = self._build(relation.input)
-        if not built.is_plain:
-            built = self._nested(built, relation.input)
-        items = [(f.id, built.columns[f.id]) for f in relation.input.fields]
-        items += [(item.field.id, self._text(item.call, built)) for item in relation.items]
-        listed = ", ".join(f"{text} AS c{number}" for number, text in items)
-        return self._derived(_clauses(built, listed), [number for number, _ in items])
-
-    def _union(self, relation: Union) -> _Select:
-        sides = []
-        for side in (relation.left, relation.right):
-            built = self._nested(self._build(side), side)
-            listed = ", ".join(
-                f"{built.columns[old.id]} AS c{new.id}"
-                for old, new in zip(side.fields, relation.fields, strict=False)
-            )
-            sides.append(_clauses(built, listed))
-        word = f"{relation.kind} ALL" if relation.all else relation.kind
-        return self._derived(f" {word} ".join(sides), [f.id for f in relation.fields])
-
-    def _values(self, relation: Values) -> _Select:
-        alias = self._alias()
-        rows = ", ".join(f"({', '.join(map(constant, row))})" for row in relation.rows)
-        names = ", ".join(f"c{f.id}" for f in relation.fields)
-        columns = {f.id: f"{alias}.c{f.id}" for f in relation.fields}
-        return _Select(f"(VALUES {rows}) AS {alias}({names})", columns)
-
-    def _nested(self, built: _Select, relation: Relation) -> _Select:
-        listed = ", ".join(f"{built.columns[f.id]} AS c{f.id}" for f in relation.fields)
-        return self._derived(_clauses(built, listed or "1 AS c0"), [f.id for f in relation.fields])
-
-    def _derived(self, sql: str, numbers: list[int]) -> _Select:
-        alias = self._alias()
-        return _Select(f"({sql}) AS {alias}", {n: f"{alias}.c{n}" for n in numbers})
-
-    def _table(self, name: str, columns: Text) -> _Select:
-        alias = self._alias()
-        return _Select(f"{name} AS {alias}", {n: f"{alias}.{c}" for n, c in columns.items()})
-
-    def _alias(self) -> str:
-        self.aliases += 1
-        return f"t{self.aliases}"
-
-    def _text(self, node: Expression, built: _Select) -> str:
-        return expression(node, self._reader(built.columns))
-
-
-def _group_by(keys: list[str], sets: tuple[tuple[int, ...], ...]) -> str:
-    if sets:
-        listed = ", ".join(f"({', '.join(keys[n] for n in chosen)})" for chosen in sets)
-        return f" GROUP BY GROUPING SETS ({listed})"
-    return f" GROUP BY {', '.join(str(n + 1) for n in range(len(keys)))}" if keys else ""
-
-
-def _buries(node: Expression, marks: frozenset[int]) -> bool:
-    """Whether a mark stands elsewhere than alone or behind NOT."""
-    if isinstance(node, Call) and node.function == "not":
-        (node,) = node.args
-    return not isinstance(node, Ref) and bool(refs(node) & marks)
+    def accept(self, relation: Relation) -> None:
+        pass
 
 
 def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
@@ -367,16 +70,3 @@ def _key(name: str) -> str:
 def statement(relation: Relation, outputs: tuple[Expression, ...]) -> str:
     """A SELECT of these columns of a relation without released tables."""
     return Printer(lambda _relation: None).select(relation, outputs)
-
-
-def _clauses(built: _Select, listed: str) -> str:
-    parts = [f"SELECT {listed}"]
-    if built.source:
-        parts.append(f"FROM {built.source}")
-    if built.where:
-        parts.append("WHERE " + " AND ".join(f"({c})" for c in built.where))
-    if built.order_by:
-        parts.append(f"ORDER BY {built.order_by}")
-    if built.limit:
-        parts.append(built.limit)
-    return " ".join(parts)

@@ -1,0 +1,108 @@
+"""Conversions on PostgreSQL that cannot raise: NULL where the other type has no such value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dpsql.dialects.postgres.constant_sql import COLLATE, type_sql
+from dpsql.dialects.postgres.lacking import lacking
+from dpsql.dialects.postgres.number_sql import (
+    COMPUTED_DIGITS,
+    STORED_DIGITS,
+    Sized,
+    double,
+    exact,
+    numeric,
+)
+from dpsql.dialects.sql_text import ATOM, CAST, LOOSE
+from dpsql.model.tree import NOWHERE, Kind, Span, SqlType
+
+_SAFE_DIGITS = 18
+"""Whole numbers of so many digits have 64 bits."""
+_LEAST, _PAST = "float8 '-9223372036854775808'", "float8 '9223372036854775808'"
+_WHOLE = f"{-(2**63)} AND {2**63 - 1}"
+_LAST_TIMESTAMP = "date '294276-12-30'"
+
+
+def converted(arg: Sized, kind: SqlType, span: Span = NOWHERE) -> Sized:
+    """The value in another type. Raises `Refused` where that is no conversion of ours."""
+    if arg.type.kind is Kind.NULL:
+        return Sized(f"CAST(NULL AS {type_sql(kind)})", kind)
+    if arg.type.kind is kind.kind and kind.kind not in (Kind.DECIMAL, Kind.INTEGER):
+        return arg
+    rule = _RULES.get((arg.type.kind, kind.kind))
+    if rule is None:
+        raise lacking(f"a conversion of {arg.type} to {kind}", span)
+    return rule(arg, kind)
+
+
+def _narrowed(arg: Sized, kind: SqlType) -> Sized:
+    """A whole number that has 64 bits, as one."""
+    digits = COMPUTED_DIGITS if arg.digits is None else arg.digits
+    stored = digits == STORED_DIGITS and not arg.numeric
+    if stored or (digits <= _SAFE_DIGITS and not arg.numeric):
+        return arg
+    cut = f"CASE WHEN {arg.operand(ATOM)} BETWEEN {_WHOLE} THEN {arg.operand(ATOM)}::bigint END"
+    return Sized(cut, kind, LOOSE, digits=STORED_DIGITS)
+
+
+def _rounded(arg: Sized, kind: SqlType) -> Sized:
+    """A DECIMAL as the nearest whole number, halves away from zero."""
+    digits = COMPUTED_DIGITS if arg.digits is None else arg.digits
+    whole = Sized(f"round({arg.sql})", kind, digits=digits + 1, numeric=True)
+    return _narrowed(whole, kind)
+
+
+def _to_decimal(arg: Sized, kind: SqlType) -> Sized:
+    digits = COMPUTED_DIGITS if arg.digits is None else arg.digits
+    fewer = arg.type.scale > kind.scale
+    sql = f"round({arg.sql}, {kind.scale})" if fewer else numeric(arg)
+    return exact(sql, kind, CAST if not fewer else ATOM, digits + fewer)
+
+
+def _from_double(arg: Sized, kind: SqlType) -> Sized:
+    """A DOUBLE as the nearest whole number, halves to even; NULL where 64 bits do not hold it."""
+    x = arg.operand(ATOM)
+    fits = f"{x} >= {_LEAST} AND {x} < {_PAST}"
+    return Sized(f"CASE WHEN {fits} THEN {x}::bigint END", kind, LOOSE, digits=STORED_DIGITS)
+
+
+def _truth(arg: Sized, kind: SqlType) -> Sized:
+    return Sized(f"{arg.operand(ATOM)}::int", kind, CAST, digits=1)
+
+
+def _midnight(arg: Sized, kind: SqlType) -> Sized:
+    """The moment at which a day begins; NULL of days beyond the last TIMESTAMP."""
+    x = arg.operand(ATOM)
+    target = type_sql(kind)
+    if arg.literal is not None:
+        return Sized(f"{x}::{target}", kind, CAST)
+    fits = f"{x} <= {_LAST_TIMESTAMP} OR {x} = 'infinity'"
+    return Sized(f"CASE WHEN {fits} THEN {x}::{target} END", kind, LOOSE)
+
+
+def _plain(arg: Sized, kind: SqlType) -> Sized:
+    return Sized(f"{arg.operand(ATOM)}::{type_sql(kind)}", kind, CAST)
+
+
+def _written(arg: Sized, kind: SqlType) -> Sized:
+    """A value as text: one text for each value."""
+    return Sized(f"({arg.operand(ATOM)}::text {COLLATE})", kind)
+
+
+_Rule = Callable[[Sized, SqlType], Sized]
+
+_RULES: dict[tuple[Kind, Kind], _Rule] = {
+    (Kind.INTEGER, Kind.INTEGER): _narrowed,
+    (Kind.DECIMAL, Kind.INTEGER): _rounded,
+    (Kind.DOUBLE, Kind.INTEGER): _from_double,
+    (Kind.BOOLEAN, Kind.INTEGER): _truth,
+    (Kind.INTEGER, Kind.DECIMAL): _to_decimal,
+    (Kind.DECIMAL, Kind.DECIMAL): _to_decimal,
+    (Kind.INTEGER, Kind.DOUBLE): lambda arg, _kind: double(arg),
+    (Kind.DECIMAL, Kind.DOUBLE): lambda arg, _kind: double(arg),
+    (Kind.DATE, Kind.TIMESTAMP): _midnight,
+    (Kind.TIMESTAMP, Kind.DATE): _plain,
+    **{(kind, Kind.VARCHAR): _written for kind in (Kind.INTEGER, Kind.BOOLEAN, Kind.UUID)},
+}
+"""By the types from which and to which: what can be said of every value."""

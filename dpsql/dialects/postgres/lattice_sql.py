@@ -1,0 +1,104 @@
+"""One row, one total on PostgreSQL: clamped, and then an integer of the lattice.
+
+Sums of BIGINT and NUMERIC are NUMERIC there, and never overflow; sums of INTEGER are BIGINT.
+
+Whole numbers on a public lattice: PRIVACY.md R28.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from dpsql.compiler.plan.lattices import Lattice
+from dpsql.compiler.plan.measurement_kinds import Measurement, ValueTotal, clip_of_unit
+
+_BIGINT, _INTEGER = 2**62, 2**31
+_TINY = "float8 '1e-200'"
+"""What is smaller is zero steps of any lattice."""
+
+
+def is_decimal(lattice: Lattice) -> bool:
+    """Whether its steps are digits behind the point."""
+    return lattice.base == 10 and lattice.digits > 0  # noqa: PLR2004
+
+
+def row_value(part: ValueTotal, x: str) -> str:
+    """Clamp, scale, round half up and centre one row; NULL and NaN stay out (PRIVACY.md R28).
+
+    A DECIMAL is its own lattice and stays as it is; other numbers become integers.
+    """
+    if is_decimal(part.lattice):
+        value = clamped(x, _decimal(part.lower, part), _decimal(part.upper, part))
+        return f"{value} - ({_decimal(part.centre, part)})" if part.centre else value
+    value = f"({_steps(part, x)})::{_integer(part.lower, part.upper)}"
+    return f"({value} - ({part.centre}))::{_of_row(part)}" if part.centre else value
+
+
+def _steps(part: ValueTotal, x: str) -> str:
+    if part.lattice.base != 2:  # noqa: PLR2004
+        return clamped(x, str(part.lower), str(part.upper))
+    lower, upper = (_double(float(b * part.lattice.step)) for b in (part.lower, part.upper))
+    # A product that is too small for a DOUBLE would raise.
+    around_zero = part.lattice.digits < 0 and part.lower <= 0 <= part.upper
+    tiny = f"WHEN abs({x}) < {_TINY} THEN 0 " if around_zero else ""
+    within = f"CASE WHEN {x} = 'NaN' THEN NULL {tiny}{_cases(x, lower, upper)}"
+    return f"FLOOR({within} * {_double(2.0**part.lattice.digits)} + 0.5)"
+
+
+def row_integer(part: ValueTotal, x: str) -> str:
+    """One row as an integer, clamped, and less the centre; NULL and NaN are NULL."""
+    if not is_decimal(part.lattice):
+        return row_value(part, x)
+    return as_integer(part.lattice, row_value(part, x))
+
+
+def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
+    """One row as an integer, as often as it counts."""
+    return f"({row_integer(part, x)})::numeric * {weight}"
+
+
+def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
+    """A unit's total in a group, the sum of its `row_value`, clipped and then an integer.
+
+    A sum of `weighed_value` is a `whole` number already.
+    """
+    lower, upper = clip_of_unit(part)
+    if isinstance(part, ValueTotal) and is_decimal(part.lattice) and not whole:
+        total = as_integer(part.lattice, total)
+    return f"({clamped(total, str(lower), str(upper))})::{_integer(lower, upper)}"
+
+
+def as_integer(lattice: Lattice, total: str) -> str:
+    """A sum over rows as an integer; of a DECIMAL, its digits without the point."""
+    return f"trunc(({total}) * {10**lattice.digits})" if is_decimal(lattice) else total
+
+
+def clamped(x: str, lower: str, upper: str) -> str:
+    """The value, no less than `lower` and no more than `upper`; NULL stays NULL."""
+    return f"CASE {_cases(x, lower, upper)}"
+
+
+def _cases(x: str, lower: str, upper: str) -> str:
+    return f"WHEN {x} < {lower} THEN {lower} WHEN {x} > {upper} THEN {upper} ELSE {x} END"
+
+
+def _decimal(value: int, part: ValueTotal) -> str:
+    return f"{Decimal(f'{value}E-{part.lattice.digits}'):f}"
+
+
+def _double(value: float) -> str:
+    return f"float8 '{value!r}'"
+
+
+def _of_row(part: ValueTotal) -> str:
+    return _integer(part.lower - part.centre, part.upper - part.centre)
+
+
+def _integer(lower: int, upper: int) -> str:
+    """The integer type that surely holds every value between the bounds.
+
+    A unit with 2^32 rows in a group would overflow a sum of INTEGERs.
+    """
+    if lower > -_INTEGER and upper < _INTEGER:
+        return "integer"
+    return "bigint" if lower > -_BIGINT and upper < _BIGINT else "numeric"

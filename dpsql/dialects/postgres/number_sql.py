@@ -1,0 +1,172 @@
+"""Arithmetic on PostgreSQL that cannot raise, whatever the rows and whatever is reordered.
+
+PostgreSQL has no TRY. Exact numbers are computed as NUMERIC, which holds what our types hold with
+thousands of digits to spare, and what has more digits than its type is NULL. A DOUBLE raises where
+its result would leave the range of normal numbers: every operator that could has a CASE whose tests
+are made of the very operands that it guards, so that a constant operand decides its test before the
+planner folds what stands behind it. Beyond 8e307 a guarded product or quotient is infinite, below
+1e-300 zero.
+
+Proof (SECURITY.md S8). With |b| >= 1 and |a| < 8e307 / |b| the product is below 8e307 · (1 + 2^-52)
+and no less than |a|; with |b| < 1 <= |a| it lies between them; with both below 1 and |a| > 1e-300 /
+|b| it is above 1e-300 · (1 - 2^-52). Quotients are such products. No test that could itself overflow
+stands beside the one that it relies on: AND may be computed in any order, CASE may not. Sums of numbers below 1e290 and any others, and of numbers
+whose halves sum to less than 2^1023, do not overflow; halves are taken of numbers above 1e290 alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from math import isfinite, log10
+
+from dpsql.dialects.postgres.lacking import lacking
+from dpsql.dialects.sql_text import ATOM, CAST, OTHER, PRODUCT, SUM, Text
+from dpsql.model.tree import DOUBLE, Kind, SqlType
+
+DIGITS = 38
+"""Whole digits that exact numbers may have; a computed column is taken to have them and more."""
+STORED_DIGITS, COMPUTED_DIGITS = 19, 60
+NORMAL = 290
+"""Powers of ten within which a DOUBLE can be added and multiplied at will."""
+LONGEST_GUARDED = 2_000
+"""Operands that are longer are not printed a dozen times."""
+_HUGE, _HALF, _TINY = "float8 '8e307'", "float8 '8.98846567431158e307'", "float8 '1e-300'"
+_INFINITY, _MOST = "float8 'Infinity'", "float8 '1.7976931348623157e308'"
+
+
+@dataclass(frozen=True, slots=True)
+class Sized(Text):
+    """Text with how large the number can be.
+
+    `digits` are those before the point; of a DOUBLE it is zero or between 10^-digits and 10^digits
+    (None: any, also infinite or NaN). `numeric` says that the text is NUMERIC already.
+    """
+
+    digits: int | None = field(default=None, kw_only=True)
+    numeric: bool = field(default=False, kw_only=True)
+
+
+def literal_digits(value: object) -> int | None:
+    """The digits of a constant."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return None
+    if isinstance(value, float):
+        if not isfinite(value):
+            return None
+        return 1 if value == 0 else int(abs(log10(abs(value)))) + 1
+    return max(1, Decimal(value).adjusted() + 1)
+
+
+def numeric(text: Sized) -> str:
+    """An exact number as NUMERIC, to stand in any operator."""
+    if text.numeric or text.type.kind is Kind.DECIMAL:
+        return text.operand(CAST)
+    return f"{text.operand(ATOM)}::numeric"
+
+
+def double(text: Sized) -> Sized:
+    """A number as DOUBLE: of no exact number that we compute is it out of range."""
+    if text.type.kind is Kind.DOUBLE:
+        return text
+    return Sized(f"{text.operand(ATOM)}::float8", DOUBLE, CAST, digits=COMPUTED_DIGITS)
+
+
+def exact(sql: str, kind: SqlType, level: int, digits: int) -> Sized:
+    """A computed exact number; NULL where it has more digits than its type."""
+    most = DIGITS if kind.kind is Kind.INTEGER else kind.precision - kind.scale
+    if digits <= most:
+        return Sized(sql, kind, level, digits=digits, numeric=True)
+    _short(sql)
+    guarded = f"CASE WHEN abs({sql}) < 1e{most} THEN {sql} END"
+    return Sized(guarded, kind, 0, digits=most, numeric=True)
+
+
+def _digits(text: Sized) -> int:
+    return COMPUTED_DIGITS if text.digits is None else text.digits
+
+
+def added(sign: str, args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    """A sum or a difference."""
+    if kind.kind is Kind.DOUBLE:
+        return _added_doubles(sign, *map(double, args), kind)
+    a, b = args
+    sql = f"{numeric(a)} {sign} {numeric(b)}"
+    return exact(sql, kind, OTHER, max(_digits(a), _digits(b)) + 1)
+
+
+def multiplied(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    """A product."""
+    if kind.kind is Kind.DOUBLE:
+        return _multiplied_doubles(*map(double, args), kind)
+    a, b = args
+    return exact(f"{numeric(a)} * {numeric(b)}", kind, OTHER, _digits(a) + _digits(b))
+
+
+def divided(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    """A quotient in DOUBLE, infinite or NaN by zero."""
+    a, b = map(double, args)
+    known = b.literal is not None and b.literal.value not in (None, 0)
+    if a.digits is not None and b.digits is not None and a.digits + b.digits <= NORMAL:
+        digits = a.digits + b.digits
+        if known:
+            return Sized(f"{a.operand(PRODUCT)} / {b.operand(CAST)}", kind, OTHER, digits=digits)
+    a_, b_ = _short(a.operand(ATOM)), _short(b.operand(ATOM))
+    plain = f"{a_} / {b_}"
+    sign = f"CASE WHEN ({a_} > 0) = ({b_}::text <> '-0') THEN {_INFINITY} ELSE -{_INFINITY} END"
+    beyond = f"CASE WHEN ({a_} > 0) = ({b_} > 0) THEN {_INFINITY} ELSE -{_INFINITY} END"
+    larger = f"CASE WHEN abs({a_}) < {_HUGE} * abs({b_}) THEN {plain} ELSE {beyond} END"
+    smaller = f"CASE WHEN abs({b_}) < abs({a_}) / {_TINY} THEN {plain} ELSE 0 END"
+    steps = [
+        f"WHEN {a_} IS NULL OR {b_} IS NULL THEN NULL",
+        f"WHEN {a_} = 'NaN' OR {b_} = 'NaN' THEN 'NaN'",
+        f"WHEN {b_} = 0 THEN CASE WHEN {a_} = 0 THEN 'NaN' ELSE {sign} END",
+        f"WHEN {a_} = 0 OR abs({a_}) > {_MOST} OR abs({b_}) > {_MOST} THEN {plain}",
+        f"WHEN abs({b_}) < 1 THEN {larger}",
+        f"WHEN abs({a_}) >= 1 THEN {plain}",
+    ]
+    return Sized(f"CASE {' '.join(steps)} ELSE {smaller} END", kind, 0)
+
+
+def _added_doubles(sign: str, a: Sized, b: Sized, kind: SqlType) -> Sized:
+    plain = f"{a.operand(SUM)} {sign} {b.operand(PRODUCT)}"
+    if a.digits is not None and b.digits is not None and max(a.digits, b.digits) + 20 <= NORMAL:
+        return Sized(plain, kind, OTHER, digits=max(a.digits, b.digits) + 20)
+    a_, b_ = _short(a.operand(ATOM)), _short(b.operand(ATOM))
+    positive = f"{a_} > 0"
+    steps = [
+        f"WHEN {a_} IS NULL OR {b_} IS NULL THEN NULL",
+        f"WHEN abs({a_}) < 1e290 OR abs({b_}) < 1e290 THEN {plain}",
+        f"WHEN abs({a_}) > {_MOST} OR abs({b_}) > {_MOST} THEN {plain}",
+        f"WHEN abs({a_} * 0.5 {sign} {b_} * 0.5) < {_HALF} THEN {plain}",
+        f"WHEN {positive} THEN {_INFINITY}",
+    ]
+    return Sized(f"CASE {' '.join(steps)} ELSE -{_INFINITY} END", kind, 0)
+
+
+def _multiplied_doubles(a: Sized, b: Sized, kind: SqlType) -> Sized:
+    plain = f"{a.operand(PRODUCT)} * {b.operand(CAST)}"
+    if a.digits is not None and b.digits is not None and a.digits + b.digits <= NORMAL:
+        return Sized(plain, kind, OTHER, digits=a.digits + b.digits)
+    a_, b_ = _short(a.operand(ATOM)), _short(b.operand(ATOM))
+    beyond = f"CASE WHEN ({a_} > 0) = ({b_} > 0) THEN {_INFINITY} ELSE -{_INFINITY} END"
+    larger = f"CASE WHEN abs({a_}) < {_HUGE} / abs({b_}) THEN {plain} ELSE {beyond} END"
+    smaller = f"CASE WHEN abs({a_}) > {_TINY} / abs({b_}) THEN {plain} ELSE 0 END"
+    steps = [
+        f"WHEN {a_} IS NULL OR {b_} IS NULL THEN NULL",
+        f"WHEN {a_} = 0 OR {b_} = 0 OR abs({a_}) > {_MOST} OR abs({b_}) > {_MOST} THEN {plain}",
+        f"WHEN abs({b_}) >= 1 THEN {larger}",
+        f"WHEN abs({a_}) >= 1 THEN {plain}",
+    ]
+    return Sized(f"CASE {' '.join(steps)} ELSE {smaller} END", kind, 0)
+
+
+def _short(sql: str) -> str:
+    """The text, which is printed several times."""
+    if len(sql) > LONGEST_GUARDED:
+        raise lacking("arithmetic that is nested so deeply")
+    return sql
+
+
+Rule = Callable[[tuple[Sized, ...], SqlType], Sized]

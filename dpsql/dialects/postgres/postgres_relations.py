@@ -1,0 +1,61 @@
+"""Relations as PostgreSQL's SQL: how columns are read, and what is not printed."""
+
+from __future__ import annotations
+
+from dpsql.dialects.postgres.constant_sql import COLLATE, constant
+from dpsql.dialects.postgres.lacking import lacking
+from dpsql.dialects.postgres.total_expressions import compared, expression, sort_key
+from dpsql.dialects.relation_printer import Column, RelationPrinter
+from dpsql.model.algebra import Field, Join, Recursion, Relation, Window
+from dpsql.model.tree import Expression, JoinKind, Kind, Literal, SortKey, StoredAs, identifier
+
+
+class PostgresPrinter(RelationPrinter):
+    """Prints relations for PostgreSQL."""
+
+    def expression(self, node: Expression, column: Column) -> str:
+        return expression(node, column)
+
+    def sort_key(self, key: SortKey, column: Column) -> str:
+        return sort_key(key, column)
+
+    def compared(self, left: Expression, right: Expression, column: Column) -> tuple[str, str]:
+        return compared(left, right, column)
+
+    def constant(self, literal: Literal) -> str:
+        return constant(literal)
+
+    def column(self, alias: str, column: Field, reading: StoredAs | None) -> str:
+        return column_sql(alias, column, reading)
+
+    def accept(self, relation: Relation) -> None:
+        match relation:
+            case Join(kind=JoinKind.FULL):
+                raise lacking("a FULL JOIN", relation.span)
+            case Window():
+                raise lacking("a window over rows")
+            case Recursion():
+                raise lacking("WITH RECURSIVE", relation.span)
+            case _:
+                pass
+
+
+def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
+    """A column of a table: a text compares byte by byte, and no NUMERIC is NaN.
+
+    >>> from dpsql.model.tree import VARCHAR
+    >>> column_sql("t1", Field(1, "name", VARCHAR), None)
+    '(t1."name"::text COLLATE "C")'
+    """
+    if reading is not None:
+        raise lacking(f"a column that is read as another, like {column.name}")
+    name = f"{alias}.{identifier(column.name)}"
+    match column.type.kind:
+        case Kind.VARCHAR:
+            return f"({name}::text {COLLATE})"
+        case Kind.DECIMAL:
+            return f"NULLIF({name}, 'NaN')"
+        case Kind.DOUBLE:
+            return f"{name}::float8"
+        case _:
+            return name

@@ -1,0 +1,150 @@
+"""The schema from PostgreSQL's catalogue: declarations only, no row is read.
+
+A constraint counts where the server enforces it for every row that a query sees: not while it is
+NOT VALID, deferrable or NOT ENFORCED, not where its triggers are off, and none of a table with heirs,
+whose rows it says nothing of. Texts that may be equal though they differ have no type here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpsql.model.schema import ForeignKey, SchemaColumn, SchemaTable
+from dpsql.model.table_names import full_name
+from dpsql.model.tree import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UUID,
+    VARCHAR,
+    SqlType,
+    decimal,
+)
+
+Ask = Callable[[str], Sequence[tuple[Any, ...]]]
+
+BITS = {"smallint": 16, "integer": 32, "bigint": 64}
+_TYPES = {
+    **dict.fromkeys(BITS, INTEGER),
+    "boolean": BOOLEAN,
+    "real": DOUBLE,
+    "double precision": DOUBLE,
+    "text": VARCHAR,
+    "character varying": VARCHAR,
+    "character": VARCHAR,
+    "date": DATE,
+    "timestamp without time zone": TIMESTAMP,
+    "timestamp with time zone": TIMESTAMPTZ,
+    "time without time zone": TIME,
+    "uuid": UUID,
+}
+_NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
+_MOST_DIGITS = 38
+
+_OURS = (
+    "n.nspname NOT IN ('information_schema', 'main') AND n.nspname !~ '^pg_'"
+    " AND NOT row_security_active(c.oid)"
+)
+"""A schema called main would be taken for the first one; hidden rows are no table's rows."""
+_HEIRS = (
+    "c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid)"
+)
+_COLUMNS = (
+    "SELECT n.nspname, c.relname, c.relkind::text, a.attname,"
+    " format_type(a.atttypid, a.atttypmod), coalesce(l.collisdeterministic, true),"
+    f" a.attnotnull AND c.relkind IN ('r', 'p') AND NOT ({_HEIRS})"
+    " AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'n'"
+    " AND NOT k.convalidated AND k.conkey = ARRAY[a.attnum])"
+    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " JOIN pg_attribute a ON a.attrelid = c.oid"
+    " LEFT JOIN pg_collation l ON l.oid = a.attcollation"
+    " WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND a.attnum > 0 AND NOT a.attisdropped"
+    f" AND has_column_privilege(c.oid, a.attnum, 'SELECT') AND {_OURS} ORDER BY c.oid, a.attnum"
+)
+_NAMES = (
+    "ARRAY(SELECT a.attname::text FROM unnest({keys}) WITH ORDINALITY AS k(n, place)"
+    " JOIN pg_attribute a ON a.attrelid = {table} AND a.attnum = k.n ORDER BY k.place)"
+)
+_CONSTRAINTS = (
+    "SELECT n.nspname, c.relname, o.contype::text, "
+    f"{_NAMES.format(keys='o.conkey', table='o.conrelid')}, m.nspname, f.relname, "
+    f"{_NAMES.format(keys='o.confkey', table='o.confrelid')}"
+    " FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid"
+    " JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_class f ON f.oid = o.confrelid"
+    " LEFT JOIN pg_namespace m ON m.oid = f.relnamespace"
+    " WHERE o.contype IN ('p', 'u', 'f') AND o.convalidated AND NOT o.condeferrable"
+    " AND coalesce((to_jsonb(o) ->> 'conenforced')::boolean, true)"
+    " AND NOT coalesce((to_jsonb(o) ->> 'conperiod')::boolean, false)"
+    " AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgconstraint = o.oid AND t.tgenabled <> 'O')"
+    " AND (o.contype = 'f' OR EXISTS (SELECT FROM pg_index x WHERE x.indexrelid = o.conindid"
+    " AND x.indisvalid AND x.indisunique AND x.indimmediate AND x.indpred IS NULL))"
+    f" AND c.relkind IN ('r', 'p') AND NOT ({_HEIRS}) AND {_OURS} ORDER BY o.oid"
+)
+
+
+def tables(ask: Ask) -> tuple[SchemaTable, ...]:
+    """All tables and views that the role may read, in the order of their creation."""
+    columns: dict[str, list[SchemaColumn]] = defaultdict(list)
+    views = set()
+    for schema, name, kind, column, declared, binary, not_null in ask(_COLUMNS):
+        table = _name(schema, name)
+        found = sql_type(declared) if binary else None
+        bits = BITS.get(declared, 64)
+        columns[table].append(SchemaColumn(column, found, declared, not_null, bits=bits))
+        if kind == "v":
+            views.add(table)
+    unique: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    primary: dict[str, tuple[str, ...]] = {}
+    foreign: dict[str, list[ForeignKey]] = defaultdict(list)
+    for schema, name, kind, own, their_schema, their_name, theirs in ask(_CONSTRAINTS):
+        table = _name(schema, name)
+        if kind == "f":
+            there = _name(their_schema, their_name)
+            if _are_binary(columns[table], own):
+                foreign[table].append(ForeignKey(tuple(own), there, tuple(theirs)))
+            continue
+        unique[table].append(tuple(own))
+        if kind == "p":
+            primary[table] = tuple(own)
+    return tuple(
+        SchemaTable(
+            name=name,
+            columns=tuple(listed),
+            unique_keys=tuple(unique[name]),
+            primary_key=primary.get(name, ()),
+            foreign_keys=tuple(foreign[name]),
+            view=name in views,
+        )
+        for name, listed in columns.items()
+    )
+
+
+def _are_binary(columns: Sequence[SchemaColumn], names: Sequence[str]) -> bool:
+    """Whether all of these columns have a type here."""
+    typed = {column.name for column in columns if column.type is not None}
+    return set(names) <= typed
+
+
+def _name(schema: str, table: str) -> str:
+    return full_name(None if schema == "public" else schema, table)
+
+
+def sql_type(declared: str) -> SqlType | None:
+    """PostgreSQL's name of a type in our terms; None where we have no type that is it.
+
+    >>> str(sql_type("numeric(12,2)")), str(sql_type("character varying(20)"))
+    ('DECIMAL(12, 2)', 'VARCHAR')
+    >>> sql_type("numeric") is sql_type("bytea") is None
+    True
+    """
+    if match := _NUMERIC.fullmatch(declared):
+        precision, scale = int(match[1]), int(match[2])
+        return decimal(precision, scale) if 0 <= scale <= precision <= _MOST_DIGITS else None
+    return _TYPES.get(re.sub(r"\(\d+\)", "", declared))

@@ -1,0 +1,165 @@
+"""A session with the owner's PostgreSQL: hardened, tested, and in one snapshot until it ends.
+
+Nothing of the server's texts leaves this file but which of `snapshot.WHY` holds. Runs in the child process.
+
+SECURITY.md S5, S9, S39.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+
+from dpsql.engines.postgres.snapshot import CannotOpen, PostgresSettings, Snapshot
+
+APPLICATION = "dpsql"
+CONNECT_SECONDS, LOCK_SECONDS, NOTICED_SECONDS = 10, 10, 1
+"""How long connecting and a table's lock may take, and until the server misses a killed client."""
+MARK = "dpsql"
+"""The savepoint to which every statement goes back."""
+
+_SETTINGS = {
+    "search_path": "public",
+    "default_transaction_read_only": "on",
+    "row_security": "off",  # a table of which rows are hidden fails
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "extra_float_digits": "1",
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    "idle_in_transaction_session_timeout": "0",
+    "log_parameter_max_length_on_error": "0",
+    "lock_timeout": f"{LOCK_SECONDS}s",
+    "jit": "off",
+}
+
+_WRITABLE = """SELECT NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+ AND n.nspname !~ '^pg_' AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE'))"""
+
+_TRUSTED = """SELECT
+ (SELECT sum(v) = 18446744073709551614 FROM (VALUES (9223372036854775807), (9223372036854775807))
+  AS t(v))
+ AND -7 / 2 = -3 AND div(-7::numeric, 2) = -3 AND -7 % 2 = -1
+ AND float8 'NaN' > float8 'Infinity' AND float8 'NaN' = float8 'NaN' AND float8 '-0' = float8 '0'
+ AND (float8 '0.1' + float8 '0.2')::text = '0.30000000000000004'
+ AND round(2.5) = 3 AND round(-2.5) = -3 AND (float8 '2.5')::bigint = 2
+ AND 0.07::float8 = float8 '0.07'
+ AND 'a' COLLATE "C" > 'B' COLLATE "C" AND U&'\\00e4' COLLATE "C" > 'z' COLLATE "C"
+ AND md5('dpsql') = '314b3f15a2430e36ed814601f55a7649'
+ AND extract(isodow FROM date '2024-01-01') = 1 AND date '2024-03-01' - date '2024-02-28' = 2"""
+"""What the proofs lean on: an overflowing sum, division, NaN's order, rounding, collation, MD5."""
+
+_TESTS = (
+    ("old", "SELECT current_setting('server_version_num')::int >= 150000"),
+    ("encoding", "SELECT current_setting('server_encoding') = 'UTF8'"),
+    ("superuser", "SELECT NOT rolsuper FROM pg_roles WHERE rolname = current_user"),
+    ("writable", _WRITABLE),
+    ("logs", "SELECT current_setting('log_parameter_max_length') = '0'"),
+    ("untrusted", _TRUSTED),
+)
+
+_IDENTITY = (
+    "SELECT concat_ws('|', (SELECT system_identifier FROM pg_control_system()),"
+    " current_database(), pg_current_snapshot()::text), pg_export_snapshot()"
+)
+
+
+class Session:
+    """One connection in one transaction, which reads and never writes. Raises `CannotOpen`."""
+
+    def __init__(self, settings: PostgresSettings) -> None:
+        os.environ.update(settings.environment)
+        try:
+            self.connection = _connected(settings)
+            _require(self.connection)
+            self.snapshot = _begun(self.connection, settings.snapshot)
+        except psycopg.Error:
+            raise CannotOpen("unreadable") from None
+
+    def prepared(self, sql: str) -> tuple[list[int], int]:
+        """The types of a statement's columns, and how many parameters it has.
+
+        It is parsed and nothing more: no plan is made, so that nothing depends on data.
+        """
+        server = self.connection.pgconn
+        if server.prepare(b"", sql.encode()).status != psycopg.pq.ExecStatus.COMMAND_OK:
+            raise ValueError
+        described = server.describe_prepared(b"")
+        if described.status != psycopg.pq.ExecStatus.COMMAND_OK:
+            raise ValueError
+        types = [described.ftype(n) for n in range(described.nfields)]
+        return types, described.nparams
+
+    def back(self) -> None:
+        """Whatever a statement did, or where it failed: the snapshot stays, and nothing else."""
+        self.connection.execute(f"ROLLBACK TO SAVEPOINT {MARK}")
+
+    def cancel(self) -> None:
+        """Ask the server to stop what runs."""
+        self.connection.cancel_safe(timeout=CONNECT_SECONDS)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server is gone, or the transaction is: another snapshot would be another."""
+        return self.connection.closed or self.connection.broken
+
+    def stream(self, sql: str, parameters: Sequence[Any]) -> Any:
+        """The rows as they come."""
+        return self.connection.cursor().stream(sql, parameters)
+
+
+def _connected(settings: PostgresSettings) -> psycopg.Connection[Any]:
+    connection = psycopg.connect(
+        settings.conninfo,
+        autocommit=True,
+        prepare_threshold=None,
+        cursor_factory=psycopg.RawCursor,
+        application_name=APPLICATION,
+        client_encoding="UTF8",
+        connect_timeout=CONNECT_SECONDS,
+    )
+    # The limit of whoever waits comes first: this one is for a server that nobody waits for.
+    timeout = f"{int(settings.seconds * 1000) + 2000}ms"
+    for name, value in {**_SETTINGS, "statement_timeout": timeout}.items():
+        connection.execute("SELECT set_config($1, $2, false)", [name, value])
+    noticed = "client_connection_check_interval", f"{NOTICED_SECONDS}s"
+    try:
+        connection.execute("SELECT set_config($1, $2, false)", noticed)
+    except psycopg.errors.InvalidParameterValue:
+        pass  # the server's system cannot notice; the time limit is left
+    return connection
+
+
+def _require(connection: psycopg.Connection[Any]) -> None:
+    """Raises `CannotOpen` where the server or the role does not pass a test."""
+    for why, sql in _TESTS:
+        try:
+            row = connection.execute(sql).fetchone()
+        except psycopg.errors.OperationalError:
+            raise
+        except psycopg.Error:
+            row = None
+        if row is None or row[0] is not True:
+            raise CannotOpen(why)
+
+
+def _begun(connection: psycopg.Connection[Any], wanted: Snapshot | None) -> Snapshot:
+    """The snapshot of a transaction that has begun: the wanted one if that still can be had."""
+    begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    connection.execute(begin)
+    if wanted is not None:
+        try:
+            connection.execute(f"SET TRANSACTION SNAPSHOT '{wanted.exported}'")
+        except psycopg.errors.OperationalError:
+            raise
+        except psycopg.Error:  # whose snapshot it was has ended
+            connection.execute("ROLLBACK")
+            connection.execute(begin)
+    row = connection.execute(_IDENTITY).fetchone()
+    assert row is not None
+    connection.execute(f"SAVEPOINT {MARK}")
+    return Snapshot(*row)

@@ -1,0 +1,45 @@
+"""What both ends of a worker of PostgreSQL know: how to reach it, what it sees, why it is not used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WHY = {
+    "unreadable": "cannot be reached; check its service or DSN, the role and its password",
+    "changed": "has changed since it was opened; open the policy again",
+    "old": "is older than PostgreSQL 15",
+    "encoding": "is not encoded in UTF8",
+    "superuser": "would be read as a superuser; make a role that may read the tables alone",
+    "writable": "may be written to by this role; revoke INSERT, UPDATE, DELETE and TRUNCATE",
+    "logs": "writes parameters into its log for this role;"
+    " ALTER ROLE … SET log_parameter_max_length = 0",
+    "untrusted": "does not compute as PostgreSQL 15 does, so that no proof holds on it",
+}
+
+
+class CannotOpen(Exception):
+    """The owner's database cannot be used; `why` is one of `WHY`."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(why)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What one session sees: an identity, and the name by which another can see the same."""
+
+    identity: str
+    exported: str
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresSettings:
+    """How to reach the server, without a password; `environment` has what libpq reads of ours."""
+
+    conninfo: str
+    environment: tuple[tuple[str, str], ...]
+    seconds: float
+    memory: str
+    niceness: int = 0
+    snapshot: Snapshot | None = None

@@ -1,0 +1,85 @@
+"""Public rows for one statement: a transaction that only reads makes no table, so that they are
+parameters, an array of texts for each column, which the statement unnests.
+
+>>> from dpsql.model.tree import INTEGER
+>>> sql, parameters = staged("SELECT n FROM t", [ScratchTable("t", (("n", INTEGER),), [(1,), (None,)])])
+>>> print(sql)
+WITH "t" AS (SELECT a0::bigint AS "n" FROM unnest($1::text[]) AS e(a0)) SELECT * FROM (SELECT n FROM t
+) AS q
+>>> parameters
+[['1', None]]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from dpsql.engines import ScratchTable
+from dpsql.model.tree import Kind, SqlType, identifier
+
+_TYPES = {
+    Kind.BOOLEAN: "boolean",
+    Kind.INTEGER: "bigint",
+    Kind.DECIMAL: "numeric",
+    Kind.DOUBLE: "float8",
+    Kind.DATE: "date",
+    Kind.TIMESTAMP: "timestamp",
+    Kind.TIMESTAMPTZ: "timestamptz",
+    Kind.INTERVAL: "bigint",
+    Kind.TIME: "time",
+    Kind.UUID: "uuid",
+}
+"""Everything else stays the text that it crosses as."""
+_INT64 = 2**63
+_KEY = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$sampling_key\b""")
+
+
+def staged(
+    sql: str, tables: Sequence[ScratchTable], sampling_key: int | None = None
+) -> tuple[str, list[Any]]:
+    """The statement with its tables as parameters, and the key if it reads one."""
+    parameters: list[Any] = []
+    named = []
+    for table in tables:
+        columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
+        given, listed = [], []
+        for n, ((name, kind), values) in enumerate(zip(table.columns, columns, strict=True)):
+            parameters.append([None if v is None else _text(kind, v) for v in values])
+            given.append(f"${len(parameters)}::text[]")
+            listed.append(f"{_read(f'a{n}', kind, values)} AS {identifier(name)}")
+        names = ", ".join(f"a{n}" for n in range(len(table.columns)))
+        source = f"unnest({', '.join(given)}) AS e({names})"
+        named.append(f"{identifier(table.name)} AS (SELECT {', '.join(listed)} FROM {source})")
+    number = len(parameters) + 1
+    keyed = _KEY.sub(lambda found: _keyed(found[0], number), sql)
+    if keyed != sql:
+        parameters.append(str(sampling_key or 0))
+    if named:
+        keyed = f"WITH {', '.join(named)} SELECT * FROM ({keyed}\n) AS q"
+    return keyed, parameters
+
+
+def _keyed(found: str, number: int) -> str:
+    """The key as a parameter; what stands in quotes is a constant or a name."""
+    return found if found[0] in "'\"" else f"${number}::text"
+
+
+def _read(text: str, kind: SqlType, values: Sequence[Any]) -> str:
+    if kind.kind is Kind.VARCHAR:
+        return f'({text} COLLATE "C")'
+    wide = any(isinstance(v, int) and not -_INT64 <= v < _INT64 for v in values)
+    target = "numeric" if kind.kind is Kind.INTEGER and wide else _TYPES.get(kind.kind)
+    return text if target is None else f"{text}::{target}"
+
+
+def _text(kind: SqlType, value: Any) -> str:
+    """A value as the exact text that its type reads."""
+    if kind.kind is Kind.DOUBLE:
+        return repr(float(value))
+    if isinstance(value, datetime):
+        return value.isoformat(" ")
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)

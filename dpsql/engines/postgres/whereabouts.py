@@ -1,0 +1,60 @@
+"""Where the owner's PostgreSQL is, as a policy says it: never with a password (SECURITY.md S39).
+
+A password comes from PGPASSWORD, or from a file that libpq reads and nobody else may: PGPASSFILE,
+~/.pgpass, or that of the service.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from dpsql.model.errors import MissingExtra
+
+_PASSWORD = re.compile(r"\b(?:ssl)?password\s*=|//[^/@]*:[^/@]*@", re.IGNORECASE)
+_OTHERS = 0o077
+"""What a group and everybody may do with a file."""
+_HIDDEN = "A password stands in no policy: give it in PGPASSWORD, or in ~/.pgpass with mode 0600."
+
+
+def objection(settings: Mapping[str, str]) -> str | None:
+    """What is wrong with the policy's [database], None where nothing is.
+
+    >>> objection({"dsn": "postgresql://ana:secret@db/shop"}) == _HIDDEN, objection({"dsn": "dbname=shop"})
+    (True, None)
+    """
+    if ("dsn" in settings) == ("service" in settings):
+        return "The data is at a dsn or in a service."
+    if _PASSWORD.search(settings.get("dsn", "")):
+        return _HIDDEN
+    services = Path(os.environ.get("PGSERVICEFILE", "~/.pg_service.conf")).expanduser()
+    if "service" in settings and _is_open(services):
+        return "The file of services holds a password that others may read: chmod 600."
+    return None
+
+
+def _is_open(services: Path) -> bool:
+    """Whether a file has a password and others may read it."""
+    try:
+        return bool(services.stat().st_mode & _OTHERS and _PASSWORD.search(services.read_text()))
+    except OSError:
+        return False
+
+
+def conninfo(settings: Mapping[str, str]) -> str:
+    """What libpq connects by. Raises `MissingExtra`."""
+    if find_spec("psycopg") is None:
+        raise MissingExtra("The engine postgres needs psycopg: pip install 'dpsql[postgres]'.")
+    return settings["dsn"] if "dsn" in settings else f"service={_quoted(settings['service'])}"
+
+
+def shown(settings: Mapping[str, str]) -> str:
+    """What the owner calls it, in the sentences of errors."""
+    return f"The PostgreSQL at {settings.get('dsn') or settings.get('service')}"
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
