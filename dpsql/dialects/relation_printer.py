@@ -1,6 +1,7 @@
 """Relations as SQL, printed from our own tree; analyst text never gets here.
 
-What engines write otherwise is a method that a dialect overrides. Every column is printed as `c<id>`, so that names cannot clash; labels are applied by the reader.
+What engines write otherwise is a method that a dialect overrides. Every column is printed as
+`c<id>`, so that names cannot clash; labels are applied by the reader.
 """
 
 from __future__ import annotations
@@ -136,6 +137,9 @@ class RelationPrinter(ABC):
     def _build(self, relation: Relation) -> _Select:
         if (released := self.released(relation)) is not None:
             return self._table(*released)
+        return self._looked_into(relation)
+
+    def _looked_into(self, relation: Relation) -> _Select:
         self.accept(relation)
         match relation:
             case OneRow():
@@ -241,14 +245,17 @@ class RelationPrinter(ABC):
             rows = inner.select(relation.other, tuple(f.ref for f in relation.other.fields[:1]))
             text = f"EXISTS ({rows})" if relation.tests else f"({rows})"
         else:
-            other = inner._nested(inner._build(relation.other), relation.other)
-            (option,) = (f.ref for f in relation.other.fields)
-            reader = inner._reader(other.columns)
-            value, listed = inner.compared(relation.member, option, reader)
-            text = f"{value} IN ({_clauses(other, listed)})"
+            text = inner.membership(relation.member, relation.other)
         self.aliases = inner.aliases
         added = relation.value.id
         return replace(built, columns={**built.columns, added: text}, marks=built.marks | {added})
+
+    def membership(self, member: Expression, relation: Relation) -> str:
+        """Whether a value is in a relation of one column."""
+        other = self._nested(self._build(relation), relation)
+        (option,) = (f.ref for f in relation.fields)
+        value, listed = self.compared(member, option, self._reader(other.columns))
+        return f"{value} IN ({_clauses(other, listed)})"
 
     def _recursion(self, relation: Recursion) -> _Select:
         """WITH RECURSIVE where its rows are read: steps add rows of the types of the first."""

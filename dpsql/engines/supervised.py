@@ -125,7 +125,9 @@ class SupervisedWorker(ABC):
         outside of every handler, so that no other exception hangs on them.
         """
         with self._turn(stop):
-            call = WorkerCall(next(self._numbers), monotonic() + START_SECONDS, stop, take, self.grace)
+            call = WorkerCall(
+                next(self._numbers), monotonic() + START_SECONDS, stop, take, self.grace
+            )
             self._call = call
             outcome = "gone"
             try:

@@ -46,8 +46,8 @@ def constant(literal: Literal) -> str:
     """A constant of exactly its value and type; raises `Refused` for what has none.
 
     >>> from dpsql.model.tree import VARCHAR
-    >>> constant(Literal("it's", VARCHAR))
-    '(\\'it\\'\\'s\\' COLLATE "C")'
+    >>> print(constant(Literal("it's", VARCHAR)))
+    ('it''s' COLLATE "C")
     """
     value, kind = literal.value, literal.type
     match value:
@@ -83,5 +83,5 @@ def _text(value: str, literal: Literal) -> str:
         raise lacking("a text that is not Unicode", literal.span) from None
     if "\0" in value:
         raise lacking("a text with the character NUL", literal.span)
-    quoted = value.replace("'", "''")
-    return f"('{quoted}' {COLLATE})"
+    escaped = value.replace("'", "''")
+    return f"('{escaped}' {COLLATE})"

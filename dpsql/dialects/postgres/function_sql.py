@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpsql.dialects.operators import OPERATORS
 from dpsql.dialects.postgres.conversion_sql import converted
 from dpsql.dialects.postgres.number_sql import (
     COMPUTED_DIGITS,
@@ -19,7 +18,7 @@ from dpsql.dialects.postgres.number_sql import (
     multiplied,
     numeric,
 )
-from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER, TEST, Text
+from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER, TEST
 from dpsql.functions import LONGEST_TEXT
 from dpsql.model.tree import DATE, DOUBLE, TIMESTAMP, Kind, SqlType
 
@@ -114,18 +113,15 @@ def _texts(rule: Callable[[tuple[Sized, ...]], str | None], level: int = ATOM) -
 
 
 def _joined(args: tuple[Sized, ...]) -> str:
-    return f"left({' || '.join(arg.operand(ATOM) for arg in args)}, {LONGEST_TEXT})"
+    """Each is cut before they are joined: no text is so long that there is no room for it."""
+    cut = (a.sql if a.literal is not None else f"left({a.sql}, {LONGEST_TEXT})" for a in args)
+    return f"left({' || '.join(cut)}, {LONGEST_TEXT})"
 
 
 def _like(args: tuple[Sized, ...]) -> str:
     """Without an escape character there is none, and no pattern is wrong."""
     escape = args[2].sql if args[2:] else "''"
     return f"{args[0].operand(OTHER)} LIKE {args[1].operand(OTHER)} ESCAPE {escape}"
-
-
-def _ends(args: tuple[Sized, ...]) -> str:
-    x, end = (arg.operand(ATOM) for arg in args)
-    return f"right({x}, NULLIF(length({end}), 0)) IS NOT DISTINCT FROM NULLIF({end}, '')"
 
 
 def _word(arg: Sized) -> str:
@@ -203,14 +199,6 @@ def _rounded(name: str) -> Rule:
         if a.type.kind is Kind.DOUBLE and kind == DOUBLE:
             return Sized(f"{name}({a.sql})", kind)
         return None
-
-    return text
-
-
-def _shared(name: str) -> Rule:
-    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized:
-        printed: Text = OPERATORS[name](args, kind)
-        return Sized(printed.sql, kind, printed.level)
 
     return text
 

@@ -30,8 +30,9 @@ def row_value(part: ValueTotal, x: str) -> str:
     if is_decimal(part.lattice):
         value = clamped(x, _decimal(part.lower, part), _decimal(part.upper, part))
         return f"{value} - ({_decimal(part.centre, part)})" if part.centre else value
-    value = f"({_steps(part, x)})::{_integer(part.lower, part.upper)}"
-    return f"({value} - ({part.centre}))::{_of_row(part)}" if part.centre else value
+    ends = (part.lower, part.upper, part.lower - part.centre, part.upper - part.centre)
+    value = f"({_steps(part, x)})::{_integer(min(ends), max(ends))}"
+    return f"{value} - ({part.centre})" if part.centre else value
 
 
 def _steps(part: ValueTotal, x: str) -> str:
@@ -88,10 +89,6 @@ def _decimal(value: int, part: ValueTotal) -> str:
 
 def _double(value: float) -> str:
     return f"float8 '{value!r}'"
-
-
-def _of_row(part: ValueTotal) -> str:
-    return _integer(part.lower - part.centre, part.upper - part.centre)
 
 
 def _integer(lower: int, upper: int) -> str:

@@ -5,18 +5,18 @@ thousands of digits to spare, and what has more digits than its type is NULL. A 
 its result would leave the range of normal numbers: every operator that could has a CASE whose tests
 are made of the very operands that it guards, so that a constant operand decides its test before the
 planner folds what stands behind it. Beyond 8e307 a guarded product or quotient is infinite, below
-1e-300 zero.
+1e-300 zero. No test that could itself overflow stands beside the one that it relies on: AND may be
+computed in any order, CASE may not.
 
 Proof (SECURITY.md S8). With |b| >= 1 and |a| < 8e307 / |b| the product is below 8e307 · (1 + 2^-52)
-and no less than |a|; with |b| < 1 <= |a| it lies between them; with both below 1 and |a| > 1e-300 /
-|b| it is above 1e-300 · (1 - 2^-52). Quotients are such products. No test that could itself overflow
-stands beside the one that it relies on: AND may be computed in any order, CASE may not. Sums of numbers below 1e290 and any others, and of numbers
-whose halves sum to less than 2^1023, do not overflow; halves are taken of numbers above 1e290 alone.
+and no less than |a|; with |b| < 1 <= |a| it lies between them; with both below 1 and
+|a| > 1e-300 / |b| it is above 1e-300 · (1 - 2^-52). Quotients are such products. Sums of numbers
+below 1e290 and any others, and of numbers whose halves sum to less than 2^1023, do not overflow;
+halves are taken of numbers above 1e290 alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import isfinite, log10
@@ -26,8 +26,12 @@ from dpsql.dialects.sql_text import ATOM, CAST, OTHER, PRODUCT, SUM, Text
 from dpsql.model.tree import DOUBLE, Kind, SqlType
 
 DIGITS = 38
-"""Whole digits that exact numbers may have; a computed column is taken to have them and more."""
+"""Whole digits that exact numbers may have."""
+SHORT = 18
+"""Digits in all that a DECIMAL of two as short ones may have, whatever its type says (see
+`functions.arithmetic`)."""
 STORED_DIGITS, COMPUTED_DIGITS = 19, 60
+"""Whole digits of a stored BIGINT, and of anything that is computed in a subquery."""
 NORMAL = 290
 """Powers of ten within which a DOUBLE can be added and multiplied at will."""
 LONGEST_GUARDED = 2_000
@@ -73,9 +77,9 @@ def double(text: Sized) -> Sized:
     return Sized(f"{text.operand(ATOM)}::float8", DOUBLE, CAST, digits=COMPUTED_DIGITS)
 
 
-def exact(sql: str, kind: SqlType, level: int, digits: int) -> Sized:
+def exact(sql: str, kind: SqlType, level: int, digits: int, precision: int = DIGITS) -> Sized:
     """A computed exact number; NULL where it has more digits than its type."""
-    most = DIGITS if kind.kind is Kind.INTEGER else kind.precision - kind.scale
+    most = DIGITS if kind.kind is Kind.INTEGER else min(kind.precision, precision) - kind.scale
     if digits <= most:
         return Sized(sql, kind, level, digits=digits, numeric=True)
     _short(sql)
@@ -87,30 +91,37 @@ def _digits(text: Sized) -> int:
     return COMPUTED_DIGITS if text.digits is None else text.digits
 
 
+def _precision(args: tuple[Sized, ...], kind: SqlType) -> int:
+    """The digits in all that a result of these may have."""
+    short = all(a.type.kind is Kind.DECIMAL and _digits(a) + a.type.scale <= SHORT for a in args)
+    return SHORT if short and kind.scale < SHORT else DIGITS
+
+
 def added(sign: str, args: tuple[Sized, ...], kind: SqlType) -> Sized:
     """A sum or a difference."""
     if kind.kind is Kind.DOUBLE:
-        return _added_doubles(sign, *map(double, args), kind)
+        return _added_doubles(sign, double(args[0]), double(args[1]), kind)
     a, b = args
     sql = f"{numeric(a)} {sign} {numeric(b)}"
-    return exact(sql, kind, OTHER, max(_digits(a), _digits(b)) + 1)
+    return exact(sql, kind, OTHER, max(_digits(a), _digits(b)) + 1, _precision(args, kind))
 
 
 def multiplied(args: tuple[Sized, ...], kind: SqlType) -> Sized:
     """A product."""
     if kind.kind is Kind.DOUBLE:
-        return _multiplied_doubles(*map(double, args), kind)
+        return _multiplied_doubles(double(args[0]), double(args[1]), kind)
     a, b = args
-    return exact(f"{numeric(a)} * {numeric(b)}", kind, OTHER, _digits(a) + _digits(b))
+    sql, digits = f"{numeric(a)} * {numeric(b)}", _digits(a) + _digits(b)
+    return exact(sql, kind, OTHER, digits, _precision(args, kind))
 
 
 def divided(args: tuple[Sized, ...], kind: SqlType) -> Sized:
     """A quotient in DOUBLE, infinite or NaN by zero."""
     a, b = map(double, args)
-    known = b.literal is not None and b.literal.value not in (None, 0)
+    nonzero = b.literal is not None and b.literal.value not in (None, 0)
     if a.digits is not None and b.digits is not None and a.digits + b.digits <= NORMAL:
         digits = a.digits + b.digits
-        if known:
+        if nonzero:
             return Sized(f"{a.operand(PRODUCT)} / {b.operand(CAST)}", kind, OTHER, digits=digits)
     a_, b_ = _short(a.operand(ATOM)), _short(b.operand(ATOM))
     plain = f"{a_} / {b_}"
@@ -167,6 +178,3 @@ def _short(sql: str) -> str:
     if len(sql) > LONGEST_GUARDED:
         raise lacking("arithmetic that is nested so deeply")
     return sql
-
-
-Rule = Callable[[tuple[Sized, ...], SqlType], Sized]

@@ -7,9 +7,9 @@ arrays of a unit and group.
 
 Proof (PRIVACY.md R27). What is kept of a unit follows from its own rows and the query's key: groups
 strictly below the hash of rank L0 + 1, values and cells by hash and then by value, whatever the
-order of rows. The hash is MD5 behind a key that is a parameter; hashes that somebody brings about to
-be equal keep fewer groups, never more. A value has one text, whichever of its rows it is read from:
-DECIMAL keys are rounded to their type's scale, and 0.0 stands for -0.0.
+order of rows. The hash is MD5 behind a key that is a parameter; hashes that somebody brings about
+to be equal keep fewer groups, never more. A value has one text, whichever of its rows it is read
+from: DECIMAL keys are rounded to their type's scale, and 0.0 stands for -0.0.
 """
 
 from __future__ import annotations
@@ -54,12 +54,8 @@ from dpsql.model.tree import (
     Expression,
     Kind,
     Literal,
-    Membership,
-    Name,
     Ref,
-    ScalarQuery,
     SqlType,
-    Star,
 )
 from dpsql.model.vocabulary import Norm
 from dpsql.model.walk import map_children, relations
@@ -347,13 +343,12 @@ class _Block:
         """What is said of a value `v`."""
 
         def over_value(node: Expression) -> Expression:
-            plain = isinstance(node, Name | Star | ScalarQuery | Membership)
-            if node != part.values.argument or plain:
+            if node != part.values.argument:
                 return map_children(node, over_value)
-            return Ref(0, node.type)
+            return Ref(0, _type(node))
 
         printer = PostgresPrinter(lambda _relation: None)
-        node = over_value(part.argument)
+        node: Expression = over_value(part.argument)
         return f"({_typed(node, printer.text(node, {0: 'v'}))})"
 
     # --- cells of histograms ---
@@ -424,8 +419,8 @@ def cell(query: Histogram, x: str) -> str:
             for place, value in enumerate(grid.values)
         )
         return f"(CASE {whens} END)::bigint"
-    place = f"(({_place(query, x)}) - ({grid.lower}))::bigint"
-    return place if grid.width == 1 else f"({place} / {grid.width})"
+    place = f"({_place(query, x)})::numeric - ({grid.lower})"
+    return f"({place})::bigint" if grid.width == 1 else f"div({place}, {grid.width})::bigint"
 
 
 def _place(query: Histogram, x: str) -> str:

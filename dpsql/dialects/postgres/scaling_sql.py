@@ -37,10 +37,7 @@ def scaled_total(part: ScaledTotal, total: str, norm: str) -> str:
     """One total of a unit, scaled toward zero where the unit's norm is beyond the bound."""
     steps, bound = _steps(total, part.steps), part.bound
     cut = f"div(abs({steps}) * {bound}, {norm})"
-    return (
-        f"CASE WHEN {norm} <= {bound} THEN {steps}"
-        f" WHEN {total} < 0 THEN -({cut}) ELSE {cut} END"
-    )
+    return f"CASE WHEN {norm} <= {bound} THEN {steps} WHEN {total} < 0 THEN -({cut}) ELSE {cut} END"
 
 
 def _steps(total: str, steps: int) -> str:

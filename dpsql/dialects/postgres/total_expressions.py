@@ -31,11 +31,12 @@ from dpsql.dialects.postgres.function_sql import FUNCTIONS
 from dpsql.dialects.postgres.lacking import lacking
 from dpsql.dialects.postgres.number_sql import (
     COMPUTED_DIGITS,
+    DIGITS,
     STORED_DIGITS,
     Sized,
     literal_digits,
 )
-from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, Text
+from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.ticking import tick
 from dpsql.model.tree import (
@@ -101,10 +102,10 @@ def compared(left: Expression, right: Expression, column: Column) -> tuple[str, 
 
 def _operands(function: functions.Function, args: tuple[Sized, ...]) -> tuple[Sized, ...]:
     """The arguments as the types that the function converts them to, where that says anything."""
-    wanted = function.operands(tuple(arg.type for arg in args))
+    operands = function.operands(tuple(arg.type for arg in args))
     return tuple(
         arg if kind is None or kind.kind is Kind.DECIMAL else converted(arg, kind)
-        for arg, kind in zip(args, wanted, strict=True)
+        for arg, kind in zip(args, operands, strict=True)
     )
 
 
@@ -146,7 +147,8 @@ class _Expressions:
         if kind.kind is Kind.INTEGER:
             digits = STORED_DIGITS if stored else COMPUTED_DIGITS
         elif kind.kind is Kind.DECIMAL:
-            digits = kind.precision - kind.scale if stored else COMPUTED_DIGITS
+            summed = kind.precision == DIGITS and not stored
+            digits = COMPUTED_DIGITS if summed else kind.precision - kind.scale
         return Sized(sql, kind, ATOM if stored or _is_atom(sql) else LOOSE, digits=digits)
 
     def _call(self, call: Call) -> Sized:
@@ -156,12 +158,12 @@ class _Expressions:
         args = _operands(function, args)
         if call.function in SHARED:
             printed = OPERATORS[call.function](args, kind)
-            return Sized(printed.sql, kind, printed.level, digits=_most(args, kind))
+            return Sized(printed.sql, kind, printed.level, digits=_most(args))
         rule = FUNCTIONS.get(call.function)
-        printed = None if rule is None else rule(args, kind)
-        if printed is None:
+        text = None if rule is None else rule(args, kind)
+        if text is None:
             raise lacking(f"{call.function.upper()} of such values", call.span)
-        return printed
+        return text
 
     def _aggregate(self, call: AggregateCall) -> Sized:
         args = tuple(map(self.text, call.args))
@@ -172,16 +174,11 @@ class _Expressions:
         return Sized(printed, call.type)
 
 
-def _most(args: tuple[Text, ...], kind: object) -> int | None:
-    """How large the larger of these is, of a choice among them."""
-    del kind
-    sizes = [arg.digits if isinstance(arg, Sized) else None for arg in args if _counts(arg)]
-    known = [size for size in sizes if size is not None]
-    return max(known) if known and len(known) == len(sizes) else None
-
-
-def _counts(arg: Text) -> bool:
-    return arg.type.is_numeric
+def _most(args: tuple[Sized, ...]) -> int | None:
+    """How large the largest of these numbers is; None where one may be any."""
+    sizes = [arg.digits for arg in args if arg.type.is_numeric]
+    bounded = [size for size in sizes if size is not None]
+    return max(bounded) if bounded and len(bounded) == len(sizes) else None
 
 
 def _is_atom(sql: str) -> bool:

@@ -173,20 +173,20 @@ class PostgresEngine(SupervisedWorker):
     def _launched(self) -> WorkerProcess:
         environment = [(k, v) for k, v in os.environ.items() if _OF_LIBPQ.fullmatch(k)]
         settings = PostgresSettings(
-            self._conninfo,
-            tuple(environment),
-            self._limits.statement_seconds,
-            self._limits.memory,
-            self._limits.niceness,
-            self._snapshot,
+            conninfo=self._conninfo,
+            environment=tuple(environment),
+            seconds=self._limits.statement_seconds,
+            memory=self._limits.memory,
+            niceness=self._limits.niceness,
+            snapshot=self._snapshot,
         )
         return WorkerProcess("dpsql.engines.postgres.postgres_worker", settings)
 
 
 def _identity(snapshot: Snapshot | None) -> str:
     """A data version as the rest of the house knows it."""
-    known = "" if snapshot is None else snapshot.identity
-    return hashlib.sha256(known.encode()).hexdigest()
+    identity = "" if snapshot is None else snapshot.identity
+    return hashlib.sha256(identity.encode()).hexdigest()
 
 
 def _integers(values: list[int]) -> np.ndarray:

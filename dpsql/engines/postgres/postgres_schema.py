@@ -1,8 +1,8 @@
 """The schema from PostgreSQL's catalogue: declarations only, no row is read.
 
 A constraint counts where the server enforces it for every row that a query sees: not while it is
-NOT VALID, deferrable or NOT ENFORCED, not where its triggers are off, and none of a table with heirs,
-whose rows it says nothing of. Texts that may be equal though they differ have no type here.
+NOT VALID, deferrable or NOT ENFORCED, not where its triggers are off, and none of a table with
+heirs, whose rows it says nothing of. Texts that may be equal though they differ have no type here.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ _OURS = (
     " AND NOT row_security_active(c.oid)"
 )
 """A schema called main would be taken for the first one; hidden rows are no table's rows."""
-_HEIRS = (
-    "c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid)"
-)
+_HEIRS = "c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid)"
 _COLUMNS = (
     "SELECT n.nspname, c.relname, c.relkind::text, a.attname,"
     " format_type(a.atttypid, a.atttypmod), coalesce(l.collisdeterministic, true),"
@@ -95,9 +93,9 @@ def tables(ask: Ask) -> tuple[SchemaTable, ...]:
     views = set()
     for schema, name, kind, column, declared, binary, not_null in ask(_COLUMNS):
         table = _name(schema, name)
-        found = sql_type(declared) if binary else None
+        column_type = sql_type(declared) if binary else None
         bits = BITS.get(declared, 64)
-        columns[table].append(SchemaColumn(column, found, declared, not_null, bits=bits))
+        columns[table].append(SchemaColumn(column, column_type, declared, not_null, bits=bits))
         if kind == "v":
             views.add(table)
     unique: dict[str, list[tuple[str, ...]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The child process that talks to the owner's PostgreSQL: it can be killed, and dies with its parent.
+"""The child process that talks to the owner's PostgreSQL: it can be killed, and dies with us.
 
 It reads requests from standard input and answers on standard output (see `message_frames`). No text
 of the server ever leaves it.
@@ -25,8 +25,8 @@ import psycopg
 from dpsql.engines import message_frames
 from dpsql.engines.memory import bound_memory
 from dpsql.engines.postgres.out_of_range import Beyond, nearest, register
-from dpsql.engines.postgres.session import Session
-from dpsql.engines.postgres.snapshot import CannotOpen, PostgresSettings
+from dpsql.engines.postgres.reading_session import ReadingSession
+from dpsql.engines.postgres.snapshot import CannotRead, PostgresSettings
 from dpsql.engines.priority import give_way
 
 CHUNK_ROWS = 1 << 13
@@ -59,9 +59,9 @@ class _Worker:
     def open(self) -> Iterator[tuple[str, Any]]:
         """Connect, test the server, begin."""
         try:
-            self._session = Session(self._settings)
+            self._session = ReadingSession(self._settings)
             register(self._session.connection)
-        except CannotOpen as error:
+        except CannotRead as error:
             yield "unreachable", error.why
             return
         yield "chunk", self._session.snapshot
@@ -95,14 +95,14 @@ class _Worker:
                 self._session.cancel()
 
 
-def _ready(session: Session) -> Iterator[Any]:
+def _ready(session: ReadingSession) -> Iterator[Any]:
     """Fails where the server is gone."""
     session.connection.execute("SELECT 1")
     yield from ()
 
 
 def _bind(
-    session: Session, statements: Sequence[tuple[str, int, tuple[int, int] | None]]
+    session: ReadingSession, statements: Sequence[tuple[str, int, tuple[int, int] | None]]
 ) -> Iterator[Any]:
     """Fails where a statement is not understood, or has not these columns or parameters."""
     for sql, parameters, shape in statements:
@@ -121,7 +121,7 @@ def _require_shape(types: Sequence[int], keys: int, parts: int) -> None:
 
 
 def _aggregate(
-    session: Session, sql: str, parameters: Sequence[Any], keys: int, parts: int
+    session: ReadingSession, sql: str, parameters: Sequence[Any], keys: int, parts: int
 ) -> Iterator[Any]:
     """The groups, each a key and whole numbers; without those whose key no value of ours equals."""
     types, _ = session.prepared(sql)
@@ -142,27 +142,27 @@ def _integer(value: int | Decimal | None) -> int:
     return whole
 
 
-def _rows(session: Session, sql: str, parameters: Sequence[Any]) -> Iterator[Any]:
+def _rows(session: ReadingSession, sql: str, parameters: Sequence[Any]) -> Iterator[Any]:
     for rows in _pieces(session.connection.execute(sql, parameters)):
-        yield _known(rows)
+        yield _held_by_python(rows)
 
 
-def _few(session: Session, sql: str, cells: int) -> Iterator[Any]:
+def _few(session: ReadingSession, sql: str, cells: int) -> Iterator[Any]:
     """How many columns there are, and the rows; nothing where that would be so many values."""
     types, _ = session.prepared(sql)
     most = cells // max(1, len(types))
     cut = f"SELECT * FROM ({sql}\n) AS r LIMIT {most + 1}"
     rows = session.connection.execute(cut).fetchall()
     if len(rows) <= most:
-        yield len(types), _known(rows)
+        yield len(types), _held_by_python(rows)
 
 
-def _each(session: Session, sql: str) -> Iterator[Any]:
+def _each(session: ReadingSession, sql: str) -> Iterator[Any]:
     for rows in _pieces(session.stream(sql, [])):
-        yield _known(rows)
+        yield _held_by_python(rows)
 
 
-def _known(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def _held_by_python(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [tuple(map(nearest, row)) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""What both ends of a worker of PostgreSQL know: how to reach it, what it sees, why it is not used."""
+"""What both ends of a worker know: where PostgreSQL is, what is seen of it, why it is not used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHY = {
 }
 
 
-class CannotOpen(Exception):
+class CannotRead(Exception):
     """The owner's database cannot be used; `why` is one of `WHY`."""
 
     def __init__(self, why: str) -> None:

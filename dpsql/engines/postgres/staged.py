@@ -2,10 +2,10 @@
 parameters, an array of texts for each column, which the statement unnests.
 
 >>> from dpsql.model.tree import INTEGER
->>> sql, parameters = staged("SELECT n FROM t", [ScratchTable("t", (("n", INTEGER),), [(1,), (None,)])])
->>> print(sql)
-WITH "t" AS (SELECT a0::bigint AS "n" FROM unnest($1::text[]) AS e(a0)) SELECT * FROM (SELECT n FROM t
-) AS q
+>>> table = ScratchTable("t", (("n", INTEGER),), [(1,), (None,)])
+>>> sql, parameters = staged("SELECT n FROM t", [table])
+>>> sql.startswith('WITH "t" AS (SELECT a0::bigint AS "n" FROM unnest($1::text[]) AS e(a0))')
+True
 >>> parameters
 [['1', None]]
 """
@@ -55,7 +55,7 @@ def staged(
         source = f"unnest({', '.join(given)}) AS e({names})"
         named.append(f"{identifier(table.name)} AS (SELECT {', '.join(listed)} FROM {source})")
     number = len(parameters) + 1
-    keyed = _KEY.sub(lambda found: _keyed(found[0], number), sql)
+    keyed = _KEY.sub(lambda word: _keyed(word[0], number), sql)
     if keyed != sql:
         parameters.append(str(sampling_key or 0))
     if named:
@@ -63,9 +63,9 @@ def staged(
     return keyed, parameters
 
 
-def _keyed(found: str, number: int) -> str:
+def _keyed(word: str, number: int) -> str:
     """The key as a parameter; what stands in quotes is a constant or a name."""
-    return found if found[0] in "'\"" else f"${number}::text"
+    return word if word[0] in "'\"" else f"${number}::text"
 
 
 def _read(text: str, kind: SqlType, values: Sequence[Any]) -> str:

@@ -1,6 +1,7 @@
 """A session with the owner's PostgreSQL: hardened, tested, and in one snapshot until it ends.
 
-Nothing of the server's texts leaves this file but which of `snapshot.WHY` holds. Runs in the child process.
+Nothing of the server's texts leaves this file but which of `snapshot.WHY` holds. Runs in the child
+process.
 
 SECURITY.md S5, S9, S39.
 """
@@ -9,11 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import psycopg
 
-from dpsql.engines.postgres.snapshot import CannotOpen, PostgresSettings, Snapshot
+from dpsql.engines.postgres.snapshot import CannotRead, PostgresSettings, Snapshot
 
 APPLICATION = "dpsql"
 CONNECT_SECONDS, LOCK_SECONDS, NOTICED_SECONDS = 10, 10, 1
@@ -36,7 +38,8 @@ _SETTINGS = {
     "jit": "off",
 }
 
-_WRITABLE = """SELECT NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+_WRITABLE = """SELECT NOT EXISTS
+ (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
  AND n.nspname !~ '^pg_' AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE'))"""
 
@@ -68,8 +71,8 @@ _IDENTITY = (
 )
 
 
-class Session:
-    """One connection in one transaction, which reads and never writes. Raises `CannotOpen`."""
+class ReadingSession:
+    """One connection in one transaction, which reads and never writes. Raises `CannotRead`."""
 
     def __init__(self, settings: PostgresSettings) -> None:
         os.environ.update(settings.environment)
@@ -78,7 +81,7 @@ class Session:
             _require(self.connection)
             self.snapshot = _begun(self.connection, settings.snapshot)
         except psycopg.Error:
-            raise CannotOpen("unreadable") from None
+            raise CannotRead("unreadable") from None
 
     def prepared(self, sql: str) -> tuple[list[int], int]:
         """The types of a statement's columns, and how many parameters it has.
@@ -127,15 +130,13 @@ def _connected(settings: PostgresSettings) -> psycopg.Connection[Any]:
     for name, value in {**_SETTINGS, "statement_timeout": timeout}.items():
         connection.execute("SELECT set_config($1, $2, false)", [name, value])
     noticed = "client_connection_check_interval", f"{NOTICED_SECONDS}s"
-    try:
+    with suppress(psycopg.errors.InvalidParameterValue):  # not every system can: a limit is left
         connection.execute("SELECT set_config($1, $2, false)", noticed)
-    except psycopg.errors.InvalidParameterValue:
-        pass  # the server's system cannot notice; the time limit is left
     return connection
 
 
 def _require(connection: psycopg.Connection[Any]) -> None:
-    """Raises `CannotOpen` where the server or the role does not pass a test."""
+    """Raises `CannotRead` where the server or the role does not pass a test."""
     for why, sql in _TESTS:
         try:
             row = connection.execute(sql).fetchone()
@@ -144,16 +145,16 @@ def _require(connection: psycopg.Connection[Any]) -> None:
         except psycopg.Error:
             row = None
         if row is None or row[0] is not True:
-            raise CannotOpen(why)
+            raise CannotRead(why)
 
 
-def _begun(connection: psycopg.Connection[Any], wanted: Snapshot | None) -> Snapshot:
-    """The snapshot of a transaction that has begun: the wanted one if that still can be had."""
+def _begun(connection: psycopg.Connection[Any], shared: Snapshot | None) -> Snapshot:
+    """The snapshot of a transaction that has begun: that of `shared` if it still can be had."""
     begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     connection.execute(begin)
-    if wanted is not None:
+    if shared is not None:
         try:
-            connection.execute(f"SET TRANSACTION SNAPSHOT '{wanted.exported}'")
+            connection.execute(f"SET TRANSACTION SNAPSHOT '{shared.exported}'")
         except psycopg.errors.OperationalError:
             raise
         except psycopg.Error:  # whose snapshot it was has ended
