@@ -160,7 +160,8 @@ class PostgresEngine(SupervisedWorker):
 
     def _open(self, call: WorkerCall, worker: WorkerProcess, tick: Tick) -> Reply:
         """Wait until the worker has a snapshot: that which was accepted, if one was."""
-        del call
+        if not worker.send((call.number, "open", (self._snapshot,)), tick):
+            return "gone", None, []
         reply = outcome, _why, chunks = reply_of(worker, tick)
         if outcome != "done":
             return reply
@@ -178,7 +179,6 @@ class PostgresEngine(SupervisedWorker):
             seconds=self._limits.statement_seconds,
             memory=self._limits.memory,
             niceness=self._limits.niceness,
-            snapshot=self._snapshot,
         )
         return WorkerProcess("dpsql.engines.postgres.postgres_worker", settings)
 

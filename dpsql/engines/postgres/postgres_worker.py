@@ -3,9 +3,9 @@
 It reads requests from standard input and answers on standard output (see `message_frames`). No text
 of the server ever leaves it.
 
-A request is `(call, operation, arguments)`. A reply is any number of `("chunk", rows)` and then
-`("done", None)` or `("failed", None)`. The first reply, unasked for, is `("done", None)` behind a
-chunk with the `Snapshot`, or `("unreachable", why)`.
+A request is `(call, operation, arguments)`; the first is to open, in the snapshot of others if any
+is. A reply is any number of `("chunk", rows)` and then `("done", None)` or `("failed", None)`;
+the first is a chunk with the `Snapshot`, or `("unreachable", why)`.
 
 SECURITY.md S5, S9, S39.
 """
@@ -26,7 +26,7 @@ from dpsql.engines import message_frames
 from dpsql.engines.memory import bound_memory
 from dpsql.engines.postgres.out_of_range import Beyond, nearest, register
 from dpsql.engines.postgres.reading_session import ReadingSession
-from dpsql.engines.postgres.snapshot import CannotRead, PostgresSettings
+from dpsql.engines.postgres.snapshot import CannotRead, PostgresSettings, Snapshot
 from dpsql.engines.priority import give_way
 
 CHUNK_ROWS = 1 << 13
@@ -42,7 +42,8 @@ def main(requests: BinaryIO, control: int) -> None:
     bound_memory(settings.memory)
     worker = _Worker(settings)
     Thread(target=message_frames.watch, args=(control, worker.interrupt), daemon=True).start()
-    message_frames.send(replies, worker.open())
+    if (first := message_frames.read(requests)) is not None:
+        message_frames.send(replies, worker.open(*first[2]))
     while (request := message_frames.read(requests)) is not None:
         message_frames.send(replies, worker.answer(*request))
 
@@ -56,10 +57,10 @@ class _Worker:
         self._call: int | None = None
         self._session: Any = None
 
-    def open(self) -> Iterator[tuple[str, Any]]:
+    def open(self, shared: Snapshot | None) -> Iterator[tuple[str, Any]]:
         """Connect, test the server, begin."""
         try:
-            self._session = ReadingSession(self._settings)
+            self._session = ReadingSession(self._settings, shared)
             register(self._session.connection)
         except CannotRead as error:
             yield "unreachable", error.why
@@ -124,9 +125,8 @@ def _aggregate(
     session: ReadingSession, sql: str, parameters: Sequence[Any], keys: int, parts: int
 ) -> Iterator[Any]:
     """The groups, each a key and whole numbers; without those whose key no value of ours equals."""
-    types, _ = session.prepared(sql)
-    _require_shape(types, keys, parts)
-    for rows in _pieces(session.connection.execute(sql, parameters)):
+    _require_shape(session.prepared(sql)[0], keys, parts)
+    for rows in _pieces(session.run(sql, parameters)):
         yield [
             (row[:keys], tuple(map(_integer, row[keys:])))
             for row in rows
@@ -143,7 +143,7 @@ def _integer(value: int | Decimal | None) -> int:
 
 
 def _rows(session: ReadingSession, sql: str, parameters: Sequence[Any]) -> Iterator[Any]:
-    for rows in _pieces(session.connection.execute(sql, parameters)):
+    for rows in _pieces(session.run(sql, parameters)):
         yield _held_by_python(rows)
 
 
@@ -152,13 +152,13 @@ def _few(session: ReadingSession, sql: str, cells: int) -> Iterator[Any]:
     types, _ = session.prepared(sql)
     most = cells // max(1, len(types))
     cut = f"SELECT * FROM ({sql}\n) AS r LIMIT {most + 1}"
-    rows = session.connection.execute(cut).fetchall()
+    rows = session.run(cut).fetchall()
     if len(rows) <= most:
         yield len(types), _held_by_python(rows)
 
 
 def _each(session: ReadingSession, sql: str) -> Iterator[Any]:
-    for rows in _pieces(session.stream(sql, [])):
+    for rows in _pieces(session.run(sql, stream=True)):
         yield _held_by_python(rows)
 
 

@@ -74,14 +74,21 @@ _IDENTITY = (
 class ReadingSession:
     """One connection in one transaction, which reads and never writes. Raises `CannotRead`."""
 
-    def __init__(self, settings: PostgresSettings) -> None:
+    def __init__(self, settings: PostgresSettings, shared: Snapshot | None = None) -> None:
         os.environ.update(settings.environment)
         try:
             self.connection = _connected(settings)
-            _require(self.connection)
-            self.snapshot = _begun(self.connection, settings.snapshot)
         except psycopg.Error:
             raise CannotRead("unreadable") from None
+        try:
+            _require(self.connection)
+            self.snapshot = _begun(self.connection, shared)
+        except psycopg.Error:
+            self.connection.close()
+            raise CannotRead("unreadable") from None
+        except CannotRead:
+            self.connection.close()
+            raise
 
     def prepared(self, sql: str) -> tuple[list[int], int]:
         """The types of a statement's columns, and how many parameters it has.
@@ -105,14 +112,12 @@ class ReadingSession:
         """Ask the server to stop what runs."""
         self.connection.cancel_safe(timeout=CONNECT_SECONDS)
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether the server is gone, or the transaction is: another snapshot would be another."""
-        return self.connection.closed or self.connection.broken
-
-    def stream(self, sql: str, parameters: Sequence[Any]) -> Any:
-        """The rows as they come."""
-        return self.connection.cursor().stream(sql, parameters)
+    def run(self, sql: str, parameters: Sequence[Any] = (), *, stream: bool = False) -> Any:
+        """The rows of one statement, all at once or as they come."""
+        self.prepared(sql)  # several statements are none
+        if stream:
+            return self.connection.cursor().stream(sql, parameters)
+        return self.connection.execute(sql, parameters)
 
 
 def _connected(settings: PostgresSettings) -> psycopg.Connection[Any]:

@@ -42,4 +42,3 @@ class PostgresSettings:
     seconds: float
     memory: str
     niceness: int = 0
-    snapshot: Snapshot | None = None

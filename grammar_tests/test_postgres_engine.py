@@ -1,0 +1,391 @@
+"""PostgreSQL as the owner's database: one snapshot, read only, stopped in time, silent."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, date, datetime
+from pathlib import Path
+from threading import Thread
+from time import monotonic, sleep
+from typing import Any
+
+import psycopg
+import pytest
+
+from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, Unrun
+from dpsql.engines.postgres import reading_session
+from dpsql.engines.postgres.postgres_engine import PostgresEngine
+from dpsql.engines.postgres.reading_session import ReadingSession
+from dpsql.engines.postgres.snapshot import CannotRead, PostgresSettings
+from dpsql.model.errors import DataChanged, PolicyError, Refused, Unreachable
+from dpsql.model.resources import Limits
+from dpsql.model.schema import SchemaTable
+from dpsql.model.tree import INTEGER, VARCHAR
+from dpsql.policy.load import load
+from dpsql.preparation.engine_kinds import opened
+from dpsql.proxy import Proxy
+from grammar_tests import world
+from grammar_tests.postgres_kit import Postgres, running
+from grammar_tests.proxy_kit import policy, request
+from grammar_tests.two_engines import filled
+
+SECRET = "the secret of a row"  # noqa: S105
+READER = "reader"
+TOUCH = "INSERT INTO other VALUES (0)"
+LOG = {"log_statement": "all", "log_min_duration_statement": "0"}
+TABLES = f"""
+CREATE TABLE other (a INTEGER);
+CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT NOT NULL, born DATE, paid NUMERIC(10, 2));
+INSERT INTO people VALUES (1, '{SECRET}', '2000-01-01', 'NaN'), (2, 'b', 'infinity', 1.50);
+CREATE TABLE facts (
+  a INTEGER UNIQUE DEFERRABLE, b INTEGER UNIQUE, c INTEGER REFERENCES people, d INTEGER,
+  e INTEGER REFERENCES people DEFERRABLE, f INTEGER REFERENCES people,
+  g TEXT COLLATE loose, h NUMERIC, i NUMERIC(8, 2), j CHARACTER(3));
+ALTER TABLE facts ADD CONSTRAINT late FOREIGN KEY (d) REFERENCES people NOT VALID;
+CREATE TABLE untriggered (a INTEGER REFERENCES people);
+ALTER TABLE untriggered DISABLE TRIGGER ALL;
+CREATE TABLE parent (a INTEGER PRIMARY KEY, b INTEGER NOT NULL);
+CREATE TABLE heir () INHERITS (parent);
+CREATE TABLE parted (a INTEGER PRIMARY KEY) PARTITION BY RANGE (a);
+CREATE TABLE part PARTITION OF parted FOR VALUES FROM (0) TO (10);
+CREATE VIEW seen AS SELECT * FROM people;
+CREATE TABLE rowwise (a INTEGER); ALTER TABLE rowwise ENABLE ROW LEVEL SECURITY;
+CREATE TABLE unread (a INTEGER);
+CREATE ROLE {READER} LOGIN;
+GRANT SELECT ON ALL TABLES IN SCHEMA public TO {READER};
+REVOKE ALL ON unread FROM {READER};
+ALTER ROLE {READER} SET log_parameter_max_length = 0;
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with running(**LOG) as started:
+        with psycopg.connect(started.conninfo(), autocommit=True) as pg:
+            pg.execute(
+                "CREATE COLLATION loose (provider = icu, locale = 'und', deterministic = false)"
+            )
+            pg.execute(TABLES)
+            for table, columns in world.COLUMNS.items():
+                typed = columns.format(**world.CONSTRAINTS).replace("DOUBLE", "float8")
+                pg.execute(f"CREATE TABLE {table} ({typed}); GRANT SELECT ON {table} TO {READER}")
+                filled(pg, table, world.well_behaved()[table])
+        yield started
+
+
+@pytest.fixture(scope="module")
+def owner(server: Postgres) -> Iterator[psycopg.Connection[Any]]:
+    """Who may do everything there."""
+    with psycopg.connect(server.conninfo(), autocommit=True) as pg:
+        yield pg
+
+
+def started(server: Postgres, limits: Limits | None = None) -> PostgresEngine:
+    limits = limits or Limits(memory="500MB", statement_seconds=20)
+    return PostgresEngine(server.conninfo(READER), "The database", limits)
+
+
+@pytest.fixture(scope="module")
+def engine(server: Postgres) -> Iterator[PostgresEngine]:
+    with closing(started(server)) as one:
+        one.schema()
+        yield one
+
+
+# --- exact and silent ---
+
+
+def test_whole_numbers_and_keys_are_exact(engine: PostgresEngine) -> None:
+    sql = f"SELECT id, name, paid, {2**100 + 1}, NULL::bigint FROM people ORDER BY 1"
+    exact = engine.aggregate(sql, 3, 2, 0)
+    assert [key[0] for key in exact.keys] == [1, 2]
+    assert [part.tolist() for part in exact.parts] == [[2**100 + 1] * 2, [0, 0]]
+    by_day = engine.aggregate("SELECT born, 1 FROM people ORDER BY 1", 1, 1, 0)
+    assert by_day.keys == [(date(2000, 1, 1),)]  # no value of ours is infinite
+    assert engine.rows("SELECT max(born), timestamptz '2024-01-01 01:00+01' FROM people") == [
+        (date.max, datetime(2024, 1, 1, tzinfo=UTC))
+    ]
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1, 1.5", "SELECT 1, 1e0::float8", "SELECT 1", "SELECT x"])
+def test_what_is_no_whole_number_fails(engine: PostgresEngine, sql: str) -> None:
+    with pytest.raises(EngineFailed):
+        engine.aggregate(sql, 1, 1, 0)
+
+
+def test_no_text_of_the_server_comes_out(
+    engine: PostgresEngine, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for sql in ("SELECT name::int FROM people", "SELECT 1; SELECT 2", "DELETE FROM people"):
+        with pytest.raises(EngineFailed) as caught:
+            engine.rows(sql)
+        error = caught.value
+        assert (error.args, error.__cause__, error.__context__) == ((), None, None)
+    assert capfd.readouterr() == ("", "")
+    assert engine.rows("SELECT count(*) FROM people") == [(2,)]
+
+
+def test_binding_reads_no_row_and_plans_nothing(engine: PostgresEngine) -> None:
+    table = ScratchTable("stage_0", (("c0", INTEGER),), ())
+    engine.bind([Unrun("SELECT c0, 1 / (id - id) FROM stage_0, people", (table,), (1, 1))])
+    for wrong in (
+        Unrun("SELECT absent FROM people"),
+        Unrun("SELECT id FROM people", shape=(1, 1)),
+        Unrun("SELECT a FROM unread LIMIT 0 OFFSET $9"),
+    ):
+        with pytest.raises(EngineFailed):
+            engine.bind([wrong])
+
+
+def test_stages_and_keys_are_parameters(engine: PostgresEngine, server: Postgres) -> None:
+    rows = [(1, "it's"), (None, SECRET + "!")]
+    table = ScratchTable("stage_0", (("c0", INTEGER), ("c1", VARCHAR)), rows)
+    assert engine.evaluate("SELECT c0, c1 FROM stage_0", [table]) == rows
+    key = 987654321987654321
+    sql = "SELECT c1, ($sampling_key)::numeric, length('$sampling_key') FROM stage_0 ORDER BY c0"
+    exact = engine.aggregate(sql, 1, 2, key, [table])
+    assert [part.tolist() for part in exact.parts] == [[key, key], [13, 13]]
+    log = Path(server.folder, "log").read_text()
+    assert "$sampling_key" in log  # it is on: the constant above was written into it
+    assert str(key) not in log
+    assert SECRET + "!" not in log
+
+
+# --- one snapshot ---
+
+
+def test_every_worker_sees_the_snapshot_of_the_first(
+    engine: PostgresEngine, server: Postgres, owner: psycopg.Connection[Any]
+) -> None:
+    identity = engine.schema().identity
+    owner.execute(TOUCH)
+    with closing(started(server)) as other:
+        other.follow(engine.accepted)
+        for one in (engine, other):
+            one.ready(identity)
+            assert one.rows("SELECT count(*) FROM other", data=identity) == [(0,)]
+        other.follow(None)
+        assert other.schema().identity != identity
+        assert other.rows("SELECT count(*) FROM other") == [(1,)]
+        with pytest.raises(DataChanged):
+            other.ready(identity)
+    owner.execute("TRUNCATE other")
+
+
+def killed(one: PostgresEngine) -> None:
+    assert one._worker is not None
+    one._worker.kill()
+    one._worker._process.wait()
+
+
+def test_a_snapshot_that_is_gone_is_other_data(
+    server: Postgres, owner: psycopg.Connection[Any]
+) -> None:
+    with closing(started(server)) as one:
+        identity = one.schema().identity
+        killed(one)
+        one.ready(identity)  # nothing was written meanwhile: it is the same
+        owner.execute(TOUCH)
+        killed(one)
+        with pytest.raises(DataChanged):
+            one.ready(identity)
+    owner.execute("TRUNCATE other")
+
+
+# --- stopped ---
+
+
+def running_now(owner: psycopg.Connection[Any]) -> int:
+    sql = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND usename = %s"
+    row = owner.execute(sql, [READER]).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@contextmanager
+def sleeping(
+    one: PostgresEngine, owner: psycopg.Connection[Any], stop: Stop
+) -> Iterator[list[Any]]:
+    """A statement that runs on the server, and what came of it."""
+    errors: list[Any] = []
+
+    def run() -> None:
+        try:
+            one.rows("SELECT pg_sleep(60)", stop)
+        except (Interrupted, EngineFailed) as error:
+            errors.append(type(error))
+
+    thread = Thread(target=run)
+    thread.start()
+    while not running_now(owner):
+        sleep(0.01)
+    yield errors
+    thread.join()
+
+
+def gone_within(owner: psycopg.Connection[Any], seconds: float) -> bool:
+    end = monotonic() + seconds
+    while running_now(owner) and monotonic() < end:
+        sleep(0.01)
+    return not running_now(owner)
+
+
+def test_a_stopped_statement_is_gone_and_the_snapshot_stays(
+    engine: PostgresEngine, owner: psycopg.Connection[Any]
+) -> None:
+    identity, stop = engine.schema().identity, Stop()
+    worker = engine._worker
+    with sleeping(engine, owner, stop) as errors:
+        stop.requested = True
+        assert gone_within(owner, 5)
+    assert errors == [Interrupted]
+    engine.ready(identity)
+    assert engine._worker is worker
+
+
+def test_a_killed_worker_leaves_nothing_running(
+    server: Postgres, owner: psycopg.Connection[Any]
+) -> None:
+    with closing(started(server)) as one:
+        one.schema()
+        with sleeping(one, owner, Stop()) as errors:
+            assert one._worker is not None
+            os.kill(one._worker._process.pid, signal.SIGKILL)
+            assert gone_within(owner, 10)
+    assert errors == [EngineFailed]
+
+
+# --- what is refused at the start ---
+
+
+def session(conninfo: str) -> ReadingSession:
+    settings = PostgresSettings(conninfo=conninfo, environment=(), seconds=5, memory="1GB")
+    return ReadingSession(settings)
+
+
+BREAKS = {
+    "writable": ("GRANT INSERT ON other TO reader", "REVOKE INSERT ON other FROM reader"),
+    "logs": (
+        "ALTER ROLE reader RESET log_parameter_max_length",
+        "ALTER ROLE reader SET log_parameter_max_length = 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", BREAKS)
+def test_a_role_that_may_too_much_is_refused(
+    server: Postgres, owner: psycopg.Connection[Any], why: str
+) -> None:
+    broken, mended = BREAKS[why]
+    with session(server.conninfo(READER)).connection:
+        pass
+    owner.execute(broken)
+    try:
+        with pytest.raises(CannotRead, match=why):
+            session(server.conninfo(READER))
+    finally:
+        owner.execute(mended)
+
+
+def test_a_superuser_is_refused_in_words_of_ours(server: Postgres) -> None:
+    with (
+        closing(PostgresEngine(server.conninfo(), "The shop", Limits())) as one,
+        pytest.raises(Unreachable, match="The shop would be read as a superuser"),
+    ):
+        one.schema()
+
+
+@pytest.mark.parametrize("false", ["md5('dpsql') = ''", "-7 / 2 = -4", "float8 'NaN' < 1", "1 / 0"])
+def test_a_server_that_computes_otherwise_is_refused(
+    server: Postgres, monkeypatch: pytest.MonkeyPatch, false: str
+) -> None:
+    tests = [(why, f"{sql} AND {false}") for why, sql in reading_session._TESTS[-1:]]
+    monkeypatch.setattr(reading_session, "_TESTS", tests)
+    with pytest.raises(CannotRead, match="untrusted"):
+        session(server.conninfo(READER))
+
+
+# --- the schema ---
+
+
+def test_constraints_count_where_the_server_enforces_them(engine: PostgresEngine) -> None:
+    tables = {table.name: table for table in engine.schema().tables}
+    assert not {"rowwise", "unread"} & set(tables)
+    facts = tables["facts"]
+    assert facts.unique_keys == (("b",),)
+    assert {key.columns for key in facts.foreign_keys} == {("c",), ("f",)}
+    assert tables["untriggered"].foreign_keys == ()
+    assert (tables["parent"].unique_keys, _not_null(tables["parent"])) == ((), [])
+    assert tables["parted"].primary_key == ("a",)
+    assert (tables["people"].primary_key, _not_null(tables["people"])) == (("id",), ["id", "name"])
+    assert (tables["seen"].view, tables["seen"].unique_keys) == (True, ())
+    types = {column.name: str(column.type) for column in facts.columns}
+    assert [types[name] for name in "ghij"] == ["None", "None", "DECIMAL(8, 2)", "VARCHAR"]
+
+
+def _not_null(table: SchemaTable) -> list[str]:
+    return [column.name for column in table.columns if column.not_null]
+
+
+# --- a policy ---
+
+
+def on(server: Postgres, folder: Path, *changes: tuple[str, str]) -> Path:
+    where = f'engine = "postgres"\ndsn = "{server.conninfo(READER)}"'
+    return policy(folder, ('engine = "duckdb"\npath = "shop.duckdb"', where), *changes)
+
+
+STAGED = """SELECT k.region, COUNT(*) AS n FROM customers AS c
+JOIN (SELECT code, region FROM countries LIMIT 2) AS k ON c.country = k.code GROUP BY k.region"""
+ASKED = (
+    "SELECT status, COUNT(*) AS n, SUM(amount) AS s, AVG(discount) FROM orders GROUP BY status",
+    STAGED,
+    "SELECT COUNT(*) AS n FROM orders WHERE placed_at >= DATE '2024-05-01' - INTERVAL 3 DAY",
+    "SELECT device, MEDIAN(duration) AS m FROM events GROUP BY device",
+)
+
+
+def test_a_policy_names_it_and_questions_are_answered(server: Postgres, tmp_path: Path) -> None:
+    with Proxy.open(str(on(server, tmp_path))) as proxy:
+        for sql in ASKED:
+            answer = proxy.ask(request(sql))
+            assert answer.receipt is not None
+        assert proxy.ask(request("SELECT COUNT(*) AS n FROM countries")).rows == [(3,)]
+        rows = proxy.ask(request("SELECT product_id FROM products ORDER BY 1 DESC")).rows
+        assert list(rows) == [(3,), (2,), (1,)]
+        with pytest.raises(Refused, match="PostgreSQL"):
+            proxy.ask(request("SELECT UPPER(city) AS c, COUNT(*) AS n FROM customers GROUP BY 1"))
+
+
+def test_no_password_stands_in_a_policy(server: Postgres, tmp_path: Path) -> None:
+    path = on(server, tmp_path, ("user=reader", "user=reader password=x"))
+    with pytest.raises(PolicyError, match="A password stands in no policy"):
+        opened(load(str(path)))
+
+
+def test_a_service_file_that_others_read_holds_no_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Postgres
+) -> None:
+    services = tmp_path / "services"
+    services.write_text(f"[shop]\nhost={server.folder}\nuser={READER}\ndbname=dpsql\npassword=x\n")
+    services.chmod(0o644)
+    monkeypatch.setenv("PGSERVICEFILE", str(services))
+    path = on(server, tmp_path)
+    path.write_text(path.read_text().replace("dsn = ", 'service = "shop" # '))
+    with pytest.raises(PolicyError, match="chmod 600"):
+        opened(load(str(path)))
+    services.chmod(0o600)
+    with closing(opened(load(str(path)))) as engine:
+        assert engine.schema().table("people") is not None
+
+
+def test_limits_are_the_servers_too(server: Postgres) -> None:
+    with session(server.conninfo(READER)).connection as connection:
+        rows = connection.execute(
+            "SELECT current_setting(s) FROM unnest($1::text[]) AS s",
+            [["statement_timeout", "transaction_isolation", "transaction_read_only"]],
+        ).fetchall()
+    assert rows == [("7s",), ("repeatable read",), ("on",)]

@@ -1,0 +1,192 @@
+"""PostgreSQL and DuckDB say the same of the same plan, and nothing on PostgreSQL raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, datetime
+from itertools import product
+from math import inf, isfinite, nan
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from dpsql.dialects.postgres import lattice_sql
+from dpsql.dialects.postgres.total_expressions import expression
+from dpsql.model.tree import (
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TIMESTAMP,
+    VARCHAR,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Ref,
+    SqlType,
+)
+from grammar_tests.postgres_kit import Postgres, running
+from grammar_tests.test_cases import ALL
+from grammar_tests.two_engines import Comparison, compared, filled
+
+EVERY = 14
+"""One of so many cases is compared here, all of them by `python -m benchmarks.engines`."""
+ACCEPTED = tuple(case for case in ALL if case.accepted and case.holds_here)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with running() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def both(server: Postgres) -> Iterator[Comparison]:
+    with compared(server) as comparison:
+        yield comparison
+
+
+def test_equal_plans_give_equal_integers(both: Comparison) -> None:
+    for case in ACCEPTED[::EVERY]:
+        both.ask(case)
+    assert both.differences == []
+    assert both.outcomes["the same"] > len(ACCEPTED) / EVERY / 2
+
+
+def test_wrong_twin_a_clip_that_is_gone_is_a_difference(
+    both: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lattice_sql, "_cases", lambda x, *_ends: f"WHEN FALSE THEN 0 ELSE {x} END")
+    (case,) = (case for case in ACCEPTED if case.title == "sum of a column with declared bounds")
+    before = list(both.differences)
+    both.ask(case)
+    assert both.differences == [*before, case.id]
+    both.differences[:] = before
+
+
+# --- nothing raises ---
+
+DOUBLES = [
+    *(0.0, -0.0, 1.0, -3.5, 0.1, 1e150, -1e160, 1e-160, 5e-324, -5e-324, 2.3e-308, 1e-300, 7e307),
+    *(1.7976931348623157e308, -1.7976931348623157e308, inf, -inf, nan, None),
+]
+WHOLE = [0, 1, -1, 7, -7, 2**62, 2**63 - 1, -(2**63), None]
+DAYS = ["-infinity", "infinity", "4713-01-01 BC", "0001-01-01", "2024-02-29", "5874897-12-31", None]
+MOMENTS = ["-infinity", "infinity", "4713-01-01 BC", "0001-01-01", "2024-02-29 23:59:59.999999"]
+MOMENTS += ["294276-12-31 23:59:59"]
+
+
+@pytest.fixture(scope="module")
+def odd(server: Postgres) -> Iterator[psycopg.Connection[Any]]:
+    """Tables of values at the ends of their types."""
+    with psycopg.connect(server.conninfo(), autocommit=True) as pg:
+        pg.execute("SET TimeZone = 'UTC'")
+        listed = {
+            "doubles": ("float8", DOUBLES),
+            "whole": ("bigint", WHOLE),
+            "days": ("date", DAYS),
+            "moments": ("timestamp", [*MOMENTS, None]),
+        }
+        for table, (kind, values) in listed.items():
+            pg.execute(f'CREATE TABLE "{table}" (a {kind}, b {kind})')
+            filled(pg, table, list(product(values, values)))
+        yield pg
+
+
+def _values(pg: psycopg.Connection[Any], table: str, e: Expression) -> list[tuple[Any, Any, Any]]:
+    names = {1: 't1."a"', 2: 't1."b"'}
+    sql = expression(e, lambda ref: names[ref.id])
+    return pg.execute(f'SELECT a::text, b::text, {sql} FROM "{table}" AS t1').fetchall()
+
+
+IEEE = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+
+
+@pytest.mark.parametrize("name", IEEE)
+def test_arithmetic_of_doubles_is_ieees_and_never_raises(
+    odd: psycopg.Connection[Any], name: str
+) -> None:
+    a, b = Ref(1, DOUBLE), Ref(2, DOUBLE)
+    found = _values(odd, "doubles", Call(name, (a, b), DOUBLE))
+    for constant in DOUBLES[:-1]:
+        literal = Literal(constant, DOUBLE)
+        for call in (Call(name, (a, literal), DOUBLE), Call(name, (literal, a), DOUBLE)):
+            _values(odd, "doubles", call)
+    for left, right, value in found:
+        if left is None or right is None:
+            assert value is None
+            continue
+        with np.errstate(all="ignore"):
+            exact = float(IEEE[name](np.float64(left), np.float64(right)))
+        if name in ("add", "sub") or not isfinite(exact) or 1e-300 < abs(exact) < 8e307:
+            assert value == exact or str(value) == str(exact), (left, right)
+        else:
+            assert value == 0 or abs(value) in (inf, abs(exact)), (left, right)
+
+
+@pytest.mark.parametrize("sign", ["+", "*", "/"])
+def test_the_plain_operators_do_raise(odd: psycopg.Connection[Any], sign: str) -> None:
+    with pytest.raises(psycopg.DataError):
+        odd.execute(f"SELECT a {sign} b FROM doubles").fetchall()
+
+
+def _call(name: str, *args: Expression, kind: SqlType = INTEGER) -> Call:
+    return Call(name, args, kind)
+
+
+def _word(text: str) -> Literal:
+    return Literal(text, VARCHAR)
+
+
+A, B, X = Ref(1, INTEGER), Ref(2, INTEGER), Ref(1, DOUBLE)
+PRODUCT = _call("mul", A, B)
+DAY, OTHER_DAY, MOMENT = Ref(1, DATE), Ref(2, DATE), Ref(1, TIMESTAMP)
+TOTAL: list[tuple[str, Expression]] = [
+    *(("whole", _call(name, A, B)) for name in ("add", "sub", "mul", "int_div", "mod")),
+    *(("whole", _call(name, A)) for name in ("neg", "abs")),
+    ("whole", _call("mul", _call("mul", PRODUCT, PRODUCT), PRODUCT)),
+    ("whole", _call("div", PRODUCT, B, kind=DOUBLE)),
+    ("whole", Cast(PRODUCT, INTEGER)),
+    ("whole", _call("int_div", A, Literal(10, INTEGER))),
+    ("whole", _call("mod", A, Literal(0, INTEGER))),
+    ("doubles", Cast(X, INTEGER)),
+    ("doubles", _call("sqrt", X, kind=DOUBLE)),
+    ("doubles", _call("floor", X, kind=DOUBLE)),
+    ("days", _call("sub", DAY, OTHER_DAY)),
+    ("days", Cast(DAY, TIMESTAMP)),
+    ("days", _call("add_days", DAY, Literal(40, INTEGER), kind=DATE)),
+    ("days", _call("date_diff", _word("day"), DAY, OTHER_DAY)),
+    *(("days", _call("extract", _word(p), DAY)) for p in ("year", "week", "dow", "doy")),
+    *(
+        (table, _call("date_trunc", _word(part), moment, kind=TIMESTAMP))
+        for table, moment in (("days", DAY), ("moments", MOMENT))
+        for part in ("year", "week", "month", "hour")
+    ),
+    *(("moments", _call("extract", _word(p), MOMENT)) for p in ("year", "hour", "isodow")),
+    ("moments", Cast(MOMENT, DATE)),
+    (
+        "moments",
+        _call("date_add", _word("month"), Literal(-700, INTEGER), MOMENT, kind=TIMESTAMP),
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "e"), TOTAL)
+def test_no_value_of_a_type_raises(odd: psycopg.Connection[Any], table: str, e: Expression) -> None:
+    names = {1: 't1."a"', 2: 't1."b"'}
+    sql = expression(e, lambda ref: names[ref.id])
+    assert odd.execute(f'SELECT count(({sql})::text) FROM "{table}" AS t1').fetchall()
+
+
+def test_what_dates_are_made_of(odd: psycopg.Connection[Any]) -> None:
+    week = _call("date_trunc", _word("week"), DAY, kind=TIMESTAMP)
+    weeks = {a: value for a, _b, value in _values(odd, "days", week) if value is not None}
+    assert weeks == {
+        "0001-01-01": datetime(1, 1, 1),
+        "2024-02-29": datetime(2024, 2, 26),
+    }
+    later = _call("add_days", DAY, Literal(1, INTEGER), kind=DATE)
+    days = {a: value for a, _b, value in _values(odd, "days", later) if value is not None}
+    assert days["2024-02-29"] == date(2024, 3, 1)
