@@ -3,7 +3,7 @@
 The snapshot is that of the first call, and every worker sees it: what a plan rests on was true of
 it, however much is written meanwhile. It is given up when the schema is asked for again.
 
-SECURITY.md S9, S39.
+SECURITY.md S9, S25.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 It reads requests from standard input and answers on standard output (see `message_frames`). No text
 of the server ever leaves it.
 
-A request is `(call, operation, arguments)`; the first is to open, in the snapshot of others if any
-is. A reply is any number of `("chunk", rows)` and then `("done", None)` or `("failed", None)`;
-the first is a chunk with the `Snapshot`, or `("unreachable", why)`.
+A request is `(call, operation, arguments)`; the first is to open, in a snapshot that others have or
+in a new one. A reply is any number of `("chunk", rows)` and then `("done", None)` or
+`("failed", None)`; the first is a chunk with the `Snapshot`, or `("unreachable", why)`.
 
-SECURITY.md S5, S9, S39.
+SECURITY.md S5, S9, S25.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Nothing of the server's texts leaves this file but which of `snapshot.WHY` holds. Runs in the child
 process.
 
-SECURITY.md S5, S9, S39.
+SECURITY.md S5, S9, S25.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the owner's PostgreSQL is, as a policy says it: never with a password (SECURITY.md S39).
+"""Where the owner's PostgreSQL is, as a policy says it: never with a password (SECURITY.md S25).
 
 A password comes from PGPASSWORD, or from a file that libpq reads and nobody else may: PGPASSFILE,
 ~/.pgpass, or that of the service.
