@@ -242,7 +242,11 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 @pytest.mark.parametrize(
     ("change", "line", "error"),
     [
-        (('engine = "duckdb"', 'engine = "toys"'), 'engine = "toys"', "one of duckdb, toy"),
+        (
+            ('engine = "duckdb"', 'engine = "toys"'),
+            'engine = "toys"',
+            "one of duckdb, postgres, toy",
+        ),
         (('engine = "duckdb"', 'engine = "toy"'), "[database]", "needs a host"),
         ((A_TOY[0], f"{A_TOY[1]}\nhots = 'x'"), "hots = 'x'", "Did you mean host"),
     ],

@@ -1,4 +1,5 @@
-"""Arithmetic on PostgreSQL that cannot raise, whatever the rows and whatever is reordered.
+"""Arithmetic on PostgreSQL that cannot raise, whatever the rows and whatever is reordered
+(SECURITY.md S25).
 
 PostgreSQL has no TRY. Exact numbers are computed as NUMERIC, which holds what our types hold with
 thousands of digits to spare, and what has more digits than its type is NULL. A DOUBLE raises where

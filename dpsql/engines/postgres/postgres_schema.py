@@ -3,6 +3,8 @@
 A constraint counts where the server enforces it for every row that a query sees: not while it is
 NOT VALID, deferrable or NOT ENFORCED, not where its triggers are off, and none of a table with
 heirs, whose rows it says nothing of. Texts that may be equal though they differ have no type here.
+
+SECURITY.md S25.
 """
 
 from __future__ import annotations

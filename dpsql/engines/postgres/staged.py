@@ -1,5 +1,5 @@
 """Public rows for one statement: a transaction that only reads makes no table, so that they are
-parameters, an array of texts for each column, which the statement unnests.
+parameters, an array of texts for each column, which the statement unnests (SECURITY.md S25).
 
 >>> from dpsql.model.tree import INTEGER
 >>> table = ScratchTable("t", (("n", INTEGER),), [(1,), (None,)])
