@@ -28,7 +28,7 @@ from dpsql.policy.load import load
 from dpsql.preparation.engine_kinds import opened
 from dpsql.proxy import Proxy
 from grammar_tests import world
-from grammar_tests.postgres_kit import Postgres, running
+from grammar_tests.postgres_kit import PORT, Postgres, running
 from grammar_tests.proxy_kit import policy, request
 from grammar_tests.two_engines import filled
 
@@ -63,7 +63,7 @@ ALTER ROLE {READER} SET log_parameter_max_length = 0;
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Postgres]:
-    with running(**LOG) as started:
+    with running(PORT, **LOG) as started:
         with psycopg.connect(started.conninfo(), autocommit=True) as pg:
             pg.execute(
                 "CREATE COLLATION loose (provider = icu, locale = 'und', deterministic = false)"

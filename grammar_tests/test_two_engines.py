@@ -83,7 +83,7 @@ def odd(server: Postgres) -> Iterator[psycopg.Connection[Any]]:
     """Tables of values at the ends of their types."""
     with psycopg.connect(server.conninfo(), autocommit=True) as pg:
         pg.execute("SET TimeZone = 'UTC'")
-        listed = {
+        listed: dict[str, tuple[str, list[Any]]] = {
             "doubles": ("float8", DOUBLES),
             "whole": ("bigint", WHOLE),
             "days": ("date", DAYS),
