@@ -23,6 +23,7 @@ from dpsql.dialects.postgres.postgres_dialect import POSTGRES
 from dpsql.engines.postgres.staged import staged
 from dpsql.model.errors import Refused
 from dpsql.model.resources import Database
+from dpsql.release.finish import stage
 from dpsql.release.release import release
 from grammar_tests import world
 from grammar_tests.casefile import Case
@@ -33,7 +34,6 @@ from grammar_tests.laws import (
     _transparent,
     compiled,
     no_noise,
-    stage,
     the_best,
 )
 from grammar_tests.postgres_kit import Postgres
