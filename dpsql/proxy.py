@@ -23,6 +23,18 @@ from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.versions import require_tested
 from dpsql.explaining.explanation import Explanation
+from dpsql.learning import model_statement
+from dpsql.learning.model import Model
+from dpsql.learning.model_statement import CreateModel, DropModel, ModelStatement
+from dpsql.learning.models import CREATED as MADE
+from dpsql.learning.models import (
+    DROPPED,
+    Models,
+    foreseen,
+    placed,
+    predicted,
+    without_calls,
+)
 from dpsql.ledgers import Ceiling, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Refused
@@ -80,7 +92,7 @@ class Proxy:
         self._rebind = rebind or (lambda: policy)
         self.accepted = self.recorded()
         self._stops: set[Stop] = set()
-        self.synthetic = SyntheticTables()
+        self.synthetic, self.models = SyntheticTables(), Models()
 
     @property
     def policy(self) -> Policy:
@@ -127,15 +139,18 @@ class Proxy:
         charge stays), `Unreachable` or `LedgerError`.
         """
         with self._stoppable(stop or Stop()) as registered:
+            own = self.compiler, self.vault, request
             statement = self._creation(request, registered)
+            if isinstance(statement, CreateSynthetic):
+                return self.synthetic.create(*own, statement, registered)
             if statement is not None:
-                wish = request, statement, registered
-                return self.synthetic.create(self.compiler, self.vault, *wish)
-            try:
-                return _answered(self.compiler, self.vault, request, registered)
-            except Refused as refused:
-                synthetic = self._synthetic(request, refused, registered)
-            return over(synthetic, replace(request, flowing=False), registered, _answered)
+                return self.models.obey(*own, statement, registered)
+            written = self.models.written_out(*own, registered)
+            if written is None:
+                return self._ask(request, registered)
+            with placed(written):
+                answer = self._ask(without_calls(request, written), registered)
+            return predicted(answer, written)
 
     def explain(self, request: Request, stop: Stop | None = None) -> Explanation:
         """The plan and the price of a query: runs nothing on private data, writes nothing.
@@ -143,15 +158,18 @@ class Proxy:
         Raises `Refused`, or `Failed` where it takes too long or `stop` is requested.
         """
         stop = stop or Stop()
+        own = self.compiler, self.vault, request
         statement = self._creation(request, stop)
+        if isinstance(statement, CreateSynthetic):
+            return self.synthetic.explained(*own, statement, stop)
         if statement is not None:
-            wish = request, statement, stop
-            return self.synthetic.explained(self.compiler, self.vault, *wish)
-        try:
-            return _explained(self.compiler, self.vault, request, stop)
-        except Refused as refused:
-            alone = self._synthetic(request, refused, stop)
-        return doubted(_explained(alone.compiler, alone.vault, request, stop), alone.compiler)
+            return self.models.explained(*own, statement, stop)
+        written = self.models.written_out(*own, stop)
+        if written is None:
+            return self._explain(request, stop)
+        with placed(written):
+            explanation = self._explain(without_calls(request, written), stop)
+        return foreseen(explanation, written)
 
     def explain_all(
         self, requests: Sequence[Request], epsilon: Decimal | None = None, stop: Stop | None = None
@@ -185,13 +203,19 @@ class Proxy:
         See `dpsql.preparation.signature`. Raises as `explain` does.
         """
         stop = stop or Stop()
-        if self._creation(request, stop) is not None:
-            return Signature(CREATED, ())
-        try:
-            return self.compiler.signature(request, places, declared, stop)
-        except Refused as refused:
-            alone = self._synthetic(request, refused, stop)
-        return alone.compiler.signature(request, places, declared, stop)
+        match self._creation(request, stop):
+            case CreateSynthetic():
+                return Signature(CREATED, ())
+            case CreateModel():
+                return Signature(MADE, ())
+            case DropModel():
+                return Signature(DROPPED, ())
+        written = self.models.written_out(self.compiler, self.vault, request, stop)
+        if written is None:
+            return self._signature(request, places, declared, stop)
+        now = [written.now(place) for place in places]
+        with placed(written):
+            return self._signature(without_calls(request, written), now, declared, stop)
 
     def watch(self, wish: Watch) -> Monitor:
         """A stream of counting queries against one threshold, charged now; see
@@ -220,11 +244,51 @@ class Proxy:
         """What `synthesise` would count, choose and charge: runs nothing, charges nothing."""
         return synthesis_plan.planned(self.compiler, wish, Stop())
 
-    def _creation(self, request: Request, stop: Stop) -> CreateSynthetic | None:
-        """What a text wants to be created, if it does; read where texts are read."""
-        if not begins(request.sql):
-            return None
-        return self.compiler.apart(partial(creation, request.sql), stop)
+    def model(self, name: str, analyst: str) -> Model:
+        """A model of an analyst, free. Raises `Refused` where there is none, or no longer."""
+        return self.models.model(self.compiler, self.vault, analyst, name, Stop())
+
+    def models_of(self, analyst: str) -> Sequence[Model]:
+        """The models of an analyst, by name."""
+        return self.models.listed(self.compiler, self.vault, analyst, Stop())
+
+    def _ask(self, request: Request, stop: Stop) -> Answer:
+        try:
+            return _answered(self.compiler, self.vault, request, stop)
+        except Refused as refused:
+            synthetic = self._synthetic(request, refused, stop)
+        return over(synthetic, replace(request, flowing=False), stop, _answered)
+
+    def _explain(self, request: Request, stop: Stop) -> Explanation:
+        try:
+            return _explained(self.compiler, self.vault, request, stop)
+        except Refused as refused:
+            alone = self._synthetic(request, refused, stop)
+        return doubted(_explained(alone.compiler, alone.vault, request, stop), alone.compiler)
+
+    def _signature(
+        self,
+        request: Request,
+        places: Sequence[Span],
+        declared: Sequence[SqlType | None],
+        stop: Stop,
+    ) -> Signature:
+        try:
+            return self.compiler.signature(request, places, declared, stop)
+        except Refused as refused:
+            alone = self._synthetic(request, refused, stop)
+        return alone.compiler.signature(request, places, declared, stop)
+
+    def _creation(self, request: Request, stop: Stop) -> CreateSynthetic | ModelStatement | None:
+        """What a text wants to be made or forgotten, if it does; read where texts are read."""
+        readers = (begins, creation), (model_statement.begins, model_statement.statement)
+        for may, read in readers:
+            said = (
+                self.compiler.apart(partial(read, request.sql), stop) if may(request.sql) else None
+            )
+            if said is not None:
+                return said
+        return None
 
     def _synthetic(self, request: Request, refused: Refused, stop: Stop) -> TablesAlone:
         """What answers a question about synthetic tables instead; raises what it was refused for

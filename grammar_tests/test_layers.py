@@ -23,7 +23,7 @@ FLOORS = (
     "explaining".split(),
     "preparation".split(),
     "answering owner".split(),
-    "local monitoring synthesis".split(),
+    "learning local monitoring synthesis".split(),
     "proxy".split(),
     "interfaces".split(),
 )

@@ -21,6 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 from dpsql import accountants
+from dpsql.answering.paid_names import AS_THE_DATA, AS_THE_PROCESS
 from dpsql.consistency.drawn_rows import PublicDice, apportioned, drawn
 from dpsql.consistency.tree_model import NoisyTable, Tree, fitted
 from dpsql.engines import Stop
@@ -40,7 +41,6 @@ from dpsql.synthesis import synthesis
 from dpsql.synthesis.closeness import to_rows
 from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, planned
 from dpsql.synthesis.synthetic_columns import cells, column_of
-from dpsql.synthesis.synthetic_tables import AS_THE_DATA, AS_THE_PROCESS
 from grammar_tests import bound, laws, proxy_kit, world
 from grammar_tests.session_kit import Client
 

@@ -23,6 +23,7 @@ from dpsql.model.notices import (
     FewValues,
     Hidden,
     Listed,
+    Modelled,
     NeverShown,
     Notice,
     Reported,
@@ -112,7 +113,7 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             return _rounded(notice)
         case Withheld(units=units):
             return f"rows of {units} are never shown: that there are none here says nothing"
-        case Synthetic() | Reported() | ByDeclaration():
+        case Synthetic() | Reported() | ByDeclaration() | Modelled():
             return _of_other_rows(notice)
         case Unprotected(table=table, column=column):
             return f"people whom {table}.{column} names are not protected from what this tells"
@@ -120,7 +121,7 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             assert_never(notice)
 
 
-def _of_other_rows(notice: Synthetic | Reported | ByDeclaration) -> str:
+def _of_other_rows(notice: Synthetic | Reported | ByDeclaration | Modelled) -> str:
     """What is told of rows that are not the truth, or not there."""
     match notice:
         case Reported():
@@ -129,6 +130,8 @@ def _of_other_rows(notice: Synthetic | Reported | ByDeclaration) -> str:
             return _by_declaration(notice)
         case Synthetic(tables=tables):
             return _synthetic(tables)
+        case Modelled(models=models):
+            return _modelled(models)
 
 
 def _reported(notice: Reported) -> str:
@@ -158,6 +161,11 @@ def _by_declaration(notice: ByDeclaration) -> str:
 def _synthetic(tables: tuple[str, ...]) -> str:
     verb = "is" if len(tables) == 1 else "are"
     return f"{' and '.join(tables)} {verb} synthetic: how wrong these numbers are is not known"
+
+
+def _modelled(models: tuple[str, ...]) -> str:
+    verb, what = ("is", "a model") if len(models) == 1 else ("are", "models")
+    return f"{' and '.join(models)} {verb} {what}: no ± says how wrong predictions are"
 
 
 def _bounds(notice: BoundsFound) -> str:

@@ -271,6 +271,13 @@ class Reported:
     noise: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Modelled:
+    """It is computed with predictions of these models, which are no measurements."""
+
+    models: tuple[str, ...]
+
+
 Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | SharedPresence | Listed | Assumed | Hidden
 """What is about columns: something is left out of them, or taken for granted."""
 
@@ -288,6 +295,7 @@ Told: TypeAlias = (
     | ByDeclaration
     | Synthetic
     | Reported
+    | Modelled
 )
 """What marks no column."""
 

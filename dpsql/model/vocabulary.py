@@ -566,8 +566,7 @@ class Request:
     """What an interface asks: text, who asks, spelling, for how much or how well, when, and
     whether it is `confirmed` that even what cannot be of use is wanted. With `flowing` many rows of
     public data may come as a flow. Tables without a schema are looked for along `search_path`.
-    `door` and `client` say for the owner where it came from. Of the result's columns at the places
-    `narrow` whole numbers of 64 bits have been announced.
+    The owner reads `door`, `client`, and `text` if that is not `sql`. `narrow` columns are 64 bits.
     """
 
     sql: str
@@ -584,6 +583,7 @@ class Request:
     door: str = ""
     client: str = ""
     narrow: frozenset[int] = frozenset()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,7 +222,8 @@ class Question:
     @property
     def inquiry(self) -> Inquiry:
         """What the owner reads of it in the ledger."""
-        return Inquiry(self.request.door, self.request.client, self.request.sql)
+        request = self.request
+        return Inquiry(request.door, request.client, request.text or request.sql)
 
     def at(self, epsilon: Decimal) -> Question:
         """The same, paid for up to another epsilon."""

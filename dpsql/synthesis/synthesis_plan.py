@@ -13,7 +13,7 @@ by which codes follows from tables that were released before, as adaptive compos
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -32,18 +32,18 @@ from dpsql.mechanisms.pair_choices import Pair, PairChoice, components, pair_cho
 from dpsql.model.algebra import Evaluated
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Reported
-from dpsql.model.table_names import address
-from dpsql.model.tree import Parameter, identifier
-from dpsql.model.vocabulary import Event, Policy, Request, TablePolicy
+from dpsql.model.tree import Parameter
+from dpsql.model.vocabulary import Event, Request
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.private_bounds import largest_epsilon
 from dpsql.preparation.question import Account, Cost, Question, account
+from dpsql.preparation.row_sources import RowUse, column_facts, rows_of
 from dpsql.synthesis.synthetic_columns import Codes, SyntheticColumn, alone, coded, column_of
 
 MOST_COLUMNS = 40
 """Columns of synthetic rows: there is a question for each pair of them."""
 
-_RELEASED = "synthetic rows of what aggregates release"
+_USE = RowUse("synthetic rows", "synthetic_rows", MOST_COLUMNS)
 _QUESTION = "synthetic rows 1"
 """Another number where other tables would follow from the same single ones."""
 
@@ -94,7 +94,7 @@ class CountedRows:
             parameters += values
         places = ", ".join(str(n + 1) for n in range(len(parts)))
         keys = ", ".join(f"{text} AS c{n}" for n, text in enumerate(parts))
-        sql = f"SELECT {keys}, COUNT(*) AS n {_from(self.rows)} GROUP BY {places}"
+        sql = f"SELECT {keys}, COUNT(*) AS n {_USE.source(self.rows)} GROUP BY {places}"
         epsilon = self.shares.single if len(codes) == 1 else self.shares.pair
         request = replace(self.request, sql=sql, parameters=tuple(parameters))
         measuring = replace(_without_delta(self.payer), epsilon=epsilon)
@@ -151,8 +151,10 @@ def planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPla
 def _planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPlan:
     request = compiler.on_grid(wish.request)
     payer = account(compiler.policy, request.analyst, request.epsilon)
-    rows = _rows(compiler.policy, request.sql)
-    columns = tuple(_columns(compiler, replace(request, sql=rows), payer, stop))
+    rows = rows_of(compiler.policy, request.sql)
+    most = isqrt(compiler.policy.limits.max_public_groups)
+    facts = column_facts(compiler, replace(request, sql=rows), payer, _USE, stop)
+    columns = tuple(column_of(name, each, most) for name, each in facts)
     fixed = _fixed_edges(columns, wish.keep)
     rounds = max(0, len(columns) - 1 - len(fixed))
     shares = _shares(payer, len(columns), rounds)
@@ -183,52 +185,7 @@ def release_of(prepared: Prepared) -> Release:
     return prepared.blocks[0].releases[0]
 
 
-# --- the rows ----------------------------------------------------------------------------------
-
-
-def _rows(policy: Policy, text: str) -> str:
-    """The SELECT of a wish; of a table all columns that name neither rows nor people."""
-    text = text.strip().rstrip(";").rstrip()
-    table = policy.table(text)
-    if table is None:
-        return text
-    named = _naming(table, policy)
-    columns = [c.name for c in table.columns if not c.hidden and c.name.lower() not in named]
-    return f"SELECT {', '.join(map(identifier, columns)) or '*'} FROM {address(table.name)}"
-
-
-def _naming(table: TablePolicy, policy: Policy) -> frozenset[str]:
-    """The columns that are keys and links."""
-    links = [link for link in (table.link, *table.several, *table.unprotected) if link is not None]
-    unit = policy.unit.key if table.name == policy.unit.table else ""
-    columns = (*table.key, *table.second_keys, unit, *(c for link in links for c in link.columns))
-    return frozenset(column.lower() for column in columns)
-
-
-def _from(rows: str) -> str:
-    """The rows as a source; their text may end with a comment."""
-    return f"FROM (\n{rows}\n) AS synthetic_rows"
-
-
-def _columns(
-    compiler: Compiler, request: Request, payer: Account, stop: Stop
-) -> Iterator[SyntheticColumn]:
-    columns = compiler.signature(request, (), (), stop).columns
-    names = [column.name for column in columns]
-    if len(names) > MOST_COLUMNS:
-        raise Refused(Reason.TOO_LARGE, what="columns for synthetic rows", limit=MOST_COLUMNS)
-    for place, (name, kind) in enumerate((column.name, column.type) for column in columns):
-        if name.lower() in {other.lower() for other in names[:place]}:
-            raise Refused(Reason.AMBIGUOUS_COLUMN, column=name, fix=f"Name {name} otherwise.")
-        text = f"SELECT COUNT({identifier(name)}) AS n {_from(request.sql)}"
-        facts = compiler.facts(Question(replace(request, sql=text), payer, stop))
-        if not facts:
-            raise _refusal(
-                "synthetic rows of public tables", fix="Read them: public tables cost nothing."
-            )
-        if [each.type for each in facts] != [kind]:
-            raise _refusal(_RELEASED)
-        yield column_of(name, facts[0], isqrt(compiler.policy.limits.max_public_groups))
+# --- the tree ---------------------------------------------------------------------------------
 
 
 def _fixed_edges(
@@ -262,26 +219,22 @@ def _count(prepared: Prepared, names: Sequence[str]) -> Prepared:
     """The same, if it is one count by public keys."""
     plan, columns = prepared.plan, " and ".join(names)
     if any(isinstance(notice, Reported) for notice in prepared.notices):
-        raise _refusal(f"synthetic rows of what people reported, by {columns}")
+        raise _USE.refusal(f"synthetic rows of what people reported, by {columns}")
     if plan is None:
-        raise _refusal("synthetic rows of public tables")
+        raise _USE.refusal("synthetic rows of public tables")
     stages = [stage for stage in plan.stages if not isinstance(stage, Evaluated)]
     if len(plan.blocks) != 1 or stages:
-        raise _refusal(_RELEASED)
+        raise _USE.of_released
     (block,) = plan.blocks
     if plan.polls:
         raise unlimited(block.block.span)
     if not isinstance(block.keys, ListedKeys):
         fix = f"Give {columns} fewer values together, as by CASE; or leave one out."
-        raise _refusal(f"a public table by {columns}", fix=fix)
+        raise _USE.refusal(f"a public table by {columns}", fix=fix)
     counts = [isinstance(query, RowCount | UnitCount) for query in block.queries]
     if counts != [True] or block.histograms:
-        raise _refusal(f"synthetic rows of which one count is several, by {columns}")
+        raise _USE.refusal(f"synthetic rows of which one count is several, by {columns}")
     return prepared
-
-
-def _refusal(construct: str, **facts: str) -> Refused:
-    return Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, construct=construct, **facts)
 
 
 # --- the price ---------------------------------------------------------------------------------

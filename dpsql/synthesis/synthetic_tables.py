@@ -14,10 +14,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import nan
-from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any
 
 from dpsql.accountants.remaining import rest
+from dpsql.answering.paid_names import (
+    AS_THE_DATA,
+    AS_THE_PROCESS,
+    MOST_NAMES,
+    Owner,
+    PaidNames,
+    owner,
+    request_of,
+)
 from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, ScratchTable, Stop
 from dpsql.explaining.explanation import Explanation
@@ -28,8 +36,6 @@ from dpsql.model.notices import Synthetic
 from dpsql.model.table import Repeated, Table
 from dpsql.model.tree import INTEGER, VARCHAR, identifier
 from dpsql.model.vocabulary import (
-    DEFAULT_SPELLING,
-    SPELLINGS,
     Answer,
     Column,
     ColumnPolicy,
@@ -53,16 +59,8 @@ CREATED = (
     Column("lasts", VARCHAR),
 )
 """What CREATE SYNTHETIC TABLE answers with; a name lasts as long as one of the next."""
-AS_THE_DATA, AS_THE_PROCESS = "as long as the data", "as long as this process"
-MOST_ENTRIES = 10_000
-"""Entries of the ledger among which a name is looked for."""
 MOST_CELLS = 20_000_000
 """Values of all tables that are kept; what has no room is made again."""
-MOST_NAMES = 1_000
-"""Tables of one analyst."""
-
-_Owner: TypeAlias = tuple[str, str, int]
-"""An analyst, the policy's version, and the data version."""
 
 
 class SyntheticRows:
@@ -134,12 +132,11 @@ class SyntheticTables:
     """The synthetic tables of all analysts: thread-safe."""
 
     def __init__(self) -> None:
-        self._names: dict[_Owner, dict[str, _Named]] = {}
+        self._names = PaidNames(_recorded)
         self._tables: BoundedCache[SyntheticTable] = BoundedCache(
             MOST_CELLS, lambda table: 1 + len(table.rows) * len(table.columns)
         )
         self._alone: BoundedCache[TablesAlone] = BoundedCache(16, lambda _: 1)
-        self._lock = Lock()
 
     def create(
         self,
@@ -151,17 +148,17 @@ class SyntheticTables:
     ) -> Answer:
         """Make a table, charged now unless it is remembered. Raises as `Proxy.ask` does."""
         named = _named(request, statement)
-        owner = _owner(compiler, vault, request.analyst)
-        before = self._of(vault, owner).get(named.name.lower())
+        whose = owner(compiler, vault, request.analyst)
+        before = self._names.of(vault, whose).get(named.name.lower())
         if compiler.policy.table(named.name) is not None or (before or named).what != named.what:
             why = f"there is a table {named.name}"
             raise Refused(Reason.BAD_OPTION, option="name", why=why, fix="Take another name.")
-        if before is None and len(self._of(vault, owner)) >= MOST_NAMES:
+        if before is None and len(self._names.of(vault, whose)) >= MOST_NAMES:
             raise Refused(Reason.TOO_LARGE, what="synthetic tables", limit=MOST_NAMES)
         table = synthesised(compiler, vault, named.wish, stop, named.rows)
         recorded = not table.receipt.remembered or (before is not None and before.recorded)
-        self._of(vault, owner)[named.name.lower()] = replace(named, recorded=recorded)
-        self._tables.put((owner, named.name.lower()), table)
+        self._names.of(vault, whose)[named.name.lower()] = replace(named, recorded=recorded)
+        self._tables.put((whose, named.name.lower()), table)
         row = (named.name, len(table.rows), AS_THE_DATA if recorded else AS_THE_PROCESS)
         exact = (None,) * len(row)
         return Answer(CREATED, (row,), (exact,), (exact,), table.receipt)
@@ -209,8 +206,8 @@ class SyntheticTables:
         """What answers a request that was refused for want of a table: raises that, or another,
         where no synthetic table of the analyst is meant.
         """
-        owner = _owner(compiler, vault, request.analyst)
-        names = self._of(vault, owner)
+        whose = owner(compiler, vault, request.analyst)
+        names = self._names.of(vault, whose)
         if refused.reason is not Reason.UNKNOWN_TABLE:
             raise refused
         if str(refused.facts.get("table", "")).lower() not in names:
@@ -220,11 +217,11 @@ class SyntheticTables:
             name: table
             for name in names
             if name in text
-            and (table := self._table(compiler, vault, owner, name, stop)) is not None
+            and (table := self._table(compiler, vault, whose, name, stop)) is not None
         }
         if not tables:
             raise refused
-        key = owner, tuple((n, t.receipt.query_id, len(t.rows)) for n, t in tables.items())
+        key = whose, tuple((n, t.receipt.query_id, len(t.rows)) for n, t in tables.items())
         alone = self._alone.get(key)
         if alone is None:
             listed = [(names[name].name, table) for name, table in tables.items()]
@@ -233,25 +230,17 @@ class SyntheticTables:
         return alone
 
     def _table(
-        self, compiler: Compiler, vault: Vault, owner: _Owner, name: str, stop: Stop
+        self, compiler: Compiler, vault: Vault, whose: Owner, name: str, stop: Stop
     ) -> SyntheticTable | None:
         """The rows, made again from what is remembered; None where that is no longer so."""
-        table = self._tables.get((owner, name))
+        table = self._tables.get((whose, name))
         if table is None:
-            named = self._names[owner][name]
+            named = self._names.of(vault, whose)[name]
             with suppress(Refused):  # in another spelling, say
                 table = remembered(compiler, vault, named.wish, stop, named.rows)
             if table is not None:
-                self._tables.put((owner, name), table)
+                self._tables.put((whose, name), table)
         return table
-
-    def _of(self, vault: Vault, owner: _Owner) -> dict[str, _Named]:
-        """The tables of an analyst by their names in lower case."""
-        with self._lock:
-            if owner not in self._names:
-                entries = vault.ledger.history(owner[0], MOST_ENTRIES)
-                self._names[owner] = dict(_recorded(entries))
-            return self._names[owner]
 
 
 def _alone(
@@ -311,22 +300,12 @@ def _notice(compiler: Compiler) -> Synthetic:
     return Synthetic(tuple(table.name for table in compiler.policy.tables))
 
 
-def _recorded(entries: Sequence[Entry]) -> list[tuple[str, _Named]]:
-    """The names that were paid for, oldest first, so that a later one of the same name counts."""
-    result = []
-    for entry in reversed(entries):
-        try:
-            there = entry.remembered and begins(entry.inquiry.sql)
-            statement = creation(entry.inquiry.sql) if there else None
-        except Refused:
-            continue
-        if statement is not None:
-            door = entry.inquiry.door
-            spelling = door if door in SPELLINGS else DEFAULT_SPELLING
-            text = Request(entry.inquiry.sql, entry.analyst, spelling, door=door)
-            named = _named(text, statement)
-            result.append((named.name.lower(), replace(named, recorded=True)))
-    return result
+def _recorded(entry: Entry) -> tuple[str, _Named] | None:
+    """The table that a text made, if one did."""
+    statement = creation(entry.inquiry.sql) if begins(entry.inquiry.sql) else None
+    if statement is None:
+        return None
+    return statement.name, replace(_named(request_of(entry), statement), recorded=True)
 
 
 def _named(request: Request, statement: CreateSynthetic) -> _Named:
@@ -334,10 +313,6 @@ def _named(request: Request, statement: CreateSynthetic) -> _Named:
     of_query = replace(request, sql=statement.query, epsilon=epsilon, flowing=False)
     wish = SynthesisWish(of_query, statement.keep, request.sql)
     return _Named(statement.name, wish, statement.rows)
-
-
-def _owner(compiler: Compiler, vault: Vault, analyst: str) -> _Owner:
-    return analyst, compiler.policy.version, vault.ledger.data_version()
 
 
 def _policy(policy: Policy, tables: Sequence[tuple[str, SyntheticTable]]) -> Policy:

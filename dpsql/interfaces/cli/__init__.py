@@ -21,6 +21,7 @@ from dpsql.interfaces.cli.interactive import shell
 from dpsql.interfaces.cli.listing_commands import describe, tables
 from dpsql.interfaces.cli.local import local
 from dpsql.interfaces.cli.manual import completion, manual
+from dpsql.interfaces.cli.model_commands import fit, model
 from dpsql.interfaces.cli.options import CommandSettings, common
 from dpsql.interfaces.cli.owner_commands import check, demo, refresh
 from dpsql.interfaces.cli.plan import plan
@@ -35,7 +36,7 @@ from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DpsqlError
 
 SECTIONS = {
-    "Ask": (query, shell, explain, tables, describe, plan, watch, synth, budget),
+    "Ask": (query, shell, explain, tables, describe, plan, watch, synth, fit, model, budget),
     "Own the data": (init, check, risk, tune, refresh, history, serve, user, local),
     "Learn": (demo, manual, completion),
 }

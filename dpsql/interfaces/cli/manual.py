@@ -17,7 +17,7 @@ from dpsql.interfaces.tables import grid
 from dpsql.model.errors import Reason
 
 TOPICS = (
-    *("guarantee", "policy", "choosing", "risk", "sql", "answers", "synthetic", "local"),
+    *("guarantee", "policy", "choosing", "risk", "sql", "answers", "synthetic", "models", "local"),
     "errors",
     "commands",
     *("dbapi", "sqlalchemy", "postgres", "deployment", "ledger", "peers"),

@@ -1,0 +1,252 @@
+"""How often models of private rows are right, and how long they take.
+
+`python -m benchmarks.learning [adult.parquet] [--seeds 20] [--delta 1e-9] [--runs 1000]` fits a
+logistic model of income on four fifths of UCI Adult and counts on the rest how often it is right,
+by other four fifths for each seed; beside it, on the same columns and rows, the model of
+scikit-learn without noise and that of diffprivlib (pure ε), where these are installed. Then the
+seconds of a fit and of its statement, and how many intervals of linear coefficients hold the true
+ones on simulated rows, which need no file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import fmean, median, stdev
+from time import perf_counter
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from benchmarks.common import table
+from benchmarks.synthetic import declared
+from dpsql.accountants.conversion import rho_of
+from dpsql.engines import Stop
+from dpsql.learning.fits import least_squares
+from dpsql.learning.model import CONFIDENT, design
+from dpsql.learning.model_inputs import input_of
+from dpsql.learning.moment_layout import SQUARE, Layout, layout_of
+from dpsql.learning.moments_plan import MomentsWish, planned
+from dpsql.learning.released_moments import Moments
+from dpsql.model.intervals import Facts, Interval
+from dpsql.model.tree import DOUBLE
+from dpsql.model.vocabulary import Loss, Receipt, Request
+from dpsql.proxy import Proxy
+
+COLUMNS = {
+    "age": "CASE WHEN age < 25 THEN 'to 24' WHEN age < 30 THEN 'to 29' WHEN age < 35 THEN 'to 34'"
+    " WHEN age < 45 THEN 'to 44' WHEN age < 60 THEN 'to 59' ELSE 'from 60' END",
+    "schooling": "education_num",
+    "hours": "LEAST(GREATEST(hours_per_week, 10), 70)",
+    "gain": "capital_gain > 5000",
+    "loss": "capital_loss > 1800",
+    "married": "marital_status = 'Married-civ-spouse'",
+    "occupation": "occupation",
+}
+LABEL = "income = '>50K'"
+EPSILONS = (Decimal("0.1"), Decimal(1))
+"""The least first: what was paid for more is told again for less."""
+
+POLICY = """
+[database]
+engine = "duckdb"
+path = "people.duckdb"
+[privacy_unit]
+table = "people"
+key = "person_id"
+[tables.people]
+access = "private"
+key = "person_id"
+[tables.people.columns]
+person_id = {{}}
+{columns}
+[budgets.b]
+epsilon = 1000000
+delta = 1e-3
+query_epsilon = 1
+max_query_epsilon = 100
+query_delta = {delta}
+[analysts.a]
+budget = "b"
+[ledger]
+path = "people.ledger"
+"""
+
+SPLIT = "s{seed} = {{ values = [false, true] }}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parquet", nargs="?")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--delta", default="1e-9")
+    parser.add_argument("--runs", type=int, default=1000)
+    given = parser.parse_args()
+    if given.parquet is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            adult(Path(folder), given.parquet, given.delta, given.seeds)
+    covered(given.delta, given.runs)
+
+
+# --- Adult -----------------------------------------------------------------------------------
+
+
+def adult(folder: Path, parquet: str, delta: str, seeds: int) -> None:
+    """Of each seed the share of rights on the rows that were left out."""
+    rights: dict[str, list[float]] = {}
+    seconds, engine = list[float](), list[float]()
+    with duckdb.connect(str(folder / "people.duckdb")) as owner:
+        build(owner, folder, parquet, delta, seeds)
+        truth = [numbers(owner, seed) for seed in range(seeds)]
+    with Proxy.open(str(folder / "dpsql.toml")) as proxy:
+        for seed in range(seeds):
+            for epsilon in EPSILONS:
+                name = f"m{seed}_{str(epsilon).replace('.', '_')}"
+                text = (
+                    f"CREATE MODEL {name} OPTIONS(model_type = 'logistic_reg', label = 'rich',"
+                    f" epsilon = {epsilon}) AS {select(f's{seed}')}"
+                )
+                start = perf_counter()
+                proxy.ask(Request(text, "a"))
+                seconds.append(perf_counter() - start)
+                engine.append(engine_seconds(proxy, seed, epsilon))
+                (score,) = proxy.model(name, "a").scores
+                slopes = np.array([term.coefficient for term in score.terms])
+                held = design(proxy.model(name, "a"), truth[seed][2])
+                guess = score.intercept.coefficient + held @ slopes > 0
+                rights.setdefault(f"dpsql, ε = {epsilon}", []).append(
+                    float(np.mean(guess == truth[seed][3]))
+                )
+            features = [design(proxy.model(f"m{seed}_1", "a"), truth[seed][n]) for n in (0, 2)]
+            for who, right in others(features, truth[seed][1], truth[seed][3], seed):
+                rights.setdefault(who, []).append(right)
+    listed = [(who, f"{100 * fmean(r):.2f}", f"{100 * spread(r):.2f}") for who, r in rights.items()]
+    title = f"Right on a fifth of Adult, %, {seeds} seeds, δ = {delta}"
+    table(title, ("model", "mean", "deviation"), listed)
+    times = [(f"{median(seconds):.2f}", f"{median(engine):.2f}")]
+    table("Seconds of a fit, in the median", ("all of it", "its statement"), times)
+
+
+def spread(rights: Sequence[float]) -> float:
+    return stdev(rights) if len(rights) > 1 else 0.0
+
+
+def build(
+    owner: duckdb.DuckDBPyConnection, folder: Path, parquet: str, delta: str, seeds: int
+) -> None:
+    """The people with the four fifths of each seed as a column, and their policy."""
+    parts = ", ".join(f"hash(person_id, {seed}) % 5 > 0 AS s{seed}" for seed in range(seeds))
+    owner.execute(f"CREATE TABLE people AS SELECT *, {parts} FROM read_parquet(?)", [parquet])
+    owner.execute("ALTER TABLE people ADD PRIMARY KEY (person_id)")
+    names = [row[0] for row in owner.execute("DESCRIBE people").fetchall()]
+    described = [n for n in names if n not in {"person_id", "fnlwgt"} and not n.startswith("s")]
+    lines = [f"{name} = {{ {declared(owner, name)} }}" for name in described]
+    lines += [SPLIT.format(seed=seed) for seed in range(seeds)]
+    text = POLICY.format(columns="\n".join(lines), delta=delta)
+    (folder / "dpsql.toml").write_text(text, encoding="utf-8")
+
+
+def select(where: str) -> str:
+    listed = ", ".join(f"{text} AS {name}" for name, text in COLUMNS.items())
+    return f"SELECT {listed}, {LABEL} AS rich FROM people WHERE {where}"
+
+
+def numbers(owner: duckdb.DuckDBPyConnection, seed: int) -> tuple[Any, ...]:
+    """Rows and labels that a model is of, and those that were left out."""
+    result = list[Any]()
+    for where in (f"s{seed}", f"NOT s{seed}"):
+        rows = owner.execute(select(where)).fetchall()
+        result += [[row[:-1] for row in rows], np.array([row[-1] for row in rows])]
+    return tuple(result)
+
+
+def engine_seconds(proxy: Proxy, seed: int, epsilon: Decimal) -> float:
+    """What the statement of a fit takes by itself."""
+    request = Request(select(f"s{seed}"), "a", epsilon=epsilon)
+    plan = planned(proxy.compiler, MomentsWish(request, ("rich",)), Stop())
+    (sql,) = plan.prepared.rewritten.blocks
+    start = perf_counter()
+    proxy.vault.engine.aggregate(sql.sql, len(sql.keys), sql.parts, 1, (), Stop())
+    return perf_counter() - start
+
+
+def others(
+    features: Sequence[np.ndarray], labels: np.ndarray, held: np.ndarray, seed: int
+) -> Iterator[tuple[str, float]]:
+    """How often the models of others are right, of numbers that are from -1 to 1."""
+    if find_spec("sklearn") is None:
+        return
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+
+    least, most = features[0].min(axis=0), features[0].max(axis=0)
+    # Numbers are from -1 to 1, and what says that a value is there is 0 or 1: a row is no longer
+    # than the root of the number of columns.
+    wide = most - least > 1
+    inside, outside = (np.where(wide, 2 * (f - least) / (most - least) - 1, f) for f in features)
+    plain = LogisticRegression(max_iter=1000).fit(inside, labels)
+    yield "scikit-learn, no noise", float(plain.score(outside, held))
+    if find_spec("diffprivlib") is None:
+        return
+    from diffprivlib.models import LogisticRegression as Private  # noqa: PLC0415
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for epsilon in EPSILONS:
+            norm = float(np.sqrt(len(COLUMNS)))
+            model = Private(epsilon=float(epsilon), data_norm=norm, random_state=seed)
+            yield (
+                f"diffprivlib, ε = {epsilon}",
+                float(model.fit(inside, labels).score(outside, held)),
+            )
+
+
+# --- simulated rows --------------------------------------------------------------------------
+
+TRUE = np.array([0.1, 0.3, -0.4, 0.1, 0.0])
+"""An intercept, and what four numbers from -1 to 1 add."""
+
+NUMBER = Facts(DOUBLE, Interval(Fraction(-1), Fraction(1)), nullable=False)
+
+
+def covered(delta: str, runs: int, rows: int = 20_000) -> None:
+    """Of how many coefficients the interval holds the true one, in linear models of rows that are
+    made up: with the noise of ε = 1, and of a tenth.
+    """
+    columns = [input_of(name, NUMBER) for name in ("x1", "x2", "x3", "x4", "y")]
+    layout, dice = layout_of(columns), np.random.default_rng(1)
+    listed = list[tuple[object, ...]]()
+    for epsilon in EPSILONS:
+        rho = float(rho_of(Fraction(epsilon), Fraction(delta)))
+        size = len(layout.sizes) / np.sqrt(2 * rho)
+        held = np.zeros(len(TRUE))
+        for _ in range(runs):
+            fit = least_squares(simulated(layout, rows, size, dice), len(columns) - 1, 0)
+            errors = np.sqrt(np.diag(fit.covariance))
+            held += np.abs(fit.coefficients - TRUE) <= CONFIDENT * errors
+        listed.append((f"ε = {epsilon}", *(f"{100 * share:.1f}" for share in held / runs)))
+    names = ("noise", "intercept", *(column.name for column in columns[:-1]))
+    table(f"Intervals that hold the true coefficient, % of {runs}, {rows:,} rows", names, listed)
+
+
+def simulated(layout: Layout, rows: int, size: float, dice: np.random.Generator) -> Moments:
+    """The moments of made-up rows, with noise of this deviation on squares."""
+    x = np.hstack([np.ones((rows, 1)), dice.uniform(-1, 1, (rows, 4))])
+    y = np.clip(x @ TRUE + dice.normal(0, 0.1, rows), -1, 1)
+    every = np.hstack([x, y[:, None]])
+    matrix, places = every.T @ every, layout.places
+    sums = np.zeros(layout.entries)
+    sums[places] = matrix
+    variances = (size * SQUARE / layout.weights) ** 2
+    receipt = Receipt("", "", "", "", Decimal(1), Loss(0), Loss(0), Loss(0))
+    return Moments(layout, sums + dice.normal(0, np.sqrt(variances)), variances, receipt)
+
+
+if __name__ == "__main__":
+    main()

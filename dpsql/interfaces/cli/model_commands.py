@@ -1,0 +1,212 @@
+"""`dpsql fit` and `dpsql model`: models of private rows, made once and shown for nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from functools import partial
+from math import isnan, nan
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dpsql.interfaces.cli.options import (
+    DIALECT,
+    CommandSettings,
+    exact_epsilon,
+    with_settings,
+    written_as,
+)
+from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.terminal import Progress, columns, interruptible, note, show_error
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.plan_text import plan_text
+from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.tables import grid, table
+from dpsql.model.errors import DpsqlError
+from dpsql.model.tree import DOUBLE, VARCHAR, identifier
+from dpsql.model.vocabulary import Answer, Column, Request
+
+if TYPE_CHECKING:
+    from dpsql.learning.model import Model, Score
+    from dpsql.proxy import Proxy
+
+T = TypeVar("T")
+_DOOR = "command line"
+_TYPES = ("linear_reg", "logistic_reg", "pca")
+
+
+@click.command()
+@click.argument("name")
+@click.argument("query")
+@click.option("--type", "model_type", type=click.Choice(_TYPES), required=True, help="What it is.")
+@click.option("--label", metavar="COLUMN", help="The column that the others explain.")
+@click.option("--components", type=click.IntRange(1), metavar="N", help="How many, of pca.")
+@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What it may cost.")
+@click.option("--explain", "only_explain", is_flag=True, help="Show the price; free.")
+@DIALECT
+@with_settings
+def fit(
+    settings: CommandSettings,
+    /,
+    *,
+    name: str,
+    query: str,
+    epsilon: Decimal | None,
+    only_explain: bool,
+    dialect: str,
+    **options: Any,
+) -> None:
+    """Fit a model of the rows of QUERY, under NAME: as CREATE MODEL does.
+
+    What is measured costs what one question does, and is remembered: another label costs nothing.
+    Every column needs listed values or bounds. Exit codes are those of `query`.
+    """
+    listed = ", ".join(f"{key} = {_literal(said)}" for key, said in options.items() if said)
+    text = f"CREATE MODEL {identifier(name)} OPTIONS({listed}) AS {query.strip().rstrip(';')}"
+
+    def request(proxy: Proxy) -> Request:
+        who = proxy.analyst(settings.analyst)
+        return Request(text, who, dialect, epsilon=epsilon, door=_DOOR)
+
+    if only_explain:
+        plan = _with_proxy(settings, lambda proxy: proxy.explain(request(proxy)))
+        click.echo(plan_text(plan))
+        return
+
+    def fitted(proxy: Proxy) -> tuple[Answer, Model]:
+        wanted_request = request(proxy)
+        answer, _cancelled = interruptible(
+            partial(proxy.ask, wanted_request), proxy.cancel, Progress()
+        )
+        return answer, proxy.model(name, wanted_request.analyst)
+
+    answer, model = _with_proxy(settings, fitted)
+    click.echo(_text(model))
+    for line in _about(model):
+        note(line)
+    note(cost_text(answer.receipt))
+
+
+@click.group()
+def model() -> None:
+    """Show, list and drop models; all of it is free."""
+
+
+@model.command("list")
+@with_settings
+def listed(settings: CommandSettings) -> None:
+    """List the models that were paid for, and what they are of."""
+    models = _with_proxy(settings, lambda p: p.models_of(p.analyst(settings.analyst)))
+    rows = [
+        (printable(m.name), str(m.type), printable(m.label or ""), f"{m.rows:,}", _columns(m))
+        for m in models
+    ]
+    click.echo("\n".join(grid([("model", "type", "label", "rows", "columns"), *rows])))
+
+
+@model.command()
+@click.argument("name")
+@click.option("-o", "--output", "target", metavar="FILE", help="Write it here, atomically.")
+@written_as("How it is written.", "table", "json")
+@with_settings
+def show(settings: CommandSettings, *, name: str, target: str | None, style: str) -> None:
+    """Show the coefficients of model NAME, with their intervals at 95 %."""
+    result = _with_proxy(settings, lambda p: p.model(name, p.analyst(settings.analyst)))
+    with output(target) as write:
+        write(_FORMATS[style](result))
+    for line in _about(result):
+        note(line)
+
+
+@model.command()
+@click.argument("name")
+@with_settings
+def drop(settings: CommandSettings, *, name: str) -> None:
+    """Forget model NAME; what was paid for it stays remembered."""
+
+    def dropped(proxy: Proxy) -> None:
+        who = proxy.analyst(settings.analyst)
+        proxy.ask(Request(f"DROP MODEL {identifier(name)}", who, door=_DOOR))
+
+    _with_proxy(settings, dropped)
+    note(f"{printable(name)} is forgotten; the same again costs nothing")
+
+
+def _literal(value: object) -> str:
+    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
+
+
+def _with_proxy(settings: CommandSettings, call: Callable[[Proxy], T]) -> T:
+    try:
+        with settings.open(settings.policy) as proxy:
+            return call(proxy)
+    except DpsqlError as error:
+        raise click.exceptions.Exit(show_error(error)) from None
+
+
+def _columns(model: Model) -> str:
+    return printable(", ".join(column.name for column in model.columns))
+
+
+def _json(model: Model) -> str:
+    from dpsql.learning.model import as_json  # noqa: PLC0415
+
+    return json.dumps(as_json(model), indent=2) + "\n"
+
+
+def _text(model: Model) -> str:
+    """The coefficients as a table; of several components each has a column."""
+    first = model.scores[0]
+    names = [("intercept", ""), *((_name(model, t.column), _value(t)) for t in first.terms)]
+    numbers = [(score.intercept, *score.terms) for score in model.scores]
+    heads = [Column("column", VARCHAR), Column("value", VARCHAR), *map(_head, model.scores)]
+    if len(model.scores) == 1 and model.label is not None:
+        heads[-1] = Column("adds", DOUBLE)
+    rows = [(*name, *(n[place].coefficient for n in numbers)) for place, name in enumerate(names)]
+    margins = [
+        (None, None, *(_margin(n[place].margin) for n in numbers)) for place in range(len(names))
+    ]
+    return table(Answer(tuple(heads), rows, margins, margins), columns(sys.stdout)).text
+
+
+def _margin(half: float) -> float | None:
+    return nan if isnan(half) else half
+
+
+def _head(score: Score) -> Column:
+    return Column(score.about, DOUBLE)
+
+
+def _name(model: Model, place: int) -> str:
+    return model.columns[place].name
+
+
+def _value(term: object) -> str:
+    from dpsql.learning.model import ModelTerm  # noqa: PLC0415
+
+    assert isinstance(term, ModelTerm)
+    if term.number:
+        return ""
+    return "NULL" if term.value is None else str(term.value)
+
+
+_FORMATS: dict[str, Callable[[Model], str]] = {"table": lambda m: _text(m) + "\n", "json": _json}
+
+
+def _about(model: Model) -> Iterator[str]:
+    """What is to be known of its numbers."""
+    if model.label is None:
+        shares = [f"{score.about} {100 * (score.share or 0):.0f} %" for score in model.scores]
+        yield f"notice: of the variance between {model.rows:,} rows: {', '.join(shares)}"
+    else:
+        what = "the log odds" if model.positive is not None else "the mean"
+        of = "" if model.positive is None else f" = {model.positive}"
+        about = f"{what} of {printable(model.label + of)}"
+        explained = f"explains {100 * (model.explained or 0):.0f} %"
+        yield f"notice: {about}, of about {model.rows:,} rows; {explained}"
+    if model.hidden:
+        directions = f"{model.hidden} of {len(model.scores[0].terms) + 1} directions of the data"
+        yield f"notice: noise hides {directions}: coefficients along them are too small"

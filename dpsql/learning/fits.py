@@ -1,0 +1,189 @@
+"""What is computed of noisy second moments: least squares, logistic regression, components.
+
+A matrix A of products of cells is measured as A + E, E being noise of known variance. With γ the
+coefficients of the cells, -1 for what they explain, the equations of least squares are off by E·γ,
+besides what the rows are off by: errors are those of both, to first order.
+
+Sources: Brillinger 1982, "A generalized linear model with Gaussian regressor variables", for the
+direction of a logistic regression, which is that of least squares; Fisher's discriminant for how
+far along it the odds grow (Hastie, Tibshirani and Friedman 2009, section 4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+
+import numpy as np
+
+from dpsql.learning.model_inputs import Input, ListedInput, NumberInput, PairInput
+from dpsql.learning.released_moments import Moments
+from dpsql.model.tree import Value
+
+_LEAST, _LEAST_LEFT = 1e-3, 0.05
+"""The least share of rows of either value, and of the variance that is left, where noise says that
+there is less: the log odds would be without bounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCell:
+    """A cell of a column of a model: the number itself, a value, or NULL."""
+
+    column: int
+    cell: int
+    value: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearFit:
+    """The coefficients of some `cells`, an intercept first, and their covariance; what is left of
+    the variance of what they explain, and all of it, per row. Numbers are from -1 to 1. So many
+    directions are `hidden` by noise.
+    """
+
+    cells: tuple[ModelCell, ...]
+    coefficients: np.ndarray
+    covariance: np.ndarray
+    left: float
+    whole: float
+    mean: float
+    hidden: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Components:
+    """Directions of the largest variance per row, with the error of that, and of all together."""
+
+    cells: tuple[ModelCell, ...]
+    mean: np.ndarray
+    directions: np.ndarray
+    variances: np.ndarray
+    errors: np.ndarray
+    whole: float
+
+
+def explaining(moments: Moments, label: int) -> tuple[tuple[ModelCell, ...], np.ndarray]:
+    """The cells that explain the column `label`, and their numbers in the matrix behind the 1.
+
+    Of listed values the first is what others are compared with: it has none.
+    """
+    cells, numbers = list[ModelCell](), [0]
+    for n, column in enumerate(moments.columns):
+        if n == label:
+            continue
+        for cell, value in enumerate(column.cells):
+            if not (isinstance(column, ListedInput) and cell == 0):
+                cells.append(ModelCell(n, cell, value))
+                numbers.append(moments.layout.starts[n + 1] + cell)
+    return tuple(cells), np.array(numbers)
+
+
+def least_squares(moments: Moments, label: int, target: int) -> LinearFit:
+    """What the other columns say of the cell `target` of the column `label`, linearly."""
+    cells, used = explaining(moments, label)
+    own = moments.layout.starts[label + 1] + target
+    matrix, rows = moments.matrix, moments.rows
+    both, square = matrix[used, own], float(matrix[own, own])
+    products = matrix[np.ix_(used, used)]
+    least = noise_edge(len(used), float(np.min(moments.variances)))
+    inverse, hidden = inverse_above(products, least)
+    coefficients = inverse @ both
+    left = max(square - 2 * coefficients @ both + coefficients @ products @ coefficients, 0.0)
+    freedom = max(rows - len(used), 1.0)
+    gamma = np.zeros(len(matrix))
+    gamma[used], gamma[own] = coefficients, -1.0
+    off = moments.noise_of(gamma)[np.ix_(used, used)] + left / freedom * products
+    mean = float(matrix[0, own]) / rows
+    return LinearFit(
+        cells=cells,
+        coefficients=coefficients,
+        covariance=inverse @ off @ inverse,
+        left=left / freedom,
+        whole=max(square / rows - mean**2, 1e-12),
+        mean=mean,
+        hidden=hidden,
+    )
+
+
+def noise_edge(size: int, variance: float) -> float:
+    """How far a symmetric matrix of noise, of this variance beside its diagonal and of twice that
+    on it, stretches any direction: hardly more than 2·√size deviations (Wigner's semicircle).
+    """
+    return 2 * sqrt(size * variance)
+
+
+def inverse_above(products: np.ndarray, least: float) -> tuple[np.ndarray, int]:
+    """The inverse of a matrix of which no direction is taken to be shorter than `least`, and how
+    many are: what noise hides says little, instead of anything.
+
+    >>> inverse_above(np.diag([4.0, -1.0]), 2.0)[1]
+    1
+    """
+    lengths, directions = np.linalg.eigh(products)
+    hidden = int(np.count_nonzero(lengths < least))
+    result: np.ndarray = (directions / np.maximum(lengths, least)) @ directions.T
+    return result, hidden
+
+
+def logistic(fit: LinearFit) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients of the log odds of 1, an intercept first, and their covariance, by a linear fit
+    of -1 and 1.
+    """
+    share = min(max((1 + fit.mean) / 2, _LEAST), 1 - _LEAST)
+    whole = share * (1 - share)
+    left = min(max(fit.left / 4, _LEAST_LEFT * whole), whole)
+    times, explained = 1 / (2 * left), 1 - left / whole
+    coefficients = fit.coefficients * times
+    middle = 2 * (share + explained * (0.5 - share)) - 1
+    coefficients[0] += log(share / (1 - share)) - times * middle
+    return coefficients, fit.covariance * times**2
+
+
+def components(moments: Moments, count: int) -> Components:
+    """The first so many principal components of all cells of all columns."""
+    cells = tuple(
+        ModelCell(n, cell, value)
+        for n, column in enumerate(moments.columns)
+        for cell, value in enumerate(column.cells)
+    )
+    rows, matrix = moments.rows, moments.matrix
+    mean = matrix[0, 1:] / rows
+    spread = matrix[1:, 1:] / rows - np.outer(mean, mean)
+    variances, vectors = np.linalg.eigh(spread)
+    order = np.argsort(variances)[::-1][:count]
+    directions = vectors[:, order].T
+    signs = np.sign(directions[np.arange(len(order)), np.abs(directions).argmax(axis=1)])
+    directions = directions * np.where(signs == 0, 1, signs)[:, None]
+    # Around the mean a direction takes v·m of the 1 before the cells.
+    along = [np.concatenate([[-float(v @ mean)], v]) for v in directions]
+    return Components(
+        cells=cells,
+        mean=mean,
+        directions=directions,
+        variances=np.maximum(variances[order], 0.0),
+        errors=np.array([moments.deviation_of(v) for v in along]) / rows,
+        whole=max(float(np.trace(spread)), 1e-12),
+    )
+
+
+def in_units(
+    columns: Sequence[Input],
+    cells: Sequence[ModelCell],
+    coefficients: np.ndarray,
+    covariance: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients of numbers as they are, instead of from -1 to 1, and of a second value where it
+    is there, instead of -1 or 1; and their covariance.
+    """
+    change = np.eye(len(coefficients))
+    for place, cell in enumerate(cells, 1):
+        match columns[cell.column]:
+            case NumberInput() as column if cell.value is not None:
+                change[place, place] = 1 / column.half
+                change[0, place] = -column.middle / column.half
+            case PairInput() if cell.value is not None:
+                change[place, place], change[0, place] = 2.0, -1.0
+            case _:
+                pass
+    return change @ coefficients, change @ covariance @ change.T

@@ -1,0 +1,365 @@
+"""A model: coefficients of columns in their own units, with errors, and what it says as SQL.
+
+It is computed of released numbers alone, so that anybody may have it whom its release was for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsql.dialects.literal_sql import constant
+from dpsql.learning.fits import (
+    Components,
+    LinearFit,
+    ModelCell,
+    components,
+    in_units,
+    least_squares,
+)
+from dpsql.learning.fits import logistic as log_odds
+from dpsql.learning.model_inputs import Input, ListedInput, NumberInput, PairInput
+from dpsql.learning.model_statement import CreateModel, ModelType
+from dpsql.learning.released_moments import Moments
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import DOUBLE, Literal, Value
+from dpsql.model.vocabulary import Receipt
+
+CONFIDENT = 1.959964
+"""Standard errors of half an interval at 95 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTerm:
+    """What a cell of a column adds: for each unit of a number, or where a value is, or NULL."""
+
+    column: int
+    value: Value
+    number: bool
+    coefficient: float
+    error: float
+
+    @property
+    def margin(self) -> float:
+        """Half the width of its interval at 95 %."""
+        return CONFIDENT * self.error
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A number that a model gives a row: `intercept` and what the terms add; `about` what it is.
+
+    Of a component `share` is what it explains of the variance.
+    """
+
+    about: str
+    intercept: ModelTerm
+    terms: tuple[ModelTerm, ...]
+    share: float | None = None
+    share_error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model under its name: the columns it reads, its scores, and how much it explains.
+
+    `label` is what it explains, the `positive` value of it where the score is its log odds; `rows`
+    how many there were, noisily; so many
+    directions of the data are `hidden` by noise; `explained` the share of the
+    variance that its score explains, None of components.
+    """
+
+    name: str
+    type: ModelType
+    columns: tuple[Input, ...]
+    label: str | None
+    positive: Value
+    scores: tuple[Score, ...]
+    rows: int
+    hidden: int
+    explained: float | None
+    receipt: Receipt
+
+    def score(self, part: str | None) -> Score:
+        """The score by its name, or the first. Raises `Refused` for another one."""
+        result = [s for s in self.scores if part is None or s.about.lower() == part.lower()]
+        if not result:
+            names = ", ".join(score.about for score in self.scores)
+            raise Refused(Reason.BAD_OPTION, option=f"{self.name}.{part}", known=names)
+        return result[0]
+
+
+def fitted(moments: Moments, wish: CreateModel) -> Model:
+    """The model that a statement wants of these moments. Raises `Refused` for a wrong label."""
+    if wish.type is ModelType.PCA:
+        return _of_components(moments, wish)
+    label, target = label_of(moments.columns, wish)
+    fit = least_squares(moments, label, target)
+    column = moments.columns[label]
+    coefficients, covariance = fit.coefficients, fit.covariance
+    positive: Value = None
+    if wish.type is ModelType.LOGISTIC:
+        coefficients, covariance = log_odds(fit)
+        positive = column.cells[target]
+    coefficients, covariance = in_units(moments.columns, fit.cells, coefficients, covariance)
+    if wish.type is ModelType.LINEAR and isinstance(column, NumberInput):
+        coefficients, covariance = coefficients * column.half, covariance * column.half**2
+        coefficients[0] += column.middle
+    others = [n for n in range(len(moments.columns)) if n != label]
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    intercept, *terms = _terms(moments.columns, fit.cells, others, coefficients, errors)
+    return Model(
+        name=wish.name,
+        type=wish.type,
+        columns=tuple(moments.columns[n] for n in others),
+        label=column.name,
+        positive=positive,
+        scores=(Score(column.name, intercept, tuple(terms)),),
+        rows=round(moments.rows),
+        hidden=fit.hidden,
+        explained=_explained(fit),
+        receipt=moments.receipt,
+    )
+
+
+def label_of(columns: Sequence[Input], wish: CreateModel) -> tuple[int, int]:
+    """The place of the label, and of the cell that is explained. Raises `Refused` where there is no
+    such column, or it cannot be a label of such a model.
+    """
+    assert wish.label is not None
+    names = [column.name.lower() for column in columns]
+    if wish.label.lower() not in names:
+        there = ", ".join(column.name for column in columns)
+        raise Refused(Reason.UNKNOWN_COLUMN, column=wish.label, fix=f"There are: {there}.")
+    if len(columns) == 1:
+        raise Refused(Reason.BAD_OPTION, option="label", why="there is no other column")
+    place = names.index(wish.label.lower())
+    column = columns[place]
+    match wish.type, column:
+        case ModelType.LINEAR, NumberInput():
+            return place, 0
+        case ModelType.LOGISTIC, PairInput():
+            return place, 0
+        case ModelType.LOGISTIC, _:
+            fix = "Take a condition, such as income = 'high' AS rich."
+            why = f"{column.name} does not have two values"
+        case _:
+            fix, why = "Take logistic_reg.", f"{column.name} is no number"
+    raise Refused(Reason.BAD_OPTION, option="label", why=why, fix=fix)
+
+
+def _explained(fit: LinearFit) -> float:
+    return min(max(1 - fit.left / fit.whole, 0.0), 1.0)
+
+
+def _of_components(moments: Moments, wish: CreateModel) -> Model:
+    cells = sum(len(column.cells) for column in moments.columns)
+    result = components(moments, min(wish.components, cells))
+    return Model(
+        name=wish.name,
+        type=wish.type,
+        columns=moments.columns,
+        label=None,
+        positive=None,
+        scores=tuple(_component(moments, result, n) for n in range(len(result.variances))),
+        rows=round(moments.rows),
+        hidden=0,
+        explained=None,
+        receipt=moments.receipt,
+    )
+
+
+def _component(moments: Moments, result: Components, place: int) -> Score:
+    direction = result.directions[place]
+    start = np.concatenate([[-float(direction @ result.mean)], direction])
+    nothing = np.zeros((len(start), len(start)))
+    coefficients, _ = in_units(moments.columns, result.cells, start, nothing)
+    others = list(range(len(moments.columns)))
+    unknown = np.full(len(start), np.nan)
+    intercept, *terms = _terms(moments.columns, result.cells, others, coefficients, unknown)
+    return Score(
+        f"pc{place + 1}",
+        intercept,
+        tuple(terms),
+        share=min(float(result.variances[place]) / result.whole, 1.0),
+        share_error=float(result.errors[place]) / result.whole,
+    )
+
+
+def _terms(
+    columns: Sequence[Input],
+    cells: Sequence[ModelCell],
+    others: Sequence[int],
+    coefficients: np.ndarray,
+    errors: np.ndarray,
+) -> list[ModelTerm]:
+    """The intercept, and the terms by the places of their columns among the others."""
+    result = [
+        ModelTerm(
+            -1, None, number=False, coefficient=float(coefficients[0]), error=float(errors[0])
+        )
+    ]
+    for place, cell in enumerate(cells, 1):
+        number = isinstance(columns[cell.column], NumberInput) and cell.value is not None
+        own = others.index(cell.column), None if number else cell.value
+        sizes = float(coefficients[place]), float(errors[place])
+        result.append(ModelTerm(*own, number=number, coefficient=sizes[0], error=sizes[1]))
+    return result
+
+
+# --- as SQL ----------------------------------------------------------------------------------
+
+
+def prediction_sql(model: Model, part: str | None, arguments: Sequence[str]) -> str:
+    """What a model says of a row in SQL, over these texts for its columns: arithmetic with public
+    numbers. NULL where a value is not listed, or is NULL and never was.
+    """
+    score = model.score(part)
+    parts = [_double(score.intercept.coefficient)]
+    for place, (column, text) in enumerate(zip(model.columns, arguments, strict=True)):
+        terms = [term for term in score.terms if term.column == place]
+        parts.append(_added(column, terms, f"({text})"))
+    total = f"({' + '.join(parts)})"
+    if model.type is ModelType.LOGISTIC:
+        return f"(1e0 / (1e0 + EXP(-{total})))"
+    return total
+
+
+def _added(column: Input, terms: Sequence[ModelTerm], text: str) -> str:
+    """What one column adds."""
+    branches = list[str]()
+    match column:
+        case NumberInput():
+            (slope,) = (term.coefficient for term in terms if term.number)
+            ends = (_double(float(end)) for end in (column.lower, column.upper))
+            lower, upper = ends
+            inside = f"LEAST(GREATEST(CAST({text} AS DOUBLE), {lower}), {upper})"
+            branches.append(f"WHEN {text} IS NOT NULL THEN {_double(slope)} * {inside}")
+        case ListedInput() | PairInput():
+            by_value = {term.value: term.coefficient for term in terms}
+            for value in column.values:
+                listed = constant(Literal(value, column.type))
+                branches.append(f"WHEN {text} = {listed} THEN {_double(by_value.get(value, 0.0))}")
+    missing = [t.coefficient for t in terms if t.value is None and not t.number]
+    branches += [f"WHEN {text} IS NULL THEN {_double(added)}" for added in missing]
+    return f"CASE {' '.join(branches)} END"
+
+
+def _double(number: float) -> str:
+    return constant(Literal(float(f"{number:.12g}"), DOUBLE))
+
+
+# --- as JSON and numbers ---------------------------------------------------------------------
+
+
+def as_json(model: Model) -> dict[str, Any]:
+    """All of a model, in what JSON has."""
+    return {
+        "model": model.name,
+        "model_type": str(model.type),
+        "label": model.label,
+        "positive": _plain(model.positive),
+        "rows": model.rows,
+        "hidden": model.hidden,
+        "explained": model.explained,
+        "columns": [_column_json(column) for column in model.columns],
+        "scores": [_score_json(model, score) for score in model.scores],
+        "epsilon": str(model.receipt.epsilon),
+        "query": model.receipt.query_id,
+    }
+
+
+def _column_json(column: Input) -> dict[str, Any]:
+    own: Mapping[str, Any]
+    match column:
+        case NumberInput():
+            own = {"lower": float(column.lower), "upper": float(column.upper)}
+        case ListedInput() | PairInput():
+            own = {"values": [_plain(value) for value in column.values]}
+    return {"name": column.name, "type": str(column.type), **own, "nullable": column.nullable}
+
+
+def _score_json(model: Model, score: Score) -> dict[str, Any]:
+    return {
+        "score": score.about,
+        "share": score.share,
+        "intercept": _numbers(score.intercept),
+        "terms": [
+            {
+                "column": model.columns[term.column].name,
+                **({} if term.number else {"value": _plain(term.value)}),
+                **_numbers(term),
+            }
+            for term in score.terms
+        ],
+    }
+
+
+def _numbers(term: ModelTerm) -> dict[str, float | None]:
+    if np.isnan(term.error):
+        return {"coefficient": term.coefficient}
+    return {
+        "coefficient": term.coefficient,
+        "error": term.error,
+        "lower": term.coefficient - term.margin,
+        "upper": term.coefficient + term.margin,
+    }
+
+
+def _plain(value: Value) -> str | int | float | bool | None:
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def design(model: Model, rows: Sequence[Sequence[Any]]) -> np.ndarray:
+    """Rows of the model's columns as one number for each term of its scores, as `as_sklearn` wants
+    them: a number within its bounds, or 1 where a value is there.
+    """
+    result = np.zeros((len(rows), len(model.scores[0].terms)))
+    for place, term in enumerate(model.scores[0].terms):
+        column = model.columns[term.column]
+        for n, row in enumerate(rows):
+            value = row[term.column]
+            if not term.number:
+                result[n, place] = value == term.value
+            elif value is not None and isinstance(column, NumberInput):
+                result[n, place] = min(max(float(value), float(column.lower)), float(column.upper))
+    return result
+
+
+def as_sklearn(model: Model) -> Any:
+    """The same as a fitted pipeline of scikit-learn over rows of the columns, in their order.
+
+    Raises ModuleNotFoundError where it is not installed.
+    """
+    from functools import partial  # noqa: PLC0415
+
+    from sklearn.decomposition import PCA  # noqa: PLC0415
+    from sklearn.linear_model import LinearRegression, LogisticRegression  # noqa: PLC0415
+    from sklearn.pipeline import Pipeline  # noqa: PLC0415
+    from sklearn.preprocessing import FunctionTransformer  # noqa: PLC0415
+
+    slopes = np.array([[t.coefficient for t in score.terms] for score in model.scores])
+    intercepts = np.array([score.intercept.coefficient for score in model.scores])
+    estimator: Any
+    match model.type:
+        case ModelType.LINEAR:
+            estimator = LinearRegression()
+            estimator.coef_, estimator.intercept_ = slopes[0], float(intercepts[0])
+        case ModelType.LOGISTIC:
+            estimator = LogisticRegression()
+            estimator.coef_, estimator.intercept_ = slopes, intercepts
+            estimator.classes_ = np.array([False, True])
+        case ModelType.PCA:
+            estimator = PCA(n_components=len(slopes))
+            estimator.components_ = slopes
+            # Scores are over units of the columns: the mean is what makes its scores zero.
+            estimator.mean_ = -np.linalg.pinv(slopes) @ intercepts
+            estimator.explained_variance_ratio_ = np.array([s.share for s in model.scores])
+            estimator.n_components_ = len(slopes)
+            estimator.whiten = False
+    estimator.n_features_in_ = slopes.shape[1]
+    features = FunctionTransformer(partial(design, model))
+    return Pipeline([("features", features), ("model", estimator)])

@@ -1,0 +1,300 @@
+"""Models by name: CREATE MODEL, DROP MODEL, and questions whose texts have PREDICT in them.
+
+A model is computed of moments that its analyst paid for, as often as is wished for. What a question
+with a prediction costs is what it would cost with the model's numbers in its text.
+
+Whom they are told to: PRIVACY.md R69, R82.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from math import nan
+
+from dpsql.accountants.remaining import rest
+from dpsql.answering.paid_names import (
+    AS_THE_DATA,
+    AS_THE_PROCESS,
+    MOST_NAMES,
+    Owner,
+    PaidNames,
+    owner,
+    request_of,
+)
+from dpsql.answering.vault import Vault
+from dpsql.engines import Stop
+from dpsql.explaining.explanation import Explanation
+from dpsql.learning.model import CONFIDENT, Model, fitted, label_of
+from dpsql.learning.model_statement import (
+    CreateModel,
+    DropModel,
+    ModelStatement,
+    ModelType,
+    begins,
+    statement,
+)
+from dpsql.learning.moments_plan import MomentsPlan, MomentsWish, planned
+from dpsql.learning.predictions import WrittenOut, written_out
+from dpsql.learning.predictions import begins as calling
+from dpsql.learning.released_moments import measured, remembered
+from dpsql.ledgers import Entry, Inquiry
+from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Modelled
+from dpsql.model.table import Repeated
+from dpsql.model.table_names import unknown_name
+from dpsql.model.tree import INTEGER, VARCHAR
+from dpsql.model.vocabulary import Answer, Column, Event, Loss, Request
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.question import Cost, account
+
+CREATED = (
+    Column("model", VARCHAR),
+    Column("rows", INTEGER),
+    Column("lasts", VARCHAR),
+)
+"""What CREATE MODEL answers with; a name lasts as long as one of `dpsql.answering.paid_names`."""
+DROPPED = (Column("dropped", VARCHAR),)
+MOST_KEPT = 256
+"""Models that are kept; what has no room is computed again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """How a model is made again, from what is remembered; whether the ledger has its name."""
+
+    wish: CreateModel
+    of: MomentsWish
+    recorded: bool = False
+
+    @property
+    def what(self) -> object:
+        """What the name stands for, at whatever epsilon."""
+        return replace(self.wish, name="", epsilon=None)
+
+
+class Models:
+    """The models of all analysts: thread-safe."""
+
+    def __init__(self) -> None:
+        self._names = PaidNames(_recorded)
+        self._models: BoundedCache[Model] = BoundedCache(MOST_KEPT, lambda _: 1)
+
+    def obey(
+        self,
+        compiler: Compiler,
+        vault: Vault,
+        request: Request,
+        said: ModelStatement,
+        stop: Stop,
+    ) -> Answer:
+        """Make a model, charged now unless its moments are remembered, or forget one.
+
+        Raises as `Proxy.ask` does.
+        """
+        whose = owner(compiler, vault, request.analyst)
+        if isinstance(said, DropModel):
+            return self._dropped(compiler, vault, request, said, whose)
+        return self._created(compiler, vault, request, said, whose, stop)
+
+    def _created(
+        self,
+        compiler: Compiler,
+        vault: Vault,
+        request: Request,
+        said: CreateModel,
+        whose: Owner,
+        stop: Stop,
+    ) -> Answer:
+        named, names, key = _named(request, said), self._names.of(vault, whose), said.name.lower()
+        before = names.get(key)
+        if (before or named).what != named.what:
+            why = f"there is a model {said.name}"
+            fix = f"Take another name, or DROP MODEL {said.name}."
+            raise Refused(Reason.BAD_OPTION, option="name", why=why, fix=fix)
+        if before is None and len(names) >= MOST_NAMES:
+            raise Refused(Reason.TOO_LARGE, what="models", limit=MOST_NAMES)
+        plan = _planned(compiler, named, stop)
+        moments = measured(compiler, vault, named.of, plan, stop)
+        model = fitted(moments, said)
+        recorded = not model.receipt.remembered or (before is not None and before.recorded)
+        names[key] = replace(named, recorded=recorded)
+        self._models.put((whose, key), model)
+        row = (said.name, model.rows, AS_THE_DATA if recorded else AS_THE_PROCESS)
+        doubt = None, moments.deviation_of_rows, None
+        margin = None, CONFIDENT * moments.deviation_of_rows, None
+        return Answer(CREATED, (row,), (doubt,), (margin,), model.receipt)
+
+    def _dropped(
+        self, compiler: Compiler, vault: Vault, request: Request, said: DropModel, whose: Owner
+    ) -> Answer:
+        """Forget a name: the ledger is told where it has it, once for each that was paid for."""
+        names, key = self._names.of(vault, whose), said.name.lower()
+        named = names.get(key)
+        if named is None:
+            raise unknown_name("model", said.name, tuple(each.wish.name for each in names.values()))
+        payer = account(compiler.policy, request.analyst, request.epsilon)
+        query_id = secrets.token_hex(8)
+        if named.recorded:
+            inquiry = Inquiry(request.door, request.client, request.sql)
+            cost = Cost(sha256(query_id.encode()).hexdigest(), Event(()), Loss(0))
+            vault.ledger.charge(payer.charge(query_id, cost, compiler.policy.version, inquiry))
+            vault.ledger.remember(query_id, ())
+        names.pop(key, None)
+        return Answer(DROPPED, ((named.wish.name,),), ((None,),), ((None,),))
+
+    def explained(
+        self,
+        compiler: Compiler,
+        vault: Vault,
+        request: Request,
+        said: ModelStatement,
+        stop: Stop,
+    ) -> Explanation:
+        """What a statement would do and cost now: runs nothing, charges nothing."""
+        if isinstance(said, DropModel):
+            raise Refused(Reason.UNSUPPORTED_STATEMENT, statement="EXPLAIN of DROP MODEL")
+        named = _named(request, said)
+        plan = _planned(compiler, named, stop)
+        payer = plan.payer
+        standing, budget = vault.standing(payer), payer.budget
+        version = compiler.policy.version
+        recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
+        charge = plan.cost.loss if recalled is None else Loss(0)
+        return Explanation(
+            columns=CREATED,
+            blocks=(),
+            outer_sql=plan.rows,
+            analyst=payer.analyst,
+            budget=budget.name,
+            accountant=budget.accountant,
+            epsilon=payer.epsilon,
+            charge=charge,
+            spent=standing.spent,
+            limit=standing.limit,
+            remembered=recalled is not None,
+            expected=(None, plan.margin_of_rows, None),
+            event=plan.cost.event,
+            notes=(plan.summary,),
+            rest=rest(standing.budget, standing.spent, charge),
+            cap=standing.cap,
+        )
+
+    def listed(self, compiler: Compiler, vault: Vault, analyst: str, stop: Stop) -> Sequence[Model]:
+        """The models of an analyst that are still to be had, by name."""
+        whose = owner(compiler, vault, analyst)
+        names = sorted(self._names.of(vault, whose))
+        result = (self._model(compiler, vault, whose, name, stop) for name in names)
+        return [model for model in result if model is not None]
+
+    def model(self, compiler: Compiler, vault: Vault, analyst: str, name: str, stop: Stop) -> Model:
+        """One model. Raises `Refused` where there is none of that name, or no longer."""
+        whose = owner(compiler, vault, analyst)
+        model = self._model(compiler, vault, whose, name.lower(), stop)
+        if model is None:
+            names = self._names.of(vault, whose).values()
+            raise unknown_name("model", name, tuple(each.wish.name for each in names))
+        return model
+
+    def _model(
+        self, compiler: Compiler, vault: Vault, whose: Owner, name: str, stop: Stop
+    ) -> Model | None:
+        """The model, computed again from what is remembered; None where that is no longer so."""
+        model = self._models.get((whose, name))
+        named = self._names.of(vault, whose).get(name)
+        if named is None:
+            return None
+        if model is None or model.name != named.wish.name or model.type is not named.wish.type:
+            moments = None
+            with suppress(Refused):  # in another spelling, say
+                moments = remembered(compiler, vault, named.of, stop)
+            model = None if moments is None else fitted(moments, named.wish)
+            if model is not None:
+                self._models.put((whose, name), model)
+        return model
+
+    def written_out(
+        self, compiler: Compiler, vault: Vault, request: Request, stop: Stop
+    ) -> WrittenOut | None:
+        """The text of a request without PREDICT; None where it has none. Raises `Refused`."""
+        if not calling(request.sql):
+            return None
+
+        def look(name: str) -> Model:
+            return self.model(compiler, vault, request.analyst, name, stop)
+
+        written = written_out(request.sql, look)
+        return written if written.models else None
+
+
+@contextmanager
+def placed(written: WrittenOut) -> Iterator[None]:
+    """Places in refusals are those of the text with calls."""
+    try:
+        yield
+    except Refused as refused:
+        span = written.before(refused.span)
+        raise Refused(refused.reason, span, **refused.facts) from None
+
+
+def predicted(answer: Answer, written: WrittenOut) -> Answer:
+    """An answer whose text had predictions: numbers that are exact otherwise are as wrong as those
+    are, by how much nobody knows; and it is told which models it is of.
+    """
+    notices = (*answer.notices, Modelled(written.models))
+    if isinstance(answer.explanation, Explanation):
+        explanation = foreseen(answer.explanation, written)
+        return replace(answer, explanation=explanation)
+    if answer.receipt is not None:
+        return replace(answer, notices=notices)
+    doubts = Repeated(_doubt(answer.columns), len(answer.rows))
+    return replace(answer, errors=doubts, margins=doubts, notices=notices)
+
+
+def foreseen(explanation: Explanation, written: WrittenOut) -> Explanation:
+    """The plan of a question whose text had predictions."""
+    notices = (*explanation.notices, Modelled(written.models))
+    expected = explanation.expected
+    if not explanation.blocks and explanation.event is None:
+        expected = _doubt(explanation.columns)
+    return replace(explanation, expected=expected, notices=notices)
+
+
+def _doubt(columns: Sequence[Column]) -> tuple[float | None, ...]:
+    return tuple(nan if column.type.is_measured else None for column in columns)
+
+
+def _planned(compiler: Compiler, named: _Named, stop: Stop) -> MomentsPlan:
+    """What is measured for a model. Refuses a label that is none before anything is charged."""
+    plan = planned(compiler, named.of, stop)
+    if named.wish.type is not ModelType.PCA:
+        label_of(plan.layout.columns, named.wish)
+    return plan
+
+
+def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:
+    """The model that a text made, if one did, or nothing where it forgot one."""
+    said = statement(entry.inquiry.sql) if begins(entry.inquiry.sql) else None
+    match said:
+        case None:
+            return None
+        case DropModel():
+            return said.name, None
+        case CreateModel():
+            return said.name, replace(_named(request_of(entry), said), recorded=True)
+
+
+def _named(request: Request, said: CreateModel) -> _Named:
+    epsilon = request.epsilon if said.epsilon is None else said.epsilon
+    of_query = replace(request, sql=said.query, epsilon=epsilon, flowing=False)
+    never_null = () if said.label is None else (said.label.lower(),)
+    return _Named(said, MomentsWish(of_query, never_null, request.sql))
+
+
+def without_calls(request: Request, written: WrittenOut) -> Request:
+    """The request with what a model computes in the place of PREDICT; the owner reads the text."""
+    return replace(request, sql=written.sql, text=request.sql, flowing=False)

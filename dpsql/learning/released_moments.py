@@ -1,0 +1,129 @@
+"""Second moments of private rows: charged once, measured, told again; the rest follows from them.
+
+What an adversary sees are the noisy entries, and what is computed of these.
+
+What it loses: PRIVACY.md R82.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dpsql.answering.vault import JointRun, Vault
+from dpsql.engines import Stop
+from dpsql.learning.model_inputs import Input
+from dpsql.learning.moment_layout import Layout
+from dpsql.learning.moments_plan import ONE, MomentsPlan, MomentsWish, planned
+from dpsql.ledgers import Inquiry
+from dpsql.mechanisms import standard_deviation
+from dpsql.model.vocabulary import Noisy, Receipt
+from dpsql.preparation.compilation import Compiler
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What was released: of each entry the noisy sum of products, and the noise's variance.
+
+    `matrix` is the sum of x·xᵀ over rows x of all cells (see `layout`), the 1 before them first.
+    """
+
+    layout: Layout
+    sums: np.ndarray
+    variances: np.ndarray
+    receipt: Receipt
+
+    @property
+    def columns(self) -> tuple[Input, ...]:
+        return self.layout.columns
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        places = self.layout.places
+        result: np.ndarray = np.where(places < 0, 0.0, self.sums[places])
+        return result
+
+    @property
+    def rows(self) -> float:
+        """How many rows there are, noisily."""
+        return max(float(self.matrix[0, 0]), 1.0)
+
+    @property
+    def deviation_of_rows(self) -> float:
+        """The standard deviation of the noise in `rows`."""
+        return float(np.sqrt(self.variances[0]))
+
+    def noise_of(self, coefficients: np.ndarray) -> np.ndarray:
+        """The covariance of E·`coefficients`, E being the noise in the matrix.
+
+        An entry that stands in the matrix twice has one noise.
+        """
+        places = self.layout.places
+        count = len(places)
+        effects = np.zeros((count, len(self.sums)))
+        rows, columns = np.nonzero(places >= 0)
+        np.add.at(effects, (rows, places[rows, columns]), coefficients[columns])
+        result: np.ndarray = (effects * self.variances) @ effects.T
+        return result
+
+    def deviation_of(self, direction: np.ndarray) -> float:
+        """The standard deviation of the noise in direction·matrix·direction."""
+        places = self.layout.places
+        rows, columns = np.nonzero(places >= 0)
+        effects = np.zeros(len(self.sums))
+        np.add.at(effects, places[rows, columns], direction[rows] * direction[columns])
+        return float(np.sqrt(effects**2 @ self.variances))
+
+
+def measured(
+    compiler: Compiler, vault: Vault, wish: MomentsWish, plan: MomentsPlan, stop: Stop
+) -> Moments:
+    """Second moments that are paid for now, by the plan of a wish, or were before.
+
+    Raises as `Proxy.ask` does.
+    """
+    there = _remembered(compiler, vault, wish, plan, stop)
+    if there is not None:
+        return there
+    request = plan.request
+    inquiry = Inquiry(request.door, request.client, plan.text or request.sql)
+
+    def measure(run: JointRun) -> tuple[Noisy, ...]:
+        return (run.noisy(plan.prepared, run.integers(plan.prepared)),)
+
+    joint = compiler, plan.payer, plan.cost, (plan.prepared,), inquiry, stop
+    receipt, (noisy,) = vault.joint(*joint, measure)
+    return _moments(plan, noisy, receipt)
+
+
+def remembered(compiler: Compiler, vault: Vault, wish: MomentsWish, stop: Stop) -> Moments | None:
+    """The same of what was paid for; None where it was not, or is no longer remembered."""
+    return _remembered(compiler, vault, wish, planned(compiler, wish, stop), stop)
+
+
+def _remembered(
+    compiler: Compiler, vault: Vault, wish: MomentsWish, plan: MomentsPlan, stop: Stop
+) -> Moments | None:
+    payer, version = plan.payer, compiler.policy.version
+    recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
+    if recalled is None:
+        return None
+    if recalled.epsilon != payer.epsilon:
+        then = replace(wish, request=replace(wish.request, epsilon=recalled.epsilon))
+        plan = planned(compiler, then, stop)
+    receipt = vault.receipt(plan.payer, recalled.query_id)
+    return _moments(plan, recalled.answer[0], receipt)
+
+
+def _moments(plan: MomentsPlan, noisy: Noisy, receipt: Receipt) -> Moments:
+    """The sums of an answer, as they were released or are remembered."""
+    layout = plan.layout
+    sums = np.zeros(layout.entries)
+    for (entry,), (total,) in zip(noisy.keys, noisy.parts, strict=True):
+        if entry is not None and entry < layout.entries:
+            sums[int(entry)] = total
+    unit = layout.weights * ONE
+    variances = (standard_deviation(plan.noise) / unit) ** 2
+    return Moments(layout, sums / unit, variances, receipt)

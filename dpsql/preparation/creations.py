@@ -1,0 +1,120 @@
+"""CREATE … name AS SELECT … OPTIONS(…), read from its words: what makes a thing with a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from dpsql.dialects.postgres.words import Word, WordKind, words
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.query_options import sensible
+from dpsql.model.tree import NOWHERE, Span
+
+NAMES = (WordKind.NAME, WordKind.QUOTED)
+"""Words that may be names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """The name of a thing, the SELECT that it is made of, and its options as they are written."""
+
+    name: str
+    query: str
+    options: Mapping[str, str]
+
+    @property
+    def epsilon(self) -> Decimal | None:
+        """What it may cost. Raises `Refused` for what is no sensible number."""
+        text = self.options.get("epsilon")
+        epsilon = None if text is None else _number(text, "epsilon")
+        if epsilon is not None and not sensible(epsilon):
+            raise Refused(Reason.BAD_OPTION, option="epsilon", value=text)
+        return epsilon
+
+    def whole(self, option: str) -> int | None:
+        """A positive whole number, None where it is not said. Raises `Refused` for another one."""
+        text = self.options.get(option)
+        number = None if text is None else _number(text, option)
+        if number is not None and (number != int(number) or number < 1):
+            raise Refused(Reason.BAD_OPTION, option=option, value=text)
+        return None if number is None else int(number)
+
+
+def statement_words(text: str) -> list[Word]:
+    """The words of one statement."""
+    return [word for word in words(text) if word.text != ";"]
+
+
+def creation(text: str, head: tuple[str, ...], allowed: tuple[str, ...]) -> Creation | None:
+    """What is to be created, with options that are `allowed`; None where the text begins otherwise.
+
+    Options stand behind the name or behind the SELECT. Raises `Refused`.
+
+    >>> creation("CREATE MODEL m AS SELECT 1 OPTIONS(epsilon = 0.5)", ("create", "model"), \
+("epsilon",))
+    Creation(name='m', query='SELECT 1', options={'epsilon': '0.5'})
+    """
+    every = statement_words(text)
+    if tuple(word.value for word in every[: len(head)]) != head:
+        return None
+    name, body = every[len(head) : len(head) + 1], every[len(head) + 1 :]
+    if not name or name[0].kind not in NAMES:
+        raise syntax("a name is expected here", name)
+    options: dict[str, str] = {}
+    if body and body[0].value == "options":
+        end = next((n for n, word in enumerate(body) if word.text == ")"), len(body) - 1)
+        options, body = _options(body[1 : end + 1], allowed), body[end + 1 :]
+    if not body or body[0].value != "as" or body[0].kind is not WordKind.NAME:
+        raise syntax("AS and a SELECT are expected here", body)
+    body = body[1:]
+    opening = _options_behind(body)
+    if opening is not None:
+        options |= _options(body[opening + 1 :], allowed)
+        body = body[:opening]
+    if not body:
+        raise syntax("a SELECT is expected here", body)
+    return Creation(name[0].value, text[body[0].start : body[-1].stop], options)
+
+
+def syntax(why: str, at: Sequence[Word]) -> Refused:
+    """What is said of words that are out of place."""
+    span = Span(at[0].start, at[0].stop) if at else NOWHERE
+    return Refused(Reason.SYNTAX, span, why=why)
+
+
+def _options_behind(body: Sequence[Word]) -> int | None:
+    """Where the word OPTIONS stands whose parentheses end the text."""
+    if not body or body[-1].text != ")":
+        return None
+    depth = 0
+    for place in range(len(body) - 1, 0, -1):
+        depth += {")": 1, "(": -1}.get(body[place].text, 0)
+        if depth == 0:
+            return place - 1 if body[place - 1].value == "options" else None
+    return None
+
+
+def _options(listed: Sequence[Word], allowed: tuple[str, ...]) -> dict[str, str]:
+    """The options in parentheses, by name."""
+    if len(listed) < 2 or listed[0].text != "(" or listed[-1].text != ")":  # noqa: PLR2004
+        raise syntax("OPTIONS are in parentheses", listed)
+    inside, result = list(listed[1:-1]), dict[str, str]()
+    while inside:
+        if len(inside) < 3 or inside[1].text != "=":  # noqa: PLR2004
+            raise syntax("an option is name = value", inside)
+        name, _, value, *rest = inside
+        if name.value not in allowed or value.kind not in (WordKind.NUMBER, WordKind.STRING):
+            raise Refused(Reason.BAD_OPTION, name.span, option=name.value, known=", ".join(allowed))
+        result[name.value] = value.value
+        if rest and (rest[0].text != "," or len(rest) == 1):
+            raise syntax("options are divided by commas", rest)
+        inside = rest[1:]
+    return result
+
+
+def _number(text: str, option: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        raise Refused(Reason.BAD_OPTION, option=option, value=text) from None

@@ -1,0 +1,570 @@
+"""Models: one charge for second moments, which one unit moves no further than claimed, and what
+is computed of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from importlib.util import find_spec
+from itertools import product
+from math import isnan, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from dpsql.answering.paid_names import AS_THE_DATA, AS_THE_PROCESS
+from dpsql.answering.vault import JointRun
+from dpsql.engines import EngineFailed, Stop
+from dpsql.interfaces.cli import main
+from dpsql.interfaces.cli.options import CommandSettings
+from dpsql.interfaces.plan_text import plan_text
+from dpsql.interfaces.sentences import sentences
+from dpsql.learning.fits import components, least_squares, logistic
+from dpsql.learning.model import CONFIDENT, as_sklearn, design
+from dpsql.learning.model_inputs import STEPS, Input, input_of
+from dpsql.learning.models import Models
+from dpsql.learning.moment_layout import PRODUCT, SQUARE, Layout, layout_of
+from dpsql.learning.moments_plan import ONE, MomentsWish, planned, sensitivities
+from dpsql.learning.released_moments import Moments, measured
+from dpsql.mechanisms import standard_deviation
+from dpsql.mechanisms.laws import Law
+from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.intervals import Facts, Interval
+from dpsql.model.tree import BOOLEAN, DOUBLE, VARCHAR
+from dpsql.model.vocabulary import (
+    Fact,
+    FactKind,
+    Loss,
+    Mechanism,
+    Neighbours,
+    NoiseEvent,
+    Receipt,
+    Request,
+    Sensitivity,
+    Voucher,
+)
+from dpsql.preparation.compilation import Compiler
+from dpsql.proxy import Proxy
+from grammar_tests import bound, laws, proxy_kit, world
+from grammar_tests.session_kit import Client
+
+PEOPLE = "SELECT segment, vip, country, age FROM customers"
+FIRST_ORDERS = """SELECT status, quantity, amount FROM orders
+QUALIFY ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY order_id, quantity, amount) <= 2"""
+LINEAR = f"CREATE MODEL aged OPTIONS(model_type = 'linear_reg', label = 'age') AS {PEOPLE}"
+LOGISTIC = f"CREATE MODEL vips AS {PEOPLE} OPTIONS(model_type = 'logistic_reg', label = 'vip')"
+
+NUMBER = Facts(DOUBLE, Interval(Fraction(-1), Fraction(1)), nullable=False)
+TEXT = Facts(VARCHAR, Interval(None, None), nullable=True, domain=("a", "b", "c"))
+FLAG = Facts(BOOLEAN, Interval(None, None), nullable=False, domain=(False, True))
+RECEIPT = Receipt("", "", "", "", Decimal(1), Loss(0), Loss(0), Loss(0))
+
+
+def wish(text: str = PEOPLE, epsilon: str = "1") -> MomentsWish:
+    return MomentsWish(Request(text, "ana", epsilon=Decimal(epsilon)))
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    path = proxy_kit.shop(tmp_path_factory.mktemp("shop"))
+    with Proxy.open(str(path)) as opened:
+        yield opened
+
+
+def spent(proxy: Proxy) -> Loss:
+    return proxy.budgets()[0][1]
+
+
+def exactly(_law: Law, count: int) -> np.ndarray:
+    return np.zeros(count, dtype=np.int64)
+
+
+# --- what one unit moves -------------------------------------------------------------------------
+
+MIXED = tuple(
+    input_of(name, facts)
+    for name, facts in (("x", NUMBER), ("y", NUMBER), ("f", FLAG), ("t", TEXT))
+)
+
+
+def extremes(columns: Sequence[Input]) -> Iterator[np.ndarray]:
+    """Rows of all cells, in steps, of which one in each column is not zero."""
+    own = []
+    for column in columns:
+        size = len(column.cells)
+        signs = (1,) if column.number is None else (1, -1)
+        unit = np.eye(size, dtype=np.int64) * STEPS
+        own.append([*unit, *(-unit[:1] if -1 in signs else ())])
+    for cells in product(*own):
+        yield np.concatenate([[STEPS], *cells])
+
+
+def contribution(layout: Layout, row: np.ndarray, weights: tuple[int, int]) -> np.ndarray:
+    """What a row adds to all entries, as the statement computes it."""
+    result = np.zeros(layout.entries)
+    for pair in layout.pairs:
+        weight = weights[pair.one != pair.other]
+        for a, b in product(range(layout.sizes[pair.one]), range(layout.sizes[pair.other])):
+            if pair.one == pair.other and a != b:
+                continue
+            values = row[layout.starts[pair.one] + a], row[layout.starts[pair.other] + b]
+            result[pair.base + pair.width * a + b] = weight * values[0] * values[1]
+    return result
+
+
+def farthest(weights: tuple[int, int], rows: int = 1) -> tuple[float, float, float, float]:
+    """The most that a unit of so many equal rows moves entries by: added in L2 and L1, replaced in
+    L2 and L1.
+    """
+    layout = layout_of(MIXED)
+    every = rows * np.array([contribution(layout, row, weights) for row in extremes(MIXED)])
+    apart = every[:, None] - every[None]
+    return (
+        float(np.linalg.norm(every, axis=1).max()),
+        float(np.abs(every).sum(axis=1).max()),
+        float(np.linalg.norm(apart, axis=2).max()),
+        float(np.abs(apart).sum(axis=2).max()),
+    )
+
+
+def claims(rows: int, neighbours: Neighbours) -> tuple[Sensitivity, ...]:
+    layout = layout_of(MIXED)
+    sizes = len(layout.sizes), len(layout.pairs), layout.entries
+    return sensitivities(*sizes, rows, neighbours)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_unit_moves_the_joint_vector_no_farther_than_claimed(rows: int) -> None:
+    added, added_l1, replaced, replaced_l1 = farthest((SQUARE, PRODUCT), rows)
+    for claim in claims(rows, Neighbours.ADD_REMOVE):
+        assert added**2 <= claim.l2_squared
+        assert added_l1 <= claim.l1
+    for claim in claims(rows, Neighbours.REPLACE):
+        assert replaced**2 <= claim.l2_squared
+        assert replaced_l1 <= claim.l1
+
+
+def test_wrong_twins_of_the_joint_sensitivity_are_refuted() -> None:
+    """Products counted like noise of the same variance as squares, a norm of one column fewer, and
+    a replaced unit that counts once: the claims are nearly reached, and each is then exceeded.
+    """
+    together, apart = claims(1, Neighbours.ADD_REMOVE)
+    assert farthest((SQUARE, 2 * SQUARE))[0] ** 2 > max(together.l2_squared, apart.l2_squared)
+    added, _, replaced, _ = farthest((SQUARE, PRODUCT))
+    fewer = SQUARE * (len(MIXED)) * ONE
+    assert added > fewer
+    assert replaced**2 > together.l2_squared
+    assert PRODUCT**2 <= 2 * SQUARE**2 < (PRODUCT + 1) ** 2
+
+
+def test_all_numbers_of_a_row_are_within_its_norm_whatever_is_stored(proxy: Proxy) -> None:
+    """The text clips: what is beyond the bounds, NaN and NULL are no more than 1 in size."""
+    (number,) = (c for c in planned(proxy.compiler, wish(), Stop()).layout.columns[3:])
+    text = str(number.number).replace('"age"', "v")
+    values = "(1e300), (-1e300), ('nan'::DOUBLE), ('inf'::DOUBLE), (NULL), (60), (0.01)"
+    rows = proxy.vault.engine.rows(f"SELECT {text} AS n FROM (VALUES {values}) AS t(v)")
+    assert sorted(n for (n,) in rows) == [-4096, -4095, 0, 4096, 4096, 4096, 4096]
+
+
+ONE_ROW = frozenset({Fact(FactKind.UNIQUE_KEY, "customers", Voucher.CHECK)})
+
+
+@pytest.mark.parametrize(("text", "facts"), [(PEOPLE, ONE_ROW), (FIRST_ORDERS, frozenset())])
+def test_neighbours_differ_by_no_more_than_claimed(text: str, facts: frozenset[Fact]) -> None:
+    tables = world.well_behaved() if facts else world.adversarial()
+    policy, engine = bound.over(tables, constraints=False)
+    compiler = Compiler(replace(policy, facts=facts), engine.public)
+    plan = planned(compiler, wish(text), Stop())
+    assert plan.most_rows == 1 + (not facts)
+    (here,) = laws.integers(plan.prepared, engine)
+    for unit in (1, 2, 7):
+        with laws.without_unit(engine.connection, world.deletions(unit)):
+            (there,) = laws.integers(plan.prepared, engine)
+        keys = here.keys() | there.keys()
+        moved = [here.get(key, (0,))[0] - there.get(key, (0,))[0] for key in keys]
+        (part,) = plan.cost.event.parts
+        assert isinstance(part, NoiseEvent)
+        assert 0 < sum(m**2 for m in moved) <= part.sensitivity.l2_squared
+        assert sum(map(abs, moved)) <= part.sensitivity.l1
+
+
+def test_more_columns_of_one_unit_are_clipped_by_no_limit_of_groups() -> None:
+    """No entry is left out or clipped though the policy limits groups: the proof is of each row."""
+    policy, engine = bound.over(world.well_behaved(), constraints=True)
+    plan = planned(Compiler(policy, engine.public), wish(FIRST_ORDERS), Stop())
+    assert "kept" not in plan.prepared.rewritten.blocks[0].sql
+    (counts,) = laws.integers(plan.prepared, engine)
+    first = engine.rows(f"SELECT COUNT(*) FROM ({FIRST_ORDERS})")[0][0]
+    assert counts[(0,)] == (first * SQUARE * ONE,)
+
+
+# --- what is paid --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("accountant", "neighbours"),
+    [("zcdp", Neighbours.REPLACE), ("pure", Neighbours.ADD_REMOVE)],
+)
+def test_every_accountant_pays_for_all_entries_within_one_question(
+    accountant: str, neighbours: Neighbours
+) -> None:
+    policy, engine = bound.shop()
+    budget = replace(policy.budgets[0], accountant=accountant)
+    unit = replace(policy.unit, neighbours=neighbours)
+    compiler = Compiler(replace(policy, budgets=(budget,), unit=unit), engine.public)
+    plan = planned(compiler, wish(), Stop())
+    (part,) = plan.cost.event.parts
+    assert isinstance(part, NoiseEvent)
+    assert part.noise == plan.noise
+    assert part.sensitivity.neighbours is neighbours
+    if accountant == "pure":
+        assert plan.noise.mechanism is Mechanism.DISCRETE_LAPLACE
+        assert plan.noise.scale == part.sensitivity.l1
+        assert plan.cost.loss == Loss(10**9)
+
+
+def test_another_label_components_and_correlations_cost_nothing(proxy: Proxy) -> None:
+    text = "SELECT segment, vip, country, age FROM customers WHERE age IS NOT NULL"
+    first = f"CREATE MODEL a OPTIONS(model_type = 'linear_reg', label = 'age') AS {text}"
+    answer = proxy.ask(Request(first, "bob"))
+    assert answer.receipt is not None
+    assert answer.receipt.charged > Loss(0)
+    assert answer.rows[0][2] == AS_THE_DATA
+    before = spent(proxy)
+    for name, options in (
+        ("b", "model_type = 'logistic_reg', label = 'vip'"),
+        ("c", "model_type = 'pca', components = 3"),
+        ("a", "model_type = 'linear_reg', label = 'age', epsilon = 0.5"),
+    ):
+        again = proxy.ask(Request(f"CREATE MODEL {name} OPTIONS({options}) AS {text}", "bob"))
+        assert again.receipt is not None
+        assert again.receipt.query_id == answer.receipt.query_id
+    assert spent(proxy) == before
+    explanation = proxy.explain(Request(f"{first.replace(' a ', ' d ')}", "bob"))
+    assert explanation.remembered
+    assert "as one vector of" in " ".join(plan_text(explanation).split())
+    assert [model.name for model in proxy.models_of("bob")] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (LINEAR.replace("label = 'age'", "label = 'vip'"), Reason.BAD_OPTION),
+        (LOGISTIC.replace("label = 'vip'", "label = 'country'"), Reason.BAD_OPTION),
+        (LINEAR.replace("'age'", "'nothing'"), Reason.UNKNOWN_COLUMN),
+        (LINEAR.replace(", label = 'age'", ""), Reason.BAD_OPTION),
+        (LINEAR.replace("linear_reg", "forest"), Reason.BAD_OPTION),
+        (LINEAR.replace("model_type = 'linear_reg', ", ""), Reason.BAD_OPTION),
+        (LINEAR.replace("linear_reg", "pca"), Reason.BAD_OPTION),
+        (LINEAR.replace("label =", "components = 2, label ="), Reason.BAD_OPTION),
+        (LINEAR.replace("label =", "epsilon = 11, label ="), Reason.EPSILON_TOO_LARGE),
+        (LINEAR.replace("country,", "city,"), Reason.UNBOUNDED_INPUT),
+        (LINEAR.replace("segment, vip, country, ", ""), Reason.BAD_OPTION),
+        (LINEAR.replace(PEOPLE, "SELECT amount AS age, status FROM orders"),
+         Reason.UNBOUNDED_CONTRIBUTION),
+        (LINEAR.replace(PEOPLE, "SELECT code, region AS age FROM countries"),
+         Reason.UNSUPPORTED_PRIVATE_OPERATOR),
+        (LINEAR.replace(PEOPLE, "SELECT segment, COUNT(*) AS age FROM customers GROUP BY 1"),
+         Reason.UNSUPPORTED_PRIVATE_OPERATOR),
+        (LINEAR.replace(" AS SELECT", " SELECT"), Reason.SYNTAX),
+        ("DROP MODEL nobody", Reason.UNKNOWN_NAME),
+        ("DROP MODEL a b", Reason.SYNTAX),
+        ("SELECT PREDICT(nobody, 1) AS x", Reason.UNKNOWN_NAME),
+        ("SELECT PREDICT(1)", Reason.SYNTAX),
+        ("SELECT PREDICT(a, )", Reason.SYNTAX),
+        ("SELECT PREDICT(a, (1)", Reason.SYNTAX),
+    ],
+)  # fmt: skip
+def test_what_is_no_model_is_refused_free_of_charge(
+    proxy: Proxy, text: str, reason: Reason
+) -> None:
+    before = spent(proxy)
+    with pytest.raises(Refused) as refused:
+        proxy.ask(Request(text, "ana"))
+    assert refused.value.reason is reason
+    assert spent(proxy) == before
+
+
+def test_the_charge_comes_first_and_stays_where_the_statement_fails(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, seen = spent(proxy), list[Loss]()
+
+    def fails(_run: JointRun, _prepared: object) -> None:
+        seen.append(spent(proxy))
+        raise EngineFailed
+
+    monkeypatch.setattr(JointRun, "integers", fails)
+    with pytest.raises(Failed) as failed:
+        proxy.ask(Request(LINEAR.replace("aged", "ordered").replace("country, ", ""), "ana"))
+    assert failed.value.charged
+    assert seen == [spent(proxy)]
+    assert spent(proxy) > before
+    assert "ordered" not in [model.name for model in proxy.models_of("ana")]
+
+
+# --- what is computed ----------------------------------------------------------------------------
+
+
+def test_without_noise_moments_are_those_of_the_rows(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text and layout against the rows themselves: each column in cells, and all their products."""
+    monkeypatch.setattr(proxy.vault, "sampler", exactly)
+    of, stop = wish("SELECT segment, vip, country, age FROM customers WHERE income > 0"), Stop()
+    plan = planned(proxy.compiler, of, stop)
+    moments = measured(proxy.compiler, proxy.vault, of, plan, stop)
+    listed = []
+    for segment, vip, country, age in proxy.vault.engine.rows(plan.rows):
+        place = 0.0 if age is None else np.trunc((age - 60) / 60 * STEPS) / STEPS
+        countries = [float(country == code) for code in plan.layout.columns[2].cells]
+        numbers = 1 if segment == "consumer" else -1, 1 if vip else -1, *countries
+        listed.append([1.0, *numbers, place, float(age is None)])
+    rows = np.array(listed)
+    assert moments.matrix == pytest.approx(rows.T @ rows, abs=1e-9)
+    assert moments.rows == len(rows)
+
+
+def simulated(
+    columns: Sequence[Input], rows: np.ndarray, deviation: float, dice: np.random.Generator
+) -> Moments:
+    """The moments of rows of cells behind a 1, with noise of this deviation on squares."""
+    layout = layout_of(columns)
+    every = np.hstack([np.ones((len(rows), 1)), rows])
+    sums = np.zeros(layout.entries)
+    there = layout.places >= 0
+    sums[layout.places[there]] = (every.T @ every)[there]
+    variances = (deviation * SQUARE / layout.weights) ** 2
+    return Moments(layout, sums + dice.normal(0, np.sqrt(variances)), variances, RECEIPT)
+
+
+TRUE = np.array([0.1, 0.3, -0.4, 0.1])
+
+
+def linear_rows(count: int, dice: np.random.Generator) -> np.ndarray:
+    x = dice.uniform(-1, 1, (count, 3))
+    y = TRUE[0] + x @ TRUE[1:] + dice.normal(0, 0.1, count)
+    return np.hstack([x, np.clip(y, -1, 1)[:, None]])
+
+
+def test_intervals_of_linear_coefficients_cover_as_often_as_they_say() -> None:
+    columns = [input_of(name, NUMBER) for name in "abcy"]
+    dice, held, blind = np.random.default_rng(7), 0, 0
+    runs, count = 400, 3_000
+    for _ in range(runs):
+        moments = simulated(columns, linear_rows(count, dice), 12.0, dice)
+        fit = least_squares(moments, 3, 0)
+        off = np.abs(fit.coefficients - TRUE)
+        held += int(np.sum(off <= CONFIDENT * np.sqrt(np.diag(fit.covariance))))
+        silent = least_squares(replace(moments, variances=moments.variances * 1e-9), 3, 0)
+        blind += int(np.sum(off <= CONFIDENT * np.sqrt(np.diag(silent.covariance))))
+    assert 0.93 <= held / (4 * runs) <= 0.97
+    assert blind / (4 * runs) < 0.8  # the twin that knows of the rows alone
+
+
+def test_the_noise_of_a_product_of_the_matrix_is_what_it_varies_by() -> None:
+    dice, layout = np.random.default_rng(3), layout_of(MIXED)
+    variances = dice.uniform(1, 3, layout.entries)
+    gamma = dice.normal(size=len(layout.places))
+    own = Moments(layout, np.zeros(layout.entries), variances, RECEIPT)
+    draws = []
+    for _ in range(4_000):
+        noisy = Moments(layout, dice.normal(0, np.sqrt(variances)), variances, RECEIPT)
+        draws.append(noisy.matrix @ gamma)
+    measured, stated = np.cov(np.array(draws).T), own.noise_of(gamma)
+    assert np.allclose(measured, stated, atol=0.1 * np.abs(stated).max())
+    squares = np.array([draw @ gamma for draw in draws])
+    assert np.std(squares) == pytest.approx(own.deviation_of(gamma), rel=0.1)
+
+
+def test_log_odds_are_those_of_two_normal_classes() -> None:
+    """Of normal classes with one covariance the log odds are linear, with known coefficients."""
+    dice, count = np.random.default_rng(5), 60_000
+    rich = dice.random(count) < 0.3
+    centre = np.where(rich, 0.2, -0.1)
+    x = np.clip(centre + dice.normal(0, 0.2, count), -1, 1)
+    columns = [input_of("x", NUMBER), input_of("rich", FLAG)]
+    moments = simulated(columns, np.stack([x, np.where(rich, 1, -1)], 1), 1.0, dice)
+    (start, slope), _ = logistic(least_squares(moments, 1, 0))
+    assert slope == pytest.approx(0.3 / 0.2**2, rel=0.03)
+    assert start == pytest.approx(np.log(0.3 / 0.7) - (0.2**2 - 0.1**2) / (2 * 0.2**2), rel=0.05)
+
+
+def test_components_are_the_directions_of_the_largest_variance() -> None:
+    dice = np.random.default_rng(6)
+    long, short = dice.normal(0, 0.3, 20_000), dice.normal(0, 0.05, 20_000)
+    rows = np.clip(np.stack([long + short, long - short], 1) / sqrt(2) + 0.1, -1, 1)
+    found = components(simulated([input_of(n, NUMBER) for n in "ab"], rows, 5.0, dice), 2)
+    assert found.directions[0] == pytest.approx([sqrt(0.5)] * 2, abs=0.02)
+    assert found.variances == pytest.approx([0.09, 0.0025], rel=0.05)
+    assert 0 < found.errors[0] < 0.01
+
+
+def test_a_direction_that_noise_hides_gets_no_coefficient_of_its_own() -> None:
+    dice = np.random.default_rng(8)
+    columns = [input_of(name, NUMBER) for name in "abcy"]
+    moments = simulated(columns, linear_rows(50, dice), 1e4, dice)
+    fit = least_squares(moments, 3, 0)
+    assert fit.hidden >= 2
+    assert np.abs(fit.coefficients).max() < 2
+
+
+# --- predictions ---------------------------------------------------------------------------------
+
+
+def test_a_prediction_is_free_of_released_rows_and_an_expression_of_private_ones(
+    proxy: Proxy,
+) -> None:
+    proxy.ask(Request(LINEAR, "ana"))
+    proxy.ask(Request(LOGISTIC, "ana"))
+    before = spent(proxy)
+    text = "SELECT code, PREDICT(aged, 'consumer', TRUE, code) AS x FROM countries ORDER BY code"
+    answer = proxy.ask(Request(text, "ana"))
+    assert answer.receipt is None
+    for row, margins in zip(answer.rows, answer.margins, strict=True):
+        assert isinstance(row[1], float)
+        assert margins[0] is None
+        assert margins[1] is not None
+        assert isnan(margins[1])
+    assert sentences(answer.notices, answer.columns)[-1].startswith("aged is a model")
+    assert plan_text(proxy.explain(Request(text, "ana"))).startswith("Public tables only: at no")
+    assert spent(proxy) == before
+    score = proxy.model("aged", "ana").scores[0]
+    (se,) = (t.coefficient for t in score.terms if t.value == "SE")
+    rows = dict(answer.rows)
+    assert rows["SE"] - rows["IT"] == pytest.approx(se, rel=1e-9)
+    private = "SELECT AVG(PREDICT(vips, segment, country, age)) AS p FROM customers"
+    paid = proxy.ask(Request(private, "ana"))
+    assert paid.receipt is not None
+    assert paid.receipt.charged > Loss(0)
+    assert 0 <= paid.rows[0][0] <= 1
+    assert proxy.history("ana", 1)[0].inquiry.sql == private
+    same = proxy.ask(Request("SELECT AVG(PREDICT(vips)) AS p FROM customers", "ana"))
+    assert list(same.rows) == list(paid.rows)
+
+
+def test_predictions_over_synthetic_rows_say_both(proxy: Proxy) -> None:
+    proxy.ask(Request(LINEAR, "ana"))
+    proxy.ask(Request("CREATE SYNTHETIC TABLE some AS SELECT segment, vip FROM customers", "ana"))
+    before = spent(proxy)
+    text = "SELECT segment, AVG(PREDICT(aged, segment, vip, 'NO')) AS x FROM some GROUP BY segment"
+    answer = proxy.ask(Request(text, "ana"))
+    said = " ".join(sentences(answer.notices, answer.columns))
+    assert "synthetic" in said
+    assert "aged is a model" in said
+    assert spent(proxy) == before
+
+
+NESTED = "'NO'"
+for _ in range(30):
+    NESTED = f"CAST(PREDICT(aged, 'a', TRUE, {NESTED}) AS VARCHAR)"
+NESTED = f"SELECT {NESTED}"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "place"),
+    [
+        ("SELECT PREDICT(aged) FROM customers", Reason.RAW_ROWS, "customers"),
+        ("SELECT nix, PREDICT(aged, 'a', TRUE, 'NO')", Reason.UNKNOWN_COLUMN, "nix"),
+        ("SELECT PREDICT(aged, 'a', TRUE, 'NO'), nix", Reason.UNKNOWN_COLUMN, "nix"),
+        ("SELECT PREDICT(aged, 'a', nix, 'NO')", Reason.UNKNOWN_COLUMN,
+         "PREDICT(aged, 'a', nix, 'NO')"),
+        ("SELECT PREDICT(aged, 'a', 'NO')", Reason.BAD_OPTION, "PREDICT(aged, 'a', 'NO')"),
+        ("SELECT PREDICT(aged.pc1)", Reason.BAD_OPTION, ""),
+        (NESTED, Reason.TOO_LARGE, ""),
+    ],
+)  # fmt: skip
+def test_what_is_refused_of_a_prediction_is_shown_at_its_place(
+    proxy: Proxy, text: str, reason: Reason, place: str
+) -> None:
+    proxy.ask(Request(LINEAR, "ana"))
+    with pytest.raises(Refused) as refused:
+        proxy.ask(Request(text, "ana"))
+    assert refused.value.reason is reason
+    if reason is not Reason.TOO_LARGE:
+        assert text[refused.value.span.start : refused.value.span.stop] == place
+
+
+def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(tmp_path: Path) -> None:
+    path = proxy_kit.shop(tmp_path)
+    with Proxy.open(str(path)) as own:
+        own.ask(Request(LINEAR, "ana"))
+        model = own.model("aged", "ana")
+        with pytest.raises(Refused, match="unknown-name"):
+            own.ask(Request("SELECT PREDICT(aged, 'consumer', TRUE, 'NO')", "bob"))
+        again = own.ask(Request(LINEAR.replace("aged", "other"), "ana"))
+        assert again.rows[0][2] == AS_THE_PROCESS
+        with pytest.raises(Refused, match="there is a model aged"):
+            own.ask(Request(LINEAR.replace("country, ", ""), "ana"))
+        before = spent(own)
+        own.models = Models()  # as another process has it
+        assert own.model("aged", "ana").scores == model.scores
+        assert [model.name for model in own.models_of("ana")] == ["aged"]
+        assert list(own.ask(Request("DROP MODEL aged", "ana")).rows) == [("aged",)]
+        own.models = Models()
+        assert own.models_of("ana") == []
+        own.ask(Request(LINEAR, "ana"))  # remembered still
+        assert spent(own) == before
+        own.refresh()
+        with pytest.raises(Refused, match="unknown-name"):
+            own.model("aged", "ana")
+
+
+def test_a_session_makes_a_model_and_asks_it(proxy: Proxy) -> None:
+    session = Client(proxy)
+    session.query(LINEAR)
+    assert session.rows[0][0] == "aged"
+    session.query("SELECT PREDICT(aged, 'consumer', TRUE, 'NO') AS x")
+    assert float(str(session.rows[0][0])) != 0
+    assert any(b"aged is a model" in notice for notice in session.of(b"N"))
+    session.query("SELECT PREDICT(nobody) AS x")
+    assert session.error["C"] == "22023"
+
+
+def test_the_commands_fit_show_list_and_drop(proxy: Proxy) -> None:
+    opened: Any = lambda _path: nullcontext(proxy)  # noqa: E731
+    settings = CommandSettings(open=opened)
+
+    def command(*words: str) -> Any:
+        done = CliRunner().invoke(main, [*words, "--analyst", "bob"], obj=settings)
+        assert done.exit_code == 0, done.stderr
+        return done
+
+    fit = ("fit", "aged", PEOPLE, "--type", "linear_reg", "--label", "age", "--epsilon", "2")
+    told = command(*fit)
+    assert "intercept" in told.stdout
+    assert "cost: ε = 2" in told.stderr
+    shown = json.loads(command("model", "show", "aged", "--format", "json").stdout)
+    assert [column["name"] for column in shown["columns"]] == ["segment", "vip", "country"]
+    assert "forgotten" in command("model", "drop", "aged").stderr
+    assert "aged" not in command("model", "list").stdout
+
+
+@pytest.mark.skipif(find_spec("sklearn") is None, reason="the extra learn is not installed")
+@pytest.mark.parametrize("options", ["linear_reg', label = 'age", "logistic_reg', label = 'vip",
+                                     "pca"])  # fmt: skip
+def test_scikit_learn_says_the_same(proxy: Proxy, options: str) -> None:
+    name = f"sk_{options[:3]}"
+    text = f"CREATE MODEL {name} OPTIONS(model_type = '{options}') AS {PEOPLE}"
+    proxy.ask(Request(text, "ana"))
+    model = proxy.model(name, "ana")
+    row = {"segment": "business", "vip": True, "country": "SE", "age": 40}
+    values = [row[column.name] for column in model.columns]
+    listed = ", ".join(repr(value) for value in values)
+    (said,) = proxy.ask(Request(f"SELECT PREDICT({name}, {listed}) AS x", "ana")).rows
+    pipeline, rows = as_sklearn(model), np.array([values], dtype=object)
+    if options.startswith("logistic"):
+        theirs = pipeline.predict_proba(rows)[0, 1]
+    else:
+        theirs = (pipeline.transform(rows)[0] if options == "pca" else pipeline.predict(rows))[0]
+    assert theirs == pytest.approx(said[0], rel=1e-6, abs=1e-9)
+    assert design(model, [values]).shape == (1, len(model.scores[0].terms))
+    assert standard_deviation(planned(proxy.compiler, wish(), Stop()).noise) > 0
