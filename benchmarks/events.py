@@ -209,7 +209,7 @@ def measured(given: argparse.Namespace, price: Price) -> Iterator[Measured]:
             truth = dict(plain.execute(question.sql).fetchall())
             totals = _totals(plain, question)
         with tempfile.TemporaryDirectory() as folder:
-            policy = _policy(Path(folder), database, data, price, given.limits)
+            policy = policy_of(Path(folder), database, data, price, given.limits)
             with repeated(policy) as proxy:
                 answers = proxy.answers(question.asked, given.releases)
         why = answers if isinstance(answers, str) else ""
@@ -233,7 +233,7 @@ def built(folder: Path, data: Data) -> Path:
     return path
 
 
-def _policy(folder: Path, database: Path, data: Data, price: Price, limits: str) -> Path:
+def policy_of(folder: Path, database: Path, data: Data, price: Price, limits: str) -> Path:
     path, lines = folder / "events.toml", limits.replace("; ", "\n")
     whole = {"database": database.resolve(), "columns": data.columns, "limits": lines}
     path.write_text(POLICY.format(**whole, budget=price.budget), encoding="utf-8")

@@ -245,7 +245,7 @@ def low_threshold(case: Neighbours) -> Neighbours:
 
 def any_groups(sql: str) -> str:
     """The choice of a unit's groups forgotten."""
-    return sql.replace("cut.m IS NULL OR", "TRUE OR")
+    return re.sub(r" HAVING COUNT\(\*\) > \d+", " HAVING FALSE", sql)
 
 
 def clamp_after_sum(sql: str) -> str:

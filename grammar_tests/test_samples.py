@@ -138,7 +138,7 @@ def scattered(sql: str) -> str:
 
 def any_groups(sql: str) -> str:
     """Rows of groups that a unit has not kept."""
-    return sql.replace("cut.m IS NULL OR", "TRUE OR")
+    return re.sub(r" SEMI JOIN bounded ON [^)]*", "", sql)
 
 
 def moved(sql: str, damage: Callable[[str], str]) -> list[str]:

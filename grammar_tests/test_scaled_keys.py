@@ -137,7 +137,7 @@ def test_no_person_adds_more_to_all_keys_than_the_norm(law: str, norm: Fraction 
     [
         (" GROUP BY u) AS norms USING (u)", " GROUP BY u, k0) AS norms USING (u)"),
         ("::HUGEINT + 1)", "::HUGEINT - 2000)"),
-        ("CASE WHEN n0 <= ", "CASE WHEN TRUE OR n0 <= "),
+        ("CASE WHEN n_p0 <= ", "CASE WHEN TRUE OR n_p0 <= "),
     ],
     ids=["a norm of each key", "a norm rounded down", "scaling forgotten"],
 )

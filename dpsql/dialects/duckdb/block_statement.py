@@ -1,9 +1,9 @@
 """The one statement of a private block on DuckDB: clip, bound contributions, sum integers.
 
-Shape: `rows` (each with its unit), `totals` (one row per unit and group),
-`clipped`, `many`, `cut` and `kept` (clipped totals of at most L0 groups per unit) and the exact
-sums. Stages that a proof makes superfluous are not printed. COUNT(DISTINCT x) is no sum of units'
-totals: a unit and group carries the list of its values, and `bounded` is read once for the sums and
+Shape: `rows` (each with its unit), `totals` (one row per unit and group), what `unit_limits` leaves
+of them clipped, and the exact sums. Stages that a proof makes superfluous are not printed.
+COUNT(DISTINCT x) is no sum of units' totals: a unit and group carries the list of its values, and
+`bounded` (clipped totals of at most L0 groups per unit) is read once for the sums and
 once for each such count. What is chosen carries lists of cells, and their histogram follows the
 sums. Work and memory follow the rows that there are, never a limit: what is within its limit is
 neither hashed nor ranked.
@@ -45,12 +45,10 @@ from dpsql.compiler.plan.measurement_kinds import (
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivateBlock
 from dpsql.dialects.duckdb.distinct_sql import fewest, once
 from dpsql.dialects.duckdb.norm_sql import (
-    norm_of_total,
     norm_of_unit,
     octave,
     place_of_mean,
     place_of_ratio,
-    scaled_total,
 )
 from dpsql.dialects.duckdb.relation_sql import Printer
 from dpsql.dialects.duckdb.total_sql import (
@@ -62,6 +60,7 @@ from dpsql.dialects.duckdb.total_sql import (
     unit_value,
     weighed_value,
 )
+from dpsql.dialects.duckdb.unit_limits import UnitLimits
 from dpsql.dialects.duckdb.unit_sql import exists, looked_up
 from dpsql.dialects.literal_sql import constant
 from dpsql.model.algebra import Staged
@@ -142,19 +141,21 @@ class _Block:
             return f"WITH rows AS ({self._rows()}) {self._result(sums, source, listed)}"
         stages = [f"rows AS ({self._rows()})", f"totals AS ({self._totals()})"]
         source = self._clipped()
-        if self.plan.enforce_l0:
-            stages += self._sampled(source)
-            source = "SELECT * FROM kept"
-        if self.scaled:
-            stages.append(f"kept_totals AS MATERIALIZED ({source})")
-            source = self._scaled("kept_totals")
+        sums = [f"SUM(p{n})" for n in range(len(self.parts))]
         distinct = any(isinstance(part, DistinctCount | DistinctSum) for part in self.parts)
-        if self.sampled or self.histograms or distinct:
+        listed = [self._cells_of_units(n) for n in range(len(self.histograms))]
+        added = not (self.sampled or self.histograms or distinct)
+        if self.plan.enforce_l0 or self.scaled:
+            limits = self._limits()
+            stages += [f"{name} ({sql})" for name, sql in limits.stages(source).items()]
+            if added and limits.signed is not None:
+                signed = self._grouped(sums, f"({limits.signed})", " HAVING SUM(one) > 0")
+                return f"WITH {', '.join(stages)} {signed}"
+            source = limits.rows
+        if not added:
             stages.append(f"bounded AS MATERIALIZED ({source})")
             counts, samples = self._of_values_once(), self._samples(self._kept_rows())
             source = " UNION ALL ".join([self._without_values(), *counts, *samples])
-        sums = [f"SUM(p{n})" for n in range(len(self.parts))]
-        listed = [self._cells_of_units(n) for n in range(len(self.histograms))]
         return f"WITH {', '.join(stages)} {self._result(sums, f'({source})', listed)}"
 
     def votes(self, vote: UnitVote) -> str:
@@ -191,19 +192,16 @@ class _Block:
         )
         return f"SELECT u, {items} FROM ({values}) WHERE v IS NOT NULL GROUP BY u"
 
-    def _scaled(self, source: str) -> str:
-        """The totals of each unit and group, scaled by the norm over all groups of the unit."""
-        norms = [f"{norm_of_total(part, f'p{n}')} AS n{n}" for n, part in self.scaled.items()]
-        listed = [
-            f"{scaled_total(self.scaled[n], f'p{n}', f'n{n}')} AS p{n}"
-            if n in self.scaled
-            else f"p{n}"
-            for n in range(len(self.parts))
-        ]
-        listed += [f"l{n}" for n in range(len(self.histograms))]
-        of_units = f"SELECT u, {', '.join(norms)} FROM {source} GROUP BY u"
-        names = ", ".join(["u", *self.keys, *listed])
-        return f"SELECT {names} FROM {source} JOIN ({of_units}) AS norms USING (u)"
+    def _limits(self) -> UnitLimits:
+        """The limits of a unit over all of its groups."""
+        listed = [f"l{n}" for n in range(len(self.histograms))]
+        return UnitLimits(
+            keys=self.keys,
+            values=[*(f"p{n}" for n in range(len(self.parts))), *listed],
+            hashed=self._hash(),
+            l0=self.plan.l0 if self.plan.enforce_l0 else None,
+            scaled={f"p{n}": part for n, part in self.scaled.items()},
+        )
 
     def _result(self, sums: list[str], source: str, listed: list[str]) -> str:
         """The sums of each group, and the cells of the histograms if there are any."""
@@ -343,8 +341,8 @@ class _Block:
         """The rows of the groups that units keep: those with the totals that are kept."""
         if not self.plan.enforce_l0:
             return "rows"
-        condition = f"cut.m IS NULL OR {self._hash()} < cut.m"
-        return f"(SELECT rows.* FROM rows LEFT JOIN cut USING (u) WHERE {condition})"
+        same = [f"rows.{name} IS NOT DISTINCT FROM bounded.{name}" for name in ("u", *self.keys)]
+        return f"(SELECT rows.* FROM rows SEMI JOIN bounded ON {' AND '.join(same)})"
 
     def _samples(self, rows: str) -> list[str]:
         """For each sampled part its rows, one per group, with zeros elsewhere."""
@@ -406,33 +404,10 @@ class _Block:
     def _filter(self, part: Measurement) -> str:
         return "" if part.condition is None else f" FILTER (WHERE {self.inputs[part.condition]})"
 
-    def _sampled(self, source: str) -> list[str]:
-        """Units with more than L0 groups keep those whose keyed hash is below their L0+1st.
-
-        Strictly below: however many hashes are equal, no more than L0 groups are kept. Which they
-        are depends on the rows of the unit and the key alone.
-        """
-        l0 = self.plan.l0
-        many = f"SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > {l0}"
-        hashes = f"SELECT u, {self._hash()} AS h FROM clipped SEMI JOIN many USING (u)"
-        place = "ROW_NUMBER() OVER (PARTITION BY u ORDER BY h)"
-        cut = f"SELECT u, h AS m FROM ({hashes}) QUALIFY {place} = {l0 + 1}"
-        limited = (
-            "SELECT clipped.* FROM clipped LEFT JOIN cut USING (u)"
-            f" WHERE cut.m IS NULL OR {self._hash()} < cut.m"
-        )
-        named = {
-            "clipped AS MATERIALIZED": source,
-            "many AS": many,
-            "cut AS": cut,
-            "kept AS": limited,
-        }
-        return [f"{name} ({sql})" for name, sql in named.items()]
-
-    def _grouped(self, sums: list[str], source: str) -> str:
+    def _grouped(self, sums: list[str], source: str, having: str = "") -> str:
         listed = [*self.keys, *(f"COALESCE({s}::HUGEINT, 0) AS p{n}" for n, s in enumerate(sums))]
         group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
-        return f"SELECT {', '.join(listed)} FROM {source}{group}"
+        return f"SELECT {', '.join(listed)} FROM {source}{group}{having}"
 
 
 def weighed_rows(block: PrivateBlock) -> tuple[PrivateBlock, Expression | None]:

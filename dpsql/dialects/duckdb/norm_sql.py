@@ -30,6 +30,7 @@ from dpsql.model.vocabulary import Norm
 
 SQUARED_BITS = 44
 """Bits of what is squared: 2^38 groups of a unit fit 126 bits."""
+_MARGIN = 1 - 2.0**-10
 _ROOM = f"{1 + 2.0**-40!r}::DOUBLE"
 
 
@@ -51,6 +52,27 @@ def scaled_total(part: ScaledTotal, total: str, norm: str) -> str:
         f"CASE WHEN {norm} <= {bound} THEN {steps}::HUGEINT"
         f" WHEN {total} < 0 THEN -({cut}) ELSE {cut} END"
     )
+
+
+def maybe_beyond(part: ScaledTotal, total: str) -> str:
+    """True, of the totals of a unit, wherever `norm_of_total` is beyond the bound.
+
+    It may be true of others: it is computed in floating point, at a fraction of the cost. What it
+    adds up is never negative, so that of 2^40 groups the sum is off by less than 2^-12 of it; what
+    is left of `_MARGIN` outweighs every other rounding.
+    """
+    if part.norm is Norm.L1:
+        return f"SUM(abs({total})::DOUBLE) * {part.steps} >= {part.bound * _MARGIN!r}::DOUBLE"
+    bits = _excess(part.total.total_lower, part.total.total_upper, part.steps)
+    size = f"abs({total})::DOUBLE * {part.steps / 2**bits!r}::DOUBLE"
+    least = max(0.0, part.bound / 2**bits * _MARGIN - 2)
+    size = size if bits == 0 else f"ceil({size})"
+    return f"SUM(({size}) * ({size})) >= {least * least * _MARGIN!r}::DOUBLE"
+
+
+def steps_of_total(part: ScaledTotal, total: str) -> str:
+    """One total of a unit within the bound, in steps of the released grid."""
+    return f"{_steps(total, part.steps)}::HUGEINT"
 
 
 def norm_of_unit(vote: Vote, total: str) -> str:

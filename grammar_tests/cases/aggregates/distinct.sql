@@ -173,18 +173,20 @@ SELECT device, COUNT(DISTINCT duration) AS durations FROM events GROUP BY device
 --       END AS p1
 --     FROM totals
 --   ),
---   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
---   cut AS (
---     SELECT u, h AS m
---     FROM (SELECT u, hash($sampling_key::UBIGINT, u, k0) AS h FROM clipped SEMI JOIN many USING (u))
---     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 3
+--   above AS MATERIALIZED (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
+--   beyond AS (
+--     SELECT
+--       clipped.*, COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, k0)) AS place
+--     FROM clipped SEMI JOIN above USING (u)
 --   ),
---   kept AS (
---     SELECT clipped.*
---     FROM clipped LEFT JOIN cut USING (u)
---     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0) < cut.m
---   ),
---   bounded AS MATERIALIZED (SELECT * FROM kept)
+--   bounded AS MATERIALIZED (
+--     SELECT u, k0, p0, p1
+--     FROM clipped ANTI JOIN above USING (u)
+--     UNION ALL
+--     SELECT u, k0, p0, p1
+--     FROM beyond
+--     WHERE place <= 2
+--   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
 --   FROM (
 --     SELECT k0, p0, 0 AS p1

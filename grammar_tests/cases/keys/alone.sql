@@ -24,20 +24,16 @@ SELECT DISTINCT device FROM events ORDER BY device;
 --   clipped AS MATERIALIZED (
 --     SELECT u, k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0 FROM totals
 --   ),
---   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
---   cut AS (
---     SELECT u, h AS m
---     FROM (SELECT u, hash($sampling_key::UBIGINT, u, k0) AS h FROM clipped SEMI JOIN many USING (u))
---     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 3
---   ),
---   kept AS (
---     SELECT clipped.*
---     FROM clipped LEFT JOIN cut USING (u)
---     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0) < cut.m
+--   above AS MATERIALIZED (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
+--   beyond AS (
+--     SELECT
+--       clipped.*, COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, k0)) AS place
+--     FROM clipped SEMI JOIN above USING (u)
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
---   FROM (SELECT * FROM kept)
+--   FROM (SELECT k0, p0, 1 AS one FROM clipped UNION ALL SELECT k0, -p0, -1 FROM beyond WHERE place > 2)
 --   GROUP BY k0
+--   HAVING SUM(one) > 0
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1 ORDER BY t1.c0 NULLS LAST
 
 -- case: the zcdp accountant charges a trial for more than a noisy count
@@ -51,20 +47,16 @@ SELECT DISTINCT device FROM events;
 --   clipped AS MATERIALIZED (
 --     SELECT u, k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0 FROM totals
 --   ),
---   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
---   cut AS (
---     SELECT u, h AS m
---     FROM (SELECT u, hash($sampling_key::UBIGINT, u, k0) AS h FROM clipped SEMI JOIN many USING (u))
---     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 3
---   ),
---   kept AS (
---     SELECT clipped.*
---     FROM clipped LEFT JOIN cut USING (u)
---     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0) < cut.m
+--   above AS MATERIALIZED (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
+--   beyond AS (
+--     SELECT
+--       clipped.*, COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, k0)) AS place
+--     FROM clipped SEMI JOIN above USING (u)
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
---   FROM (SELECT * FROM kept)
+--   FROM (SELECT k0, p0, 1 AS one FROM clipped UNION ALL SELECT k0, -p0, -1 FROM beyond WHERE place > 2)
 --   GROUP BY k0
+--   HAVING SUM(one) > 0
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: a count that nobody sees is measured all the same

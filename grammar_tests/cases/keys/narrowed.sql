@@ -149,20 +149,23 @@ GROUP BY 1;
 --       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 10 THEN 10 ELSE s1 END)::BIGINT AS p1
 --     FROM totals
 --   ),
---   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 3),
---   cut AS (
---     SELECT u, h AS m
---     FROM (SELECT u, hash($sampling_key::UBIGINT, u, k0) AS h FROM clipped SEMI JOIN many USING (u))
---     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 4
---   ),
---   kept AS (
---     SELECT clipped.*
---     FROM clipped LEFT JOIN cut USING (u)
---     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0) < cut.m
+--   above AS MATERIALIZED (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 3),
+--   beyond AS (
+--     SELECT
+--       clipped.*, COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, k0)) AS place
+--     FROM clipped SEMI JOIN above USING (u)
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
---   FROM (SELECT * FROM kept)
+--   FROM (
+--     SELECT k0, p0, p1, 1 AS one
+--     FROM clipped
+--     UNION ALL
+--     SELECT k0, -p0, -p1, -1
+--     FROM beyond
+--     WHERE place > 3
+--   )
 --   GROUP BY k0
+--   HAVING SUM(one) > 0
 --   SELECT t1.c0 AS c0, t1.c2 AS c1 FROM release_0 AS t1
 
 -- case: Unix hours

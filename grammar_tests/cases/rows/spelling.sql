@@ -85,22 +85,24 @@ SELECT quantity + 1 AS q, q * 2 AS r, COUNT(*) AS n FROM orders GROUP BY ALL;
 --     SELECT u, k0, k1, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0
 --     FROM totals
 --   ),
---   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 3),
---   cut AS (
---     SELECT u, h AS m
---     FROM (
---       SELECT u, hash($sampling_key::UBIGINT, u, k0, k1) AS h FROM clipped SEMI JOIN many USING (u)
---     )
---     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 4
---   ),
---   kept AS (
---     SELECT clipped.*
---     FROM clipped LEFT JOIN cut USING (u)
---     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0, k1) < cut.m
+--   above AS MATERIALIZED (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 3),
+--   beyond AS (
+--     SELECT
+--       clipped.*,
+--       COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, k0, k1)) AS place
+--     FROM clipped SEMI JOIN above USING (u)
 --   )
 --   SELECT k0, k1, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
---   FROM (SELECT * FROM kept)
+--   FROM (
+--     SELECT k0, k1, p0, 1 AS one
+--     FROM clipped
+--     UNION ALL
+--     SELECT k0, k1, -p0, -1
+--     FROM beyond
+--     WHERE place > 3
+--   )
 --   GROUP BY k0, k1
+--   HAVING SUM(one) > 0
 --   SELECT t1.c0 AS c0, t1.c1 AS c1, t1.c2 AS c2 FROM release_0 AS t1
 
 -- case: an alias does not move a bound

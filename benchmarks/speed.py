@@ -1,0 +1,233 @@
+"""CPU seconds of what dpsql runs, beside hand-written and plain SQL of the same numbers.
+
+    python -m benchmarks.speed [--events FOLDER] [--tpch FOLDER] [--rounds N]
+
+The data are made in the folders, where they stay: ten million events of a million people (see
+`benchmarks.events`), TPC-H at scale factor 1 with the customer as unit (see `benchmarks.tpch`).
+
+Events: CPU of the engine, all its threads. `bare` is what any bound of contributions costs at the
+least: `GROUP BY unit, key`, and a sum over that; `plain` is the question as it is written. All
+three run in the same engine with the same settings, in turns; ratios are taken within a turn and
+their median is shown. `found` is with the bound of a norm that is found in the same question.
+
+TPC-H: CPU of proxy and engine for a new question, its plan known, over that of DuckDB alone.
+
+Cold: CPU of a whole `dpsql query`, its engine included, for a question of which nothing is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from benchmarks import tpch
+from benchmarks.common import table
+from benchmarks.drafts import Price
+from benchmarks.events import MILLION, built, policy_of
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from dpsql.model.vocabulary import Exact, Request
+from dpsql.policy.load import load
+from dpsql.proxy import Proxy
+from grammar_tests.tpch_kit import PRIVATE, query
+
+TICKS = os.sysconf("SC_CLK_TCK")
+LIMITS = "max_groups_per_unit = 5\nmax_rows_per_group = 20"
+COLUMNS = MILLION.columns.replace("country = { bounds = [1, 50] }", "country = {}")
+"""Countries are private keys here; months are twelve public ones."""
+BOTH, UNITS = "COUNT(*) AS n, SUM(amount) AS s", "COUNT(DISTINCT user_id) AS n"
+EACH = {BOTH: BOTH, UNITS: "1 AS n"}
+"""What is computed of each unit and group, for whatever is asked of all units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question about the events, under these limits; with `found` the bound is found in it."""
+
+    name: str
+    shows: str
+    key: str | None = None
+    limits: str = LIMITS
+    found: bool = False
+    target: float = 1.35
+
+    @property
+    def plain(self) -> str:
+        grouped = f" GROUP BY {self.key}" if self.key else ""
+        shown = f"{self.key} AS k, {self.shows}" if self.key else self.shows
+        return f"SELECT {shown} FROM events{grouped}"
+
+    @property
+    def bare(self) -> str:
+        keys = ", ".join(["user_id", *([self.key] if self.key else [])])
+        each = f"SELECT {keys}, {EACH[self.shows]} FROM events GROUP BY {keys}"
+        names = [item.rpartition(" ")[2] for item in self.shows.split(", ")]
+        return f"SELECT COUNT(*), {', '.join(f'SUM({name})' for name in names)} FROM ({each})"
+
+
+QUESTIONS = (
+    Asked("COUNT, SUM by country (50 private, L0 = 5)", BOTH, "country"),
+    Asked("COUNT, SUM by month (12 public, L0 = 5)", BOTH, "month"),
+    Asked("COUNT, SUM", BOTH),
+    Asked("COUNT(DISTINCT unit) by country", UNITS, "country"),
+    Asked("COUNT, SUM by month, norm known", BOTH, "month", ""),
+    Asked("COUNT, SUM by month, norm found", BOTH, "month", "", found=True, target=1.7),
+)
+
+
+class Metered(DuckDBEngine):
+    """The engine, and the CPU seconds of each private statement."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.private: list[float] = []
+
+    def aggregate(self, *arguments: Any, **named: Any) -> Exact:
+        before = self.seconds
+        exact = super().aggregate(*arguments, **named)
+        self.private.append(self.seconds - before)
+        return exact
+
+    @property
+    def seconds(self) -> float:
+        """CPU of its process so far."""
+        worker: Any = self._worker
+        process = worker._process.pid  # noqa: SLF001 - nobody else asks whose CPU it is
+        status = Path(f"/proc/{process}/stat").read_text(encoding="ascii")
+        user, system = status.rpartition(") ")[2].split()[11:13]
+        return (int(user) + int(system)) / TICKS
+
+    def of_rows(self, sql: str) -> float:
+        before = self.seconds
+        self.rows(sql)
+        return self.seconds - before
+
+
+def own_seconds(who: int = resource.RUSAGE_SELF) -> float:
+    """CPU of this process so far, or of its children that have ended."""
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
+
+
+def events(folder: Path, rounds: int) -> Iterator[tuple[object, ...]]:
+    database = built(folder, MILLION)
+    data, price = replace(MILLION, columns=COLUMNS), Price("zcdp", 1.0, 1e-6)
+    for asked in QUESTIONS:
+        with tempfile.TemporaryDirectory() as name:
+            draft = load(str(policy_of(Path(name), database, data, price, asked.limits)))
+            engine = Metered(draft.database, draft.limits)
+            with Proxy.over(draft, engine) as proxy:
+                turns = [_turn(proxy, engine, asked) for _ in range(rounds + 1)][1:]
+        ours, bare, plain = (statistics.median(each) for each in zip(*turns, strict=True))
+        ratio = statistics.median(mine / hand for mine, hand, _ in turns)
+        verdict = "holds" if ratio <= asked.target else "MISSED"
+        yield asked.name, plain, bare, ours, ratio, asked.target, verdict
+
+
+def _turn(proxy: Proxy, engine: Metered, asked: Asked) -> tuple[float, float, float]:
+    """CPU of the private statements, of the bare ones and of the plain one."""
+    proxy.ledger.refresh()
+    engine.private.clear()
+    proxy.ask(Request(asked.plain, "ana", confirmed=True))
+    ours = sum(engine.private) if asked.found else engine.private[-1]
+    return ours, engine.of_rows(asked.bare), engine.of_rows(asked.plain)
+
+
+def queries(folder: Path, rounds: int) -> Iterator[tuple[object, ...]]:
+    tpch.prepare("1", folder)
+    draft = load(str(folder / "tpch.toml"))
+    engine = Metered(draft.database, draft.limits)
+    ratios = []
+    with (
+        Proxy.over(draft, engine) as proxy,
+        duckdb.connect(str(folder / "tpch.duckdb"), read_only=True) as plain,
+    ):
+        for number in PRIVATE:
+            turns = [_both(proxy, engine, plain, query(number)) for _ in range(rounds + 1)][1:]
+            own, run, theirs = (statistics.median(each) for each in zip(*turns, strict=True))
+            ratios.append(statistics.median((a + b) / c for a, b, c in turns))
+            yield (
+                f"Q{number}",
+                theirs,
+                run,
+                own,
+                ratios[-1],
+                8.0,
+                "" if ratios[-1] <= 8 else "MISSED",
+            )
+    mean = statistics.geometric_mean(ratios)
+    yield "geometric mean", "", "", "", mean, 2.5, "holds" if mean <= 2.5 else "MISSED"
+
+
+def _both(
+    proxy: Proxy, engine: Metered, plain: duckdb.DuckDBPyConnection, sql: str
+) -> tuple[float, float, float]:
+    """CPU of this process and of the engine for a question, and of DuckDB alone."""
+    proxy.ledger.refresh()
+    own, run = own_seconds(), engine.seconds
+    proxy.ask(Request(sql, "ana", confirmed=True))
+    own, run = own_seconds() - own, engine.seconds - run
+    before = own_seconds()
+    plain.execute(sql).fetchall()
+    return own, run, own_seconds() - before
+
+
+def cold(rounds: int) -> Iterator[tuple[object, ...]]:
+    """Commands of a new process each, over a small database of their own."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with duckdb.connect(str(folder / "events.duckdb")) as connection:
+            connection.execute("CREATE TABLE users (user_id INTEGER PRIMARY KEY)")
+            connection.execute(
+                "CREATE TABLE events AS SELECT 1 AS user_id, 1 AS country, 1 AS month,"
+                " 1 AS device, 1.0::DOUBLE AS amount"
+            )
+        policy = policy_of(folder, folder / "events.duckdb", MILLION, Price("zcdp", 1.0, 1e-6), "")
+        asked = [f"SELECT COUNT(*) FROM users WHERE user_id > {n}" for n in range(rounds + 1)]
+        commands = {
+            "dpsql query": [["query", sql] for sql in asked],
+            "dpsql explain": [["explain", sql] for sql in asked],
+            "dpsql budget": [["budget"]] * len(asked),
+            "dpsql --version": [["--version"]] * len(asked),
+        }
+        for title, each in commands.items():
+            spent = [_of_command(["--policy", str(policy), *words]) for words in each][1:]
+            median = statistics.median(spent)
+            yield title, median, 0.45, "holds" if median <= 0.45 else "MISSED"
+
+
+def _of_command(words: Sequence[str]) -> float:
+    """CPU of a command and of what it started and waited for."""
+    before = own_seconds(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "dpsql", *words]
+    subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+    return own_seconds(resource.RUSAGE_CHILDREN) - before
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=Path, help="the folder of the events")
+    parser.add_argument("--tpch", type=Path, help="the folder of TPC-H at scale factor 1")
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    if given.events is not None:
+        header = ("question", "plain", "bare", "dpsql", "dpsql / bare", "target", "")
+        table("Events, CPU s of the engine", header, [*events(given.events, given.rounds)])
+    if given.tpch is not None:
+        header = ("query", "plain", "engine", "proxy", "both / plain", "target", "")
+        table("TPC-H, CPU s", header, [*queries(given.tpch, given.rounds)])
+    table("Cold, CPU s", ("command", "s", "target", ""), [*cold(given.rounds)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""Units beyond a limit are bounded by themselves: the integers are those of bounding every unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import pytest
+
+from dpsql.compiler.calibrate import contributions
+from dpsql.compiler.plan.measurement_kinds import RowCount, ScaledTotal
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.dialects.duckdb import block_statement, norm_sql
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
+from dpsql.dialects.duckdb.norm_sql import maybe_beyond, norm_of_total, scaled_total
+from dpsql.dialects.duckdb.unit_limits import UnitLimits
+from dpsql.engines.duckdb.declared_schema import tables as declared
+from dpsql.model.schema import Schema
+from dpsql.model.vocabulary import Norm, Policy
+from dpsql.policy.bind import bind
+from dpsql.policy.load import load
+from dpsql.preparation.public_data import PublicTables
+from grammar_tests.laws import PlainEngine, compiled, exact_blocks
+
+POLICY = """
+[database]
+engine = "duckdb"
+path = "unused.duckdb"
+[privacy_unit]
+table = "people"
+key = "person"
+[tables.people]
+access = "private"
+key = "person"
+[tables.people.columns]
+person = {}
+[tables.visits]
+access = "private"
+link = { column = "person", references = "people.person" }
+LIMITS
+[tables.visits.columns]
+person = {}
+place = {}
+page = {}
+device = { values = [0, 1, 2, 3] }
+seconds = { bounds = [-10, 100], nullable = true }
+[budgets.default]
+epsilon = 1000.0
+delta = 1e-3
+query_delta = 1e-6
+[analysts.ana]
+budget = "default"
+[ledger]
+path = "unused.ledger"
+"""
+DECLARED = "max_groups_per_unit = 2\nmax_rows_per_group = 3"
+ASKED = (
+    (DECLARED, "SELECT place, COUNT(*) AS n, SUM(seconds) AS s FROM visits GROUP BY place"),
+    (DECLARED, "SELECT device, SUM(seconds), COUNT(DISTINCT person) FROM visits GROUP BY device"),
+    (
+        DECLARED,
+        "SELECT place, device, COUNT(DISTINCT page), AVG(seconds) FROM visits GROUP BY 1, 2",
+    ),
+    (DECLARED, "SELECT device, MEDIAN(seconds), COUNT(*) FROM visits GROUP BY device"),
+    (DECLARED, "SELECT place, SAMPLE_AGGREGATE(AVG(seconds), 0, 100) FROM visits GROUP BY place"),
+    ("", "SELECT place, COUNT(*) AS n, SUM(seconds) AS s FROM visits GROUP BY place"),
+    ("", "SELECT device, COUNT(*) AS n, SUM(seconds) AS s FROM visits GROUP BY device"),
+)
+"""Limits, and what is asked under them: without any there are norms, of private keys both."""
+NORM = Fraction(5, 2)
+DATABASES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class EveryUnit(UnitLimits):
+    """As it was: all totals are joined to the cuts, and to the norms."""
+
+    def stages(self, source: str) -> dict[str, str]:
+        kept = "SELECT * FROM clipped"
+        stages = {"clipped AS MATERIALIZED": source}
+        if self.l0 is not None:
+            hashes = f"SELECT u, {self.hashed} AS h FROM clipped"
+            place = "ROW_NUMBER() OVER (PARTITION BY u ORDER BY h)"
+            stages["cut AS"] = f"SELECT u, h AS m FROM ({hashes}) QUALIFY {place} = {self.l0 + 1}"
+            kept = (
+                "SELECT clipped.* FROM clipped LEFT JOIN cut USING (u)"
+                f" WHERE cut.m IS NULL OR {self.hashed} < cut.m"
+            )
+        return {**stages, "kept AS MATERIALIZED": kept}
+
+    @property
+    def rows(self) -> str:
+        if not self.scaled:
+            return "SELECT * FROM kept"
+        norms = [f"{norm_of_total(part, name)} AS n_{name}" for name, part in self.scaled.items()]
+        listed = [
+            f"{scaled_total(self.scaled[name], name, f'n_{name}')} AS {name}"
+            if name in self.scaled
+            else name
+            for name in (*self.keys, *self.values)
+        ]
+        of_units = f"SELECT u, {', '.join(norms)} FROM kept GROUP BY u"
+        return f"SELECT u, {', '.join(listed)} FROM kept JOIN ({of_units}) AS norms USING (u)"
+
+    @property
+    def signed(self) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NoUnit(UnitLimits):
+    """Wrong: nobody is beyond a limit."""
+
+    def stages(self, source: str) -> dict[str, str]:
+        stages = UnitLimits.stages(self, source)
+        return {**stages, "above AS MATERIALIZED": "SELECT u FROM clipped WHERE FALSE"}
+
+
+@dataclass(frozen=True, slots=True)
+class AllOfIt(UnitLimits):
+    """Wrong: of units beyond a limit all groups are kept, or lost."""
+
+    @property
+    def _place(self) -> str:
+        return "COUNT(*) OVER (PARTITION BY u)"
+
+    @property
+    def rows(self) -> str:
+        fixed: Any = UnitLimits.rows
+        return str(fixed.fget(self)).replace(" ANTI JOIN above USING (u)", "")
+
+
+@contextmanager
+def database(seed: int) -> Iterator[PlainEngine]:
+    """People with up to thirty visits of few places, some of nobody, some without a number."""
+    dice = Random(seed)  # noqa: S311 - the same in every run
+    rows = [
+        (person, dice.randrange(8), dice.randrange(5), dice.randrange(5), seconds)
+        for person in range(12)
+        for _ in range(dice.choice((0, 1, 2, 5, 30)))
+        for seconds in (dice.choice((None, -20, 0, 7, 60, 300)),)
+    ]
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE people AS SELECT range::INTEGER AS person FROM range(10)")
+        connection.execute(
+            "CREATE TABLE visits (person INTEGER, place INTEGER, page INTEGER, device INTEGER,"
+            " seconds INTEGER)"
+        )
+        connection.executemany("INSERT INTO visits VALUES (?, ?, ?, ?, ?)", rows)
+        yield PlainEngine(connection)
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Policy]:
+    folder, found = tmp_path_factory.mktemp("limits"), {}
+    with database(0) as engine:
+        for limits in {limits for limits, _ in ASKED}:
+            path: Path = folder / "dpsql.toml"
+            path.write_text(POLICY.replace("LIMITS", limits), encoding="utf-8")
+            schema = Schema(declared(engine.rows), "here")
+            found[limits] = bind(load(str(path)), schema, PublicTables(engine, DUCKDB).values)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def few_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of private keys that nobody limits, so few are kept that units lose some."""
+    monkeypatch.setattr(contributions, "MOST_KEYS", 3)
+
+
+def plans(policies: Mapping[str, Policy], engine: PlainEngine) -> list[Prepared]:
+    return [compiled(sql, policies[limits], engine, norm=NORM) for limits, sql in ASKED]
+
+
+def answers(plans: list[Prepared]) -> list[list[object]]:
+    """The integers of every plan over every database, with groups of nothing."""
+    found = []
+    for seed in range(DATABASES):
+        with database(seed) as engine:
+            found.append([_integers(plan, engine) for plan in plans])
+    return found
+
+
+def _integers(plan: Prepared, engine: PlainEngine) -> object:
+    ((_, exact),) = exact_blocks(plan, engine)
+    return sorted(zip(map(str, exact.keys), *(map(int, part) for part in exact.parts), strict=True))
+
+
+Limits = Callable[..., UnitLimits]
+
+
+def test_units_within_their_limits_are_as_if_they_were_ranked_and_scaled(
+    policies: Mapping[str, Policy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database(0) as engine:
+        ours = plans(policies, engine)
+        assert all(" above " in plan.rewritten.blocks[0].sql for plan in ours)
+        monkeypatch.setattr(block_statement, "UnitLimits", EveryUnit)
+        theirs = plans(policies, engine)
+    assert answers(ours) == answers(theirs)
+
+
+@pytest.mark.parametrize("wrong", [NoUnit, AllOfIt])
+def test_a_wrong_division_of_units_is_found(
+    wrong: Limits, policies: Mapping[str, Policy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database(0) as engine:
+        right = answers(plans(policies, engine))
+        monkeypatch.setattr(block_statement, "UnitLimits", wrong)
+        found = answers(plans(policies, engine))
+    for number, (_, sql) in enumerate(ASKED):
+        assert [each[number] for each in right] != [each[number] for each in found], sql
+
+
+def doubts(part: ScaledTotal, totals: list[int], share: Fraction) -> bool:
+    """Whether a unit with these totals is taken to be beyond that share of its norm."""
+    rows = f"(VALUES {', '.join(f'({total}::BIGINT)' for total in totals)}) AS t(p0)"
+    with duckdb.connect() as connection:
+        one = connection.execute(f"SELECT {norm_of_total(part, 'p0')} FROM {rows}").fetchone()
+        assert one is not None
+        bound = int(one[0] * share) - 1
+        sql = f"SELECT {maybe_beyond(replace(part, bound=bound), 'p0')} FROM {rows}"
+        ((found,),) = connection.execute(sql).fetchall()
+    return bool(found)
+
+
+SCALED = tuple(
+    (ScaledTotal(RowCount(None, most), norm, 1, digits), groups)
+    for norm in (Norm.L1, Norm.L2)
+    for most, digits in ((2**20, 4), (2**31, 0), (2**48, 3))
+    for groups in (1, 1000)
+)
+
+
+def of_many(part: ScaledTotal, groups: int) -> list[int]:
+    """Totals up to the most that there can be, one of them that."""
+    dice, most = Random(groups), part.total.total_upper  # noqa: S311 - the same in every run
+    return [most, *(dice.randrange(most) for _ in range(groups - 1))]
+
+
+def test_what_is_beyond_its_bound_is_always_doubted() -> None:
+    for part, groups in SCALED:
+        assert doubts(part, of_many(part, groups), Fraction(1))
+        assert not doubts(part, of_many(part, groups), Fraction(2))
+
+
+def test_a_doubt_that_comes_too_late_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(norm_sql, "_MARGIN", 1.001)
+    assert not any(doubts(part, of_many(part, groups), Fraction(1)) for part, groups in SCALED)
