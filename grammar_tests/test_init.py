@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from contextlib import chdir
 from decimal import Decimal
@@ -19,6 +20,8 @@ from dpsql.model.errors import PolicyError, Unreachable
 from dpsql.model.resources import Database
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import DATE, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, SqlType, decimal
+from dpsql.policy import init
+from dpsql.policy.budget_choices import likely, odds
 from dpsql.policy.init import Decisions, draft
 from dpsql.policy.load import load
 from dpsql.policy.unit_paths import paths, proposals, unit_called
@@ -248,6 +251,13 @@ def test_a_draft_says_what_is_risked(tmp_path: Path) -> None:
     assert (
         draft(schema(COMPANY), Database("duckdb", "x")).count("Recommended: ε = 1.0, δ = 1e-9") == 1
     )
+
+
+def test_the_page_on_choosing_says_what_a_draft_says() -> None:
+    page = (Path(init.__file__).parents[1] / "docs" / "choosing.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.,]+) \| ([\d.]+) % likely \|$", page, re.MULTILINE)
+    assert len(rows) == 5
+    assert rows == [(e, odds(Decimal(e)), likely(Decimal(e))) for e, _, _ in rows]
 
 
 @pytest.mark.parametrize("accountant", ["pure", "approximate"])

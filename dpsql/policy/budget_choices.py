@@ -17,7 +17,7 @@ EPSILON = Decimal(1)
 DELTA = Decimal("1e-9")
 """What is recommended where nobody says how many people there are."""
 
-_SHARE = 4
+_SHARE = 5
 """Which part of ε one question takes."""
 _QUESTIONS = 1000
 """Into how many questions with private keys δ is divided: more than ε pays for."""
@@ -44,18 +44,26 @@ def odds(epsilon: Decimal) -> str:
     return f"{_TWO.plus(epsilon.exp()):,f}"
 
 
+def likely(epsilon: Decimal) -> str:
+    """How many per cent what is 1 % likely without the answers is with them, at most.
+
+    >>> likely(Decimal(1)), likely(Decimal(3))
+    ('2.7', '17')
+    """
+    factor = epsilon.exp()
+    return f"{_TWO.plus(factor / (factor + _HUNDRED - 1) * _HUNDRED):f}"
+
+
 def risk(epsilon: Decimal) -> tuple[str, str]:
     """What an ε means for one person, on two lines.
 
     >>> print("; ".join(risk(Decimal(1))))
-    the odds of anything said of one person change by a factor of at most 2.8; what is 1 % likely \
-without is at most 2.7 % likely with them
+    the odds of anything said of one person change by a factor of at most 2.8; a guess 1 % likely \
+without them is at most 2.7 % likely with them
     """
-    factor = epsilon.exp()
-    likely = factor / (factor + _HUNDRED - 1) * _HUNDRED
     return (
         f"the odds of anything said of one person change by a factor of at most {odds(epsilon)}",
-        f"what is 1 % likely without is at most {_TWO.plus(likely):f} % likely with them",
+        f"a guess 1 % likely without them is at most {likely(epsilon)} % likely with them",
     )
 
 
@@ -91,14 +99,14 @@ def _by(accountant: str, budget: Budget) -> Budget:
 def budget_lines(choice: BudgetChoice, units: int | None) -> Iterator[str]:
     """The lines of the first budget, its analyst and the ledger."""
     budget = first_budget(choice, units)
-    change, likely = risk(budget.epsilon)
+    change, guess = risk(budget.epsilon)
     more = ", ".join(f"{odds(Decimal(e))} at {e}" for e in ("0.5", "2", "3"))
     counts = ", ".join(f"{a.name} for {_count(a.name, budget):,}" for a in ACCOUNTANTS)
     undecided = choice.delta is None and budget.delta > 0
     yield "# How much all answers together tell of one person. All analysts who name a budget share"
     yield f"# it. At ε = {_plain(budget.epsilon)} {change}:"
-    yield f"# {likely}. The factor is {more}."
-    yield "# Begin low: ε may be raised later, and what was told is never taken back."
+    yield f"# {guess}."
+    yield f"# The factor is {more}. Begin low: what was told is never taken back."
     yield "# δ is a chance that this does not hold: well below 1 / number of people."
     yield f"# Recommended: ε = {_plain(EPSILON)}, δ = {_plain(recommended_delta(units))}."
     yield f"# So many questions it pays for by accountant: {counts}."
