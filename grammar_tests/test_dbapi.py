@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
 import dpsql
+from dpsql.engines import memory
 from dpsql.interfaces import dbapi
 from dpsql.interfaces.dbapi import Connection, connect
 from dpsql.interfaces.dbapi.dbapi_errors import raised_from
@@ -28,6 +31,7 @@ from dpsql.model.errors import (
 )
 from dpsql.model.tree import Span
 from grammar_tests.fakes import ANSWER, EXPLANATION, NOTICE, FakeProxy
+from grammar_tests.proxy_kit import policy
 
 
 def connected(proxy: FakeProxy | None = None, **options: Any) -> Connection:
@@ -289,6 +293,19 @@ def test_closed_things_refuse_everything() -> None:
     ):
         with pytest.raises(dpsql.InterfaceError):
             call()
+
+
+def test_a_system_without_limits_is_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows: everything is imported there, and no data is opened."""
+    monkeypatch.setattr(memory, "find_spec", lambda _name: None)
+    with pytest.raises(dpsql.OperationalError, match="runs on Linux and macOS") as refused:
+        connect(str(policy(tmp_path)))
+    assert refused.value.sqlstate == "08001"
+    sources = Path(dpsql.__file__ or "").parent.rglob("*.py")
+    unix = re.compile(r"^(?:import|from) (?:resource|fcntl|pwd|termios)\b", re.MULTILINE)
+    assert not [path.name for path in sources if unix.search(path.read_text("utf-8"))]
 
 
 def test_a_connection_closed_in_its_block_is_closed_once() -> None:

@@ -99,6 +99,13 @@ def test_a_connection_watches_with_its_own_errors(quiet: Quiet) -> None:
         with pytest.raises(OperationalError) as over:
             monitor.ask(SUM)
         assert over.value.reason is Reason.ALARMS_USED
+    with connection.watch("-1000000", alarms=1, measure="0.5") as measured:
+        assert measured.receipt.epsilon == Decimal("1.5")
+        verdict = measured.ask(COUNT)
+        assert isinstance(verdict.numbers[0], int)
+        assert verdict.margin
+    with pytest.raises(ProgrammingError):
+        connection.watch("1", alarms=1, measure=0.5)  # type: ignore[arg-type]
     with pytest.raises(ProgrammingError):
         connection.watch("many", alarms=1)
     with pytest.raises(ProgrammingError):

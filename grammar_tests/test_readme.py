@@ -148,7 +148,7 @@ def test_one_question_functions_survive_the_first_answer(folder: Path) -> None:
     program = (
         "import dpsql\n"
         "sql, policy = 'SELECT COUNT(*) AS n FROM orders', 'dpsql-demo/dpsql.toml'\n"
-        "dpsql.ask(sql, policy=policy)\n"
+        "assert '<table>' in dpsql.ask(sql, policy=policy)._repr_html_()\n"
         "assert dpsql.explain(sql, policy=policy).remembered\n"
     )
     done = run([sys.executable, "-W", "error", "-c", program], folder)

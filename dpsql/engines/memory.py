@@ -8,12 +8,25 @@ SECURITY.md S20.
 from __future__ import annotations
 
 import re
-import resource
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+from dpsql.model.errors import Unreachable
 from dpsql.model.resources import bytes_of
 
 _STATUS = Path("/proc/self/status")
+
+
+def process_limits() -> Any:
+    """The system's limits on processes. Raises `Unreachable` where it has none, as Windows."""
+    if find_spec("resource") is None:
+        raise Unreachable(
+            "dpsql runs on Linux and macOS: this system cannot bound what a query takes of it; use "
+            "WSL or a container, or ask a server of dpsql over the wire."
+        )
+    return import_module("resource")
 
 
 def bound_memory(amount: str) -> None:
@@ -24,6 +37,7 @@ def bound_memory(amount: str) -> None:
     taken = re.search(r"^VmData:\s+(\d+) kB$", _status(), re.MULTILINE)
     if taken is None:
         return
+    resource = process_limits()
     _soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     most = (int(taken[1]) << 10) + bytes_of(amount)
     if hard != resource.RLIM_INFINITY:

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import escape
 
+from dpsql.interfaces.doors import Door
 from dpsql.interfaces.messages import printable
-from dpsql.interfaces.sentences import footnotes
+from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.sentences import footnotes, remarks
 from dpsql.interfaces.tables import MARK, UNKNOWN, TextColumn, is_unclear, text_columns
 from dpsql.model.vocabulary import Answer
 
@@ -32,6 +34,13 @@ def table_html(answer: Answer, most: int | None = None) -> str:
     below += [] if rows else ["(no rows)"]
     table = f"<table><thead><tr>{head}</tr></thead><tbody>"
     return "\n".join([table, *lines, "</tbody></table>", *notes_html(below)])
+
+
+def answer_html(answer: Answer, door: Door) -> str:
+    """What a notebook shows: the first rows, what is told of them, and what they cost."""
+    below = [*remarks(answer, door)]
+    below += [] if answer.receipt is None else [cost_text(answer.receipt)]
+    return "\n".join([table_html(answer, MOST_SHOWN), *notes_html(below)])
 
 
 def notes_html(texts: Sequence[str]) -> Iterator[str]:

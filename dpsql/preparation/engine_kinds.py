@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dpsql.engines import Engine
+from dpsql.engines.memory import process_limits
 from dpsql.engines.paired import Paired
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.priority import NICENESS
@@ -167,7 +168,11 @@ def pooled(draft: Draft) -> EnginePool:
 
 
 def _kind(draft: Draft) -> EngineKind:
-    """The kind of database that a policy names, and all that it says of it makes sense."""
+    """The kind of database that a policy names, and all that it says of it makes sense.
+
+    Raises `Unreachable` on a system that cannot bound its processes.
+    """
+    process_limits()
     database = draft.database
     try:
         kind = get(database.engine)

@@ -280,13 +280,19 @@ class _Resolver:
     def _output(
         self, expression: Expression, outputs: tuple[Item, ...], grouping: Grouping
     ) -> Expression:
-        """An ordinal, an output's name or any expression, over the input's columns."""
+        """An ordinal, an output's name or any expression, over the input's columns.
+
+        Raises `Refused` for a name of several different outputs.
+        """
         if isinstance(expression, Literal) and isinstance(expression.value, int):
             return _ordinal(expression, outputs).expression
         if isinstance(expression, Name) and expression.table is None:
-            named = [o for o in outputs if o.field.name.lower() == expression.name.lower()]
+            name = expression.name.lower()
+            named = {o.expression for o in outputs if o.field.name.lower() == name}
+            if len(named) > 1:
+                raise Refused(Reason.AMBIGUOUS_COLUMN, expression.span, column=expression.name)
             if named:
-                return named[0].expression
+                return named.pop()
         return grouping.lift(expression)
 
     def _set_operation(

@@ -8,13 +8,13 @@ What must fail on it: SECURITY.md S14.
 from __future__ import annotations
 
 import re
-import resource
 from typing import Any
 
 # The engine without its Python conveniences, which would take longer to import than it does.
 import _duckdb as duckdb
 
 from dpsql.engines.duckdb.files import CannotOpen, Sources, name, reader, text
+from dpsql.engines.memory import process_limits
 from dpsql.model.table_names import parts
 
 MEMORY_FACTOR, MEMORY_MARGIN = 2, 2 << 30
@@ -118,6 +118,7 @@ def bound_process(connection: Any) -> None:
     """Bound what DuckDB's own memory limit does not, and never dump memory to disk."""
     (limit,) = connection.execute("SELECT current_setting('memory_limit')").fetchone()
     most = MEMORY_FACTOR * memory_bytes(limit) + MEMORY_MARGIN
+    resource = process_limits()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if hard != resource.RLIM_INFINITY:

@@ -284,17 +284,25 @@ class Connection:
         alarms: int,
         epsilon: Decimal | str | None = None,
         both_ways: bool = False,
+        measure: Decimal | str | None = None,
     ) -> ConnectionMonitor:
         """A stream of counting queries against a threshold: charged now, once, for all alarms.
 
         Above is what is at or above `threshold`, both with noise. `epsilon` (default: the
         connection's) pays for `alarms` answers "above" and any number of answers "below".
-        `both_ways` admits sums that one person can lower, for more noise on every query.
+        `both_ways` admits sums that one person can lower, for more noise on every query. `measure`
+        is more ε, paid now too, for which each alarm is told with its noisy number.
         """
         from dpsql.monitoring.monitor import Watch  # noqa: PLC0415
 
-        exact = exact_amount("epsilon", epsilon) or self.epsilon
-        wish = Watch(self.analyst, _level(threshold), alarms, exact, both_ways)
+        wish = Watch(
+            self.analyst,
+            _level(threshold),
+            alarms,
+            epsilon=exact_amount("epsilon", epsilon) or self.epsilon,
+            both_ways=both_ways,
+            measure=exact_amount("measure", measure),
+        )
         try:
             return ConnectionMonitor(self.proxy.watch(wish), self.dialect)
         except DpsqlError as error:

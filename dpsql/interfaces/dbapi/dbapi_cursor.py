@@ -22,11 +22,11 @@ from dpsql.interfaces.dbapi.dbapi_errors import (
 from dpsql.interfaces.dbapi.local_answers import answered_here
 from dpsql.interfaces.dbapi.statement_options import NOTHING_SAID, Amount, Named, StatementOptions
 from dpsql.interfaces.doors import DATABASE_API
-from dpsql.interfaces.html_tables import MOST_SHOWN, notes_html, table_html
+from dpsql.interfaces.html_tables import answer_html
 from dpsql.interfaces.pictures.drawings import Drawing
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.records import with_margin_columns
-from dpsql.interfaces.sentences import remarks, sentences
+from dpsql.interfaces.sentences import sentences
 from dpsql.model.errors import DpsqlError
 from dpsql.model.notices import marked
 from dpsql.model.table import OnDemand
@@ -225,10 +225,7 @@ class Cursor:
         """What a notebook shows: the rows as a table, what is told of them, and what they cost."""
         if self._closed or self._results is None:
             return None
-        whole = self._results.whole
-        below = [*remarks(whole, DATABASE_API)]
-        below += [] if whole.receipt is None else [cost_text(whole.receipt)]
-        return "\n".join([table_html(whole, MOST_SHOWN), *notes_html(below)])
+        return answer_html(self._results.whole, DATABASE_API)
 
     def plot(self) -> Drawing:
         """The numbers of all rows with their errors: shown in a notebook, printed elsewhere."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.dbapi.local_answers import answered_here
+from dpsql.interfaces.doors import DATABASE_API
+from dpsql.interfaces.html_tables import answer_html
+from dpsql.interfaces.pictures.drawings import Drawing
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.tree import Parameter
 from dpsql.model.vocabulary import DEFAULT_SPELLING, Answer, Request
@@ -16,6 +20,19 @@ from dpsql.model.vocabulary import DEFAULT_SPELLING, Answer, Request
 if TYPE_CHECKING:
     from dpsql.monitoring.monitor import Monitor
     from dpsql.proxy import Proxy
+
+
+class DirectAnswer(Answer):
+    """An answer that a notebook shows as a table, and that can be drawn."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return answer_html(self, DATABASE_API)
+
+    def plot(self) -> Drawing:
+        """The numbers with their errors: shown in a notebook, printed elsewhere."""
+        return Drawing(self)
 
 
 def ask(
@@ -26,12 +43,13 @@ def ask(
     analyst: str | None = None,
     dialect: str = DEFAULT_SPELLING,
     epsilon: Decimal | None = None,
-) -> Answer:
+) -> DirectAnswer:
     """Answer one SELECT, charging the analyst's budget. Raises `dpsql.model.errors.DpsqlError`."""
     with _opened(policy) as proxy:
         who = proxy.analyst(analyst)
         request = Request(sql, who, dialect, frozen(parameters), epsilon, door="Python")
-        return answered_here(proxy, request)
+        answer = answered_here(proxy, request)
+    return DirectAnswer(**{field.name: getattr(answer, field.name) for field in fields(answer)})
 
 
 def explain(
@@ -60,6 +78,7 @@ def watch(
     analyst: str | None = None,
     epsilon: Decimal | None = None,
     both_ways: bool = False,
+    measure: Decimal | None = None,
 ) -> Iterator[Monitor]:
     """A monitor of counting queries, charged when it is opened; see `dpsql.monitoring.monitor`.
 
@@ -69,7 +88,15 @@ def watch(
         from dpsql.monitoring.monitor import Watch  # noqa: PLC0415
 
         who = proxy.analyst(analyst)
-        with proxy.watch(Watch(who, Decimal(threshold), alarms, epsilon, both_ways)) as monitor:
+        wish = Watch(
+            who,
+            Decimal(threshold),
+            alarms,
+            epsilon=epsilon,
+            both_ways=both_ways,
+            measure=measure,
+        )
+        with proxy.watch(wish) as monitor:
             yield monitor
 
 

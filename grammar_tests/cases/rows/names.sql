@@ -71,3 +71,13 @@ SELECT COUNT(*) AS n FROM orders, public.orders;
 -- case: rows of a table with a schema
 SELECT public.orders.note FROM public.orders;
 -- refuse: raw-rows at 1:39
+
+-- case: ORDER BY a name that two outputs share
+SELECT segment, COUNT(*) AS n, COUNT(age) AS n FROM customers GROUP BY segment ORDER BY n;
+-- refuse: ambiguous-column at 1:89
+
+-- case: that share what it means, too
+SELECT segment, COUNT(*) AS n, COUNT(*) AS n FROM customers GROUP BY segment ORDER BY n;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
