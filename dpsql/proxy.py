@@ -14,7 +14,8 @@ from threading import Lock
 from typing import Self
 
 from dpsql import accountants
-from dpsql.answering import precision
+from dpsql.answering import cubes, precision
+from dpsql.answering.cube_suggestions import CubeSuggestion, suggested
 from dpsql.answering.explain import explained, shown
 from dpsql.answering.joint_plan import JointPlan, answered, planned
 from dpsql.answering.vault import Vault
@@ -37,7 +38,7 @@ from dpsql.learning.models import (
 )
 from dpsql.ledgers import Ceiling, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model.errors import Refused
+from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Answer, Budget, Loss, Policy, Receipt, Request
@@ -191,6 +192,36 @@ class Proxy:
             plan = planned(self.compiler, self.vault, requests, registered, epsilon)
             return answered(self.compiler, self.vault, plan)
 
+    def explain_cube(self, text: str, budget: str | None, dialect: str) -> JointPlan:
+        """What the tables of a cube cost together, from a budget (None: the only one), and how
+        exact they are: runs nothing, charges nothing. The owner's.
+        """
+        payer = self._budget(budget)
+        return cubes.planned(self.compiler, self.vault, text, payer, dialect, Stop())
+
+    def create_cube(self, text: str, budget: str | None, dialect: str) -> JointPlan:
+        """Measure a cube, of which the analysts of the budget are answered. The owner's; raises as
+        `ask` does.
+        """
+        payer = self._budget(budget)
+        with self._stoppable(Stop()) as registered:
+            return cubes.create(self.compiler, self.vault, text, payer, dialect, registered)
+
+    def suggest_cubes(self, budget: str | None, dialect: str) -> tuple[CubeSuggestion, ...]:
+        """The cubes that would have saved something of a budget: replays its ledger, reads no
+        private data. The owner's.
+        """
+        return suggested(self.compiler, self.vault, self._budget(budget), dialect, Stop())
+
+    def _budget(self, name: str | None) -> Budget:
+        """The budget of that name; without a name the only one. Raises `Refused`."""
+        named = {budget.name: budget for budget in self.policy.budgets}
+        if name is None and len(named) == 1:
+            (name,) = named
+        if name not in named:
+            raise unknown_name("budget", name, tuple(named))
+        return named[name]
+
     def signature(
         self,
         request: Request,
@@ -281,6 +312,9 @@ class Proxy:
 
     def _creation(self, request: Request, stop: Stop) -> CreateSynthetic | ModelStatement | None:
         """What a text wants to be made or forgotten, if it does; read where texts are read."""
+        if cubes.begins(request.sql):
+            construct = "CREATE DP CUBE, which is the owner's"
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, construct=construct)
         readers = (begins, creation), (model_statement.begins, model_statement.statement)
         for may, read in readers:
             said = (

@@ -430,10 +430,16 @@ def shared(book: Any, question: str, analyst: str, policy_version: str) -> list[
 
 
 def of_any_budget(
-    ledger: SqliteLedger, analyst: str, budget: str, question: str, policy_version: str
+    ledger: SqliteLedger,
+    analyst: str,
+    budget: str,
+    question: str,
+    policy_version: str,
+    *,
+    cubes: bool,
 ) -> tuple[str, ...]:
     """Wrong: whatever paid."""
-    del budget
+    del budget, cubes
     return tuple(
         n
         for pot in ("default", "other")

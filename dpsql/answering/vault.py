@@ -130,16 +130,17 @@ class Vault:
         self, compiler: Compiler, query: Question, population: str
     ) -> Mapping[str, MeasuredCells]:
         """What was measured of a population for this analyst, and paid for by this budget, by the
-        queries that did, the oldest first.
+        queries that did, the oldest first; and for its cubes, unless a cap binds this analyst.
 
         So every cap that binds them was charged for it too: it counts what they spend of a budget.
         """
         payer, version, stamp = query.account, compiler.policy.version, self.ledger.stamp()
-        of = payer.analyst, payer.budget.name, population, version
+        cubes = all(cap.analysts is None for cap in payer.caps)
+        of = payer.analyst, payer.budget.name, population, version, cubes
         entry = self._populations.get(of)
         if entry is None or entry.stamp != stamp:
             tables = {} if entry is None else entry.tables
-            paid = self.ledger.measured(*of)
+            paid = self.ledger.measured(*of[:-1], cubes=cubes)
             entry = KnownTables(stamp, {n: tables.get(n) or self._measured(n) for n in paid})
             self._populations.put(of, entry)
         return entry.tables

@@ -166,6 +166,10 @@ class OwnerAct:
     limit: Loss | None = None
 
 
+CUBES = "cube "
+"""So begins who pays for what the owner measures for all analysts of a budget, and no analyst."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stopped:
     """A budget, or an analyst, for whom nothing new is charged until the owner lifts it."""
@@ -207,10 +211,11 @@ class Ledger(Protocol):
         """
 
     def measured(
-        self, analyst: str, budget: str, question: str, policy_version: str
+        self, analyst: str, budget: str, question: str, policy_version: str, *, cubes: bool = False
     ) -> tuple[str, ...]:
         """The ids of all queries of which this analyst asked this question, this budget paid, and
-        the answer was recorded, the oldest first.
+        the answer was recorded, the oldest first. With those of the budget's `cubes` that were not
+        stopped.
 
         Only under the same policy version and the present data version.
         """

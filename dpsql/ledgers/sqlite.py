@@ -24,6 +24,7 @@ from operator import itemgetter
 from typing import Self
 
 from dpsql.ledgers import (
+    CUBES,
     Ceiling,
     Charge,
     Charged,
@@ -188,16 +189,16 @@ class SqliteLedger:
         return None
 
     def measured(
-        self, analyst: str, budget: str, question: str, policy_version: str
+        self, analyst: str, budget: str, question: str, policy_version: str, *, cubes: bool = False
     ) -> tuple[str, ...]:
         """All that this budget paid of this question; see `Ledger.measured`."""
-        result = list[str]()
         with self._reading() as book:
-            for row in reversed(_charges(book, question, analyst, policy_version)):
-                if row.budget == budget and book.answered(row.query_id):
-                    book.confirm(row)
-                    result.append(str(row.query_id))
-        return tuple(result)
+            payers = {analyst, *(_cubes(book.state, budget) if cubes else ())}
+            rows = [r for payer in payers for r in _charges(book, question, payer, policy_version)]
+            paid = [r for r in rows if r.budget == budget and book.answered(r.query_id)]
+            for row in paid:
+                book.confirm(row)
+        return tuple(str(row.query_id) for row in sorted(paid, key=lambda row: row.sequence))
 
     def answer(self, query_id: str) -> tuple[Noisy, ...]:
         """What was recorded of a query; see `Ledger.answer`."""
@@ -493,6 +494,13 @@ def _charges(book: Book, question: str, analyst: str, policy_version: str) -> li
     same = "question = ? AND analyst = ? AND policy_version = ? AND data_version = ?"
     version = book.state.data_version
     return book.find(EntryKind.CHARGE, same, question, analyst, policy_version, version)
+
+
+def _cubes(state: State, budget: str) -> Iterator[str]:
+    """Who paid for cubes of a budget that the owner did not stop."""
+    for of, payer in state.losses:
+        if of == budget and payer.startswith(CUBES) and Stopped(None, payer) not in state.stopped:
+            yield payer
 
 
 def _is_earlier(schema: list[str]) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.accountants import Accountant, get, is_affordable
+from dpsql.ledgers import CUBES
 from dpsql.model.errors import PolicyError
 from dpsql.model.installed import Unusable
 from dpsql.model.public_times import Resolution
@@ -377,6 +378,10 @@ def _analysts(reader: Reader, budgets: tuple[Budget, ...]) -> tuple[tuple[str, s
     result = []
     for name, analyst in reader.tables():
         analyst.only("budget", "epsilon", "delta", "raw_rows")
+        if name.startswith(CUBES):
+            analyst.fail(
+                None, f"No analyst is called {name}: so are cubes.", "Choose another name."
+            )
         budget = analyst.text("budget")
         if budget not in {b.name for b in budgets}:
             analyst.fail("budget", f"There is no budget {budget}.", f"Add [budgets.{budget}].")

@@ -16,6 +16,7 @@ import click
 from dpsql.interfaces.cli.ask import explain, query
 from dpsql.interfaces.cli.budget_commands import budget, history
 from dpsql.interfaces.cli.compare import compare
+from dpsql.interfaces.cli.cube import cube
 from dpsql.interfaces.cli.drafting import init
 from dpsql.interfaces.cli.interactive import shell
 from dpsql.interfaces.cli.listing_commands import describe, tables
@@ -37,7 +38,7 @@ from dpsql.model.errors import DpsqlError
 
 SECTIONS = {
     "Ask": (query, shell, explain, tables, describe, plan, watch, synth, fit, model, budget),
-    "Own the data": (init, check, risk, tune, refresh, history, serve, user, local),
+    "Own the data": (init, check, risk, tune, cube, refresh, history, serve, user, local),
     "Learn": (demo, manual, completion),
 }
 _WHOLE = 1_000
