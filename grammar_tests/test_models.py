@@ -29,6 +29,7 @@ from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentences
 from dpsql.learning.fits import components, least_squares, logistic
 from dpsql.learning.model import CONFIDENT, as_sklearn, design
+from dpsql.learning.model import test_sql as of_holdout
 from dpsql.learning.model_inputs import STEPS, Input, input_of
 from dpsql.learning.models import Models
 from dpsql.learning.moment_layout import PRODUCT, SQUARE, Layout, layout_of
@@ -544,8 +545,30 @@ def test_the_commands_fit_show_list_and_drop(proxy: Proxy) -> None:
     assert "cost: ε = 2" in told.stderr
     shown = json.loads(command("model", "show", "aged", "--format", "json").stdout)
     assert [column["name"] for column in shown["columns"]] == ["segment", "vip", "country"]
+    tested = command("model", "test", "aged", f"{PEOPLE} WHERE income > 0", "--epsilon", "2")
+    assert tested.stdout.strip().startswith("off_by")
+    assert "± ?" not in tested.stdout
+    assert "cost: ε = 2" in tested.stderr
     assert "forgotten" in command("model", "drop", "aged").stderr
     assert "aged" not in command("model", "list").stdout
+
+
+def test_a_holdout_is_asked_how_often_a_model_is_right(proxy: Proxy) -> None:
+    """As a question of its own, whose answer is what the rows and the released numbers say."""
+    proxy.ask(Request(LOGISTIC, "ana"))
+    model, before = proxy.model("vips", "ana"), spent(proxy)
+    rows = "SELECT vip, segment, country, age FROM customers WHERE income > 100"
+    request = Request(of_holdout(model, rows), "ana")
+    proxy.ask(request)
+    assert spent(proxy) > before
+    written = proxy.models.written_out(proxy.compiler, proxy.vault, request, Stop())
+    assert written is not None
+    ((share,),) = proxy.vault.engine.rows(written.sql)
+    truth = proxy.vault.engine.rows(rows)
+    slopes = np.array([term.coefficient for term in model.scores[0].terms])
+    numbers = design(model, [row[1:] for row in truth])
+    guess = model.scores[0].intercept.coefficient + numbers @ slopes >= 0
+    assert share == pytest.approx(np.mean(guess == [row[0] for row in truth]))
 
 
 @pytest.mark.skipif(find_spec("sklearn") is None, reason="the extra learn is not installed")

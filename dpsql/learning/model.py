@@ -25,7 +25,7 @@ from dpsql.learning.model_inputs import Input, ListedInput, NumberInput, PairInp
 from dpsql.learning.model_statement import CreateModel, ModelType
 from dpsql.learning.released_moments import Moments
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import DOUBLE, Literal, Value
+from dpsql.model.tree import DOUBLE, VARCHAR, Literal, SqlType, Value, identifier
 from dpsql.model.vocabulary import Receipt
 
 CONFIDENT = 1.959964
@@ -76,6 +76,8 @@ class Model:
     type: ModelType
     columns: tuple[Input, ...]
     label: str | None
+    label_type: SqlType
+    label_ends: tuple[float, float] | None
     positive: Value
     scores: tuple[Score, ...]
     rows: int
@@ -116,6 +118,10 @@ def fitted(moments: Moments, wish: CreateModel) -> Model:
         type=wish.type,
         columns=tuple(moments.columns[n] for n in others),
         label=column.name,
+        label_type=column.type,
+        label_ends=(float(column.lower), float(column.upper))
+        if isinstance(column, NumberInput)
+        else None,
         positive=positive,
         scores=(Score(column.name, intercept, tuple(terms)),),
         rows=round(moments.rows),
@@ -163,6 +169,8 @@ def _of_components(moments: Moments, wish: CreateModel) -> Model:
         type=wish.type,
         columns=moments.columns,
         label=None,
+        label_type=VARCHAR,
+        label_ends=None,
         positive=None,
         scores=tuple(_component(moments, result, n) for n in range(len(result.variances))),
         rows=round(moments.rows),
@@ -250,6 +258,32 @@ def _added(column: Input, terms: Sequence[ModelTerm], text: str) -> str:
 
 def _double(number: float) -> str:
     return constant(Literal(float(f"{number:.12g}"), DOUBLE))
+
+
+def test_sql(model: Model, rows: str) -> str:
+    """The question how often a model is right of these rows, or how far off, about, in the mean.
+
+    Raises `Refused` for components, which are right of no row.
+    """
+    if model.label is None:
+        why = f"{model.name} predicts no column"
+        raise Refused(Reason.BAD_OPTION, option="model", why=why)
+    name, prediction = identifier(model.label), f"PREDICT({identifier(model.name)})"
+    if model.type is ModelType.LINEAR:
+        measure = f"AVG(ABS({name} - {_clipped(model, prediction)})) AS off_by"
+    else:
+        positive = constant(Literal(model.positive, model.label_type))
+        right = f"({prediction} >= 0.5) = ({name} = {positive})"
+        measure = f"AVG(CASE WHEN {right} THEN 1.0 ELSE 0.0 END) AS accuracy"
+    return f"SELECT {measure} FROM (\n{rows}\n) AS held_out WHERE {name} IS NOT NULL"
+
+
+def _clipped(model: Model, prediction: str) -> str:
+    """A prediction within the bounds of what is predicted, so that it is off by no more."""
+    if model.label_ends is None:
+        return prediction
+    lower, upper = map(_double, model.label_ends)
+    return f"LEAST(GREATEST({prediction}, {lower}), {upper})"
 
 
 # --- as JSON and numbers ---------------------------------------------------------------------

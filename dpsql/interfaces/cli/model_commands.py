@@ -92,7 +92,7 @@ def fit(
 
 @click.group()
 def model() -> None:
-    """Show, list and drop models; all of it is free."""
+    """Show, list, test and drop models; all but a test is free."""
 
 
 @model.command("list")
@@ -119,6 +119,39 @@ def show(settings: CommandSettings, *, name: str, target: str | None, style: str
         write(_FORMATS[style](result))
     for line in _about(result):
         note(line)
+
+
+@model.command()
+@click.argument("name")
+@click.argument("query")
+@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What it may cost.")
+@DIALECT
+@with_settings
+def test(
+    settings: CommandSettings,
+    *,
+    name: str,
+    query: str,
+    epsilon: Decimal | None,
+    dialect: str,
+) -> None:
+    """Say how often model NAME is right of the rows of QUERY, or how far off it is.
+
+    They should be rows that it was not made of. It is a question of its own, and paid as one.
+    """
+
+    def tested(proxy: Proxy) -> Answer:
+        from dpsql.learning.model import test_sql  # noqa: PLC0415
+
+        who = proxy.analyst(settings.analyst)
+        text = test_sql(proxy.model(name, who), query.strip().rstrip(";"))
+        request = Request(text, who, dialect, epsilon=epsilon, door=_DOOR)
+        answer, _cancelled = interruptible(partial(proxy.ask, request), proxy.cancel, Progress())
+        return answer
+
+    answer = _with_proxy(settings, tested)
+    click.echo(table(answer, columns(sys.stdout)).text)
+    note(cost_text(answer.receipt))
 
 
 @model.command()
