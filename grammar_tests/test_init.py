@@ -226,6 +226,20 @@ def test_an_answer_that_makes_no_sense_is_refused(wrong: dict[str, str]) -> None
     assert refused.value.param_hint == "--" + next(iter(wrong)).replace("_", "-")
 
 
+def test_a_table_of_people_cannot_be_made_public() -> None:
+    """One that leads there by a key that was guessed can be: the guess may be wrong."""
+    there = schema(
+        "users: user_id* i, x v\nvisits: visit_id i, user_id i, x v\nnotes: visit_id i, y v"
+    )
+    assert decided(there, Given(public="notes"), recommendation).public == {"notes"}
+    for name in ("users", "visits"):
+        with pytest.raises(click.BadParameter, match="without people"):
+            decided(there, Given(public=name), recommendation)
+    declared = schema(COMPANY)
+    with pytest.raises(click.BadParameter, match="without people"):
+        decided(declared, Given(public="order_items"), recommendation)
+
+
 def test_without_people_nothing_is_recommended() -> None:
     with pytest.raises(click.UsageError, match="--unit"):
         decided(schema("a: x i, y i"), Given(), recommendation)

@@ -7,6 +7,7 @@ and decided by the owner.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from dpsql.model.schema import SchemaTable
 from dpsql.model.table_names import shown
@@ -45,6 +46,7 @@ _ALONE = frozenset("address addr name".split())
 _PERSONAL = PEOPLE | frozenset("first last full middle maiden given family display home".split())
 
 
+@lru_cache(maxsize=1 << 14)
 def words(name: str) -> Words:
     """The words of a name, in lower case.
 
@@ -84,11 +86,17 @@ def column_words(table: SchemaTable, column: str) -> Words:
     >>> column_words(SchemaTable("customer", columns), "c_id")
     ('id',)
     """
-    firsts = {words(c.name)[:1] for c in table.columns if c.reading is None}
-    shared = len(firsts) == 1 and len(table.columns) > 1
-    short = all(len(word) <= _LONGEST_PREFIX for first in firsts for word in first)
     own = words(column)
-    return own[1:] if shared and short and len(own) > 1 else own
+    if len(own) < 2 or len(own[0]) > _LONGEST_PREFIX:  # noqa: PLR2004
+        return own
+    shared = _begin_alike(tuple(c.name for c in table.columns if c.reading is None))
+    return own[1:] if shared else own
+
+
+@lru_cache(maxsize=1 << 10)
+def _begin_alike(names: tuple[str, ...]) -> bool:
+    """Whether several names have one first word."""
+    return len(names) > 1 and len({words(name)[:1] for name in names}) == 1
 
 
 def is_of_people(table: SchemaTable) -> bool:

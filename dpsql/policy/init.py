@@ -114,11 +114,13 @@ class Drafter:
         return table.name in self.routes and table.name not in self.decisions.public
 
     def names_people(self, name: str, routes: Routes) -> bool:
-        """Whether a table holds the unit, or a key of it: it cannot be public."""
+        """Whether a table holds the unit, or leads there by a key that is no guess."""
         unit = self.unit
         if unit is None or unit.column(name):
             return True
-        return unit.has_table and any(unit.column(link.table) for link in routes.links)
+        targets = [self.schema.table(link.table) for link in routes.links]
+        declared = any(target is not None and target.primary_key for target in targets)
+        return declared or (unit.has_table and any(unit.column(k.table) for k in routes.links))
 
     def hidden(self) -> list[str]:
         """The columns that look as if they named people, with a dot between table and column."""
@@ -187,7 +189,7 @@ class Drafter:
             yield _key(key) + ("" if table.primary_key else "  # by its name")
         routes = self.routes[table.name]
         yield from _links(routes)
-        if routes.links:
+        if len(routes.links) == 1:
             yield from _hints(table)
         if self.unit is not None and self.unit.has_table and self.unit.column(table.name):
             yield from self._size()

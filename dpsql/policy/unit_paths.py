@@ -131,7 +131,7 @@ def proposals(schema: Schema) -> list[UnitColumns]:
     """
     units = dict.fromkeys(_candidates(schema))
     reach = {unit: len(paths(schema, unit)) for unit in units}
-    return sorted(reach, key=lambda unit: (-reach[unit], unit.name))
+    return sorted(reach, key=lambda unit: (-reach[unit], not unit.has_table, unit.name))
 
 
 def _candidates(schema: Schema) -> Iterator[UnitColumns]:
@@ -140,6 +140,7 @@ def _candidates(schema: Schema) -> Iterator[UnitColumns]:
             continue
         if is_of_people(table) and (key := _one_key(table)) is not None:
             yield UnitColumns(((table.name, *key),), has_table=True)
+            continue
         for column in table.columns:
             own = column_words(table, column.name)
             if _can_identify(column) and names_rows(own) and PEOPLE & {*own}:
