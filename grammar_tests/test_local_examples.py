@@ -44,6 +44,8 @@ def test_two_coins_and_visits_say_what_they_show(
     assert "one standard error is 0.6" in coins
     grid = printed("visits", monkeypatch, capsys).splitlines()
     assert grid[0].split() == ["truth", "local", "central"]
+    films = printed("recommend", monkeypatch, capsys)
+    assert len(re.findall(r"ε = [\d.]+: .* of 12", films)) == 2
     assert "central 0.7" in grid[-1] or "central 0.6" in grid[-1]
 
 

@@ -10,6 +10,7 @@ from sqlglot import exp
 from dpsql.dialects.postgres.labels import unaliased
 from dpsql.dialects.reading.arrays import is_list, members
 from dpsql.dialects.reading.calls import list_value
+from dpsql.dialects.reading.choosing import choice_among, chosen
 from dpsql.dialects.reading.expressions import expression
 from dpsql.dialects.reading.group_keys import groups
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
@@ -104,8 +105,10 @@ def _select(node: exp.Select, origin: Origin) -> Select:
     rows = source(taken["from_"] or taken["from"], taken["joins"] or [], origin, query)
     rows = rows or _series_among(node, origin)
     group_by, sets = groups(taken["group"], origin, expression)
+    listed = taken["expressions"]
+    choice = choice_among(listed, origin)
     select = Select(
-        items=tuple(item for node in taken["expressions"] for item in _items(node, origin)),
+        items=() if choice else tuple(i for item in listed for i in _items(item, origin)),
         source=rows,
         where=_clause(taken["where"], origin),
         group_by=group_by,
@@ -120,6 +123,7 @@ def _select(node: exp.Select, origin: Origin) -> Select:
         distinct_on=keys,
         grouping_sets=sets,
     )
+    select = select if choice is None else chosen(select, choice, origin)
     return with_windows(select, definitions(taken["windows"] or [], origin, expression))
 
 
