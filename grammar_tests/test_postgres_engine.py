@@ -14,12 +14,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
 from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, Unrun
 from dpsql.engines.postgres import reading_session
 from dpsql.engines.postgres.postgres_engine import PostgresEngine
 from dpsql.engines.postgres.reading_session import ReadingSession
 from dpsql.engines.postgres.snapshot import CannotRead, PostgresSettings
+from dpsql.interfaces.cli import main
 from dpsql.model.errors import DataChanged, PolicyError, Refused, Unreachable
 from dpsql.model.resources import Limits
 from dpsql.model.schema import SchemaTable
@@ -358,6 +360,22 @@ def test_a_policy_names_it_and_questions_are_answered(server: Postgres, tmp_path
         assert list(rows) == [(3,), (2,), (1,)]
         with pytest.raises(Refused, match="PostgreSQL"):
             proxy.ask(request("SELECT UPPER(city) AS c, COUNT(*) AS n FROM customers GROUP BY 1"))
+
+
+def test_a_policy_is_drafted_of_it(server: Postgres, tmp_path: Path) -> None:
+    target = str(tmp_path / "dpsql.toml")
+    options = ["--unit", "customers.customer_id", "--yes", "-o", target]
+    done = CliRunner().invoke(main, ["init", server.conninfo(READER), *options])
+    assert done.exit_code == 0, done.output
+    draft = load(target)
+    assert (draft.database.engine, draft.database.settings) == (
+        "postgres",
+        (("dsn", server.conninfo(READER)),),
+    )
+    assert {"customers", "orders", "items"} <= {t.name for t in draft.tables}
+    assert "people" not in {t.name for t in draft.tables}
+    wrong = CliRunner().invoke(main, ["init", "postgresql://a:b@db/shop", *options[:-1], "-"])
+    assert "A password stands in no policy" in wrong.output
 
 
 def test_no_password_stands_in_a_policy(server: Postgres, tmp_path: Path) -> None:

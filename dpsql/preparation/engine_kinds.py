@@ -18,7 +18,7 @@ from dpsql.engines.memory import process_limits
 from dpsql.engines.paired import Paired
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.priority import NICENESS
-from dpsql.model.errors import PolicyError
+from dpsql.model.errors import PolicyError, Unreachable
 from dpsql.model.installed import Registry, Unusable
 from dpsql.model.resources import Database, Limits
 from dpsql.policy.draft import Draft
@@ -115,13 +115,19 @@ def scratch(limits: Limits, script: Sequence[tuple[str, list[Any]]] = ()) -> Eng
 
 
 def of_sources(names: Sequence[str]) -> tuple[Database, Engine]:
-    """The database that an owner names by a file, or by data files, folders and globs, and an
-    engine over it, before there is a policy.
+    """The database that an owner names by a file, by data files, folders and globs, or as libpq
+    does, and an engine over it, before there is a policy.
 
-    Raises `Unreachable` where there is none.
+    Raises `Unreachable` where there is none, and `MissingExtra`.
     """
     from dpsql.engines.duckdb.found_files import is_data, tables_of  # noqa: PLC0415
+    from dpsql.engines.postgres.whereabouts import named  # noqa: PLC0415
 
+    if len(names) == 1 and (settings := named(names[0])):
+        database = Database(_POSTGRES.name, settings=settings)
+        if (objection := _POSTGRES.objection(database)) is not None:
+            raise Unreachable(objection)
+        return database, _POSTGRES.open(database, Limits())
     if len(names) == 1 and not is_data(names[0]):
         database = Database(_DUCKDB.name, os.path.abspath(names[0]))  # noqa: PTH100
     else:

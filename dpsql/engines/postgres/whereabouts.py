@@ -15,6 +15,8 @@ from pathlib import Path
 from dpsql.model.errors import MissingExtra
 
 _PASSWORD = re.compile(r"\b(?:ssl)?password\s*=|//[^/@]*:[^/@]*@", re.IGNORECASE)
+_SERVICE = re.compile(r"service=([\w-]+)")
+_DSN = re.compile(r"postgres(?:ql)?://|.*\bdbname\s*=")
 _OTHERS = 0o077
 """What a group and everybody may do with a file."""
 _HIDDEN = "A password stands in no policy: give it in PGPASSWORD, or in ~/.pgpass with mode 0600."
@@ -43,6 +45,17 @@ def _is_open(services: Path) -> bool:
         return bool(services.stat().st_mode & _OTHERS and _PASSWORD.search(services.read_text()))
     except OSError:
         return False
+
+
+def named(source: str) -> tuple[tuple[str, str], ...]:
+    """The policy's [database], where an owner names a PostgreSQL as libpq does; () for all else.
+
+    >>> named("postgresql://ana@db/shop"), named("service=shop"), named("orders=a.csv")
+    ((('dsn', 'postgresql://ana@db/shop'),), (('service', 'shop'),), ())
+    """
+    if match := _SERVICE.fullmatch(source):
+        return (("service", match[1]),)
+    return (("dsn", source),) if _DSN.match(source) else ()
 
 
 def conninfo(settings: Mapping[str, str]) -> str:

@@ -312,8 +312,9 @@ def init(
 ) -> None:
     """Draft a policy from a schema, never from data; you make the decisions.
 
-    DATA is a database file, or Parquet and CSV files, folders and globs; NAME=PATH says what a
-    table is called. On a terminal what no option says is asked; elsewhere it stays a DECIDE.
+    DATA is a DuckDB file; Parquet and CSV files, folders and globs, where NAME=PATH says what a
+    table is called; or a PostgreSQL as libpq names it. On a terminal what no option says is asked;
+    elsewhere it stays a DECIDE.
     """
     if update:
         if sources or target or any(value for key, value in given.items() if key != "accountant"):
@@ -321,7 +322,7 @@ def init(
         _update(settings.policy)
         return
     if not sources:
-        raise click.UsageError("Name a database file, or data files, folders or globs.")
+        raise click.UsageError("Name a database, or data files, folders or globs.")
     target = target or settings.policy
     if target != "-" and Path(target).exists():
         raise click.UsageError(f"{target} exists; name another file with -o, or --update it.")
