@@ -13,10 +13,11 @@ from click.testing import CliRunner
 
 from dpsql.answering import cubes
 from dpsql.interfaces.cli import main
-from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.ledgers import PaidAnswer
 from dpsql.model.errors import PolicyError, Reason, Refused
 from dpsql.model.vocabulary import Cap, Loss, Request
 from dpsql.policy.load import load
+from dpsql.preparation.question import Account
 from dpsql.proxy import Proxy
 from grammar_tests.laws import no_noise
 from grammar_tests.test_from_memory import ALL, BY_SEX, ask, charged, opened, untrue
@@ -72,15 +73,14 @@ def who_pays_nothing(proxy: Proxy) -> set[str]:
 def test_who_has_a_limit_of_their_own_that_was_not_charged_pays(
     cube: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured = SqliteLedger.measured
+    has = Account.has
 
-    def for_everybody(ledger: SqliteLedger, *of: Any, cubes: bool) -> tuple[str, ...]:
+    def for_everybody(account: Account, paid: PaidAnswer) -> bool:
         """Wrong: whatever limits bind who asks."""
-        del cubes
-        return measured(ledger, *of, cubes=True)
+        return has(replace(account, caps=()), paid)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SqliteLedger, "measured", for_everybody)
+        patch.setattr(Account, "has", for_everybody)
         assert who_pays_nothing(cube) == {"ana", "bob"}
     assert who_pays_nothing(cube) == {"bob"}
 

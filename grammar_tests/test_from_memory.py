@@ -19,12 +19,10 @@ import duckdb
 import pytest
 
 from dpsql.answering.from_memory import recollection
-from dpsql.compiler.plan import wide_tables
-from dpsql.compiler.plan.prepared import Prepared
+from dpsql.answering.vault import Vault
 from dpsql.compiler.resolve.wide_groups import WideKey
 from dpsql.engines import EngineFailed, Stop
-from dpsql.ledgers import sqlite
-from dpsql.ledgers.chain import EntryKind
+from dpsql.ledgers import PaidAnswer, debits
 from dpsql.ledgers.codec import decode_answer, encode_answer
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.mechanisms import standard_deviation
@@ -39,6 +37,7 @@ from dpsql.model.vocabulary import (
     Request,
 )
 from dpsql.preparation import workload
+from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
 from grammar_tests.laws import no_noise
 
@@ -296,17 +295,12 @@ def names_alone(writer: Any, block: Any) -> list[str]:
     return [f"{type(r.query).__name__} {n}" for n, r in enumerate(block.releases)]
 
 
-def one_row(prepared: Prepared) -> bool:
-    """Wrong: takes any unit for one of one row."""
-    plan = prepared.plan
-    if plan is None or len(plan.blocks) != 1:
-        return False
-    block = plan.blocks[0]
-    alone = replace(block, block=replace(block.block, max_rows=1))
-    return ADDS_UP(replace(prepared, plan=replace(plan, blocks=(alone,))))
+def any_key(block: Any, expression: Any) -> bool:
+    """Wrong: takes any key for one that a unit has one value of."""
+    del block, expression
+    return True
 
 
-ADDS_UP = wide_tables.adds_up
 VISITS = (
     "SELECT kind, COUNT(*) AS n FROM visits GROUP BY kind",
     "SELECT COUNT(*) AS n FROM visits",
@@ -322,8 +316,8 @@ TWINS: dict[str, tuple[list[tuple[str, Any]], list[tuple[str, str, str]]]] = {
     ),
     "totals whose clips bind": (
         [
-            ("dpsql.compiler.plan.wide_tables.adds_up", one_row),
-            ("dpsql.preparation.prepare.adds_up", one_row),
+            ("dpsql.compiler.plan.wide_tables.has_one", any_key),
+            ("dpsql.compiler.resolve.wide_groups.has_one", any_key),
         ],
         [(VISITS[0], "eve", "1"), (VISITS[1], "eve", "0.1")],
     ),
@@ -343,13 +337,29 @@ def test_wrong_memories_are_found(
     assert unlike_fresh(exact_proxy, questions) == [questions[-1][0]]
 
 
+BOTH = "FROM visits JOIN people ON person = people.id"
+SEVERAL = [
+    (f"SELECT kind, sex, COUNT(*) AS n {BOTH} GROUP BY kind, sex", "1", False),
+    (f"SELECT kind, COUNT(*) AS n {BOTH} GROUP BY kind", "0.1", True),
+    (f"SELECT COUNT(*) AS n {BOTH} WHERE sex = 'f'", "1", False),
+    (f"SELECT COUNT(*) AS n {BOTH}", "0.1", True),
+    (f"SELECT COUNT(*) AS n {BOTH} WHERE kind = 'a'", "0.1", False),
+]
+"""Questions of which a person has several rows, at which ε, and whether that is free then."""
+
+
+def test_of_several_rows_the_columns_of_their_person_add_up(exact_proxy: Proxy) -> None:
+    exact_proxy.refresh()
+    free = [charged(ask(exact_proxy, sql, "eve", epsilon)) == 0 for sql, epsilon, _ in SEVERAL]
+    assert free == [expected for *_, expected in SEVERAL]
+    assert unlike_fresh(exact_proxy, [(sql, "eve", epsilon) for sql, epsilon, _ in SEVERAL]) == []
+
+
 NOT_WIDE = {
     "keys by a threshold": "SELECT city, COUNT(*) AS n FROM people GROUP BY city",
     "a total of them": (
         "SELECT SUM(n) AS n FROM (SELECT city, COUNT(*) AS n FROM people GROUP BY city) AS t"
     ),
-    "several rows of a person": VISITS[0],
-    "several rows of a person, of one kind": "SELECT COUNT(*) AS n FROM visits WHERE kind = 'a'",
     "several tables": (
         "SELECT COUNT(*) AS n FROM people WHERE income > (SELECT AVG(income) FROM people)"
     ),
@@ -422,42 +432,48 @@ def test_only_who_was_charged_has_it_free(proxy: Proxy) -> None:
     assert others_who_pay_nothing(proxy) == []
 
 
-def shared(book: Any, question: str, analyst: str, policy_version: str) -> list[Any]:
-    """Wrong: whoever asked, whatever the policy and the data were."""
-    del analyst, policy_version
-    found: list[Any] = book.find(EntryKind.CHARGE, "question = ?", question)
-    return found
+def of_whoever_asked(
+    vault: Vault, query: Question, question: str, version: str
+) -> list[PaidAnswer]:
+    """Wrong: whoever asked."""
+    payer = query.account
+    return list(vault.ledger.released(payer.analyst, payer.budget.name, question, version))
+
+
+def of_any_time(book: Any, kind: Any, question: str, version: str, also: str, *values: str) -> Any:
+    """Wrong: whatever the policy and the data were."""
+    del version
+    return book.find(kind, f"question = ? AND {also}", question, *values)
 
 
 def of_any_budget(
-    ledger: SqliteLedger,
-    analyst: str,
-    budget: str,
-    question: str,
-    policy_version: str,
-    *,
-    cubes: bool,
-) -> tuple[str, ...]:
+    ledger: SqliteLedger, analyst: str, budget: str, question: str, version: str
+) -> tuple[PaidAnswer, ...]:
     """Wrong: whatever paid."""
-    del budget, cubes
+    del budget
     return tuple(
-        n
+        each
         for pot in ("default", "other")
-        for n in MEASURED(ledger, analyst, pot, question, policy_version)
+        for each in RELEASED(ledger, analyst, pot, question, version)
     )
 
 
-MEASURED = SqliteLedger.measured
+RELEASED = SqliteLedger.released
+MEMORIES = [
+    (Vault, "paid_for", of_whoever_asked, "another analyst"),
+    (debits, "_about", of_any_time, "another policy"),
+    (debits, "_about", of_any_time, "other data"),
+    (SqliteLedger, "released", of_any_budget, "another budget"),
+]
 
 
 def test_memories_of_what_others_paid_are_found(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(sqlite, "_charges", shared)
-        assert {"another analyst", "other data"} <= set(others_who_pay_nothing(proxy))
-    monkeypatch.setattr(SqliteLedger, "measured", of_any_budget)
-    assert "another budget" in others_who_pay_nothing(proxy)
+    for where, name, wrong, who in MEMORIES:
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, wrong)
+            assert who in others_who_pay_nothing(proxy)
 
 
 # --- as it is asked for ---

@@ -22,7 +22,7 @@ from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.interfaces.pgwire.pacing import Pacer
-from dpsql.ledgers import Stopped, sqlite, store
+from dpsql.ledgers import Stopped, debits, store
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Failed, Reason, Refused, Unreachable
 from dpsql.model.vocabulary import Request
@@ -336,7 +336,7 @@ def test_a_ledger_from_before_records_late_answers_too(
     path = tmp_path / "l.ledger"
     with monkeypatch.context() as earlier:
         earlier.setattr(store, "SCHEMA", schema)
-        earlier.setattr(sqlite, "_append_limit", lambda *_: None)
+        earlier.setattr(debits, "append_limit", lambda *_: None)
         with closing(SqliteLedger.open(str(path))) as ledger:
             ledger.charge(charge())
     with closing(SqliteLedger.open(str(path))) as ledger:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, prod
@@ -28,7 +28,7 @@ class Case:
 
 
 def cases(count: int, seed: int = 1) -> Iterator[Case]:
-    """Random ones: whole tables and totals, overlapping ones, sums of some values."""
+    """Random ones: whole tables, differences and totals, overlapping ones, sums of some values."""
     dice = np.random.default_rng(seed)
     for _ in range(count):
         sizes = {axis: int(dice.integers(1, 4)) for axis in AXES}
@@ -36,7 +36,8 @@ def cases(count: int, seed: int = 1) -> Iterator[Case]:
         for _ in range(dice.integers(1, 6)):
             axes = tuple(dice.permutation(AXES)[: dice.integers(0, 4)].tolist())
             cells = dice.integers(-50, 50, [sizes[axis] for axis in axes]) * 1000
-            tables.append(KnownTable(axes, float(dice.uniform(0.5, 9)), cells))
+            along = frozenset(axis for axis in axes if sizes[axis] > 1 and dice.random() < 0.2)
+            tables.append(KnownTable(axes, float(dice.uniform(0.5, 9)), cells, along))
         asked = tuple(dice.permutation(AXES)[: dice.integers(0, 4)].tolist())
         chosen = tuple(
             None if dice.random() < 0.7 else tuple(range(int(dice.integers(1, sizes[axis] + 1))))
@@ -68,9 +69,19 @@ def totals(case: Case, axes: Sequence[str], chosen: Sequence[tuple[int, ...] | N
     return grid.transpose(*first, *others, len(AXES)).reshape(-1, result.shape[1])
 
 
+def designed(case: Case, table: KnownTable) -> np.ndarray:
+    """What a table measures of all cells, as rows."""
+    means: np.ndarray = np.ones((1, 1))
+    for axis in table.axes:
+        size = case.sizes[axis]
+        means = np.kron(means, np.eye(size) - (axis in table.along) / size)
+    measured: np.ndarray = means @ totals(case, table.axes, [None] * len(table.axes))
+    return measured
+
+
 def solved(case: Case) -> tuple[np.ndarray | None, np.ndarray | None]:
     """The estimates and their covariance by pseudo-inverse; None of what no table tells."""
-    design = np.concatenate([totals(case, t.axes, [None] * len(t.axes)) for t in case.tables])
+    design = np.concatenate([designed(case, table) for table in case.tables])
     weights = np.concatenate([np.full(t.cells.size, 1 / t.variance) for t in case.tables])
     values = np.concatenate([t.cells.ravel() for t in case.tables])
     inverse = np.linalg.pinv(design.T @ (weights[:, None] * design))
@@ -81,7 +92,8 @@ def solved(case: Case) -> tuple[np.ndarray | None, np.ndarray | None]:
 
 
 def known(target: AskedCells, tables: Sequence[KnownTable]) -> np.ndarray:
-    total: np.ndarray = np.sum([target.precision(t.axes, t.variance) for t in tables], axis=0)
+    every = [target.precision(t.axes, t.variance, t.along) for t in tables]
+    total: np.ndarray = np.sum(every, axis=0)
     return total
 
 
@@ -122,10 +134,30 @@ def test_residuals_are_weighted_least_squares_over_all_cells() -> None:
 class CountsNoCells(AskedCells):
     """Wrong: a table by more attributes tells of totals as precisely as one by fewer."""
 
-    def precision(self, axes: Sequence[str], variance: float) -> np.ndarray:
-        return super().precision(axes, variance) * prod(
+    def precision(
+        self, axes: Sequence[str], variance: float, along: Collection[str] = ()
+    ) -> np.ndarray:
+        return super().precision(axes, variance, along) * prod(
             self.sizes[axis] for axis in axes if axis not in self.axes
         )
+
+
+class BelievesMeans(AskedCells):
+    """Wrong: differences tell of the means too."""
+
+    def precision(
+        self, axes: Sequence[str], variance: float, along: Collection[str] = ()
+    ) -> np.ndarray:
+        del along
+        return super().precision(axes, variance)
+
+
+class ForgetsMeans(AskedCells):
+    """Wrong: no weighted sum of cells errs more than their differences do."""
+
+    def largest_variance(self, precision: np.ndarray) -> float:
+        differences = np.indices(precision.shape).sum(axis=0) == len(self.axes)
+        return super().largest_variance(np.where(differences, precision, inf))
 
 
 class ForgetsShares(AskedCells):
@@ -136,7 +168,13 @@ class ForgetsShares(AskedCells):
 
 
 @pytest.mark.parametrize(
-    ("twin", "what"), [(CountsNoCells, "variance"), (ForgetsShares, "largest")]
+    ("twin", "what"),
+    [
+        (CountsNoCells, "variance"),
+        (BelievesMeans, "variance"),
+        (ForgetsShares, "largest"),
+        (ForgetsMeans, "largest"),
+    ],
 )
 def test_wrong_residuals_are_found(twin: type[AskedCells], what: str) -> None:
     every = [

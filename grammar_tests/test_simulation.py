@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import pytest
 
-from dpsql.ledgers import Charge, Spent, Stopped, book, sqlite
+from dpsql.ledgers import Charge, Spent, Stopped, book, debits, sqlite
 from dpsql.ledgers.chain import State
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Refused
@@ -90,9 +90,9 @@ def test_so_it_is_under_all_seeds() -> None:
 class ReadsBeforeItLocks(SqliteLedger):
     def charge(self, charge: Charge, *_more: Charge) -> Spent:
         with self._reading() as book:
-            spent = sqlite._spent_after(book.state, charge)
+            spent = debits.spent_after(book.state, charge)
         with self._writing() as book:
-            sqlite._append_charge(book, charge)
+            debits.append_charge(book, charge)
         return spent
 
 
@@ -109,21 +109,21 @@ class ForgetsCrashedCommits(SqliteLedger):
 
 
 def checks_the_budget_alone(patch: pytest.MonkeyPatch) -> None:
-    whole = sqlite._require_fits
+    whole = debits._require_fits
 
     def fits(state: State, charge: Charge, ceiling: Any) -> None:
         if not ceiling.named:
             whole(state, charge, ceiling)
 
-    patch.setattr(sqlite, "_require_fits", fits)
+    patch.setattr(debits, "_require_fits", fits)
 
 
 def believes_the_file(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sqlite, "unconfirmed", lambda *_of: [])
+    patch.setattr(debits, "unconfirmed", lambda *_of: [])
 
 
 def forgets_stops(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sqlite, "Stopped", lambda *_of: None)
+    patch.setattr(debits, "Stopped", lambda *_of: None)
 
 
 TWINS: dict[str, Callable[[], int]] = {

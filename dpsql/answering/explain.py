@@ -4,6 +4,7 @@ on private data, nothing is written.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from math import nan, prod
@@ -11,11 +12,13 @@ from operator import add
 
 from dpsql import accountants
 from dpsql.accountants.remaining import rest
+from dpsql.answering import shared_answers
 from dpsql.answering.from_memory import Recollection, recollection, repeated
 from dpsql.answering.two_steps import Steps, steps_of, steps_price
 from dpsql.answering.vault import Vault
+from dpsql.explaining.describe_blocks import description
 from dpsql.explaining.explanation import SHOWN, Explanation, PlanDescription
-from dpsql.ledgers import Stopped, unconfirmed
+from dpsql.ledgers import PaidAnswer, Stopped, unconfirmed
 from dpsql.model.vocabulary import Answer, Budget, Event, Loss
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Account, Question
@@ -84,14 +87,13 @@ def _of_one(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
     recalled = repeated(compiler, vault, query) if question else None
     if recalled and recalled[1] != question:
         epsilon, question = recalled[0].epsilon, recalled[1]
-    memory = None if recalled or not question else recollection(compiler, vault, query)
-    if memory is None:
-        plan = compiler.described(query, epsilon, question)
+    if recalled:
+        plan, cheap = compiler.described(query, epsilon, question), False
     else:
-        plan = _from_memory(compiler, query, memory, question)
+        plan, cheap = _to_pay(compiler, vault, query, question)
     charge = Loss(0) if recalled else plan.charge
     standing = vault.standing(account)
-    cheap = memory is None and accountants.is_least(charge, budget)
+    cheap = cheap and accountants.is_least(charge, budget)
     refusals = [] if recalled else _refusals(vault, account)
     return Explanation(
         columns=plan.columns,
@@ -116,6 +118,21 @@ def _of_one(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
     )
 
 
+def _to_pay(
+    compiler: Compiler, vault: Vault, query: Question, question: str
+) -> tuple[PlanDescription, bool]:
+    """The plan of what this analyst has not been answered, and whether all of it is new."""
+    lent = (
+        shared_answers.lent(compiler, vault, query) if question and query.memory.repeats else None
+    )
+    if lent is not None:
+        return _lent(compiler, query, *lent), False
+    memory = recollection(compiler, vault, query) if question else None
+    if memory is not None:
+        return _from_memory(compiler, query, memory, question), False
+    return compiler.described(query, query.account.epsilon, question), True
+
+
 def _refusals(vault: Vault, account: Account) -> list[str]:
     """Why the ledger would refuse whatever is asked now."""
     stopped, confirmed = vault.ledger.stopped(), vault.ledger.confirmed()
@@ -127,6 +144,25 @@ def _refusals(vault: Vault, account: Account) -> list[str]:
     ]
 
 
+def _lent(
+    compiler: Compiler, query: Question, released: PaidAnswer, question: str
+) -> PlanDescription:
+    """The plan of an answer that others share, at the price that this analyst's limits pay."""
+    plan, price = (
+        compiler.described(query, released.epsilon, question),
+        query.account.price_of(released),
+    )
+    return replace(plan, charge=price, notes=(_shared([released], price), *plan.notes))
+
+
+def _shared(lent: Sequence[PaidAnswer], price: Loss) -> str:
+    what = "The answer is" if len(lent) == 1 else f"{len(lent)} measurements are"
+    paid = (
+        "the limits of this analyst alone pay for it" if price.amount else "nothing is paid again"
+    )
+    return f"{what} shared by other analysts of this budget: {paid}."
+
+
 def _from_memory(
     compiler: Compiler, query: Question, memory: Recollection, question: str
 ) -> PlanDescription:
@@ -135,9 +171,14 @@ def _from_memory(
     plan = compiler.described(answering, query.account.epsilon, question)
     recalled = f"From memory {memory.recalled} %, paid {100 - memory.recalled} %."
     notes = [recalled] if memory.recalled else []
+    notes += (
+        [_shared(memory.lent, memory.price if memory.epsilon is None else Loss(0))]
+        if memory.lent
+        else []
+    )
     if memory.epsilon is None:
-        return replace(plan, charge=Loss(0), event=Event(()), notes=(*notes, *plan.notes))
-    table = compiler.described(query, memory.epsilon, memory.wide.prepared.question)
+        return replace(plan, charge=memory.price, event=Event(()), notes=(*notes, *plan.notes))
+    table = description(memory.wide.prepared, (), compiler.policy)
     cells = prod(memory.wide.sizes)
     wide = f"{cells:,} groups are measured and remembered, of which those are shown that are asked."
     notes += [wide] if cells > len(memory.wide.places) else []

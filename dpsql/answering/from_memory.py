@@ -4,7 +4,8 @@ A question with a wide form (see `dpsql.compiler.plan.wide_tables`) measures its
 table by its keys and by the columns of its conditions; what is not asked is kept unseen. Whatever
 all such tables tell of a later question is free. What they lack of the precision that a fresh
 answer would have is paid where ρ adds up to precision, by the same table at the ε that buys just
-that; otherwise the whole table is measured.
+that, or by its differences along those keys over which the totals are known well enough; otherwise
+the whole table is measured.
 
 Decisions read variances, text, policy and ledger, never a released number: PRIVACY.md R79.
 """
@@ -12,7 +13,7 @@ Decisions read variances, text, policy and ledger, never a released number: PRIV
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_UP, Context, Decimal
 from fractions import Fraction
@@ -26,14 +27,16 @@ from dpsql.answering.measured_cells import (
     MeasuredCells,
     derivation,
     noise_of,
+    reading_of,
     readings,
-    scaled,
 )
+from dpsql.answering.shared_answers import shared, told_again
 from dpsql.answering.vault import Vault
 from dpsql.compiler.errors.outputs import is_by_row
 from dpsql.compiler.plan.prepared import Prepared, WideTable
+from dpsql.compiler.plan.wide_tables import differing
 from dpsql.consistency.residuals import AskedCells
-from dpsql.ledgers import Remembered
+from dpsql.ledgers import PaidAnswer, Remembered
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.origins import DerivedColumns
 from dpsql.model.query_options import Memory
@@ -69,14 +72,17 @@ class Target:
 @dataclass(frozen=True, slots=True, eq=False)
 class Recollection:
     """How a question is answered: of `tables`, the last of them from query `last`, and of a `wide`
-    one that is measured first, at this `epsilon` and `price`; nothing is where there is no ε.
+    one that is measured first, at this `epsilon`; nothing is where there is no ε. What is `lent` of
+    the tables is others', until this analyst's limits have paid for it.
 
-    `derived` is the noise of its columns then; so many percent of its price are `recalled`.
+    `price` is that of all this, and so many percent of that of a fresh answer are `recalled`;
+    `derived` is the noise of its columns then.
     """
 
     wide: WideTable
     last: str
     tables: tuple[MeasuredCells, ...]
+    lent: tuple[PaidAnswer, ...]
     derived: DerivedColumns
     epsilon: Decimal | None
     price: Loss
@@ -89,7 +95,7 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
         return vault.answered(compiler, query)
     if query.memory is Memory.OFF:
         return vault.charged(compiler, query, compiler.prepared(query))
-    remembered = vault.remembered(compiler, query) if query.memory.repeats else None
+    remembered = told_again(compiler, vault, query) if query.memory.repeats else None
     if remembered is not None:
         return remembered
     memory = recollection(compiler, vault, query)
@@ -99,14 +105,17 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     answering = compiler.prepared(replace(query, derived=memory.derived))
     answering = replace(answering, columns=prepared.columns)
     query.require_room_for(prepared.columns)
-    query_id, tables, charged = memory.last, memory.tables, None
-    if memory.epsilon is not None:
+    query_id, tables = memory.last, memory.tables
+    if memory.price.amount:
         query.require_useful(prepared.notices, memory.price)
+    question = memory.wide.prepared.question
+    charged = shared(compiler, vault, query, question, memory.lent) if memory.lent else Loss(0)
+    if memory.epsilon is not None:
         paying, wide = query.at(memory.epsilon), memory.wide.prepared
         query_id, measured = vault.measure(compiler, paying, wide, answering)
         tables, charged = (*tables, measured), memory.price
     noisy = _noisy(answering, memory.wide, derivations(memory.wide, tables))
-    receipt = vault.receipt(query.account, query_id, charged)
+    receipt = vault.receipt(query.account, query_id, charged if charged.amount else None)
     paid = replace(receipt, recalled=memory.recalled)
     return vault.derived(compiler, query, answering, noisy, paid)
 
@@ -142,23 +151,23 @@ def recollection(compiler: Compiler, vault: Vault, query: Question) -> Recollect
     wide, plan = prepared.wide, prepared.plan
     if wide is None or plan is None or not query.memory.measures_wide:
         return None
-    recorded = vault.measurements(compiler, query, wide.prepared.question)
-    tables, targets = tuple(recorded.values()), fresh_targets(prepared)
-    if reaches(derivations(wide, tables), targets):
-        count = first(wide, tables, targets) if query.memory.repeats else len(tables)
-        tables, last = tables[:count], list(recorded)[count - 1]
-        derived = noise_of(tuple(derivations(wide, tables)))
-        return Recollection(wide, last, tables, derived, epsilon=None, price=Loss(0), recalled=100)
+    targets, history = fresh_targets(prepared), _Measured.of(vault, compiler, query, wide)
+    enough = history.enough(wide, targets, plan.loss, keeps=query.memory.repeats)
+    if enough is not None:
+        derived = noise_of(tuple(derivations(wide, enough.tables)))
+        recalled = _recalled(enough.price, plan.loss)
+        return Recollection(
+            wide,
+            enough.last,
+            enough.tables,
+            enough.lent,
+            derived=derived,
+            epsilon=None,
+            price=enough.price,
+            recalled=recalled,
+        )
     little = is_little(compiler, query, prepared, wide)
-    if not little or not reaches(derivations(wide, tables, [wide]), targets):
-        return None
-    wide, epsilon = _cheapest(compiler, query, wide, tables, targets)
-    measured = wide.prepared.plan
-    assert measured is not None
-    recalled = max(0, 100 - ceil(100 * measured.loss.amount / plan.loss.amount))
-    derived = noise_of(tuple(derivations(wide, tables, [wide])))
-    price = measured.loss
-    return Recollection(wide, "", tables, derived, epsilon=epsilon, price=price, recalled=recalled)
+    return _topped_up(compiler, query, wide, history.free, targets) if little else None
 
 
 def is_little(compiler: Compiler, query: Question, prepared: Prepared, wide: WideTable) -> bool:
@@ -177,6 +186,97 @@ def first(wide: WideTable, tables: Sequence[MeasuredCells], targets: Sequence[Ta
     return bisect_left(range(len(tables)), x=True, key=is_enough)
 
 
+def _topped_up(
+    compiler: Compiler,
+    query: Question,
+    wide: WideTable,
+    free: _Measured,
+    targets: Sequence[Target],
+) -> Recollection | None:
+    """What is free with what a wide table adds to it; None where that is not enough."""
+    fresh = wide.prepared.plan
+    if fresh is None or not reaches(derivations(wide, free.tables, [wide]), targets):
+        return None
+    wide, epsilon = _cheapest(compiler, query, wide, free.tables, targets)
+    measured = wide.prepared.plan
+    assert measured is not None
+    return Recollection(
+        wide,
+        "",
+        free.tables,
+        free.lent,
+        derived=noise_of(tuple(derivations(wide, free.tables, [wide]))),
+        epsilon=epsilon,
+        price=measured.loss,
+        recalled=_recalled(measured.loss, fresh.loss),
+    )
+
+
+def _recalled(price: Loss, fresh: Loss) -> int:
+    """How much of the price of a fresh answer is not to be paid, in percent."""
+    return max(0, 100 - ceil(100 * price.amount / fresh.amount))
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What was measured of a population, in the order in which it counts; what is `new` to the
+    analyst costs their limits as much.
+    """
+
+    measured: tuple[tuple[PaidAnswer, MeasuredCells], ...]
+    new: Mapping[PaidAnswer, Loss]
+
+    @classmethod
+    def of(cls, vault: Vault, compiler: Compiler, query: Question, wide: WideTable) -> _Measured:
+        """What the analyst has, then what others share with them, what is free of it first."""
+        payer = query.account
+        tables = vault.tables(compiler, query, wide.prepared.question)
+        new = {r: payer.price_of(r) for r in tables if not payer.has(r)}
+        order = sorted(tables, key=lambda r: (r in new, r in new and new[r].amount > 0))
+        return cls(tuple((released, tables[released]) for released in order), new)
+
+    @property
+    def tables(self) -> tuple[MeasuredCells, ...]:
+        return tuple(table for _, table in self.measured)
+
+    @property
+    def lent(self) -> tuple[PaidAnswer, ...]:
+        """What is new of it."""
+        return tuple(released for released, _ in self.measured if released in self.new)
+
+    @property
+    def price(self) -> Loss:
+        """What that costs."""
+        return sum((self.new[released] for released in self.lent), Loss(0))
+
+    @property
+    def last(self) -> str:
+        """The query that measured the last of it."""
+        return self.measured[-1][0].query_id
+
+    @property
+    def free(self) -> _Measured:
+        """What costs nothing of it."""
+        return self._until(sum(not self.new.get(r, Loss(0)).amount for r, _ in self.measured))
+
+    def _until(self, count: int) -> _Measured:
+        return replace(self, measured=self.measured[:count])
+
+    def enough(
+        self, wide: WideTable, targets: Sequence[Target], fresh: Loss, *, keeps: bool
+    ) -> _Measured | None:
+        """All that is free if that is as good as a fresh answer, or else as much as is needed, for
+        no more than the price of that; None where neither is. A question that `keeps` its answer
+        has the first that was enough.
+        """
+        if not reaches(derivations(wide, self.tables), targets):
+            return None
+        count = first(wide, self.tables, targets)
+        most = len(self.free.measured)
+        enough = self._until(count if keeps or count > most else most)
+        return enough if enough.price.fits(fresh) else None
+
+
 def _cheapest(
     compiler: Compiler,
     query: Question,
@@ -192,25 +292,67 @@ def _cheapest(
     budget, most = query.account.budget, query.account.epsilon
     if accountants.get(budget.accountant).order > 1:
         return wide, most
-    little, enough = 0.0, 1.0
+    cheapest = accountants.cheapest_epsilon(budget)
+    floor = _amount(budget, cheapest) / _amount(budget, most)
+    measured = _least(wide, tables, targets, float(floor))
+    if measured is None:
+        return wide, most
+    part, along = measured
+    for epsilon in _epsilons(budget, most, part):
+        cheaper = compiler.prepared(query.at(epsilon)).wide
+        table = None if cheaper is None else differing(cheaper, along)
+        if table is not None and reaches(derivations(table, tables, [table]), targets):
+            return table, epsilon
+    return wide, most
+
+
+def _least(
+    wide: WideTable, tables: Sequence[MeasuredCells], targets: Sequence[Target], floor: float
+) -> tuple[float, tuple[int, ...]] | None:
+    """About the least part of its loss at which a wide table is enough, or the `floor`, and along
+    which keys it is of differences then; None where that is nearly the whole.
+
+    Keys are added one by one, that which saves most first: what is known of their means already is
+    not paid for again.
+    """
+    part = max(floor, _enough(wide, tables, targets, 1.0) or 1.0)
+    along, better = tuple[int, ...](), True
+    while better and part > floor:
+        better, fewer = False, along
+        for place in range(len(wide.sizes)):
+            table = differing(wide, (*fewer, place)) if place not in fewer else None
+            less = None if table is None else _enough(table, tables, targets, part * _PART)
+            if less is not None:
+                part, along, better = max(floor, less), (*fewer, place), True
+    return (part, along) if part < _PART else None
+
+
+def _enough(
+    wide: WideTable, tables: Sequence[MeasuredCells], targets: Sequence[Target], most: float
+) -> float | None:
+    """The least part of its loss at which a wide table is enough, `most` at most."""
+
+    def is_enough(part: float) -> bool:
+        return reaches(derivations(wide, tables, [wide], 1 / part), targets)
+
+    if not is_enough(most):
+        return None
+    little, enough = 0.0, most
     for _ in range(_HALVINGS):
         part = (little + enough) / 2
-        if reaches(derivations(wide, tables, [wide], 1 / part), targets):
-            enough = part
-        else:
-            little = part
-    for epsilon in _epsilons(budget, most, enough) if enough < _PART else ():
-        cheaper = compiler.prepared(query.at(epsilon)).wide
-        if cheaper is not None and reaches(derivations(cheaper, tables, [cheaper]), targets):
-            return cheaper, epsilon
-    return wide, most
+        little, enough = (little, part) if is_enough(part) else (part, enough)
+    return enough
+
+
+def _amount(budget: Budget, epsilon: Decimal) -> Fraction:
+    accountant, delta = accountants.get(budget.accountant), Fraction(budget.query_delta)
+    return Fraction(accountant.allowance(Fraction(epsilon), delta, selects_keys=False).amount)
 
 
 def _epsilons(budget: Budget, most: Decimal, part: float) -> Iterator[Decimal]:
     """Those below `most` that buy about this part of it, none cheaper than a question is."""
     accountant, delta = accountants.get(budget.accountant), Fraction(budget.query_delta)
-    whole = accountant.allowance(Fraction(most), delta, selects_keys=False).amount
-    amount = Loss(ceil(whole * Fraction(part) * NANO))
+    amount = Loss(ceil(_amount(budget, most) * Fraction(part) * NANO))
     epsilon = _FOUR.plus(Decimal(accountant.epsilon(amount, delta)))
     for _ in range(3):
         least = max(epsilon, accountants.cheapest_epsilon(budget))
@@ -248,7 +390,7 @@ def planned_readings(table: WideTable, part: str, times: float = 1.0) -> Iterato
     measured = table.measured
     for name, noise in zip(measured.parts, measured.noises, strict=True):
         if name == part:
-            yield CellReading(measured.keys, scaled(noise, times))
+            yield reading_of(measured, table.sizes, noise, times)
 
 
 def reaches(derived: Iterable[Derivation], targets: Sequence[Target]) -> bool:

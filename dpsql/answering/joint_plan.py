@@ -310,6 +310,7 @@ def _is_there(compiler: Compiler, vault: Vault, part: Beside) -> bool:
     needed = dict(zip(measured.parts, map(standard_deviation, measured.noises), strict=True))
     return any(
         set(table.sizes) == set(measured.keys)
+        and not table.along
         and all(
             p in table.noises and standard_deviation(table.noises[p]) <= most
             for p, most in needed.items()
@@ -501,10 +502,12 @@ def _columns(
         precisions = np.zeros((len(measures), *shares.shape))
         for n, table, amount in others:
             for reading in from_memory.planned_readings(table, part):
-                precisions[n] = cells.precision(reading.axes, reading.variance) / amount
+                precisions[n] = (
+                    cells.precision(reading.axes, reading.variance, reading.along) / amount
+                )
         base = np.zeros(shares.shape)
         for reading in readings(tables, part):
-            base = base + cells.precision(reading.axes, reading.variance)
+            base = base + cells.precision(reading.axes, reading.variance, reading.along)
         yield JointAnswer(shares, precisions, base, 1 / len(wide.columns))
 
 

@@ -15,7 +15,10 @@ from typing import assert_never
 import numpy as np
 
 from dpsql.consistency.residuals import AskedCells, KnownTable
+from dpsql.ledgers import PaidAnswer
 from dpsql.mechanisms import standard_deviation
+from dpsql.mechanisms.differences import stretch
+from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.origins import DerivedColumns, MeasuredColumns
 from dpsql.model.vocabulary import Mechanism, Noise, Noisy
 
@@ -32,11 +35,15 @@ _GRID = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCells:
-    """A released table: `sizes` by its keys in their order, cells and noise by what is measured."""
+    """A released table: `sizes` by its keys in their order, cells and noise by what is measured.
+
+    Of the means `along` some keys, where there are such, it says nothing.
+    """
 
     sizes: Mapping[str, int]
     parts: Mapping[str, np.ndarray]
     noises: Mapping[str, Noise]
+    along: frozenset[str] = frozenset()
 
 
 def measured_cells(noisy: Noisy) -> MeasuredCells:
@@ -47,21 +54,27 @@ def measured_cells(noisy: Noisy) -> MeasuredCells:
     assert tuple(product(*values)) == noisy.keys
     axes = list(map(len, values))
     columns = zip(*noisy.parts, strict=True)
+    times = stretch([axes[place] for place in measured.along])
     parts = {
-        part: np.array(column, dtype=float).reshape(axes)
+        part: np.array(column, dtype=float).reshape(axes) / times
         for part, column in zip(measured.parts, columns, strict=True)
     }
     sizes = dict(zip(measured.keys, axes, strict=True))
-    return MeasuredCells(sizes, parts, dict(zip(measured.parts, measured.noises, strict=True)))
+    noises = [scaled(noise, Fraction(1, times**2)) for noise in measured.noises]
+    noise_of_parts = dict(zip(measured.parts, noises, strict=True))
+    return MeasuredCells(sizes, parts, noise_of_parts, measured.along_keys)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellReading:
-    """One table of one measurement: its axes, its noise, and its cells where it is there yet."""
+    """One table of one measurement: its axes, its noise, and its cells where it is there yet; with
+    `along` less their means along these axes.
+    """
 
     axes: tuple[str, ...]
     noise: Noise
     cells: np.ndarray | None = None
+    along: frozenset[str] = frozenset()
 
     @property
     def variance(self) -> float:
@@ -71,10 +84,19 @@ class CellReading:
 def readings(tables: Sequence[MeasuredCells], part: str) -> list[CellReading]:
     """The tables that measure this."""
     return [
-        CellReading(tuple(table.sizes), table.noises[part], table.parts[part])
+        CellReading(tuple(table.sizes), table.noises[part], table.parts[part], table.along)
         for table in tables
         if part in table.parts
     ]
+
+
+def reading_of(
+    measured: MeasuredColumns, sizes: Sequence[int], noise: Noise, times: float
+) -> CellReading:
+    """A table that is not there yet, of one measurement, with so many times the variance."""
+    stretched = stretch([sizes[place] for place in measured.along])
+    cells = scaled(noise, Fraction(times) / stretched**2)
+    return CellReading(measured.keys, cells, None, measured.along_keys)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +127,7 @@ class Derivation:
     def cells(self) -> np.ndarray:
         """The cells in whole steps."""
         tables = (
-            KnownTable(reading.axes, reading.variance, reading.cells)
+            KnownTable(reading.axes, reading.variance, reading.cells, reading.along)
             for reading in self.readings
             if reading.cells is not None
         )
@@ -121,7 +143,7 @@ def noise_of(derived: Sequence[Derivation]) -> DerivedColumns:
 def derivation(target: AskedCells, all_readings: Sequence[CellReading]) -> Derivation:
     """The best of all readings together, where their noise is Gaussian, and of each alone."""
     best = Derivation(target)
-    precisions = [target.precision(reading.axes, reading.variance) for reading in all_readings]
+    precisions = [target.precision(r.axes, r.variance, r.along) for r in all_readings]
     for reading, precision in zip(all_readings, precisions, strict=True):
         alone = target.variance(precision)
         if alone < best.variance:  # cells of one table err independently of one another
@@ -136,7 +158,7 @@ def derivation(target: AskedCells, all_readings: Sequence[CellReading]) -> Deriv
     return best
 
 
-def scaled(noise: Noise, times: float) -> Noise:
+def scaled(noise: Noise, times: float | Fraction) -> Noise:
     """The law with so many times the variance."""
     match noise.mechanism:
         case Mechanism.DISCRETE_GAUSSIAN:
@@ -153,3 +175,19 @@ def _gaussian(variance: float) -> Noise:
 
 def _laplace(variance: float) -> Noise:
     return Noise(Mechanism.DISCRETE_LAPLACE, Fraction(ceil(sqrt(variance / 2) * _GRID), _GRID))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTables:
+    """Measurements of a population: all while the ledger's stamp is the same."""
+
+    stamp: object
+    tables: Mapping[PaidAnswer, MeasuredCells]
+
+
+def known_tables(cells: int) -> BoundedCache[KnownTables]:
+    """Measurements of at most this many cells in all."""
+    return BoundedCache(
+        cells,
+        lambda entry: 1 + sum(p.size for t in entry.tables.values() for p in t.parts.values()),
+    )

@@ -18,6 +18,7 @@ from operator import add
 
 from dpsql import accountants
 from dpsql.answering import from_memory
+from dpsql.answering.shared_answers import told_again
 from dpsql.answering.vault import Vault
 from dpsql.explaining.explanation import Outlook
 from dpsql.mechanisms.norm_bounds import visible_from
@@ -196,7 +197,8 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
         vault.require_bound(compiler.prepared(steps.last), query.stop)
         answers = []
         for search, remembered in zip(steps.searches, steps.remembered, strict=True):
-            answer = remembered or vault.charged(compiler, search, compiler.prepared(search))
+            shared = remembered or told_again(compiler, vault, search)
+            answer = shared or vault.charged(compiler, search, compiler.prepared(search))
             answers.append(answer)
             paid += [answer] if remembered is None else []
         last = steps.then(compiler, vault, answers)

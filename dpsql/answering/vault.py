@@ -3,8 +3,8 @@
 The only holder of the ledger, the engine and the sampler: whoever wants anything of them calls
 this, with a plan of the compiler, and nothing here asks anybody for anything.
 
-The debit comes first: SECURITY.md S3. To tell again what was paid for loses nothing: PRIVACY.md
-R69.
+The debit comes first: SECURITY.md S3. To tell again what was paid for loses nothing:
+PRIVACY.md R69.
 
 Rows over public tables alone are given again while the data are the same, since a dashboard asks
 the same list of cities all day. Only what is small is kept, in memory.
@@ -23,16 +23,16 @@ from functools import partial
 from sys import getsizeof
 from time import monotonic
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dpsql import mechanisms
-from dpsql.answering.measured_cells import MeasuredCells, measured_cells
+from dpsql.answering.measured_cells import KnownTables, MeasuredCells, known_tables, measured_cells
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Engine, Stop, Unrun, admitted, paced
 from dpsql.engines.limited import WorkLimit
-from dpsql.ledgers import Inquiry, Ledger, Remembered
+from dpsql.ledgers import Inquiry, Ledger, PaidAnswer, Remembered
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
 from dpsql.model.bounded_cache import BoundedCache
@@ -51,6 +51,7 @@ from dpsql.release.finish import evaluated, finish, presented, presented_table, 
 from dpsql.release.histogram_choices import Chooser, chosen
 from dpsql.release.release import Sampler, release
 
+T = TypeVar("T")
 FEW_CELLS = 1_000_000
 """Values of public rows that are read at once; what has more is run again and flows."""
 
@@ -66,7 +67,7 @@ class Vault:
         self.sampler = sampler or partial(mechanisms.sample, entropy=Entropy())
         self._chooser = partial(chosen, entropy=Entropy())
         self._bound = Bound()
-        self._answers, self._populations = answers_of(), known_tables()
+        self._answers, self._populations = answers_of(), known_tables(MOST_CELLS)
         self._rows, self._room = PublicRows(), Room()
 
     # --- a question ---
@@ -129,21 +130,37 @@ class Vault:
     def measurements(
         self, compiler: Compiler, query: Question, population: str
     ) -> Mapping[str, MeasuredCells]:
-        """What was measured of a population for this analyst, and paid for by this budget, by the
-        queries that did, the oldest first; and for its cubes, unless a cap binds this analyst.
+        """What this analyst has of what was measured of a population and paid for by this budget,
+        by the queries that did, in the order in which they got it; and its cubes, unless a cap
+        binds this analyst.
 
         So every cap that binds them was charged for it too: it counts what they spend of a budget.
         """
-        payer, version, stamp = query.account, compiler.policy.version, self.ledger.stamp()
-        cubes = all(cap.analysts is None for cap in payer.caps)
-        of = payer.analyst, payer.budget.name, population, version, cubes
+        tables = self.tables(compiler, query, population).items()
+        return {paid.query_id: table for paid, table in tables if query.account.has(paid)}
+
+    def tables(
+        self, compiler: Compiler, query: Question, population: str
+    ) -> Mapping[PaidAnswer, MeasuredCells]:
+        """The same, and behind it what others share with them."""
+        payer, stamp = query.account, self.ledger.stamp()
+        of = payer.analyst, payer.budget, payer.caps, population, compiler.policy.version
         entry = self._populations.get(of)
         if entry is None or entry.stamp != stamp:
-            tables = {} if entry is None else entry.tables
-            paid = self.ledger.measured(*of[:-1], cubes=cubes)
-            entry = KnownTables(stamp, {n: tables.get(n) or self._measured(n) for n in paid})
+            present = {} if entry is None else {r.query_id: t for r, t in entry.tables.items()}
+            tables = {
+                each: present.get(each.query_id) or self._measured(each.query_id)
+                for each in self.paid_for(query, population, compiler.policy.version)
+            }
+            entry = KnownTables(stamp, tables)
             self._populations.put(of, entry)
         return entry.tables
+
+    def paid_for(self, query: Question, question: str, version: str) -> list[PaidAnswer]:
+        """What the budget paid for this analyst, and for those who share it with them."""
+        payer = query.account
+        paid = self.ledger.released(payer.analyst, payer.budget.name, question, version)
+        return [each for each in paid if payer.budget.share_answers or payer.has(each)]
 
     def _measured(self, query_id: str) -> MeasuredCells:
         (noisy,) = self.ledger.answer(query_id)
@@ -340,7 +357,7 @@ class Vault:
 
     def forget(self) -> None:
         """No answer is kept any more; what is being finished ends up where nobody looks."""
-        self._answers, self._populations = answers_of(), known_tables()
+        self._answers, self._populations = answers_of(), known_tables(MOST_CELLS)
         self._rows = PublicRows()
 
     def close(self) -> None:
@@ -354,7 +371,7 @@ class Vault:
         self, compiler: Compiler, query_id: str, account: Account, cost: Cost, inquiry: Inquiry
     ) -> None:
         charge = account.charge(query_id, cost, compiler.policy.version, inquiry)
-        self._debit(account, lambda: self.ledger.charge(charge))
+        self.debit(account, lambda: self.ledger.charge(charge))
 
     def _charge_all(
         self,
@@ -369,12 +386,12 @@ class Vault:
             cost = Cost(prepared.question, prepared.plan.event, prepared.plan.loss)
             charges.append(query.account.charge(query_id, cost, version, query.inquiry))
         account = measured[0][0].account
-        self._debit(account, lambda: self.ledger.charge(*charges))
+        self.debit(account, lambda: self.ledger.charge(*charges))
 
-    def _debit(self, account: Account, step: Callable[[], object]) -> None:
+    def debit(self, account: Account, step: Callable[[], T]) -> T:
         """Charge; what is refused for want of budget is told in ε."""
         try:
-            step()
+            return step()
         except Refused as refused:
             if refused.reason is not Reason.BUDGET_EXHAUSTED:
                 raise
@@ -520,22 +537,6 @@ def answers_of(cells: int = MOST_CELLS) -> BoundedCache[Finished]:
     """Finished answers of at most this many cells in all."""
     return BoundedCache(
         cells, lambda finished: 1 + len(finished.answer.rows) * len(finished.answer.columns)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class KnownTables:
-    """Measurements of a population by their queries: all while the ledger's stamp is the same."""
-
-    stamp: object
-    tables: Mapping[str, MeasuredCells]
-
-
-def known_tables(cells: int = MOST_CELLS) -> BoundedCache[KnownTables]:
-    """Measurements of at most this many cells in all."""
-    return BoundedCache(
-        cells,
-        lambda entry: 1 + sum(p.size for t in entry.tables.values() for p in t.parts.values()),
     )
 
 

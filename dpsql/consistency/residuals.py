@@ -7,27 +7,29 @@ each cell, n_i values of attribute i, the residual of S has independent errors o
 
     w(S) = 1 / (σ² · Π_{i ∈ A∖S} n_i)    for S ⊆ A, and 0 otherwise,
 
-projected as the residual is. So weighted least squares over all cells falls apart: each residual is
-the average of its measurements weighted by w, of variance v(S) = 1 / Σ w(S), and a table by T is
-the sum over S ⊆ T of the residuals, each divided among the values of T∖S. What a cell adds up of m
-of n values of an attribute (all of T are such cells; m = 1 where each value is a cell) has the
-variance
+projected as the residual is. A table of differences along some axes, less its means along these,
+has the residuals alone that have all of these axes. So weighted least squares over all cells falls
+apart: each residual is the average of its measurements weighted by w, of variance
+v(S) = 1 / Σ w(S), and a table by T is the sum over S ⊆ T of the residuals, each divided among the
+values of T∖S. What a cell adds up of m of n values of an attribute (all of T are such cells; m = 1
+where each value is a cell) has the variance
 
     Σ_{S ⊆ T} v(S) · Π_{i ∈ S} (m_i - m_i²/n_i) · Π_{i ∈ T∖S} m_i²/n_i².
 
-Of all weighted sums of such cells, with squares of weights that add up to one, none has a larger
-variance than those in the residual of all of its keys: a table that has a residual has those of its
-subsets too, Π n_i as precisely as it must to err as much, and others can only add to these. So with
-U the keys of T of which nothing is added up, that largest variance is
+With U the keys of T of which nothing is added up, such cells are a sum of parts that err
+independently: of each V ⊆ U what varies along all of V and is divided among the values of U∖V, by
+1/n_i each, n_i times. Of all weighted sums of the cells, with squares of weights that add up to
+one, none has a larger variance than those within one of these parts,
 
-    Σ_{U ⊆ S ⊆ T} v(S) · Π_{i ∈ S∖U} (m_i - m_i²/n_i) · Π_{i ∈ T∖S} m_i²/n_i².
+    max_{V ⊆ U} Σ_{V ⊆ S ⊆ V ∪ T∖U} v(S) · Π_{i ∈ S∖V} (m_i - m_i²/n_i)
+        · Π_{i ∈ T∖U∖S} m_i²/n_i² · Π_{i ∈ U∖V} 1/n_i.
 
 It is post-processing of released integers and public variances: PRIVACY.md R79.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 
@@ -36,11 +38,15 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownTable:
-    """A table by `axes`: `variance` is that of each cell's noise, `cells` has an axis for each."""
+    """A table by `axes`: `variance` is that of each cell's noise, `cells` has an axis for each.
+
+    Of the means `along` some of them nothing is known.
+    """
 
     axes: tuple[str, ...]
     variance: float
     cells: np.ndarray
+    along: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +60,24 @@ class AskedCells:
     chosen: tuple[tuple[int, ...] | None, ...]
     sizes: Mapping[str, int]
 
-    def precision(self, axes: Sequence[str], variance: float) -> np.ndarray:
+    def precision(
+        self, axes: Sequence[str], variance: float, along: Collection[str] = ()
+    ) -> np.ndarray:
         """w(S) of a table by `axes` for each S: an axis of two, whether S has it, for each of ours.
+
+        Of differences `along` some axes, that of each S without one of them is 0.
 
         >>> AskedCells(("a",), (None,), {"a": 2, "b": 5}).precision(("a", "b"), 1.0).tolist()
         [0.1, 0.2]
+        >>> AskedCells(("a",), (None,), {"a": 2}).precision(("a",), 1.0, {"a"}).tolist()
+        [0.0, 1.0]
         """
+        if not set(along) <= set(self.axes):
+            return np.zeros([2] * len(self.axes))
         result = np.array(1 / (variance * prod(self.sizes[x] for x in axes if x not in self.axes)))
         for axis in self.axes:
             part = [1 / self.sizes[axis], 1.0] if axis in axes else [1.0, 0.0]
+            part = [0.0, 1.0] if axis in along else part
             result = np.multiply.outer(result, part)
         return result
 
@@ -73,7 +88,7 @@ class AskedCells:
         >>> asked.variance(asked.precision(("a",), 3.0))
         6.0
         """
-        return _total(precision, self.shares())
+        return float(_variances(precision, self.shares()).sum())
 
     def largest_variance(self, precision: np.ndarray) -> float:
         """The largest of any weighted sum of the cells, the squares of whose weights add up to one.
@@ -83,20 +98,29 @@ class AskedCells:
         >>> round(asked.variance(known), 2), asked.largest_variance(known)
         (1.52, 3.0)
         """
-        return _total(precision, self.shares(largest=True))
+        summed = [place for place, chosen in enumerate(self.chosen) if chosen is not None]
+        every = _variances(
+            precision, self._shared([[1 / n, float(n > 1)] for n, _ in self._numbers])
+        )
+        return float(every.sum(axis=tuple(summed)).max())
 
     def shares(self, *, largest: bool = False) -> np.ndarray:
-        """How often each v(S) counts in the variance of a cell, or in the largest: an axis of two,
-        whether S has it, for each of ours.
+        """How often each v(S) counts in the variance of a cell, or in that of what varies along all
+        keys, which is the largest where all tables are whole: an axis of two, whether S has it, for
+        each of ours.
 
         >>> AskedCells(("a",), (None,), {"a": 2}).shares().tolist()
         [0.25, 0.5]
         """
         own = ([0.0, 1.0], [1.0, 0.0])
+        shares = [own[size == 1] if largest else _shares(size, 1) for size, _ in self._numbers]
+        return self._shared(shares)
+
+    def _shared(self, whole: Sequence[Sequence[float]]) -> np.ndarray:
+        """The shares of each axis multiplied: those of what is added up, or else the `whole`."""
         result = np.array(1.0)
-        for (size, many), chosen in zip(self._numbers, self.chosen, strict=True):
-            whole = largest and chosen is None
-            factor = own[size == 1] if whole else _shares(size, many)
+        for (size, many), chosen, own in zip(self._numbers, self.chosen, whole, strict=True):
+            factor = own if chosen is None else _shares(size, many)
             result = np.multiply.outer(result, factor)
         return result
 
@@ -119,7 +143,8 @@ class AskedCells:
         values: np.ndarray = np.zeros(())
         weights: np.ndarray = np.zeros(())
         for table in tables:
-            precision = self._spread(self.precision(table.axes, table.variance))
+            precision = self.precision(table.axes, table.variance, table.along)
+            precision = self._spread(precision)
             values = values + self._residuals(table) * precision
             weights = weights + precision
         result = np.divide(values, weights, out=np.zeros(weights.shape), where=weights > 0)
@@ -162,9 +187,9 @@ def _shares(size: int, many: int) -> list[float]:
     return [many**2 / size**2, many - many**2 / size]
 
 
-def _total(precision: np.ndarray, shares: np.ndarray) -> float:
-    """The sum over all S of v(S), each as often as it counts."""
-    needed = shares > 0
-    if not np.all(precision[needed] > 0):
-        return inf
-    return float((shares[needed] / precision[needed]).sum())
+def _variances(precision: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """v(S) of all S, each times what there is of it; infinite where a residual is unknown."""
+    unknown = (shares > 0) & (precision <= 0)
+    each = np.divide(shares, precision, out=np.zeros(shares.shape), where=precision > 0)
+    result: np.ndarray = np.where(unknown, inf, each)
+    return result

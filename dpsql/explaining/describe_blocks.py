@@ -61,6 +61,7 @@ from dpsql.explaining.explanation import (
 )
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
+from dpsql.mechanisms.differences import distance, stretch
 from dpsql.mechanisms.scores import Aim, Most, Peak, Rank, Reached
 from dpsql.mechanisms.shown_counts import widening
 from dpsql.mechanisms.threshold import Threshold
@@ -125,7 +126,7 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
         unit=f"{policy.unit_name} ({policy.unit.neighbours.value})",
         limits=limits,
         keys=_keys(plan, names),
-        releases=tuple(_release(r, names, _adjusted(r, plan)) for r in plan.releases),
+        releases=tuple(_release(r, names, _adjusted(r, plan), _along(plan)) for r in plan.releases),
         facts=tuple(f"{f.table}: {f.kind.value} ({f.voucher.value})" for f in plan.block.facts),
         sql=sql.sql,
         choices=(
@@ -208,8 +209,10 @@ def _keys(plan: BlockPlan, columns: Mapping[int, str]) -> str:
     match keys:
         case TopKeys():
             return f"{names}: {_top(plan, keys, columns)}"
-        case ListedKeys(domain=domain):
-            return f"{names}: {len(domain)} public keys, each answered, empty ones too"
+        case ListedKeys(domain=domain, along=along):
+            each = f"{names}: {len(domain)} public keys, each answered, empty ones too"
+            within = " and ".join(plan.block.keys[place].field.name for place in along or ())
+            return f"{each}; differences within {within} alone are measured" if along else each
         case ThresholdKeys(threshold=chosen) | TrialKeys(trials=chosen):
             rival = "" if keys.runner_up is None else f"; otherwise: {_shown(keys.runner_up)}"
             return f"{names}: private keys; {_shown(chosen)}{rival}"
@@ -268,9 +271,18 @@ def _adjusted(release: Release, plan: BlockPlan) -> str:
     return ", then adjusted to agree with the others of its rows" if adjusted else ""
 
 
-def _release(release: Release, names: Mapping[int, str], adjusted: str) -> ReleaseLine:
+def _along(plan: BlockPlan) -> list[int]:
+    """How many values the keys have along which differences are measured."""
+    keys = plan.keys
+    return [keys.sizes[n] for n in keys.along or ()] if isinstance(keys, ListedKeys) else []
+
+
+def _release(
+    release: Release, names: Mapping[int, str], adjusted: str, along: Sequence[int]
+) -> ReleaseLine:
+    """One measurement; of differences along keys of so many values, as errors of the cells."""
     query, step = release.query, float(release.query.released.step)
-    scale = float(release.noise.scale)
+    scale, read = float(release.noise.scale), step / stretch(along)
     later, rival = release.field.id != release.payment.columns[0], release.payment.runner_up
     if release.noise.mechanism is Mechanism.DISCRETE_GAUSSIAN:
         scale = sqrt(scale)
@@ -279,13 +291,13 @@ def _release(release: Release, names: Mapping[int, str], adjusted: str) -> Relea
         bounds=_bounds(query) + (", paid for with the line above" if later else "") + adjusted,
         lower=query.total_lower * step,
         upper=query.total_upper * step,
-        l0=release.sensitivity.l0,
+        l0=release.sensitivity.l0 // distance(along),
         linf=release.sensitivity.linf * step,
         step=step,
         mechanism=release.noise.mechanism.value + _common(release.payment.noise, step),
-        scale=scale * step,
-        error=standard_deviation(release.noise) * step,
-        margin=margin(release.noise) * step,
+        scale=scale * read,
+        error=standard_deviation(release.noise) * read,
+        margin=margin(release.noise) * read,
         otherwise="" if rival is None else _otherwise(rival, step),
     )
 

@@ -33,6 +33,10 @@ class Ceiling:
         """Whether what this analyst spends of this budget counts."""
         return self.budget in {None, budget} and (self.analysts is None or analyst in self.analysts)
 
+    def counts(self, holders: frozenset[str]) -> bool:
+        """Whether it was debited for what these have; that of all in a budget always was."""
+        return self.analysts is None or not self.analysts.isdisjoint(holders)
+
     @property
     def named(self) -> dict[str, str]:
         """Facts for a refusal: which cap it is, where it is not a budget itself."""
@@ -131,6 +135,21 @@ class Remembered:
 
 
 @dataclass(frozen=True, slots=True)
+class PaidAnswer:
+    """What a query released: who asked it, at which price, and who has it by now."""
+
+    query_id: str
+    epsilon: Decimal
+    loss: Loss
+    holders: frozenset[str]
+
+    @property
+    def is_cube(self) -> bool:
+        """Whether the owner asked it for all."""
+        return any(holder.startswith(CUBES) for holder in self.holders)
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One charge as the ledger recorded it; `time` is in UTC.
 
@@ -204,20 +223,28 @@ class Ledger(Protocol):
     def recall(
         self, analyst: str, question: str, policy_version: str, epsilon: Decimal
     ) -> Remembered | None:
-        """The answer this analyst got to this question, if it paid at least `epsilon`.
+        """The answer this analyst got to this question, if at least `epsilon` was paid for it.
 
         Only under the same policy version and the present data version. Of several, the one with
         the largest epsilon, then the newest.
         """
 
-    def measured(
-        self, analyst: str, budget: str, question: str, policy_version: str, *, cubes: bool = False
-    ) -> tuple[str, ...]:
-        """The ids of all queries of which this analyst asked this question, this budget paid, and
-        the answer was recorded, the oldest first. With those of the budget's `cubes` that were not
-        stopped.
+    def released(
+        self, analyst: str, budget: str, question: str, policy_version: str
+    ) -> tuple[PaidAnswer, ...]:
+        """All that this budget paid of this question and of which the answer was recorded: what
+        this analyst has, in the order in which they got it, then the rest, the oldest
+        first. Cubes are there for everybody; those that were stopped are left out.
 
         Only under the same policy version and the present data version.
+        """
+
+    def share(self, queries: Sequence[str], charge: Charge) -> Loss:
+        """Let an analyst have what queries of this question released, which the budget of the
+        charge paid: on return that survives any crash.
+
+        Each ceiling of the charge that covers nobody who has it is debited what it cost: the sum
+        of that is returned. All of it in one transaction, or nothing. Raises as `charge` does.
         """
 
     def answer(self, query_id: str) -> tuple[Noisy, ...]:

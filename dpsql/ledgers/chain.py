@@ -3,7 +3,7 @@
 What a ledger knows (amounts spent, data version, facts) is folded from entries whose hashes were
 checked, and from nothing else.
 
-Edits are found: SECURITY.md S16.
+Edits are found: SECURITY.md S16. What is shared counts once: PRIVACY.md R85.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from dpsql.ledgers import Ceiling, Stopped
 from dpsql.ledgers.codec import canonical, ceiling_of, decode_facts, encode_facts, scope
 from dpsql.model.vocabulary import Fact, Loss
+
+Share: TypeAlias = tuple[str, str, frozenset[str]]
+"""A budget, an analyst who got what it had paid for others, and who of them had that before."""
 
 
 class EntryKind(StrEnum):
@@ -33,6 +36,7 @@ class EntryKind(StrEnum):
     STOPPED = "stopped"  # a budget or an analyst; detail: the owner's reason
     RESUMED = "resumed"  # the same; late answers of an analyst no longer count either
     LIMIT = "limit"  # budget: a title; event: whom it covers; detail: the reason
+    SHARED = "shared"  # with an analyst; detail: the query id; event: who had its answer before
     CHECKPOINT = "checkpoint"  # detail: all that the entries before it say
 
 
@@ -65,6 +69,7 @@ class State:
 
     `recorded` says that facts were ever recorded, `facts` those of the present data version.
     `accountants` are by budget, `losses` by budget and analyst, `limits` by title of a ceiling.
+    `shared` is what was paid for by others, by budget, analyst, and who had it before.
     `checkpoint` is the last entry that says all of this.
     """
 
@@ -78,17 +83,27 @@ class State:
     checkpoint: int = -1
     accountants: dict[str, str] = field(default_factory=dict)
     losses: dict[tuple[str, str], Loss] = field(default_factory=dict)
+    shared: dict[Share, Loss] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     limits: dict[str, Ceiling] = field(default_factory=dict)
     stopped: frozenset[Stopped] = frozenset()
 
     def spent(self, budget: str | None, analysts: frozenset[str] | None = None) -> Loss:
-        """What was spent of a budget (None: of all), by these analysts (None: by all)."""
-        counted = (
+        """What was spent of a budget (None: of all), by these analysts (None: by all).
+
+        What was shared counts for them once, with the first of them who had it.
+        """
+        counted = [
             loss
             for (of, by), loss in self.losses.items()
             if budget in {None, of} and (analysts is None or by in analysts)
-        )
+        ]
+        if analysts is not None:
+            counted += [
+                loss
+                for (of, by, before), loss in self.shared.items()
+                if budget in {None, of} and by in analysts and before.isdisjoint(analysts)
+            ]
         return sum(counted, Loss(0))
 
     def text(self) -> str:
@@ -98,8 +113,13 @@ class State:
             title: [c.most.amount, c.most.delta, *scope(c)] for title, c in self.limits.items()
         }
         stopped = sorted([s.budget or "", s.analyst or ""] for s in self.stopped)
+        shared = sorted(
+            [of, by, sorted(before), loss.amount, loss.delta]
+            for (of, by, before), loss in self.shared.items()
+        )
         return canonical(
             {
+                **({"shared": shared} if shared else {}),
                 "ledger": self.ledger,
                 "data_version": self.data_version,
                 "facts": encode_facts(self.facts, self.files),
@@ -132,6 +152,10 @@ def checkpointed(row: EntryRow, recorded: bytes) -> State:
             checkpoint=row.sequence,
             accountants=dict(read["accountants"]),
             losses={(of, by): Loss(amount, delta) for of, by, amount, delta in read["losses"]},
+            shared={
+                (of, by, frozenset(before)): Loss(amount, delta)
+                for of, by, before, amount, delta in read.get("shared", ())
+            },
             late=dict(read["late"]),
             limits={title: ceiling_of(title, *parts) for title, parts in read["limits"].items()},
             stopped=frozenset(Stopped(of or None, by or None) for of, by in read["stopped"]),
@@ -187,6 +211,7 @@ class _Fold:
         self._checkpoint = state.checkpoint
         self._accountants = dict(state.accountants)
         self._losses = {key: (loss.amount, loss.delta) for key, loss in state.losses.items()}
+        self._shared = dict(state.shared)
         self._late, self._limits = dict(state.late), dict(state.limits)
         self._stopped = set(state.stopped)
 
@@ -195,6 +220,8 @@ class _Fold:
         match row.kind:
             case EntryKind.CHARGE:
                 self._debit(row)
+            case EntryKind.SHARED:
+                self._share(row)
             case EntryKind.ANSWER | EntryKind.ACCEPTED:
                 pass
             case EntryKind.LATE:
@@ -230,6 +257,13 @@ class _Fold:
         before = self._losses.get((budget, analyst), (0, 0))
         self._losses[budget, analyst] = (before[0] + amount, before[1] + delta)
 
+    def _share(self, row: EntryRow) -> None:
+        budget, analyst, before = row.budget, row.analyst, frozenset(json.loads(row.event or "[]"))
+        if budget is None or analyst is None or not before or analyst in before:
+            raise ValueError("an answer is shared with an analyst by those who had it")
+        share = budget, analyst, before
+        self._shared[share] = self._shared.get(share, Loss(0)) + Loss(*_amounts(row))
+
     def _limit(self, row: EntryRow) -> None:
         """A ceiling as it is from here on; none of this title where there is no amount."""
         title = str(row.budget)
@@ -257,6 +291,7 @@ class _Fold:
             checkpoint=self._checkpoint,
             accountants=self._accountants,
             losses={key: Loss(*sums) for key, sums in self._losses.items()},
+            shared=dict(self._shared),
             late=self._late,
             limits=self._limits,
             stopped=frozenset(self._stopped),

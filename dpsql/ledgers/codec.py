@@ -245,12 +245,14 @@ def decode_answer(payload: bytes) -> tuple[Noisy, ...]:
 
 def _encode_origin(origin: MeasuredColumns) -> dict[str, Any]:
     noises = [[n.mechanism.value, _ratio(n.scale), _ratio(n.delta)] for n in origin.noises]
-    return {"keys": origin.keys, "parts": origin.parts, "noises": noises}
+    along = {"along": origin.along} if origin.along else {}
+    return {"keys": origin.keys, "parts": origin.parts, "noises": noises, **along}
 
 
 def _decode_origin(read: dict[str, Any]) -> MeasuredColumns:
     noises = (Noise(Mechanism(law), *map(Fraction, of)) for law, *of in read["noises"])
-    return MeasuredColumns(tuple(read["keys"]), tuple(read["parts"]), tuple(noises))
+    along = tuple(read.get("along", ()))
+    return MeasuredColumns(tuple(read["keys"]), tuple(read["parts"]), tuple(noises), along)
 
 
 def _tagged(value: Any) -> Any:

@@ -5,8 +5,6 @@ the mark, decide, append, commit (fsync). Then, under the write lock again: move
 end of the file. A crash between the two leaves the mark behind, which is allowed, and happened
 before anything was released. Written before the commit, the mark could name an entry that never
 came to be; written without the lock, it could go back.
-
-A sum is compared and charged in one transaction: PRIVACY.md R56.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -24,34 +22,38 @@ from operator import itemgetter
 from typing import Self
 
 from dpsql.ledgers import (
-    CUBES,
     Ceiling,
     Charge,
     Charged,
     Entry,
     OwnerAct,
+    PaidAnswer,
     Remembered,
     Spent,
     Stopped,
     store,
-    unconfirmed,
 )
 from dpsql.ledgers.book import EPOCH, LARGEST, RESTORE, Book
 from dpsql.ledgers.chain import START, EntryKind, EntryRow, State
 from dpsql.ledgers.codec import (
-    canonical,
     decode_answer,
     decode_event,
     decode_inquiry,
     encode_answer,
-    encode_event,
     encode_facts,
-    encode_inquiry,
-    scope,
+)
+from dpsql.ledgers.debits import (
+    append_charge,
+    append_limit,
+    append_shares,
+    charges,
+    query_of,
+    released,
+    spent_after,
 )
 from dpsql.ledgers.mark import identity_of, mark_of, mark_path, read_mark, write_mark
 from dpsql.ledgers.store import Patience
-from dpsql.model.errors import LedgerError, Reason, Refused
+from dpsql.model.errors import LedgerError
 from dpsql.model.vocabulary import Fact, Loss, Noisy
 
 # One call at a time in a process, and none while it forks: SQLite's locks do not survive a fork,
@@ -116,9 +118,14 @@ class SqliteLedger:
         with self._writing() as book:
             before = book.state.spent(charge.budget)
             for each in (charge, *more):
-                spent = _spent_after(book.state, each)
-                _append_charge(book, each)
+                spent = spent_after(book.state, each)
+                append_charge(book, each)
         return replace(spent, before=before)
+
+    def share(self, queries: Sequence[str], charge: Charge) -> Loss:
+        """Let an analyst have what others have; see `Ledger.share`."""
+        with self._writing() as book:
+            return append_shares(book, queries, charge)
 
     def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
         """Record what a charged query released; see `Ledger.remember`."""
@@ -149,7 +156,7 @@ class SqliteLedger:
     def confirm(self, ceiling: Ceiling, reason: str) -> None:
         """Hold the policy to another ceiling; see `Ledger.confirm`."""
         with self._writing() as book:
-            _append_limit(book, ceiling, reason)
+            append_limit(book, ceiling, reason)
 
     def lift(self, title: str, reason: str) -> None:
         """Hold the policy to a ceiling no more; see `Ledger.lift`."""
@@ -178,27 +185,23 @@ class SqliteLedger:
     ) -> Remembered | None:
         """The answer that repeats this question; see `Ledger.recall`."""
         with self._reading() as book:
-            charges = _charges(book, question, analyst, policy_version)
-            paid = [(Decimal(str(row.epsilon)), row) for row in charges]
+            rows = charges(book, question, policy_version, analyst)
+            paid = [(Decimal(str(row.epsilon)), row) for row in rows]
             enough = [(paid, row) for paid, row in paid if paid >= epsilon]
             for most, row in sorted(enough, key=itemgetter(0), reverse=True):
-                payload = book.answer(str(row.query_id))
+                query_id = query_of(row)
+                payload = book.answer(query_id)
                 if payload is not None:
                     book.confirm(row)
-                    return Remembered(str(row.query_id), most, decode_answer(payload))
+                    return Remembered(query_id, most, decode_answer(payload))
         return None
 
-    def measured(
-        self, analyst: str, budget: str, question: str, policy_version: str, *, cubes: bool = False
-    ) -> tuple[str, ...]:
-        """All that this budget paid of this question; see `Ledger.measured`."""
+    def released(
+        self, analyst: str, budget: str, question: str, policy_version: str
+    ) -> tuple[PaidAnswer, ...]:
+        """All that this budget paid of this question; see `Ledger.released`."""
         with self._reading() as book:
-            payers = {analyst, *(_cubes(book.state, budget) if cubes else ())}
-            rows = [r for payer in payers for r in _charges(book, question, payer, policy_version)]
-            paid = [r for r in rows if r.budget == budget and book.answered(r.query_id)]
-            for row in paid:
-                book.confirm(row)
-        return tuple(str(row.query_id) for row in sorted(paid, key=lambda row: row.sequence))
+            return released(book, analyst, budget, question, policy_version)
 
     def answer(self, query_id: str) -> tuple[Noisy, ...]:
         """What was recorded of a query; see `Ledger.answer`."""
@@ -308,7 +311,7 @@ class SqliteLedger:
             if earlier:
                 with store.transaction(opened, self._patience, write=True) as schema:
                     if _is_earlier(schema):
-                        store.upgrade(opened)
+                        store.upgrade(opened, schema)
             with self._verified(opened, write=False) as book:
                 self._state = book.state
                 unmarked = read_mark(self._path) is None
@@ -410,97 +413,6 @@ def _require_no_mark(path: str) -> None:
             f"The ledger {path} is gone or empty, but its mark is there. {RESTORE} To start from "
             "nothing, lower the budgets by all that was spent, then remove the mark too."
         )
-
-
-def _spent_after(state: State, charge: Charge) -> Spent:
-    """What the charge makes of its budget; raises Refused or LedgerError if it may not be."""
-    accountant = state.accountants.get(charge.budget, charge.accountant)
-    if accountant != charge.accountant:
-        raise LedgerError(
-            f"Budget {charge.budget} was charged under {accountant} before; accountants are "
-            f"never mixed. Name a new budget, or go back to {accountant}."
-        )
-    if Stopped(None, charge.analyst) in state.stopped:
-        raise Refused(Reason.STOPPED_BY_OWNER, analyst=charge.analyst)
-    if Stopped(charge.budget, None) in state.stopped:
-        raise Refused(Reason.STOPPED_BY_OWNER, budget=charge.budget)
-    for title in unconfirmed(state.limits, charge.ceilings, charge.budget, charge.analyst):
-        raise Refused(Reason.LIMIT_CHANGED, title=title)
-    for ceiling in charge.ceilings:
-        _require_fits(state, charge, ceiling)
-    before = state.spent(charge.budget)
-    after = before + charge.loss
-    if max(after.amount, after.delta) > LARGEST:
-        raise LedgerError(f"Budget {charge.budget} is larger than the ledger can count.")
-    return Spent(before, after)
-
-
-def _require_fits(state: State, charge: Charge, ceiling: Ceiling) -> None:
-    """Raises Refused where a charge does not fit below a ceiling."""
-    most = ceiling.most
-    if ceiling.budget is None and {*state.accountants.values()} - {charge.accountant}:
-        raise LedgerError(
-            f"{ceiling.title} cannot be added up: some budgets were charged under another "
-            f"accountant than {charge.accountant}. Remove that cap, or start a new ledger."
-        )
-    before = state.spent(ceiling.budget, ceiling.analysts)
-    if not (before + charge.loss).fits(most):
-        raise Refused(
-            Reason.BUDGET_EXHAUSTED,
-            budget=charge.budget,
-            accountant=charge.accountant,
-            needed=charge.loss,
-            left=Loss(max(0, most.amount - before.amount), max(0, most.delta - before.delta)),
-            limit=most,
-            **ceiling.named,
-        )
-
-
-def _append_charge(book: Book, charge: Charge) -> None:
-    """One charge, behind the ceilings of it that were never seen."""
-    for ceiling in charge.ceilings:
-        if ceiling.title not in book.state.limits:
-            _append_limit(book, ceiling, "")
-    book.append(
-        EntryKind.CHARGE,
-        query_id=charge.query_id,
-        analyst=charge.analyst,
-        budget=charge.budget,
-        accountant=charge.accountant,
-        epsilon=str(charge.epsilon),
-        amount=charge.loss.amount,
-        delta=charge.loss.delta,
-        event=encode_event(charge.event),
-        question=charge.question,
-        policy_version=charge.policy_version,
-        detail=encode_inquiry(charge.inquiry),
-    )
-
-
-def _append_limit(book: Book, ceiling: Ceiling, reason: str) -> None:
-    most = ceiling.most
-    book.append(
-        EntryKind.LIMIT,
-        budget=ceiling.title,
-        amount=most.amount,
-        delta=most.delta,
-        event=canonical(scope(ceiling)),
-        detail=reason,
-    )
-
-
-def _charges(book: Book, question: str, analyst: str, policy_version: str) -> list[EntryRow]:
-    """What was charged for a question, the newest first."""
-    same = "question = ? AND analyst = ? AND policy_version = ? AND data_version = ?"
-    version = book.state.data_version
-    return book.find(EntryKind.CHARGE, same, question, analyst, policy_version, version)
-
-
-def _cubes(state: State, budget: str) -> Iterator[str]:
-    """Who paid for cubes of a budget that the owner did not stop."""
-    for of, payer in state.losses:
-        if of == budget and payer.startswith(CUBES) and Stopped(None, payer) not in state.stopped:
-            yield payer
 
 
 def _is_earlier(schema: list[str]) -> bool:

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +30,7 @@ OLDEST_SQLITE = (3, 37, 0)
 """The first with STRICT tables."""
 
 _CHECKPOINTS = "CREATE INDEX checkpoints ON entries (sequence) WHERE kind = 'checkpoint'"
+_SHARES = "CREATE INDEX shares_of_question ON entries (question, analyst) WHERE kind = 'shared'"
 
 SCHEMA = (
     """CREATE TABLE entries (
@@ -37,7 +38,7 @@ SCHEMA = (
   kind TEXT NOT NULL
     CHECK (kind IN (
       'opened', 'charge', 'answer', 'refresh', 'facts', 'accepted', 'late', 'resumed',
-      'stopped', 'limit', 'checkpoint')),
+      'stopped', 'limit', 'checkpoint', 'shared')),
   time INTEGER NOT NULL,
   data_version INTEGER NOT NULL CHECK (data_version >= 1),
   query_id TEXT,
@@ -67,6 +68,7 @@ SCHEMA = (
     """CREATE INDEX charges_for_question
 ON entries (question, analyst, policy_version, data_version) WHERE kind = 'charge'""",
     _CHECKPOINTS,
+    _SHARES,
     """CREATE TRIGGER entries_never_change BEFORE UPDATE ON entries
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
     """CREATE TRIGGER entries_never_go BEFORE DELETE ON entries
@@ -88,16 +90,25 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
 _FIRST = "CHECK (kind IN ('opened', 'charge', 'answer', 'refresh', 'facts', 'accepted'))"
 _SECOND = """CHECK (kind IN (
       'opened', 'charge', 'answer', 'refresh', 'facts', 'accepted', 'late', 'resumed'))"""
+_THIRD = """CHECK (kind IN (
+      'opened', 'charge', 'answer', 'refresh', 'facts', 'accepted', 'late', 'resumed',
+      'stopped', 'limit', 'checkpoint'))"""
 
 
-def _with_kinds(check: str) -> tuple[str, ...]:
+def _with_kinds(check: str, *newer: str) -> tuple[str, ...]:
     start, end = SCHEMA[0].index("CHECK (kind IN"), SCHEMA[0].index(",\n  time")
     entries = SCHEMA[0][:start] + check + SCHEMA[0][end:]
-    return (entries, *(sql for sql in SCHEMA[1:] if sql != _CHECKPOINTS))
+    return (entries, *(sql for sql in SCHEMA[1:] if sql not in newer))
 
 
-EARLIER_SCHEMAS = (_with_kinds(_FIRST), _with_kinds(_SECOND))
-"""What ledgers looked like that knew of no late answers; and of no limits, stops, checkpoints."""
+EARLIER_SCHEMAS = (
+    _with_kinds(_FIRST, _CHECKPOINTS, _SHARES),
+    _with_kinds(_SECOND, _CHECKPOINTS, _SHARES),
+    _with_kinds(_THIRD, _SHARES),
+)
+"""What ledgers looked like that knew of no late answers; and of no limits, stops, checkpoints; and
+of nothing that analysts share.
+"""
 
 _PRAGMAS = (
     "PRAGMA journal_mode = TRUNCATE",
@@ -241,7 +252,7 @@ def transaction(
         opened.rollback()
 
 
-def upgrade(opened: sqlite3.Connection) -> None:
+def upgrade(opened: sqlite3.Connection, schema: Sequence[str]) -> None:
     """Let a ledger of an earlier schema record what this one does; no row changes.
 
     The way that SQLite's manual gives for other CHECKs (lang_altertable.html, section 7).
@@ -251,7 +262,9 @@ def upgrade(opened: sqlite3.Connection) -> None:
     opened.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'entries'", (SCHEMA[0],))
     opened.execute(f"PRAGMA schema_version = {version + 1}")
     opened.execute("PRAGMA writable_schema = OFF")
-    opened.execute(_CHECKPOINTS)
+    for index in (_CHECKPOINTS, _SHARES):
+        if index not in schema:
+            opened.execute(index)
 
 
 # --- rows ------------------------------------------------------------------------------------

@@ -11,11 +11,20 @@ from dpsql.model.vocabulary import Noise
 
 @dataclass(frozen=True, slots=True)
 class MeasuredColumns:
-    """What the columns of a released table are, by digests of what they say, with their noise."""
+    """What the columns of a released table are, by digests of what they say, with their noise.
+
+    With `along` places of keys they are differences along these.
+    """
 
     keys: tuple[str, ...]
     parts: tuple[str, ...]
     noises: tuple[Noise, ...]
+    along: tuple[int, ...] = ()
+
+    @property
+    def along_keys(self) -> frozenset[str]:
+        """The keys at these places."""
+        return frozenset(self.keys[place] for place in self.along)
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,7 +224,7 @@ class Budget:
 
     `min_query_charge` is in ρ or ε; above an ε of `confirm_above` the useless is to be confirmed.
     With `only_public_keys` no question needs a δ of its own: all of it is for the conversion of ρ.
-    `memory` says how measurements are kept for other questions, where none says otherwise.
+    `memory` keeps measurements for other questions, `share_answers` tells others of what it paid.
     """
 
     name: str
@@ -238,6 +238,7 @@ class Budget:
     confirm_above: Decimal | None = None
     only_public_keys: bool = False
     memory: Memory = Memory.SLICE
+    share_answers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -588,9 +589,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What a charge leaves of its budget: so many `questions` of the default ε, of `question`.
-
-    So many as `keyed` of them can show private keys (None: none ever can).
+    """What a charge leaves of its budget: so many `questions` of the default ε, of `question`, and
+    so many as `keyed` of them that can show private keys (None: none ever can).
     `fits` is the largest ε of a question that could be paid for instead (None: none can).
     """
 

@@ -292,19 +292,14 @@ def _values(reader: Reader) -> tuple[Any, ...] | None:
     return tuple(values)
 
 
+_BUDGET = (
+    *("epsilon", "delta", "accountant", "query_epsilon", "max_query_epsilon", "query_delta"),
+    *("min_query_charge", "confirm_above", "only_public_keys", "memory", "share_answers"),
+)
+
+
 def _budget(reader: Reader, name: str) -> Budget:
-    reader.only(
-        "epsilon",
-        "delta",
-        "accountant",
-        "query_epsilon",
-        "max_query_epsilon",
-        "query_delta",
-        "min_query_charge",
-        "confirm_above",
-        "only_public_keys",
-        "memory",
-    )
+    reader.only(*_BUDGET)
     budget = Budget(
         name,
         reader.amount("epsilon"),
@@ -317,6 +312,7 @@ def _budget(reader: Reader, name: str) -> Budget:
         confirm_above=_optional(reader, "confirm_above"),
         only_public_keys=reader.flag("only_public_keys"),
         memory=Memory(reader.choice("memory", ("slice", "wide"), "slice")),
+        share_answers=reader.flag("share_answers"),
     )
     for key in ("epsilon", "query_epsilon", "max_query_epsilon"):
         if getattr(budget, key) <= 0:

@@ -257,8 +257,8 @@ class _Plans:
         """
         if not adds_up(prepared):
             return None
-        measures = frozenset(m.field.id for m in prepared.blocks[0].block.measures)
-        groups = wide_groups(resolved.relation, measures, self.policy, self.identities)
+        block = prepared.blocks[0].block
+        groups = wide_groups(resolved.relation, block, self.policy, self.identities)
         if groups is None:
             return None
         try:

@@ -12,7 +12,7 @@ from dpsql import accountants
 from dpsql.accountants.remaining import in_epsilon, keyed_questions, questions
 from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.engines import Stop
-from dpsql.ledgers import Ceiling, Charge, Inquiry
+from dpsql.ledgers import Ceiling, Charge, Inquiry, PaidAnswer
 from dpsql.model.bound_parameters import types_of
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, useless
@@ -74,6 +74,19 @@ class Account:
         """What the ledger compares: the budget, then every cap."""
         budget = Ceiling(f"budget {self.budget.name}", limit_of(self.budget), self.budget.name)
         return (budget, *(_ceiling(cap, self.budget) for cap in self.caps))
+
+    def has(self, paid: PaidAnswer) -> bool:
+        """Whether it is this analyst's: they were charged for it, or it was shared with them, or it
+        is a cube, and nothing but the budget limits them.
+        """
+        return self.analyst in paid.holders or (
+            paid.is_cube and all(cap.analysts is None for cap in self.caps)
+        )
+
+    def price_of(self, released: PaidAnswer) -> Loss:
+        """What the limits pay that were charged for nobody who has it."""
+        paid = all(ceiling.counts(released.holders) for ceiling in self.ceilings)
+        return Loss(0) if paid else released.loss
 
     def charge(self, query_id: str, cost: Cost, policy_version: str, inquiry: Inquiry) -> Charge:
         """The charge of a question, as a ledger records it."""

@@ -24,6 +24,7 @@ from dpsql.compiler.plan.published_keys import (
 )
 from dpsql.engines import ScratchTable
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
+from dpsql.mechanisms.differences import differences
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.stability import means, shown
 from dpsql.model.vocabulary import Exact, Noise, Noisy
@@ -53,8 +54,8 @@ def release(
     match plan.keys:
         case TopKeys():
             return _top(sums, plan, plan.keys, sampler)
-        case ListedKeys(domain=domain):
-            return _public(sums, plan, domain, sampler, chosen)
+        case ListedKeys():
+            return _public(sums, plan, plan.keys, sampler, chosen)
         case ThresholdKeys(threshold=threshold, counted=counted):
             columns = _noisy(sums.parts, plan, sampler)
             places = threshold.shown([columns[column] for column in counted])
@@ -109,16 +110,23 @@ def _over(domain: Domain, exact: Exact, part: np.ndarray) -> np.ndarray:
 
 
 def _public(
-    exact: Exact, plan: BlockPlan, domain: Domain, sampler: Sampler, chosen: Columns
+    exact: Exact, plan: BlockPlan, listed: ListedKeys, sampler: Sampler, chosen: Columns
 ) -> Noisy:
+    domain = listed.domain
     positions = {key: place for place, key in enumerate(domain)}
     rows = [(positions[key], n) for n, key in enumerate(exact.keys) if key in positions]
     complete = [np.zeros(len(domain), dtype=part.dtype) for part in exact.parts]
     for column, part in zip(complete, exact.parts, strict=True):
         for place, n in rows:
             column[place] = part[n]
+    if listed.along:
+        complete = [_differences(column, listed.sizes, listed.along) for column in complete]
     columns = withheld(_noisy(with_means(complete, plan), plan, sampler), plan)
     return Noisy(domain, _rows(plan, {**columns, **chosen}, len(domain)))
+
+
+def _differences(column: np.ndarray, sizes: Sequence[int], along: Sequence[int]) -> np.ndarray:
+    return differences(column.astype(object).reshape(sizes), along).ravel()
 
 
 def _noisy(parts: Sequence[np.ndarray], plan: BlockPlan, sampler: Sampler) -> Columns:

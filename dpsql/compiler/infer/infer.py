@@ -68,8 +68,14 @@ def with_others(bounded: Bounded, others: Sequence[bool], policy: Policy) -> Bou
     most = block.block.declared.public_groups or policy.limits.max_public_groups
     if prod(map(len, axes)) > most:
         return None
-    every = tuple(product(*axes))
-    return replace(bounded, blocks=(replace(block, domain=every, key_combinations=len(every)),))
+    keys, determined = block.block.keys, block.block.determined
+    free = [
+        len(axis)
+        for key, axis in zip(keys, axes, strict=True)
+        if not refs(key.expression) <= determined
+    ]
+    every = replace(block, domain=tuple(product(*axes)), key_combinations=prod(free))
+    return replace(bounded, blocks=(every,))
 
 
 class _Block:

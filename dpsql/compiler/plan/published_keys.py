@@ -37,11 +37,19 @@ class Within:
 class ListedKeys:
     """Public keys, each of them answered, whether the data has it or not.
 
-    Those that are not `within` what was released before have no rows, and are not answered.
+    Those that are not `within` what was released before have no rows, and are not answered. With
+    `along` some of the keys, of which they are all combinations, what is measured are differences
+    along these: see `dpsql.mechanisms.differences`.
     """
 
     domain: Domain
     within: tuple[Within, ...] = ()
+    along: tuple[int, ...] | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each key has."""
+        return tuple(len(set(values)) for values in zip(*self.domain, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

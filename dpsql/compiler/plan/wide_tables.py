@@ -1,13 +1,16 @@
 """What a question measures when it measures wide, and which cells of that are its own.
 
-The population is the rows below the release without conditions on listed columns, with their unit
-and with those keys of which some row may have no listed value: totals over such a key would be of
-fewer rows, so that it is a key of every table of the population. Populations, keys and measurements
-are known by digests of their one form, clips, lattices and lists of values among it.
+The population is the rows below the release without conditions on listed columns of which a unit
+has one value, with their unit and with the keys that nothing is added up over: those of which some
+row may have no listed value, since totals would be of fewer rows, and those of which a unit may
+have several values, since its total is clipped in each. They are keys of every table of the
+population. Populations, keys and measurements are known by digests of their one form, clips,
+lattices and lists of values among it.
 
-Proof (PRIVACY.md R79). Only where a unit has one row: then it is in one cell of every table, its
-total there is that row's, clipped alike whatever else the keys are, and cells add up. Digests are
-equal only where rows, values and clips are, as of questions (R77).
+Proof (PRIVACY.md R79). Let all rows of a unit agree on a key. Then without it a unit has the same
+rows in each group, its total there is the same, clipped alike, and the cells of the finer table add
+up to those of the coarser. Digests are equal only where rows, values and clips are, as of questions
+(R77).
 """
 
 from __future__ import annotations
@@ -20,16 +23,23 @@ from math import prod
 from dpsql.compiler.plan.canonical import Writer, parts_of, written_rows
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, RowCount, UnitCount
 from dpsql.compiler.plan.prepared import Positions, Prepared, WideTable
-from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.plan.private_plan import BlockPlan, Payment, PrivateBlock, Release
 from dpsql.compiler.plan.published_keys import Domain, ListedKeys
+from dpsql.mechanisms.differences import noise_of_differences, sensitivity_of_differences
 from dpsql.model.origins import MeasuredColumns
-from dpsql.model.tree import Value
-from dpsql.model.vocabulary import Loss
+from dpsql.model.tree import Expression, Value
+from dpsql.model.vocabulary import Event, Loss, Mechanism, NoiseEvent
+from dpsql.model.walk import refs
+
+
+def has_one(block: PrivateBlock, expression: Expression) -> bool:
+    """Whether all rows of a unit agree on this."""
+    return block.max_rows == 1 or refs(expression) <= block.determined
 
 
 def adds_up(prepared: Prepared) -> bool:
-    """Whether the cells of a question are sums of a finer one's: each unit has one row, all keys
-    are listed, and each column has noise of its own.
+    """Whether the cells of a question are sums over units of what each has there, whatever it has
+    in others: all keys are listed, and each column has noise of its own.
     """
     plan = prepared.plan
     if plan is None or len(plan.blocks) != 1 or plan.stages or plan.levels or plan.polls:
@@ -39,7 +49,6 @@ def adds_up(prepared: Prepared) -> bool:
         isinstance(block.keys, ListedKeys)
         and not (block.keys.within or block.choices or block.trees or block.agreements)
         and not (block.norms or block.totals or block.enforce_l0)
-        and block.block.max_rows == 1
         and not block.block.several
         and block.block.groups is None
         and block.block.vote is None
@@ -70,13 +79,15 @@ def wide_table(
         return None
     selected = _selected(axes, chosen, count)
     places = _places(groups, axes[:count], chosen)
-    if places is None or () in selected:
+    summed = [has_one(block.block, key.expression) for key in block.block.keys]
+    if places is None or () in selected or not all(summed[count:]):
         return None
     written = [writer.write(key.expression) for key in block.block.keys]
     keys = [_digest(f"{text} of {axis!r}") for text, axis in zip(written, axes, strict=True)]
-    missing = sorted(key for key, every in zip(keys, whole, strict=True) if not every)
+    every = map(all, zip(whole, summed, strict=True))
+    apart = sorted(key for key, may_go in zip(keys, every, strict=True) if not may_go)
     about = writer.write(parts_of(replace(block.block, rows=rows, keys=())))
-    population = _digest("\n".join([*wide.context, str(wide.data), about, *missing]))
+    population = _digest("\n".join([*wide.context, str(wide.data), about, *apart]))
     noises = tuple(release.noise for release in block.releases)
     measured = MeasuredColumns(tuple(keys), tuple(map(_digest, texts)), noises)
     return WideTable(
@@ -86,6 +97,44 @@ def wide_table(
         places=places,
         columns=tuple(map(texts.index, columns)),
     )
+
+
+def differing(wide: WideTable, along: tuple[int, ...]) -> WideTable | None:
+    """The same table of differences along these keys, for the same loss; None where that cannot be
+    said of them.
+
+    Proof (PRIVACY.md R84). A unit has one value of each of these keys.
+    """
+    plan, keys = wide.prepared.plan, wide.prepared.blocks[0].keys
+    block, sizes = wide.prepared.blocks[0], [wide.sizes[place] for place in along]
+    assert plan is not None
+    assert isinstance(keys, ListedKeys)
+    if not along:
+        return wide
+    if min(sizes) == 1 or not all(
+        has_one(block.block, block.block.keys[place].expression) for place in along
+    ):
+        return None
+    payments = {payment: _of_differences(payment, sizes) for payment in block.payments}
+    releases = list[Release]()
+    for release in block.releases:
+        payment = payments[release.payment]
+        if payment is None:
+            return None
+        releases.append(replace(release, payment=payment))
+    measured = replace(wide.measured, noises=tuple(r.noise for r in releases), along=along)
+    own = replace(block, keys=replace(keys, along=along), releases=tuple(releases))
+    parts = [NoiseEvent(p.alone, p.sensitivity) for p in own.payments]
+    differing = replace(plan, blocks=(own,), event=Event(tuple(parts)))
+    return replace(wide, prepared=replace(wide.prepared, plan=differing, measured=measured))
+
+
+def _of_differences(payment: Payment, sizes: Sequence[int]) -> Payment | None:
+    sensitivity = sensitivity_of_differences(payment.sensitivity, sizes)
+    if sensitivity is None or payment.alone.mechanism is not Mechanism.DISCRETE_GAUSSIAN:
+        return None
+    noise = noise_of_differences(payment.alone, sizes)
+    return replace(payment, noise=noise, sensitivity=sensitivity, runner_up=None)
 
 
 def _loss(prepared: Prepared) -> Loss | None:

@@ -1,7 +1,7 @@
 """The groups that conditions choose among, all of them: what is worth measuring once.
 
 `SELECT COUNT(*) … WHERE city = 'x' GROUP BY age` reads one city of a table by city and age. Where a
-unit is in one cell only, that table costs no more than its slice, and says more.
+unit has one city, that table costs no more than its slice, and says more.
 
 Totals of some cells are those of all rows only if every row is in a cell. Of a column with declared
 values every row is where the engine keeps others out; otherwise those with NULL, or with a value
@@ -18,6 +18,8 @@ from functools import partial
 from typing import TypeAlias
 
 from dpsql.compiler.plan.conditions import required
+from dpsql.compiler.plan.private_plan import PrivateBlock
+from dpsql.compiler.plan.wide_tables import has_one
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import (
     Aggregate,
@@ -26,6 +28,7 @@ from dpsql.model.algebra import (
     Join,
     Limit,
     Match,
+    Measure,
     Project,
     Relation,
     Scan,
@@ -62,22 +65,25 @@ class WideGroups:
 
 
 def wide_groups(
-    relation: Relation, measures: frozenset[int], policy: Policy, identities: Identities
+    relation: Relation, block: PrivateBlock, policy: Policy, identities: Identities
 ) -> WideGroups | None:
-    """The aggregate of a query that has these measures, by all columns that its conditions choose
-    values of.
+    """The aggregate of a query that has the measures of this block, by all columns that its
+    conditions choose values of and of which a unit has one.
     """
     match relation:
-        case Aggregate(sets=()) if measures == {m.field.id for m in relation.measures}:
-            return _Widening(policy, identities).of(relation)
+        case Aggregate(sets=()) if _ids(relation.measures) == _ids(block.measures):
+            return _Widening(block, policy, identities).of(relation)
         case Project() | Sort() | Limit() | Filter() | Window() | Aggregate():
-            return wide_groups(relation.input, measures, policy, identities)
+            return wide_groups(relation.input, block, policy, identities)
         case _:
             return None
 
 
 @dataclass(frozen=True, slots=True)
 class _Widening:
+    """Of columns in which all rows of a unit of the `block` are alike conditions are left out."""
+
+    block: PrivateBlock
     policy: Policy
     identities: Identities
 
@@ -88,7 +94,7 @@ class _Widening:
         others = list[Expression]()
         for condition in conditions:
             column, values = _choice(condition) or (None, frozenset())
-            if column is None or column in chosen:
+            if column is None or column in chosen or not has_one(self.block, column):
                 others.append(condition)
                 continue
             declared = _declared(rows, column.id, self.policy)
@@ -114,9 +120,11 @@ class _Widening:
         """A key with one of its values in every row, where that can be had: rows with a value that
         is not listed have NULL, unless the engine keeps all of them out, and NULL too.
         """
-        column = _declared(rows, key.id, self.policy) if isinstance(key, Ref) else None
+        if not isinstance(key, Ref) or not has_one(self.block, key):
+            return key, WideKey(chosen)
+        column = _declared(rows, key.id, self.policy)
         listed = _values(column)
-        if column is None or listed is None or not isinstance(key, Ref):
+        if column is None or listed is None:
             return key, WideKey(chosen)
         enforced = column.enforced or key.type == BOOLEAN
         if enforced and (column.not_null or column.nullable):
@@ -126,6 +134,10 @@ class _Widening:
         constants = tuple(Literal(value, key.type) for value in listed)
         among = Call("in", (key, *constants), BOOLEAN)
         return when(among, key, None, key.type), WideKey(chosen, whole=True, other=True)
+
+
+def _ids(measures: tuple[Measure, ...]) -> set[int]:
+    return {measure.field.id for measure in measures}
 
 
 def _parts(relation: Relation) -> tuple[Relation, tuple[Expression, ...]]:

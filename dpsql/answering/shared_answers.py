@@ -1,0 +1,66 @@
+"""shared_answers: what a budget paid for one analyst, told to others where the owner says so.
+
+Who takes it pays for it with those limits that were not charged for it: PRIVACY.md R85.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dpsql.answering.vault import Vault
+from dpsql.ledgers import PaidAnswer
+from dpsql.model.errors import Failed
+from dpsql.model.vocabulary import Answer, Event, Loss
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.question import Cost, Question
+
+
+def told_again(compiler: Compiler, vault: Vault, query: Question) -> Answer | None:
+    """The answer to the same question: this analyst's, or that of others who share it."""
+    remembered = vault.remembered(compiler, query)
+    loan = None if remembered else lent(compiler, vault, query)
+    if loan is None:
+        return remembered
+    released, question = loan
+    price = query.account.price_of(released)
+    if price.amount:
+        query.require_useful(compiler.prepared(query).notices, price)
+    charged = shared(compiler, vault, query, question, [released])
+    answer = vault.remembered(compiler, query)
+    if answer is None or answer.receipt is None:
+        raise Failed(released.query_id, charged=charged.amount > 0)
+    if not charged.amount:
+        return answer
+    return replace(answer, receipt=replace(answer.receipt, charged=charged, remembered=False))
+
+
+def lent(compiler: Compiler, vault: Vault, query: Question) -> tuple[PaidAnswer, str] | None:
+    """What others have been answered to the same question, and which question that was; the
+    best for which this analyst pays no more than for an answer of their own.
+    """
+    payer, version = query.account, compiler.policy.version
+    plan = compiler.prepared(query).plan
+    if not payer.budget.share_answers or plan is None:
+        return None
+    for question in compiler.questions(query):
+        others = [
+            each
+            for each in vault.paid_for(query, question, version)
+            if payer.epsilon <= each.epsilon
+            and payer.price_of(each).fits(plan.loss)
+            and question in compiler.questions(query.at(each.epsilon))
+        ]
+        if others:
+            return max(reversed(others), key=lambda each: each.epsilon), question
+    return None
+
+
+def shared(
+    compiler: Compiler, vault: Vault, query: Question, question: str, lent: Sequence[PaidAnswer]
+) -> Loss:
+    """Take what others have of a question; what this analyst's limits paid for it now."""
+    nothing = Cost(question, Event(()), Loss(0))
+    charge = query.account.charge("", nothing, compiler.policy.version, query.inquiry)
+    queries = [each.query_id for each in lent]
+    return vault.debit(query.account, lambda: vault.ledger.share(queries, charge))

@@ -1,0 +1,217 @@
+"""What one analyst asked, for others of the budget: whose limits pay for it, and when it is free.
+
+A ledger is tried by random charges and shares against the sums that a list of who has what gives;
+a proxy by analysts with limits of their own, in groups, and without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from random import Random
+
+import duckdb
+import pytest
+
+from dpsql.ledgers import Ceiling, Stopped, book
+from dpsql.ledgers.chain import START, State
+from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.vocabulary import Loss, Request
+from dpsql.proxy import Proxy
+from grammar_tests import ledger_kit as kit
+from grammar_tests.ledger_kit import charge
+from grammar_tests.test_from_memory import (
+    ALL,
+    BY_BOTH,
+    BY_SEX,
+    OF_P1,
+    PEOPLE,
+    POLICY,
+    ask,
+    charged,
+    with_memory,
+)
+
+# --- the ledger ---
+
+EVERYBODY = ("ana", "bob", "eve")
+GROUPS = [frozenset(some) for n in (1, 2, 3) for some in combinations(EVERYBODY, n)]
+CEILINGS = [
+    Ceiling(f"of {sorted(some)}", Loss(8 * len(some), 10**9), None, some) for some in GROUPS
+]
+
+
+def wrong_sums(path: Path, seed: int) -> int:
+    """How many sums of some analysts are not what these have, each query of it once; none of them
+    is above a limit.
+    """
+    dice, has = Random(seed), dict[str, set[str]]()  # noqa: S311
+    losses, wrong = dict[str, int](), 0
+    with closing(SqliteLedger.open(str(path))) as ledger:
+        for number in range(40):
+            analyst = dice.choice(EVERYBODY)
+            caps = tuple(c for c in CEILINGS if c.covers("default", analyst))
+            asked = charge(f"q{number}", analyst=analyst, caps=caps, loss=Loss(dice.randint(1, 4)))
+            with suppress(Refused):
+                if has and dice.random() < 0.6:
+                    query = dice.choice(list(has))
+                    ledger.share([query], asked)
+                    has[query].add(analyst)
+                else:
+                    kit.ask(ledger, asked.query_id, analyst=analyst, caps=caps, loss=asked.loss)
+                    has[asked.query_id], losses[asked.query_id] = {analyst}, asked.loss.amount
+        for some in GROUPS:
+            spent = ledger.spent(None, some).amount
+            had = sum(loss for query, loss in losses.items() if has[query] & some)
+            wrong += (spent != had) + (had > 8 * len(some))
+        assert ledger.spent("default").amount == sum(losses.values())
+        with ledger._reading() as whole:
+            whole.catch_up(START)
+            assert whole.state == ledger._state
+    return wrong
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_everybody_is_charged_once_for_what_they_have(
+    path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(book, "CHECKPOINT_EVERY", 15)
+    assert wrong_sums(path, seed) == 0
+
+
+def each_by_itself(state: State, budget: str | None, analysts: frozenset[str] | None) -> Loss:
+    """Wrong: what two of a group have counts twice."""
+    return sum((SPENT(state, budget, frozenset({a})) for a in analysts or EVERYBODY), Loss(0))
+
+
+def what_was_asked(state: State, budget: str | None, analysts: frozenset[str] | None) -> Loss:
+    """Wrong: what others asked counts for nobody else."""
+    return SPENT(replace(state, shared={}), budget, analysts)
+
+
+SPENT = State.spent
+
+
+@pytest.mark.parametrize("spent", [each_by_itself, what_was_asked])
+def test_who_is_charged_twice_or_not_at_all_is_found(
+    path: Path, monkeypatch: pytest.MonkeyPatch, spent: Callable[..., Loss]
+) -> None:
+    monkeypatch.setattr(
+        State, "spent", lambda self, b, a=None: SPENT(self, b) if a is None else spent(self, b, a)
+    )
+    assert wrong_sums(path, 0) > 0
+
+
+def test_a_ceiling_that_is_thought_to_have_paid_is_found(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ceiling, "counts", lambda *_: True)
+    assert any(wrong_sums(path.with_suffix(f".{seed}"), seed) for seed in range(3))
+
+
+# --- the proxy ---
+
+CAPPED = """
+[analysts.cat]
+budget = "default"
+epsilon = 2
+
+[analysts.dan]
+budget = "default"
+epsilon = 0.01
+
+[groups.team]
+analysts = ["ana", "bob"]
+budget = "default"
+epsilon = 250
+
+[ledger]
+"""
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """Ana and Bob share a limit, Cat has one of her own, Dan's pays for nearly nothing."""
+    folder = tmp_path_factory.mktemp("shared")
+    with duckdb.connect(str(folder / "people.duckdb")) as connection:
+        connection.execute(PEOPLE)
+    text = POLICY.replace('memory = "wide"', 'memory = "wide"\nshare_answers = true')
+    policy = folder / "dpsql.toml"
+    policy.write_text(text.replace("\n[ledger]\n", CAPPED), encoding="utf-8")
+    with Proxy.open(str(policy)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "dpsql.ledger"
+
+
+def spent(proxy: Proxy, *analysts: str) -> int:
+    return proxy.ledger.spent("default", frozenset(analysts) if analysts else None).amount
+
+
+@pytest.mark.parametrize("memory", ["slice", "wide"])
+def test_what_a_colleague_asked_costs_those_limits_that_it_did_not(
+    proxy: Proxy, memory: str
+) -> None:
+    proxy.refresh()
+    first, then = (with_memory(sql, memory) for sql in (BY_BOTH, OF_P1))
+    asked = first if memory == "slice" else then
+    whole = charged(ask(proxy, first))
+    pot, team, cat = spent(proxy), spent(proxy, "ana", "bob"), spent(proxy, "cat")
+    for analyst, price in (("bob", 0), ("cat", whole), ("cat", 0), ("bob", 0)):
+        before = proxy.explain(Request(asked, analyst))
+        answer = ask(proxy, asked, analyst)
+        assert before.charge.amount == charged(answer) == price
+        assert answer.receipt is not None
+        assert answer.receipt.remembered == (price == 0)
+        if memory == "slice":
+            assert answer.rows == ask(proxy, first).rows
+    now = spent(proxy), spent(proxy, "ana", "bob"), spent(proxy, "cat")
+    assert now == (pot, team, cat + whole)
+    assert charged(ask(proxy, first, "kim")) == whole  # of another budget
+
+
+@pytest.mark.parametrize("memory", ["slice", "wide"])
+def test_nobody_pays_more_than_for_an_answer_of_their_own(proxy: Proxy, memory: str) -> None:
+    proxy.refresh()
+    asked = with_memory(BY_SEX, memory)
+    dear = ask(proxy, asked, epsilon="0.5")
+    cheap = ask(proxy, asked, "cat")
+    assert charged(cheap) == charged(ask(proxy, with_memory(BY_SEX, "off"), "pat"))
+    assert cheap.rows != dear.rows
+    assert charged(ask(proxy, asked, "bob", epsilon="0.2")) == 0
+    with pytest.raises(Refused) as refused:
+        ask(proxy, asked, "dan")
+    assert refused.value.reason is Reason.BUDGET_EXHAUSTED
+    assert charged(ask(proxy, asked, "cat", epsilon="0.5")) == charged(dear)
+
+
+def test_what_is_lacking_is_paid_beside_what_others_have(proxy: Proxy) -> None:
+    proxy.refresh()
+    whole = charged(ask(proxy, BY_BOTH))
+    asked = proxy.explain(Request(BY_SEX, "bob"))
+    assert 0 < asked.charge.amount < 0.9 * whole
+    assert any("shared by other analysts" in note for note in asked.notes)
+    pot = spent(proxy)
+    part = ask(proxy, BY_SEX, "bob")
+    assert charged(part) == asked.charge.amount == spent(proxy) - pot
+    assert charged(ask(proxy, BY_SEX, "bob")) == 0
+    assert ask(proxy, BY_SEX, "bob").rows == part.rows
+    assert charged(ask(proxy, BY_SEX)) == 0
+
+
+def test_what_is_stopped_gets_nothing_new(proxy: Proxy) -> None:
+    proxy.refresh()
+    ask(proxy, ALL)
+    proxy.ledger.stop(Stopped(None, "bob"), "a reason")
+    with pytest.raises(Refused) as refused:
+        ask(proxy, ALL, "bob")
+    assert refused.value.reason is Reason.STOPPED_BY_OWNER
+    proxy.ledger.resume(Stopped(None, "bob"), "another")
+    assert charged(ask(proxy, ALL, "bob")) == 0
