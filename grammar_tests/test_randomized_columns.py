@@ -231,6 +231,7 @@ def test_a_subquery_and_a_case_are_estimated_as_they_are_written(proxy: Proxy) -
     assert all((a.rows, a.errors) == (first.rows, first.errors) for a in others)
 
 
+MODEL = "OPTIONS (model_type = 'linear_reg', label = 'age', epsilon = 1)"
 TWO = "(SELECT said FROM survey UNION ALL SELECT said FROM survey) AS t"
 
 
@@ -252,6 +253,7 @@ TWO = "(SELECT said FROM survey UNION ALL SELECT said FROM survey) AS t"
         "SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM survey WHERE said = 'yes')",
         "SELECT COUNT(*) FROM (SELECT * FROM survey WHERE said = 'yes' LIMIT 5) AS t",
         f"SELECT COUNT(*) FROM {TWO} WHERE said = 'yes'",
+        f"CREATE MODEL m {MODEL} AS SELECT age, score FROM people",
         "CREATE SYNTHETIC TABLE s AS SELECT status, town FROM people OPTIONS (epsilon = 1)",
         "SELECT COUNT(*) FROM survey WHERE said = 'perhaps' GROUP BY said",
     ],
@@ -267,6 +269,19 @@ def test_other_columns_of_the_table_are_as_ever(proxy: Proxy) -> None:
     answer = ask(proxy, "SELECT town, COUNT(*) FROM survey GROUP BY town ORDER BY town")
     assert (list(answer.rows), answer.notices) == ([("a", 1125), ("b", 375)], ())
     assert ask(proxy, "SELECT said FROM survey LIMIT 1").rows[0][0] in ("yes", "no")
+
+
+def test_keys_alone_are_the_listed_values_that_are_left(proxy: Proxy) -> None:
+    sql = "SELECT status FROM people WHERE status <> 'paid' GROUP BY status ORDER BY status"
+    assert list(ask(proxy, sql, "1").rows) == [("open",), ("returned",)]
+    listed = ask(proxy, "SELECT DISTINCT status FROM people ORDER BY status", "1")
+    assert [value for (value,) in listed.rows] == list(STATUS)
+
+
+def test_estimates_of_counts_may_be_below_zero_and_are_not_asked_otherwise(proxy: Proxy) -> None:
+    sql = "SELECT status, COUNT(*) FROM people GROUP BY status"
+    with pytest.raises(Refused, match="below zero"):
+        ask(proxy, f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (nonnegative = TRUE) {sql[7:]}")
 
 
 def test_explain_prints_both_errors(proxy: Proxy) -> None:

@@ -145,7 +145,7 @@ def _reports(blocks: Sequence[BlockPlan], reported: Debiased) -> tuple[Reported,
     for measure, estimates in reported.notices.items():
         block = next((b for b in blocks if measure in {m.field.id for m in b.block.measures}), None)
         noise = None
-        if block is not None:
+        if block is not None and block.releases:
             times = prod(notice.law.amplification for notice in estimates)
             noise = times * max(
                 margin(release.noise) * float(release.query.released.step)
@@ -195,7 +195,6 @@ def argument_facts(
     """
     identities = Identities()
     resolved = without_rows(resolve(statement, policy, identities))
-    resolved = Resolved(debiased(resolved.relation, policy, identities, evaluate).relation)
     plans = _Plans(statement, policy, budget, identities, public=public, evaluate=evaluate)
     bounded = infer(plans.tracked(resolved), policy, public, evaluate)
     return tuple(f for block in bounded.blocks for facts in block.arguments for f in facts)

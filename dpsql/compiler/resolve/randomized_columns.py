@@ -493,7 +493,8 @@ def _literal_rows(
     columns: Sequence[np.ndarray],
 ) -> Iterable[tuple[Literal, ...]]:
     lead = tuple(Literal(v, f.type) for v, f in zip(group, groups, strict=True))
-    for cell, numbers in zip(reported, zip(*columns, strict=True), strict=True):
+    for place, cell in enumerate(reported):
+        numbers = (column[place] for column in columns)
         here = (Literal(v, f.type) for v, f in zip(cell, cells, strict=True))
         yield (*lead, *here, *(Literal(float(x), DOUBLE) for x in numbers))
 
