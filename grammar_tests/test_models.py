@@ -244,15 +244,17 @@ def test_another_label_components_and_correlations_cost_nothing(proxy: Proxy) ->
         ("b", "model_type = 'logistic_reg', label = 'vip'"),
         ("c", "model_type = 'pca', components = 3"),
         ("a", "model_type = 'linear_reg', label = 'age', epsilon = 0.5"),
+        ("d", "model_type = 'linear_reg', label = 'age', features = 'vip'"),
     ):
         again = proxy.ask(Request(f"CREATE MODEL {name} OPTIONS({options}) AS {text}", "bob"))
         assert again.receipt is not None
         assert again.receipt.query_id == answer.receipt.query_id
     assert spent(proxy) == before
-    explanation = proxy.explain(Request(f"{first.replace(' a ', ' d ')}", "bob"))
+    explanation = proxy.explain(Request(f"{first.replace(' a ', ' e ')}", "bob"))
     assert explanation.remembered
     assert "as one vector of" in " ".join(plan_text(explanation).split())
-    assert [model.name for model in proxy.models_of("bob")] == ["a", "b", "c"]
+    assert [model.name for model in proxy.models_of("bob")] == [*"abcd"]
+    assert [column.name for column in proxy.model("d", "bob").columns] == ["vip"]
 
 
 @pytest.mark.parametrize(
@@ -266,6 +268,8 @@ def test_another_label_components_and_correlations_cost_nothing(proxy: Proxy) ->
         (LINEAR.replace("model_type = 'linear_reg', ", ""), Reason.BAD_OPTION),
         (LINEAR.replace("linear_reg", "pca"), Reason.BAD_OPTION),
         (LINEAR.replace("label =", "components = 2, label ="), Reason.BAD_OPTION),
+        (LINEAR.replace("label =", "features = 'age', label ="), Reason.BAD_OPTION),
+        (LINEAR.replace("label =", "features = 'city', label ="), Reason.UNKNOWN_COLUMN),
         (LINEAR.replace("label =", "epsilon = 11, label ="), Reason.EPSILON_TOO_LARGE),
         (LINEAR.replace("country,", "city,"), Reason.UNBOUNDED_INPUT),
         (LINEAR.replace("segment, vip, country, ", ""), Reason.BAD_OPTION),
@@ -384,6 +388,17 @@ def test_the_noise_of_a_product_of_the_matrix_is_what_it_varies_by() -> None:
     assert np.allclose(measured, stated, atol=0.1 * np.abs(stated).max())
     squares = np.array([draw @ gamma for draw in draws])
     assert np.std(squares) == pytest.approx(own.deviation_of(gamma), rel=0.1)
+
+
+def test_moments_of_fewer_columns_are_those_that_they_would_have_alone() -> None:
+    dice = np.random.default_rng(9)
+    columns = [input_of(name, NUMBER) for name in "abcy"]
+    rows = linear_rows(100, dice)
+    whole = simulated(columns, rows, 0.0, dice)
+    fewer = simulated([columns[2], columns[3]], rows[:, 2:], 0.0, dice)
+    assert np.allclose(whole.of([2, 3]).matrix, fewer.matrix)
+    slope = least_squares(whole.of([2, 3]), 1, 0).coefficients[1]
+    assert slope == pytest.approx(np.polyfit(rows[:, 2], rows[:, 3], 1)[0])
 
 
 def test_log_odds_are_those_of_two_normal_classes() -> None:

@@ -52,12 +52,13 @@ class ModelTerm:
 class Score:
     """A number that a model gives a row: `intercept` and what the terms add; `about` what it is.
 
-    Of a component `share` is what it explains of the variance.
+    Of a component `variance` is that along it, of numbers from -1 to 1, `share` its part of all.
     """
 
     about: str
     intercept: ModelTerm
     terms: tuple[ModelTerm, ...]
+    variance: float | None = None
     share: float | None = None
     share_error: float | None = None
 
@@ -96,6 +97,11 @@ class Model:
 
 def fitted(moments: Moments, wish: CreateModel) -> Model:
     """The model that a statement wants of these moments. Raises `Refused` for a wrong label."""
+    require_columns(moments.columns, wish)
+    if wish.features:
+        names = {name.lower() for name in (*wish.features, wish.label or "")}
+        places = [n for n, column in enumerate(moments.columns) if column.name.lower() in names]
+        moments = moments.of(places)
     if wish.type is ModelType.PCA:
         return _of_components(moments, wish)
     label, target = label_of(moments.columns, wish)
@@ -129,6 +135,19 @@ def fitted(moments: Moments, wish: CreateModel) -> Model:
         explained=_explained(fit),
         receipt=moments.receipt,
     )
+
+
+def require_columns(columns: Sequence[Input], wish: CreateModel) -> None:
+    """Refuse a label that is none, and features that are no columns or the label itself."""
+    names = {column.name.lower() for column in columns}
+    there = ", ".join(column.name for column in columns)
+    for name in wish.features:
+        if name.lower() not in names:
+            raise Refused(Reason.UNKNOWN_COLUMN, column=name, fix=f"There are: {there}.")
+        if wish.label is not None and name.lower() == wish.label.lower():
+            raise Refused(Reason.BAD_OPTION, option="features", why=f"{name} is the label")
+    if wish.type is not ModelType.PCA:
+        label_of(columns, wish)
 
 
 def label_of(columns: Sequence[Input], wish: CreateModel) -> tuple[int, int]:
@@ -192,6 +211,7 @@ def _component(moments: Moments, result: Components, place: int) -> Score:
         f"pc{place + 1}",
         intercept,
         tuple(terms),
+        variance=float(result.variances[place]),
         share=min(float(result.variances[place]) / result.whole, 1.0),
         share_error=float(result.errors[place]) / result.whole,
     )
@@ -391,6 +411,7 @@ def as_sklearn(model: Model) -> Any:
             estimator.components_ = slopes
             # Scores are over units of the columns: the mean is what makes its scores zero.
             estimator.mean_ = -np.linalg.pinv(slopes) @ intercepts
+            estimator.explained_variance_ = np.array([s.variance for s in model.scores])
             estimator.explained_variance_ratio_ = np.array([s.share for s in model.scores])
             estimator.n_components_ = len(slopes)
             estimator.whiten = False

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from dpsql.model.errors import Reason, Refused
 from dpsql.preparation.creations import NAMES, creation, statement_words, syntax
 
-OPTIONS = ("model_type", "label", "epsilon", "components")
+OPTIONS = ("model_type", "label", "features", "epsilon", "components")
 _CREATE, _DROP = ("create", "model"), ("drop", "model")
 _COMPONENTS = 2
 
@@ -27,8 +27,8 @@ class ModelType(StrEnum):
 class CreateModel:
     """The name of a model, the SELECT whose rows it is of, and what it is.
 
-    `label` is the column that is explained by the others, None of principal components, of which
-    there are so many.
+    `label` is the column that is explained by the others, or by `features` alone (none: all), None
+    of principal components, of which there are so many.
     """
 
     name: str
@@ -37,6 +37,7 @@ class CreateModel:
     label: str | None = None
     epsilon: Decimal | None = None
     components: int = _COMPONENTS
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def statement(text: str) -> ModelStatement | None:
 
     >>> statement("CREATE MODEL m OPTIONS(model_type = 'linear_reg', label = 'y') AS SELECT x, y")
     CreateModel(name='m', query='SELECT x, y', type=<ModelType.LINEAR: 'linear_reg'>, label='y', \
-epsilon=None, components=2)
+epsilon=None, components=2, features=())
     >>> statement("DROP MODEL m;")
     DropModel(name='m')
     """
@@ -85,8 +86,15 @@ epsilon=None, components=2)
         raise Refused(Reason.BAD_OPTION, option="label", why="pca explains no column by others")
     if kind is not ModelType.PCA and components is not None:
         raise Refused(Reason.BAD_OPTION, option="components", why=f"{kind} has none")
+    names = said.options.get("features", "").split(",")
     return CreateModel(
-        said.name, said.query, kind, label, said.epsilon, components=components or _COMPONENTS
+        said.name,
+        said.query,
+        kind,
+        label,
+        said.epsilon,
+        components=components or _COMPONENTS,
+        features=tuple(filter(None, map(str.strip, names))),
     )
 
 

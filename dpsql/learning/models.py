@@ -28,12 +28,11 @@ from dpsql.answering.paid_names import (
 from dpsql.answering.vault import Vault
 from dpsql.engines import Stop
 from dpsql.explaining.explanation import Explanation
-from dpsql.learning.model import CONFIDENT, Model, fitted, label_of
+from dpsql.learning.model import CONFIDENT, Model, fitted, require_columns
 from dpsql.learning.model_statement import (
     CreateModel,
     DropModel,
     ModelStatement,
-    ModelType,
     begins,
     statement,
 )
@@ -271,8 +270,7 @@ def _doubt(columns: Sequence[Column]) -> tuple[float | None, ...]:
 def _planned(compiler: Compiler, named: _Named, stop: Stop) -> MomentsPlan:
     """What is measured for a model. Refuses a label that is none before anything is charged."""
     plan = planned(compiler, named.of, stop)
-    if named.wish.type is not ModelType.PCA:
-        label_of(plan.layout.columns, named.wish)
+    require_columns(plan.layout.columns, named.wish)
     return plan
 
 

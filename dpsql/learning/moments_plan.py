@@ -177,7 +177,7 @@ def _text(layout: Layout, rows: str) -> str:
     most = PRODUCT * ONE
     return (
         f"SELECT entry, SUM(LEAST(GREATEST(product, -{most}), {most})) AS total FROM (\n"
-        f"SELECT LEAST(GREATEST({entry}, 0), {layout.entries - 1}) AS entry, {product} AS product\n"
+        f"SELECT LEAST({entry}, {layout.entries - 1}) AS entry, {product} AS product\n"
         f"FROM (SELECT {', '.join(coded)} {_USE.source(rows)}) AS r\n"
         f"CROSS JOIN (VALUES {listed}) AS p(one, other, base, width, weight)\n"
         f"WHERE {there}) AS products GROUP BY entry"

@@ -7,6 +7,7 @@ What it loses: PRIVACY.md R82.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,7 +16,7 @@ import numpy as np
 from dpsql.answering.vault import JointRun, Vault
 from dpsql.engines import Stop
 from dpsql.learning.model_inputs import Input
-from dpsql.learning.moment_layout import Layout
+from dpsql.learning.moment_layout import Layout, layout_of
 from dpsql.learning.moments_plan import ONE, MomentsPlan, MomentsWish, planned
 from dpsql.ledgers import Inquiry
 from dpsql.mechanisms import standard_deviation
@@ -49,6 +50,18 @@ class Moments:
     def rows(self) -> float:
         """How many rows there are, noisily."""
         return max(float(self.matrix[0, 0]), 1.0)
+
+    def of(self, columns: Sequence[int]) -> Moments:
+        """The moments of some of the columns."""
+        layout, whole = layout_of([self.columns[n] for n in columns]), self.layout
+        cells = [(whole.starts[n + 1], whole.sizes[n + 1]) for n in columns]
+        numbers = [0, *(start + cell for start, size in cells for cell in range(size))]
+        entries = whole.places[np.ix_(numbers, numbers)]
+        sums, variances = np.zeros(layout.entries), np.zeros(layout.entries)
+        there = layout.places >= 0
+        sums[layout.places[there]] = self.sums[entries[there]]
+        variances[layout.places[there]] = self.variances[entries[there]]
+        return Moments(layout, sums, variances, self.receipt)
 
     @property
     def deviation_of_rows(self) -> float:
