@@ -37,7 +37,8 @@ class ForeignKey:
 class SchemaTable:
     """A table as declared in the database: constraints only, nothing measured.
 
-    A `view` is the database's own, evaluated whenever it is read.
+    A `view` is the database's own, evaluated whenever it is read; one that is `materialized` was
+    evaluated before.
     """
 
     name: str
@@ -47,6 +48,12 @@ class SchemaTable:
     foreign_keys: tuple[ForeignKey, ...] = ()
     checks: tuple[str, ...] = ()
     view: bool = False
+    materialized: bool = False
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether rows are computed of others: they may tell of others than those they name."""
+        return self.view or self.materialized
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,7 +258,7 @@ def hidden_columns(table: SchemaTable, unit: UnitColumns | None, routes: Routes)
 def public_lines(table: SchemaTable) -> Iterator[str]:
     """A table of which anybody may see every row, if its owner says so."""
     view = "  # a view: its rows may tell of others than those whom they name"
-    yield f"[tables.{toml_key(_comment(table.name))}]{view if table.view else ''}"
+    yield f"[tables.{toml_key(_comment(table.name))}]{view if table.is_derived else ''}"
     yield 'access = "public"'
     if key := key_of(table):
         yield _comment(_key(key))

@@ -112,7 +112,7 @@ def _values(
         (table, column)
         for table in schema.tables
         for column in table.columns
-        if not table.view and column.name.lower() == name.lower() and _can_identify(column)
+        if not table.is_derived and column.name.lower() == name.lower() and _can_identify(column)
     ]
     if first is not None:
         there = [first, *(each for each in there if each != first)]
@@ -136,7 +136,7 @@ def proposals(schema: Schema) -> list[UnitColumns]:
 
 def _candidates(schema: Schema) -> Iterator[UnitColumns]:
     for table in schema.tables:
-        if table.view:
+        if table.is_derived:
             continue
         if is_of_people(table) and (key := _one_key(table)) is not None:
             yield UnitColumns(((table.name, *key),), has_table=True)
@@ -162,7 +162,7 @@ def paths(schema: Schema, unit: UnitColumns) -> dict[str, Routes]:
     """
     reached = {name: Routes(()) for name, _ in unit.columns}
     while True:
-        tables = [t for t in schema.tables if t.name not in reached and not t.view]
+        tables = [t for t in schema.tables if t.name not in reached and not t.is_derived]
         further = {t.name: routes for t in tables if (routes := _routes(t, schema, unit, reached))}
         if not further:
             return reached

@@ -92,14 +92,14 @@ _CONSTRAINTS = (
 def tables(ask: Ask) -> tuple[SchemaTable, ...]:
     """All tables and views that the role may read, in the order of their creation."""
     columns: dict[str, list[SchemaColumn]] = defaultdict(list)
-    views = set()
+    views: dict[str, set[str]] = {"v": set(), "m": set()}
     for schema, name, kind, column, declared, binary, not_null in ask(_COLUMNS):
         table = _name(schema, name)
         column_type = sql_type(declared) if binary else None
         bits = BITS.get(declared, 64)
         columns[table].append(SchemaColumn(column, column_type, declared, not_null, bits=bits))
-        if kind == "v":
-            views.add(table)
+        if kind in views:
+            views[kind].add(table)
     unique: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     primary: dict[str, tuple[str, ...]] = {}
     foreign: dict[str, list[ForeignKey]] = defaultdict(list)
@@ -120,7 +120,8 @@ def tables(ask: Ask) -> tuple[SchemaTable, ...]:
             unique_keys=tuple(unique[name]),
             primary_key=primary.get(name, ()),
             foreign_keys=tuple(foreign[name]),
-            view=name in views,
+            view=name in views["v"],
+            materialized=name in views["m"],
         )
         for name, listed in columns.items()
     )
