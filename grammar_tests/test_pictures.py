@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
+from math import nan
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -94,6 +95,38 @@ def test_what_is_drawn_and_in_which_shape() -> None:
     assert [panel.title for panel in chart_of(public).panels] == ["n"]
 
 
+HEAT = """n
+         red  a long colour
+x    ██ -400  ··          3
+yes  ??    9  ▓▓        200
+at most ± 12; ·· is no larger than its ±
+"""
+
+
+def test_two_keys_are_the_sides_of_a_heat_map() -> None:
+    columns = [("key", VARCHAR), ("other", VARCHAR), ("n", INTEGER)]
+    rows: list[Any] = [
+        (("x", "red", -400), 12.0), (("x", "a long colour", 3), 12.0),
+        (("yes", "red", 9), nan), (("yes", "a long colour", 200), 12.0),
+    ]  # fmt: skip
+    drawn = picture(answer_of(columns, *rows))
+    assert drawn == HEAT
+    assert "1 more columns are not drawn" in picture(answer_of(columns, *rows), 24)
+    field = svg(chart_of(answer_of(columns, *rows)))
+    assert field.count("<rect ") == 4
+    assert "yes, a long colour: 200 ± 12" in field
+    # One of several numbers in a place, a field with holes, one side alone: these are bars.
+    for fewer in ([*rows, rows[0]], rows[:2]):
+        chart = chart_of(answer_of(columns, *fewer))
+        assert [panel.shape for panel in chart.panels] == [ChartShape.BARS]
+    # Too many lines are a field, in the order of their axis.
+    days = [("kind", VARCHAR), ("day", INTEGER), ("n", INTEGER)]
+    many = chart_of(answer_of(days, *(((f"k{n % 9}", n // 9, n), 1.0) for n in range(26, -1, -1))))
+    assert [(panel.shape, panel.labels) for panel in many.panels] == [
+        (ChartShape.HEAT, ("0", "1", "2"))
+    ]
+
+
 def test_where_there_is_no_number_that_is_said() -> None:
     texts = answer_of([("a", VARCHAR), ("b", VARCHAR)], (("x", "y"), None))
     assert picture(texts) == f"{NOTHING}\n"
@@ -108,7 +141,7 @@ def test_what_is_not_drawn_is_counted() -> None:
     assert f"{MOST_POINTS - 40} more bars are not drawn" in picture(many)
     series = answer_of(
         [("day", INTEGER), ("kind", INTEGER), ("n", INTEGER)],
-        *(((n, kind, 1), 1.0) for n in range(3) for kind in range(10)),
+        *((((n + kind) % 7, kind, 1), 1.0) for n in range(3) for kind in range(10)),
     )
     assert "6 more rows are not drawn" in svg(chart_of(series))
 

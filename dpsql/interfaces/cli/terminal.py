@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 _TICK_SECONDS = 0.1
 _PATIENCE_SECONDS = 1.0
 _SUBSTITUTES = {"±": "+/-", "─": "-", "…": "...", "ε": "epsilon", "δ": "delta", "ρ": "rho"}
-_STROKES = str.maketrans("█▉▊▋▌▍▎▏▐├┤┼│└●◆▲■○◇△□", "#########||+|+*xv#oyns")
+_STROKES = str.maketrans("█▉▊▋▌▍▎▏▐├┤┼│└●◆▲■○◇△□░▒▓·", "#########||+|+*xv#oyns.:%.")
 
 
 def use_color() -> bool | None:

@@ -1,7 +1,8 @@
 """Answer → Chart: what of an answer is drawn, and in which shape; nothing is known of pens here.
 
 Each measured column is a panel with a scale of its own. Its points stand over the keys: as lines
-where these are times or numbers, else as bars. Of several keys the others tell series apart.
+where these are times or numbers, else as bars. Of several keys the others tell series apart; two
+keys of which neither is a line, or that would be too many lines, are the sides of a heat map.
 Whiskers are the margins at 95 % that the answer has.
 """
 
@@ -32,6 +33,7 @@ class ChartShape(StrEnum):
 
     BARS = "bars"
     LINES = "lines"
+    HEAT = "heat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,16 @@ class Point:
     value: float
     margin: float | None
     text: str
+
+    @property
+    def number(self) -> str:
+        """The value without its margin."""
+        return self.text.partition(" ± ")[0]
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it is no larger than its margin."""
+        return self.margin is not None and not abs(self.value) > self.margin
 
     @property
     def low(self) -> float:
@@ -80,9 +92,22 @@ class Panel:
         """The least and the greatest of what is drawn; of bars, zero is always among them."""
         points = [p for each in self.series for p in each.points if p is not None]
         ends = [end for p in points for end in (p.low, p.high)]
-        ends += [0.0] if self.shape is ChartShape.BARS or not ends else []
+        ends += [0.0] if self.shape is not ChartShape.LINES or not ends else []
         low, high = min(ends), max(ends)
         return (low, high) if low < high else (low, low + 1.0)
+
+    def share(self, point: Point) -> float:
+        """How large a value is beside the largest of the panel, from 0 to 1."""
+        most = max(abs(p.value) for each in self.series for p in each.points if p is not None)
+        return abs(point.value) / most if most else 0.0
+
+    @property
+    def largest_margin(self) -> str:
+        """The largest margin as it is told; empty where none is known."""
+        points = [p for each in self.series for p in each.points if p is not None and p.reach > 0]
+        if not points:
+            return ""
+        return max(points, key=lambda point: point.reach).text.partition(" ± ")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +161,8 @@ def _over(keys: Sequence[int], rows: Sequence[Sequence[Any]]) -> _Over:
         cells = tuple((n, 0) for n, _ in enumerate(labels))
         return _Over(ChartShape.BARS, labels, tuple(map(float, range(len(labels)))), ("",), cells)
     along = next((k for k in keys if _steps([row[k] for row in rows])), None)
+    if len(keys) == 2 and (heat := _heat(keys, along, rows)) is not None:  # noqa: PLR2004 - sides
+        return heat
     if along is None:
         labels = tuple(", ".join(_label(row[k]) for k in keys) for row in rows)
         cells = tuple((n, 0) for n, _ in enumerate(rows))
@@ -152,6 +179,22 @@ def _over(keys: Sequence[int], rows: Sequence[Sequence[Any]]) -> _Over:
     )
     places = tuple(map(_position, stops))
     return _Over(ChartShape.LINES, tuple(map(_label, stops)), places, series[:MOST_SERIES], cells)
+
+
+def _heat(keys: Sequence[int], along: int | None, rows: Sequence[Sequence[Any]]) -> _Over | None:
+    """The places of rows in a field of two keys; None where they are better drawn otherwise."""
+    down, across = sorted(keys, key=lambda key: key == along)
+    names, stops = (list(dict.fromkeys(row[k] for row in rows)) for k in (down, across))
+    if along is not None:
+        stops.sort(key=lambda stop: (stop is None, _position(stop) if stop is not None else 0.0))
+    lines = along is not None and len(names) <= MOST_SERIES
+    cells = [(stops.index(row[across]), names.index(row[down])) for row in rows]
+    is_field = min(len(names), len(stops)) > 1 and 2 * len(rows) >= len(names) * len(stops)
+    if lines or not is_field or len(set(cells)) < len(cells):
+        return None
+    places = tuple(map(float, range(len(stops))))
+    sides = tuple(map(_label, stops)), places, tuple(map(_label, names))
+    return _Over(ChartShape.HEAT, *sides, tuple(cells))
 
 
 def _steps(values: list[Any]) -> bool:

@@ -25,5 +25,7 @@ class Drawing:
         return svg(chart_of(self.answer))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes it as SVG."""
+        """Writes it as SVG. Raises ValueError for the name of another kind of picture."""
+        if Path(path).suffix.lower() not in ("", ".svg"):
+            raise ValueError("A picture is written as SVG: give it a name that ends in .svg.")
         Path(path).write_text(self._repr_svg_(), encoding="utf-8")

@@ -42,9 +42,13 @@ def svg(chart: Chart, label: str = "") -> str:
     parts: list[str] = []
     y = 4.0
     for panel in chart.panels:
-        lines, height = (
-            _bars(panel, y) if panel.shape is ChartShape.BARS else _lines(panel, chart, y)
-        )
+        match panel.shape:
+            case ChartShape.BARS:
+                lines, height = _bars(panel, y)
+            case ChartShape.LINES:
+                lines, height = _lines(panel, chart, y)
+            case ChartShape.HEAT:
+                lines, height = _heat(panel, y)
         parts += lines
         y += height + _LINE
     if chart.left_out:
@@ -85,6 +89,44 @@ def _bars(panel: Panel, top: float) -> tuple[list[str], float]:
         y += _BAR + _GAP
     lines.append(_stroke(zero, top + _LINE + _GAP / 2, zero, y - _GAP / 2, "axis"))
     return lines, y - top
+
+
+def _heat(panel: Panel, top: float) -> tuple[list[str], float]:
+    """A field of boxes, the darker the larger; what is no larger than its margin is empty."""
+    names = [shortened(each.name, _LONGEST_LABEL) for each in panel.series]
+    left = max(map(width, names)) * _LETTER + 14
+    box = (WIDTH - left) / len(panel.labels)
+    room = int(box / _LETTER)
+    lines = [_text(0, top + 12, panel.title, "title")]
+    y = top + _LINE + _GAP
+    for n, label in enumerate(panel.labels):
+        middle = left + (n + 0.5) * box
+        lines.append(_text(middle, y + 12, shortened(label, max(1, room)), "dim", "middle"))
+    y += _LINE
+    for name, series in zip(names, panel.series, strict=True):
+        lines.append(_text(left - 8, y + _LINE - 2, name, anchor="end"))
+        for n, (label, point) in enumerate(zip(panel.labels, series.points, strict=True)):
+            if point is not None:
+                title = escape(f"{name}, {label}: {point.text}")
+                share = 0.0 if point.is_hidden else 0.15 + 0.75 * panel.share(point)
+                lines.append(_cell(left + n * box, y, box - 2, share, title))
+                number = point.number if width(point.number) <= room else ""
+                lines.append(_text(left + (n + 0.5) * box, y + _LINE - 2, number, "", "middle"))
+        y += _CELL
+    if margin := panel.largest_margin:
+        note = f"at most ± {margin} at 95 %; an empty box is no larger than its ±"
+        lines.append(_text(left, y + _LINE - 2, note, "dim"))
+        y += _LINE
+    return lines, y - top
+
+
+_CELL = 26.0
+
+
+def _cell(x: float, y: float, wide: float, share: float, title: str) -> str:
+    size = f'width="{_n(wide)}" height="{_n(_CELL - 2)}"'
+    fill = f'fill="{_COLORS[0]}" fill-opacity="{share:.2f}" class="grid"'
+    return f'<rect x="{_n(x)}" y="{_n(y)}" {size} {fill}><title>{title}</title></rect>'
 
 
 def _lines(panel: Panel, chart: Chart, top: float) -> tuple[list[str], float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from dpsql.interfaces.messages import width
 from dpsql.interfaces.pictures.charts import (
@@ -23,6 +24,7 @@ WIDTH = 80
 MOST_BARS = 40
 _LEAST_BAR = 10
 _LONGEST_LABEL = 24
+_LONGEST_HEAD = 14
 _HEIGHT = 12
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _MARKS = "●◆▲■○◇△□"
@@ -34,11 +36,7 @@ def picture(answer: Answer, room: int | None = None) -> str:
     lines = [] if chart.panels else [NOTHING]
     for panel in chart.panels:
         lines += [""] if lines else []
-        lines += (
-            _bars(panel, room or WIDTH)
-            if panel.shape is ChartShape.BARS
-            else _line(panel, room or WIDTH)
-        )
+        lines += _DRAWN[panel.shape](panel, room or WIDTH)
     if chart.panels and chart.left_out:
         lines.append(f"{chart.left_out:,} more rows are not drawn")
     return "".join(f"{line.rstrip()}\n" for line in lines)
@@ -139,3 +137,44 @@ def _columns(places: Sequence[float], cells: int) -> list[int]:
     least, most = places[0], places[-1]
     span = (most - least) or 1.0
     return [round((place - least) / span * (cells - 1)) for place in places]
+
+
+def _heat(panel: Panel, room: int) -> Iterator[str]:
+    """A field of numbers, each behind a shade: the darker, the larger."""
+    longest = min(_LONGEST_LABEL, max(1, room // 3))
+    names = [shortened(each.name, longest) for each in panel.series]
+    left = max(map(width, names))
+    numbers = [["" if p is None else p.number for p in each.points] for each in panel.series]
+    wide = [
+        max(len(_BLANK) + 1 + max(map(width, texts)), min(_LONGEST_HEAD, width(label)))
+        for label, *texts in zip(panel.labels, *numbers, strict=True)
+    ]
+    shown = max(1, sum(end <= room - left for end in accumulate(cells + 2 for cells in wide)))
+    heads = (shortened(a, w).rjust(w) for a, w in zip(panel.labels, wide[:shown], strict=False))
+    yield panel.title
+    yield f"{' ' * left}  {'  '.join(heads)}"
+    for name, series, line in zip(names, panel.series, numbers, strict=True):
+        points = zip(series.points, line, wide[:shown], strict=False)
+        row = (f"{_shade(panel, p)} {text.rjust(w - len(_BLANK) - 1)}" for p, text, w in points)
+        yield f"{name}{' ' * (left - width(name))}  {'  '.join(row)}"
+    if len(panel.labels) > shown:
+        yield f"{len(panel.labels) - shown:,} more columns are not drawn"
+    if margin := panel.largest_margin:
+        yield f"at most ± {margin}; {_DROWNED} is no larger than its ±"
+
+
+_BLANK, _DROWNED, _UNCLEAR = "  ", "··", "??"
+_SHADES = "░▒▓█"
+
+
+def _shade(panel: Panel, point: Point | None) -> str:
+    if point is None:
+        return _BLANK
+    if is_unclear(point):
+        return _UNCLEAR
+    if point.is_hidden:
+        return _DROWNED
+    return _SHADES[min(3, int(4 * panel.share(point)))] * len(_BLANK)
+
+
+_DRAWN = {ChartShape.BARS: _bars, ChartShape.LINES: _line, ChartShape.HEAT: _heat}
