@@ -8,6 +8,7 @@ import pytest
 
 from dpsql.compiler.infer import declared_empty
 from dpsql.interfaces.doors import COMMAND_LINE
+from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import remarks
 from dpsql.model.algebra import Relation, Scan
 from dpsql.model.notices import ByDeclaration
@@ -71,7 +72,9 @@ def test_what_is_stored_does_not_matter(proxy: Proxy, sql: str) -> None:
     assert answer.receipt is None
     assert not any("orders" in text or "customers" in text for _, text in engine.calls)
     assert proxy.history("ana") == ()
-    assert proxy.explain(request(sql)).charge == Loss(0)
+    plan = proxy.explain(request(sql))
+    assert plan.charge == Loss(0)
+    assert plan_text(plan).startswith("No private row is read: exact, at no cost.")
 
 
 @pytest.mark.parametrize("sql", MEASURED)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import click
 
 from dpsql.dialects.postgres.words import words
+from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.cli.completions import Completable
 from dpsql.interfaces.cli.listing_commands import listing_text
 from dpsql.interfaces.cli.prices import QuestionPrice
@@ -28,6 +29,7 @@ from dpsql.interfaces.listing import Listing
 from dpsql.interfaces.messages import Message, RemoteError, place
 from dpsql.interfaces.pgwire.values.type_oids import kind_of
 from dpsql.interfaces.records import margin_columns
+from dpsql.interfaces.tables import grid
 from dpsql.interfaces.wordings import WORDINGS, ExitCode
 from dpsql.model.errors import Refused
 from dpsql.model.tree import VARCHAR, Span
@@ -133,7 +135,11 @@ class RemoteSession:
         self._run("RESET dpsql.epsilon" if epsilon is None else f"SET dpsql.epsilon = {epsilon:f}")
 
     def budget(self) -> str:
-        return _text(self._run("SELECT * FROM dpsql_budget()"))
+        answer = self._run("SELECT * FROM dpsql_budget()")
+        pairs = [
+            (c.name, exact_text(v)) for c, v in zip(answer.columns, answer.rows[0], strict=True)
+        ]
+        return "".join(f"{line}\n" for line in grid(pairs))
 
     def history(self) -> str:
         latest = "SELECT * FROM dpsql_history() ORDER BY time DESC LIMIT 20"
