@@ -41,7 +41,15 @@ from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import Span, SqlType
-from dpsql.model.vocabulary import Answer, Budget, Loss, Policy, Receipt, Request
+from dpsql.model.vocabulary import (
+    Answer,
+    Budget,
+    Loss,
+    Policy,
+    Receipt,
+    Request,
+    TablePolicy,
+)
 from dpsql.monitoring.monitor import (
     Desk,
     Monitor,
@@ -282,6 +290,10 @@ class Proxy:
     def models_of(self, analyst: str) -> Sequence[Model]:
         """The models of an analyst, by name."""
         return self.models.listed(self.compiler, self.vault, analyst, Stop())
+
+    def synthetic_tables(self, analyst: str) -> tuple[TablePolicy, ...]:
+        """The synthetic tables that an analyst made, by name: what they are called and hold."""
+        return self.synthetic.listed(self.compiler, self.vault, analyst)
 
     def _ask(self, request: Request, stop: Stop) -> Answer:
         try:

@@ -123,6 +123,10 @@ class FakeProxy:
             raise self.error
         return self.answer
 
+    def synthetic_tables(self, analyst: str) -> tuple[Any, ...]:
+        del analyst
+        return ()
+
     def explain(self, request: Request) -> Explanation:
         self.requests.append(request)
         if self.error is not None:

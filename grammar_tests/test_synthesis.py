@@ -26,6 +26,7 @@ from dpsql.consistency.drawn_rows import PublicDice, apportioned, drawn
 from dpsql.consistency.tree_model import NoisyTable, Tree, fitted
 from dpsql.engines import Stop
 from dpsql.interfaces.cli import main
+from dpsql.interfaces.dbapi import connect
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import table
@@ -469,6 +470,14 @@ def test_a_synthetic_table_is_asked_for_nothing_by_whom_the_charge_binds(proxy: 
     assert what_it_means.startswith("± ?: ")
     with pytest.raises(Refused, match="unknown-table"):
         proxy.ask(Request(OF_PEOPLE, "bob"))
+    mine, others = (connect(proxy=proxy, analyst=who) for who in ("ana", "bob"))
+    (last,) = mine.tables().fetchall()[-1:]
+    assert last[:2] == ("people", 2)
+    assert last[2].startswith("synthetic: ")
+    assert mine.columns("People").fetchall() == [
+        ("segment", "VARCHAR", "synthetic"), ("age", "INTEGER", "synthetic")
+    ]  # fmt: skip
+    assert "people" not in {row[0] for row in others.tables().fetchall()}
     plan = proxy.explain(Request(OF_PEOPLE, "ana"))
     assert plan_text(plan).startswith("Synthetic tables only: at no cost.")
     assert spent(proxy) == before

@@ -19,6 +19,7 @@ from dpsql.model.vocabulary import Answer, Column, ColumnPolicy, Policy, TablePo
 TABLES = (Column("table", VARCHAR), Column("columns", INTEGER), Column("about", VARCHAR))
 COLUMNS = (Column("column", VARCHAR), Column("type", VARCHAR), Column("about", VARCHAR))
 _FIRST = frozenset({"show", "describe", "desc"})
+_SYNTHETIC = "synthetic: its rows are nobody's; how wrong numbers of it are is not known"
 _LONGEST = 1_000
 """Longer texts list nothing: whoever sends one pays for no reading of it here."""
 
@@ -79,17 +80,29 @@ def _of_table(name: Sequence[Word]) -> Listing | None:
     return Listing(tuple(written), Span(parts[0].start, parts[-1].stop))
 
 
-def listed(wish: Listing, policy: Policy, path: tuple[str, ...] = SEARCH_PATH) -> Answer:
-    """The rows, exact and free. Raises `Refused` for a table that does not exist."""
+def listed(
+    wish: Listing,
+    policy: Policy,
+    path: tuple[str, ...] = SEARCH_PATH,
+    synthetic: Sequence[TablePolicy] = (),
+) -> Answer:
+    """The rows, exact and free; the analyst's `synthetic` tables behind those of the policy.
+
+    Raises `Refused` for a table that does not exist.
+    """
     if not wish.table:
         rows: list[tuple[Any, ...]] = [
             (table.name, len(visible(table)), table_comment(policy, table))
             for table in policy.tables
         ]
+        rows += [(table.name, len(table.columns), _SYNTHETIC) for table in synthetic]
         return _answer(TABLES, rows)
-    table = policy.named(wish.table, path)
+    table, name = policy.named(wish.table, path), ".".join(wish.table)
     if table is None:
-        names, name = tuple(t.name for t in policy.tables), ".".join(wish.table)
+        named = (t for t in synthetic if t.name.lower() == name.lower())
+        if (drawn := next(named, None)) is not None:
+            return _answer(COLUMNS, [(c.name, str(c.type), "synthetic") for c in drawn.columns])
+        names = tuple(t.name for t in (*policy.tables, *synthetic))
         facts = {"table": name, "near": nearest(name, names), "known": names}
         raise Refused(Reason.UNKNOWN_TABLE, wish.span, **facts)
     described = [

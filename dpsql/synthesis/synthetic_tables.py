@@ -229,6 +229,17 @@ class SyntheticTables:
             self._alone.put(key, alone)
         return alone
 
+    def listed(self, compiler: Compiler, vault: Vault, analyst: str) -> tuple[TablePolicy, ...]:
+        """The tables of an analyst by name, those that can still be made again; no row is drawn."""
+        names = self._names.of(vault, owner(compiler, vault, analyst))
+        tables = list[TablePolicy]()
+        for _, named in sorted(names.items()):
+            with suppress(Refused):
+                plan = planned(compiler, named.wish, Stop())
+                columns = tuple(ColumnPolicy(c.name, c.type) for c in plan.columns)
+                tables.append(TablePolicy(named.name, private=False, columns=columns))
+        return tuple(tables)
+
     def _table(
         self, compiler: Compiler, vault: Vault, whose: Owner, name: str, stop: Stop
     ) -> SyntheticTable | None:

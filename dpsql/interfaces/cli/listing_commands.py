@@ -67,6 +67,6 @@ def describe(settings: CommandSettings, *, name: str, style: str) -> None:
 
 def _show(settings: CommandSettings, wish: Listing, style: str) -> None:
     with output(None) as write, settings.open(settings.policy) as proxy:
-        if settings.analyst is not None:
-            proxy.analyst(settings.analyst)
-        write(_FORMATS[style](listed(wish, proxy.policy)))
+        who = settings.analyst
+        synthetic = () if who is None else proxy.synthetic_tables(proxy.analyst(who))
+        write(_FORMATS[style](listed(wish, proxy.policy, synthetic=synthetic)))

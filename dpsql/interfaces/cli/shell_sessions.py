@@ -92,7 +92,8 @@ class LocalSession:
         return names_of(self.proxy.policy, called_functions())
 
     def listed(self, wish: Listing) -> Answer:
-        return listed(wish, self.proxy.policy, self.request.search_path)
+        synthetic = self.proxy.synthetic_tables(self.analyst)
+        return listed(wish, self.proxy.policy, self.request.search_path, synthetic)
 
     def free(self, sql: str) -> Reply | None:
         answer = free_answer(self.proxy, replace(self.request, sql=sql))

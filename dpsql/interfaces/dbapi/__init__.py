@@ -45,7 +45,7 @@ from dpsql.interfaces.listing import Listing, listed, listing
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import Kind, Parameter
-from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Receipt, Request
+from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Answer, Receipt, Request
 
 if TYPE_CHECKING:
     from dpsql.monitoring.monitor import Monitor, Verdict
@@ -226,15 +226,19 @@ class Connection:
 
     def tables(self) -> Cursor:
         """What there is, as `SHOW TABLES` tells it; free."""
-        return self.cursor().take(listed(Listing(), self.proxy.policy))
+        return self.cursor().take(self._listed(Listing()))
 
     def columns(self, table: str) -> Cursor:
         """The columns of a table, with what is declared of them, as `DESCRIBE` tells it; free."""
         wish = listing(f"DESCRIBE {table}") or Listing((table,))
         try:
-            return self.cursor().take(listed(wish, self.proxy.policy))
+            return self.cursor().take(self._listed(wish))
         except DpsqlError as error:
             raise raised_from(error) from None
+
+    def _listed(self, wish: Listing) -> Answer:
+        synthetic = self.proxy.synthetic_tables(self.analyst)
+        return listed(wish, self.proxy.policy, synthetic=synthetic)
 
     def budget(self) -> Cursor:
         """What may still be spent, as `dpsql_budget()` tells it; free."""

@@ -173,9 +173,10 @@ class Answers:
         settings = transaction.settings
         wish = listing(piece.text)
         if wish is not None:
-            rows = listed(wish, self.proxy.policy, searched(settings["search_path"]))
+            synthetic = self.proxy.synthetic_tables(self.analyst)
+            rows = listed(wish, self.proxy.policy, searched(settings["search_path"]), synthetic)
             columns = told_columns(rows.columns)
-            return Result(columns, rows.rows, "SELECT", counted=True, repeatable=True)
+            return Result(columns, rows.rows, "SELECT", counted=True)
         query, claimed = self._read(piece, stop)
         _require_given(query, len(values), piece)
         if claimed:
