@@ -135,5 +135,6 @@ def test_questions_are_printed_for_other_encoders(tmp_path: Path) -> None:
         "values": ["yes", "no"],
         "p": [3, 4],
         "q": [1, 4],
+        "epsilon": "1.098612289",
     }
     assert [LocalQuestion.of(each).as_json() for each in listed] == listed

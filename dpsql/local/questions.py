@@ -51,7 +51,8 @@ class LocalQuestion:
         p, q = ([part.numerator, part.denominator] for part in (self.law.p, self.law.q))
         mechanism, values = self.law.mechanism.value, list(self.values)
         days = {} if self.days is None else {"days": self.days}
-        return {"name": self.name, "mechanism": mechanism, "values": values, "p": p, "q": q} | days
+        law = {"mechanism": mechanism, "values": values, "p": p, "q": q}
+        return {"name": self.name, **law, "epsilon": str(self.epsilon), **days}
 
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> LocalQuestion:

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
+from importlib.resources import files
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,13 @@ def questions(settings: CommandSettings, table: str) -> None:
     """Print the questions of a table as JSON, for encoders elsewhere."""
     listed = [question.as_json() for question in _questions(settings, table)]
     click.echo(json.dumps(listed, indent=2, ensure_ascii=False))
+
+
+@local.command()
+def client() -> None:
+    """Print the encoder for browsers, one ES module without dependencies."""
+    module = files("dpsql") / "local" / "client.js"
+    click.echo(module.read_text(encoding="utf-8"), nl=False)
 
 
 @local.command()

@@ -1,0 +1,143 @@
+"""The encoder for browsers: bit by bit that of Python, and as careful with what people told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from dpsql.interfaces.cli import main
+from dpsql.local.questions import LocalQuestion
+from dpsql.mechanisms.randomized_response import randomized, report, two_coins
+from dpsql.model.local_reports import LocalMechanism, Randomized
+
+CLIENT = Path(__file__).parent.parent / "dpsql" / "local" / "client.js"
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
+LAWS = [
+    two_coins(2),
+    two_coins(7),
+    *(randomized(m, k, Decimal(1)) for m in LocalMechanism for k in (2, 5)),
+    Randomized(LocalMechanism.GRR, 3, Fraction(5, 9), Fraction(2, 9)),
+    Randomized(LocalMechanism.UNARY, 4, Fraction(2, 3), Fraction(1, 7)),
+]
+PROGRAM = """
+import { readFileSync } from 'node:fs'
+const { report, Respondent, bucket, cell } = await import(process.argv[1])
+const given = JSON.parse(readFileSync(0))
+const taking = (bytes) => { let at = 0; return (n) => Uint8Array.from(bytes.slice(at, at += n)) }
+const equal = given.cases.map(([q, truth, bytes]) => report(q, truth, taking(bytes)))
+const kept = new Map()
+const store = { getItem: (k) => kept.get(k) ?? null, setItem: (k, v) => kept.set(k, v) }
+let now = 0, posted = []
+const post = async (url, request) => (posted.push([url, request]), { ok: posted.length > 1 })
+const options = { budget: '2.3', url: '/r', batch: 2, store, post, now: () => now }
+const person = () => new Respondent(options)
+const [one, two] = given.questions, me = person()
+const told = Array.from({ length: 50 }, () => person().answer(one, 'yes'))
+const first = await person().send()
+const other = person().answer(two, 'b')
+const refused = await person().send(), sent = await person().send(), left = person().left
+now = 29 * 86400000
+const same = person().answer(two, 'a')
+now = 30 * 86400000
+let over = ''
+try { person().answer(two, 'a') } catch (error) { over = error.message }
+const again = me.answer(one, 'no')
+let unknown = ''
+try { me.answer(one, 'x') } catch (error) { unknown = error.message }
+const places = [bucket(two, 0, [1, 5]), bucket(two, 5, [1, 5]), cell(two, 9, -9, [0, 0, 1, 1], 2)]
+console.log(JSON.stringify({ equal, told, first, other, refused, sent, left, same, over, places,
+  waiting: person().memory.waiting, body: JSON.parse(posted[1][1].body), request: posted[1][1],
+  memory: person().memory, unknown, again }))
+"""
+
+
+def feed(data: bytes) -> Callable[[int], bytes]:
+    at = [0]
+
+    def take(count: int) -> bytes:
+        at[0] += count
+        return data[at[0] - count : at[0]]
+
+    return take
+
+
+@pytest.fixture(scope="module")
+def ran() -> dict[str, Any]:
+    """All that Node says, of one process; the bytes begin with some that are drawn again."""
+    random, cases = np.random.default_rng(11), []
+    for law in LAWS:
+        question = LocalQuestion("q", tuple(map(str, range(law.values))), law)
+        for truth in range(min(law.values, 3)):
+            data = b"\xff\xff\xff\xff" * truth + random.bytes(200)
+            cases.append((question, truth, data))
+    bribe = LocalQuestion("bribe", ("yes", "no"), two_coins(2))
+    job = LocalQuestion("job", tuple("abc"), randomized(LocalMechanism.OUE, 3, Decimal(1)), days=30)
+    given = {
+        "cases": [(q.as_json(), truth, list(data)) for q, truth, data in cases],
+        "questions": [bribe.as_json(), job.as_json()],
+    }
+    assert NODE is not None
+    command = [NODE, "--input-type=module", "-e", PROGRAM, CLIENT.as_uri()]
+    done = subprocess.run(  # noqa: S603
+        command, input=json.dumps(given), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    told["cases"] = cases
+    return told
+
+
+@needs_node
+def test_the_same_bytes_are_the_same_report(ran: dict[str, Any]) -> None:
+    expected = []
+    for question, truth, data in ran["cases"]:
+        drawn = report(question.law, truth, feed(data))
+        expected.append(drawn if isinstance(drawn, str) else question.values[drawn])
+    assert ran["equal"] == expected
+    assert len(set(expected)) > 10
+
+
+@needs_node
+def test_it_answers_once_within_its_budget_and_remembers_across_visits(ran: dict[str, Any]) -> None:
+    assert len(set(ran["told"])) == 1
+    assert ran["same"] == ran["other"]
+    assert ran["left"] == 2_300_000_000 - 1_098_612_289 - 1_000_000_000
+    assert (ran["over"], ran["unknown"]) == ("no budget for job", "no value of bribe")
+    assert ran["again"] == ran["told"][0]  # of a tab that was opened before anything was said
+    assert {key for each in ran["memory"]["answers"].values() for key in each} == {
+        *("report", "law", "day")
+    }
+
+
+@needs_node
+def test_reports_are_sent_in_batches_without_anything_else(ran: dict[str, Any]) -> None:
+    """One waits for another; what is not taken is sent again; no cookie, no referrer."""
+    assert (ran["first"], ran["refused"], ran["sent"]) == (0, 0, 2)
+    assert ran["body"] == [{"bribe": ran["told"][0]}, {"job": ran["other"]}]
+    assert ran["waiting"] == []
+    request = ran["request"]
+    assert (request["credentials"], request["referrerPolicy"]) == ("omit", "no-referrer")
+
+
+@needs_node
+def test_buckets_and_cells_are_values_of_their_questions(ran: dict[str, Any]) -> None:
+    assert ran["places"] == ["a", "c", "b"]
+
+
+def test_it_is_small_and_draws_from_the_browsers_generator_alone() -> None:
+    text = CLIENT.read_text(encoding="utf-8")
+    assert len(text.encode()) < 5_000
+    assert "Math.random" not in text
+    assert "import" not in text
+    assert CliRunner().invoke(main, ["local", "client"]).stdout == text
