@@ -8,6 +8,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -23,7 +24,15 @@ from dpsql.interfaces.cli import main
 from dpsql.interfaces.curves import as_json, draw, text
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import PolicyError, Reason, Refused
-from dpsql.model.vocabulary import Budget, Mechanism, Neighbours, Noise
+from dpsql.model.vocabulary import (
+    Budget,
+    Fact,
+    FactKind,
+    Mechanism,
+    Neighbours,
+    Noise,
+    Voucher,
+)
 from dpsql.owner.tuning import (
     SPREADS,
     Pricing,
@@ -282,6 +291,9 @@ def spent(folder: Path) -> int:
     return SqliteLedger.open(str(folder / "shop" / "shop.ledger")).spent("default").amount
 
 
+UNIQUE = Fact(FactKind.UNIQUE_KEY, "orders", Voucher.CHECK)
+
+
 def test_it_charges_the_budget_once_and_recommends(tmp_path: Path) -> None:
     words = ("orders", "--by", "status", "--epsilon", "1")
     first = command(tmp_path, *words)
@@ -291,9 +303,13 @@ def test_it_charges_the_budget_once_and_recommends(tmp_path: Path) -> None:
     assert first.stdout.count("cannot see beyond") + first.stdout.count("stands out") == 2
     before = spent(tmp_path)
     assert before > 0
+    with closing(SqliteLedger.open(str(tmp_path / "shop" / "shop.ledger"))) as ledger:
+        ledger.record_facts(frozenset({UNIQUE}), "other data")
     again = command(tmp_path, *words)
     assert (again.stdout, spent(tmp_path)) == (first.stdout, before)
     assert again.stderr.count("remembered") == 2
+    lapsed = "do not count for the data"
+    assert (first.stderr.count(lapsed), again.stderr.count(lapsed)) == (0, 1)
 
 
 def test_machines_read_the_same_numbers(tmp_path: Path) -> None:
