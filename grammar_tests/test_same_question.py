@@ -233,6 +233,39 @@ def test_texts_that_nearly_say_the_same_are_different_questions(texts: list[str]
     assert len({question(sql) for sql in texts}) == len(texts)
 
 
+WIDE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(memory = 'wide') COUNT(*) FROM {}"
+CHOICES = ["TRUE", "segment = 'business'", "NOT segment <> 'consumer'", "'consumer' IN (segment)"]
+"""Conditions that choose among listed values, of which what is measured wide has all."""
+
+
+def population(rows: str) -> tuple[str, tuple[str, ...]]:
+    """What is measured wide for a count of rows: of which, and by which keys."""
+    wide = compiled(WIDE.format(rows), *shop()).wide
+    assert wide is not None
+    return wide.prepared.question, wide.measured.keys
+
+
+def test_questions_of_the_same_rows_are_answered_of_the_same_tables() -> None:
+    by_name = {
+        name: {
+            population(form.format(one, choice))
+            for one, choice in zip(ALIKE[name], CHOICES, strict=False)
+            for form in (
+                "(SELECT * FROM customers WHERE {}) q WHERE {}",
+                "customers WHERE {1} AND {0}",
+            )
+        }
+        for name in ("whole numbers", "both ends", "days")
+    }
+    every = set[str]()
+    for found in by_name.values():
+        assert len({of for of, _ in found}) == 1
+        assert len({keys for _, keys in found}) == 2  # none, and the one column
+        every |= {of for of, _ in found}
+    assert len(every) == len(by_name)
+    assert len({population(f"customers WHERE {one}")[0] for one in NEAR[0]}) == len(NEAR[0])
+
+
 def test_what_facts_imply_is_left_out_only_where_they_vouch() -> None:
     asked = (
         "SELECT COUNT(*) FROM orders",
