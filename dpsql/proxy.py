@@ -376,7 +376,8 @@ class Proxy:
 
     def stamp(self, seconds: float) -> object:
         """Equal while every remembered answer is; None where others write for longer than this."""
-        return self.vault.stamp(seconds, self.policy.limits.time_resolution)
+        stamp = self.vault.stamp(seconds, self.policy.limits.time_resolution)
+        return stamp and (stamp, self.models.changes)
 
     @property
     def facts_lapsed(self) -> bool:

@@ -527,7 +527,9 @@ def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(tmp_path: Path
         assert list(own.ask(Request("DROP MODEL aged", "ana")).rows) == [("aged",)]
         own.models = Models()
         assert own.models_of("ana") == []
+        stamp = own.stamp(1)
         own.ask(Request(LINEAR, "ana"))  # remembered still
+        assert own.stamp(1) != stamp  # though the ledger says nothing of it
         assert spent(own) == before
         own.refresh()
         with pytest.raises(Refused, match="unknown-name"):

@@ -77,11 +77,12 @@ class _Named:
 
 
 class Models:
-    """The models of all analysts: thread-safe."""
+    """The models of all analysts: thread-safe. `changes` grows with what names stand for."""
 
     def __init__(self) -> None:
         self._names = PaidNames(_recorded)
         self._models: BoundedCache[Model] = BoundedCache(MOST_KEPT, lambda _: 1)
+        self.changes = 0
 
     def obey(
         self,
@@ -123,6 +124,7 @@ class Models:
         recorded = not model.receipt.remembered or (before is not None and before.recorded)
         names[key] = replace(named, recorded=recorded)
         self._models.put((whose, key), model)
+        self.changes += 1  # of a name that cost nothing the ledger tells nobody
         row = (said.name, model.rows, AS_THE_DATA if recorded else AS_THE_PROCESS)
         doubt = None, moments.deviation_of_rows, None
         margin = None, CONFIDENT * moments.deviation_of_rows, None
@@ -144,6 +146,7 @@ class Models:
             vault.ledger.charge(payer.charge(query_id, cost, compiler.policy.version, inquiry))
             vault.ledger.remember(query_id, ())
         names.pop(key, None)
+        self.changes += 1
         return Answer(DROPPED, ((named.wish.name,),), ((None,),), ((None,),))
 
     def explained(
