@@ -9,13 +9,14 @@ from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from threading import Thread
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import dpsql
 from dpsql.engines import memory
-from dpsql.interfaces import dbapi
+from dpsql.interfaces import dbapi, require_ours
 from dpsql.interfaces.dbapi import Connection, connect
 from dpsql.interfaces.dbapi.dbapi_errors import raised_from
 from dpsql.interfaces.wordings import WORDINGS, ExitCode
@@ -54,6 +55,12 @@ def test_every_exported_name_exists() -> None:
     for module in (dpsql, dbapi):
         for name in module.__all__:
             assert getattr(module, name) is not None
+
+
+def test_another_package_of_the_name_is_told_in_a_sentence() -> None:
+    require_ours(dpsql)
+    with pytest.raises(ImportError, match="DPSQL"):
+        require_ours(ModuleType("dpsql"))
 
 
 def test_importing_the_package_is_light() -> None:
