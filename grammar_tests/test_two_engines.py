@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from dpsql.dialects.postgres import lattice_sql
+from dpsql.dialects.postgres.function_sql import MOST
 from dpsql.dialects.postgres.total_expressions import expression
 from dpsql.model.tree import (
     DATE,
@@ -157,7 +158,10 @@ TOTAL: list[tuple[str, Expression]] = [
     ("days", _call("sub", DAY, OTHER_DAY)),
     ("days", Cast(DAY, TIMESTAMP)),
     ("days", _call("add_days", DAY, Literal(40, INTEGER), kind=DATE)),
-    ("days", _call("date_diff", _word("day"), DAY, OTHER_DAY)),
+    *(
+        ("days", _call("date_diff", _word(part), DAY, OTHER_DAY))
+        for part in ("year", "quarter", "month", "week", "day", "hour", "second")
+    ),
     *(("days", _call("extract", _word(p), DAY)) for p in ("year", "week", "dow", "doy")),
     *(
         (table, _call("date_trunc", _word(part), moment, kind=TIMESTAMP))
@@ -166,10 +170,13 @@ TOTAL: list[tuple[str, Expression]] = [
     ),
     *(("moments", _call("extract", _word(p), MOMENT)) for p in ("year", "hour", "isodow")),
     ("moments", Cast(MOMENT, DATE)),
-    (
-        "moments",
-        _call("date_add", _word("month"), Literal(-700, INTEGER), MOMENT, kind=TIMESTAMP),
+    *(
+        ("moments", _call("date_add", _word(unit), Literal(n, INTEGER), MOMENT, kind=TIMESTAMP))
+        for unit, most in MOST.items()
+        for n in (most, -most)
     ),
+    *(("doubles", _call(name, X)) for name in ("isnan", "isinf", "isfinite", "sign")),
+    *(("whole", _call(name, PRODUCT)) for name in ("floor", "ceil", "round", "sign")),
 ]
 
 

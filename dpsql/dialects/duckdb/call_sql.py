@@ -17,7 +17,6 @@ from dpsql.model.tree import (
     TIMESTAMP,
     TIMESTAMPTZ,
     AggregateCall,
-    Frame,
     Kind,
     Literal,
     SqlType,
@@ -351,21 +350,3 @@ def aggregate_name(call: AggregateCall | WindowCall) -> str:
     if not of_engines(call.function):
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=call.function)
     return OTHERWISE.get(call.function, call.function)
-
-
-def framed(frame: Frame) -> str:
-    """A ROWS, RANGE or GROUPS clause.
-
-    >>> framed(Frame("ROWS", (None, -1), (0, 1)))
-    'ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW'
-    """
-    excluded = f" EXCLUDE {frame.exclude}" if frame.exclude else ""
-    ends = f"{_frame_end(*frame.start)} AND {_frame_end(*frame.end)}"
-    return f"{frame.unit} BETWEEN {ends}{excluded}"
-
-
-def _frame_end(offset: int | None, direction: int) -> str:
-    if offset == 0:
-        return "CURRENT ROW"
-    size = "UNBOUNDED" if offset is None else str(offset)
-    return f"{size} {'PRECEDING' if direction < 0 else 'FOLLOWING'}"

@@ -27,12 +27,12 @@ from dpsql import functions
 from dpsql.dialects.duckdb.call_sql import (
     MOMENTS,
     aggregate_name,
-    framed,
     spelled,
     widest,
 )
 from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.sql_text import ATOM, CAST, LOOSE, MINUS, OTHER, Text
+from dpsql.dialects.window_frames_sql import framed
 from dpsql.functions import Function
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts

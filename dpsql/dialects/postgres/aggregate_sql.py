@@ -6,7 +6,7 @@ No average, and no sum of DOUBLEs: what they are depends on the order of rows.
 from __future__ import annotations
 
 from dpsql.dialects.postgres.number_sql import Sized
-from dpsql.model.tree import AggregateCall, Kind, Star
+from dpsql.model.tree import AggregateCall, Kind, Star, WindowCall
 
 _ORDERED = frozenset(
     {
@@ -22,7 +22,35 @@ _ORDERED = frozenset(
 _SUMMED = frozenset({Kind.INTEGER, Kind.DECIMAL})
 
 
-def aggregate(call: AggregateCall, args: tuple[Sized, ...], where: str) -> str | None:
+_PLACES = frozenset("row_number rank dense_rank".split())
+"""Window functions that count rows."""
+_ROWS = {"lag": (1, 3), "lead": (1, 3), "first_value": (1, 1), "last_value": (1, 1)}
+"""Those that are the value of another row: how many arguments they may have."""
+_LEAST_ROW, _MOST_ROWS = 0, 10**6
+
+
+def window(call: WindowCall, args: tuple[Sized, ...], where: str) -> str | None:
+    """The call of a window function, without its OVER; None where it cannot be said exactly."""
+    if call.distinct or call.ignore_nulls:
+        return None
+    name = call.function
+    if name in _PLACES:
+        return f"{name}()" if not args and not where else None
+    if name in _ROWS:
+        least, most = _ROWS[name]
+        if where or not least <= len(args) <= most or not all(map(_is_some_rows, args[1:2])):
+            return None
+        return f"{name}({', '.join(arg.sql for arg in args)})"
+    return aggregate(call, args, where)
+
+
+def _is_some_rows(arg: Sized) -> bool:
+    """Whether it says how many rows away, as a constant."""
+    value = None if arg.literal is None else arg.literal.value
+    return isinstance(value, int) and _LEAST_ROW <= value <= _MOST_ROWS
+
+
+def aggregate(call: AggregateCall | WindowCall, args: tuple[Sized, ...], where: str) -> str | None:
     """The call as text, with its FILTER; None where it cannot be said exactly."""
     distinct = "DISTINCT " if call.distinct else ""
     if len(args) != 1:

@@ -20,7 +20,7 @@ from dpsql.dialects.postgres.number_sql import (
 )
 from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER, TEST
 from dpsql.functions import LONGEST_TEXT
-from dpsql.model.tree import DATE, DOUBLE, TIMESTAMP, Kind, SqlType
+from dpsql.model.tree import DATE, TIMESTAMP, Kind, SqlType
 
 Rule = Callable[[tuple[Sized, ...], SqlType], Sized | None]
 
@@ -30,7 +30,11 @@ TRUNCATED = frozenset("year quarter month week day hour minute second".split())
 FIRST_DAY, LAST_DAY = "date '0001-01-01'", "date '9999-12-31'"
 FIRST_MOMENT, PAST_MOMENT = "timestamp '0001-01-01'", "timestamp '9999-12-31 23:59:59.999999'"
 STEPS = {"month": "months", "day": "days"}
-MOST_STEPS = 1_000_000
+MOST = {"month": 48_000, "day": 1_000_000, "microseconds": 10**15}
+"""Steps from years 1 to 9999 that stay within the moments of the engine: above 4713 BC."""
+OF_DAYS = frozenset("year quarter month week day".split())
+SECONDS = {"hour": 3600, "minute": 60, "second": 1}
+MONDAY = "date '1970-01-05'"
 
 
 def _plus(args: tuple[Sized, ...], kind: SqlType) -> Sized:
@@ -153,11 +157,10 @@ def _truncated(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """So many months or days later, of moments in years 1 to 9999."""
+    """So many months, days or microseconds later, of moments in years 1 to 9999."""
     unit, count, moment = args
-    step = STEPS.get(_word(unit))
     number = None if count.literal is None else count.literal.value
-    if step is None or not isinstance(number, int) or abs(number) > MOST_STEPS:
+    if not isinstance(number, int) or (length := _length(_word(unit), number)) is None:
         return None
     if moment.type.kind is Kind.TIMESTAMPTZ or kind not in (DATE, TIMESTAMP):
         return None
@@ -165,10 +168,19 @@ def _later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     of_day = moment.type == DATE
     first, last = (FIRST_DAY, LAST_DAY) if of_day else (FIRST_MOMENT, PAST_MOMENT)
     value = f"{x}::timestamp" if of_day else x
-    added_ = f"({value} + make_interval({step} => {number}))"
+    added_ = f"({value} + {length})"
     if kind == DATE:
         added_ += "::date"
     return Sized(f"CASE WHEN {x} BETWEEN {first} AND {last} THEN {added_} END", kind, LOOSE)
+
+
+def _length(unit: str, number: int) -> str | None:
+    """A length of time; None where moments of years 1 to 9999 might leave those of the engine."""
+    if abs(number) > MOST.get(unit, -1):
+        return None
+    if unit == "microseconds":
+        return f"{number} * interval '1 microsecond'"
+    return f"make_interval({STEPS[unit]} => {number})"
 
 
 def _days_later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
@@ -176,31 +188,109 @@ def _days_later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     if day.type != DATE:
         return None
     x, n = day.operand(ATOM), count.operand(ATOM)
-    moved = f"CASE WHEN {n} BETWEEN -{MOST_STEPS} AND {MOST_STEPS} THEN {x} + {n}::int END"
+    moved = f"CASE WHEN {n} BETWEEN -{MOST['day']} AND {MOST['day']} THEN {x} + {n}::int END"
     sql = f"CASE WHEN {x} BETWEEN {FIRST_DAY} AND {LAST_DAY} THEN {moved} END"
     return Sized(sql, kind, LOOSE)
 
 
-def _days_between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """DATE_DIFF in days, between days or the days of moments."""
+def _between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """DATE_DIFF: how many boundaries of a part lie between two days or moments."""
     part, *ends = args
-    if _word(part) != "day" or any(end.type.kind is Kind.TIMESTAMPTZ for end in ends):
+    word = _word(part)
+    if any(end.type not in (DATE, TIMESTAMP) for end in ends):
         return None
-    first, last = (converted(end, DATE).operand(ATOM) for end in ends)
-    sql = f"CASE WHEN isfinite({first}) AND isfinite({last}) THEN {last} - {first} END"
-    return Sized(sql, kind, LOOSE, digits=8)
+    first, last = (converted(end, DATE if word in OF_DAYS else TIMESTAMP) for end in ends)
+    numbers = [_number_of(word, end.operand(ATOM)) for end in (first, last)]
+    if None in numbers:
+        return None
+    finite = " AND ".join(f"isfinite({end.sql})" for end in (first, last))
+    sql = f"CASE WHEN {finite} THEN {numbers[1]} - {numbers[0]} END"
+    return Sized(sql, kind, LOOSE, digits=COMPUTED_DIGITS)
 
 
-def _rounded(name: str) -> Rule:
-    """FLOOR or CEIL of a DOUBLE, or of an exact number that stays one."""
+def _number_of(part: str, x: str) -> str | None:
+    """The number of the part of time in which a finite day or moment is, from any beginning."""
+    if part in SECONDS:
+        return f"floor(extract(epoch FROM {x}) / {SECONDS[part]})"
+    year = f"extract(year FROM {x})"
+    parts = {
+        "day": f"({x} - {MONDAY})",
+        "week": f"floor(({x} - {MONDAY}) / 7.0)",
+        "month": f"({year} * 12 + extract(month FROM {x}))",
+        "quarter": f"({year} * 4 + extract(quarter FROM {x}))",
+        "year": year,
+    }
+    return parts.get(part)
+
+
+def _whole_part(name: str) -> Rule:
+    """FLOOR or CEIL."""
+
+    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+        (a,) = args
+        if kind.kind is Kind.DOUBLE:
+            return Sized(f"{name}({double(a).sql})", kind)
+        digits = COMPUTED_DIGITS if a.digits is None else a.digits
+        return exact(f"{name}({numeric(a)})", kind, ATOM, digits + 1)
+
+    return text
+
+
+def _to_digits(name: str) -> Rule:
+    """ROUND or TRUNC of an exact number, to so many digits or to none."""
+
+    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+        a, places = args[0], args[1:]
+        if kind.kind is Kind.DOUBLE or a.type.kind is Kind.DOUBLE:
+            return None
+        if places and (places[0].literal is None or not isinstance(places[0].literal.value, int)):
+            return None
+        digits = COMPUTED_DIGITS if a.digits is None else a.digits
+        to = f", {places[0].sql}" if places else ""
+        return exact(f"{name}({numeric(a)}{to})", kind, ATOM, digits + 1)
+
+    return text
+
+
+def _sign(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    x = args[0].operand(ATOM)
+    nan = f"{x} = 'NaN' OR " if args[0].type.kind is Kind.DOUBLE else ""
+    steps = f"WHEN {nan}{x} = 0 THEN 0 WHEN {x} > 0 THEN 1 WHEN {x} < 0 THEN -1"
+    return Sized(f"CASE {steps} END", kind, LOOSE, digits=1)
+
+
+def _finite(form: str, of_times: str) -> Rule:
+    """Whether a DOUBLE, day or moment is finite, infinite or NaN."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
         (a,) = args
-        if a.type.kind is Kind.DOUBLE and kind == DOUBLE:
-            return Sized(f"{name}({a.sql})", kind)
-        return None
+        by_kind = {Kind.DOUBLE: form, Kind.DATE: of_times, Kind.TIMESTAMP: of_times}
+        test = by_kind.get(a.type.kind, "")
+        return Sized(test.format(a.operand(ATOM)), kind, LOOSE) if test else None
 
     return text
+
+
+def _end(name: str) -> Rule:
+    """LEFT or RIGHT, of so many characters as a constant says."""
+
+    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+        x, count = args
+        number = None if count.literal is None else count.literal.value
+        if not isinstance(number, int) or not 0 <= number <= LONGEST_TEXT:
+            return None
+        return Sized(f"{name}({x.sql}, {number})", kind)
+
+    return text
+
+
+def _inside(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """SUBSTRING from a place on, counted from 1."""
+    x, *places = args
+    numbers = [None if place.literal is None else place.literal.value for place in places]
+    if not all(isinstance(n, int) and 0 <= n <= LONGEST_TEXT for n in numbers) or numbers[0] == 0:
+        return None
+    return Sized(f"substr({x.sql}, {', '.join(map(str, numbers))})", kind)
 
 
 FUNCTIONS: dict[str, Rule] = {
@@ -214,8 +304,17 @@ FUNCTIONS: dict[str, Rule] = {
     "neg": _negative,
     "abs": _size,
     "sqrt": _root,
-    "floor": _rounded("floor"),
-    "ceil": _rounded("ceil"),
+    "floor": _whole_part("floor"),
+    "ceil": _whole_part("ceil"),
+    "round": _to_digits("round"),
+    "trunc": _to_digits("trunc"),
+    "sign": _sign,
+    "isnan": _finite("{0} = 'NaN'", ""),
+    "isinf": _finite("abs({0}) = 'Infinity'", "NOT isfinite({0})"),
+    "isfinite": _finite("abs({0}) < 'Infinity'", "isfinite({0})"),
+    "left": _end("left"),
+    "right": _end("right"),
+    "substring": _inside,
     "coalesce": _choice("COALESCE"),
     "nullif": _choice("NULLIF"),
     "least": _choice("LEAST"),
@@ -230,6 +329,6 @@ FUNCTIONS: dict[str, Rule] = {
     "date_trunc": _truncated,
     "date_add": _later,
     "add_days": _days_later,
-    "date_diff": _days_between,
+    "date_diff": _between,
 }
 """By their names in the registry."""

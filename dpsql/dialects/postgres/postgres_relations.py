@@ -6,7 +6,7 @@ from dpsql.dialects.postgres.constant_sql import COLLATE, constant
 from dpsql.dialects.postgres.lacking import lacking
 from dpsql.dialects.postgres.total_expressions import compared, expression, sort_key
 from dpsql.dialects.relation_printer import Column, RelationPrinter
-from dpsql.model.algebra import Field, Join, Recursion, Relation, Window
+from dpsql.model.algebra import Field, Join, Recursion, Relation
 from dpsql.model.tree import Expression, JoinKind, Kind, Literal, SortKey, StoredAs, identifier
 
 
@@ -32,8 +32,6 @@ class PostgresPrinter(RelationPrinter):
         match relation:
             case Join(kind=JoinKind.FULL):
                 raise lacking("a FULL JOIN", relation.span)
-            case Window():
-                raise lacking("a window over rows")
             case Recursion():
                 raise lacking("WITH RECURSIVE", relation.span)
             case _:

@@ -24,7 +24,7 @@ from typing import assert_never
 
 from dpsql import functions
 from dpsql.dialects.operators import OPERATORS
-from dpsql.dialects.postgres.aggregate_sql import aggregate
+from dpsql.dialects.postgres.aggregate_sql import aggregate, window
 from dpsql.dialects.postgres.constant_sql import constant
 from dpsql.dialects.postgres.conversion_sql import converted
 from dpsql.dialects.postgres.function_sql import FUNCTIONS
@@ -37,6 +37,7 @@ from dpsql.dialects.postgres.number_sql import (
     literal_digits,
 )
 from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS
+from dpsql.dialects.window_frames_sql import framed
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.ticking import tick
 from dpsql.model.tree import (
@@ -136,7 +137,7 @@ class _Expressions:
             case AggregateCall():
                 return self._aggregate(e)
             case WindowCall():
-                raise lacking(f"the window function {e.function.upper()}", e.span)
+                return self._window(e)
             case _:
                 assert_never(e)
 
@@ -172,6 +173,24 @@ class _Expressions:
         if printed is None:
             raise lacking(f"{call.function.upper()} within a query of rows", call.span)
         return Sized(printed, call.type)
+
+    def _window(self, call: WindowCall) -> Sized:
+        args = tuple(map(self.text, call.args))
+        where = "" if call.filter is None else f" FILTER (WHERE {self.text(call.filter).sql})"
+        printed = window(call, args, where)
+        frame = call.frame
+        if printed is None or (frame and frame.unit == "RANGE" and frame.has_distance):
+            raise lacking(f"{call.function.upper()} over such a window of rows", call.span)
+        clauses = []
+        if call.partition_by:
+            listed = ", ".join(self.text(item).sql for item in call.partition_by)
+            clauses.append(f"PARTITION BY {listed}")
+        if call.order_by:
+            keys = (sort_key(key, self.column) for key in call.order_by)
+            clauses.append(f"ORDER BY {', '.join(keys)}")
+        if frame is not None:
+            clauses.append(framed(frame))
+        return Sized(f"{printed} OVER ({' '.join(clauses)})", call.type)
 
 
 def _most(args: tuple[Sized, ...]) -> int | None:
