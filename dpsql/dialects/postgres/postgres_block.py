@@ -1,8 +1,8 @@
 """The one statement of a private block on PostgreSQL: clip, bound contributions, sum integers.
 
-Shape: `rows` (each with its unit), `totals` (one row per unit and group), `clipped`, `many`, `cut`
-and `kept` (clipped totals of at most L0 groups per unit) and the exact sums, as on DuckDB; stages
-that a proof makes superfluous are not printed. Values that count once, and cells of histograms, are
+Shape: `rows` (each with its unit), `totals` (one row per unit and group), `clipped`, `many` and
+`kept` (clipped totals of at most L0 groups per unit) and the exact sums; stages that a proof makes
+superfluous are not printed. Values that count once, and cells of histograms, are
 arrays of a unit and group.
 
 Proof (PRIVACY.md R27). What is kept of a unit follows from its own rows and the query's key: groups
@@ -172,6 +172,8 @@ class _Block:
                 return total
             return self._fewest(total, counted.total_upper, counted.argument)
         part = part.total if isinstance(part, ScaledTotal) else part
+        if isinstance(part, UnitCount):
+            return total  # 1, or nothing
         return clipped_total(part, total, whole=self.weight is not None)
 
     def _unit_total(self, part: Measurement) -> str:
@@ -245,32 +247,31 @@ class _Block:
     def _hash(self, *columns: tuple[str, SqlType]) -> str:
         """The keyed hash that units, keys and these columns are chosen by."""
         keys = zip(self.keys, (item.field.type for item in self.plan.block.keys), strict=True)
-        texts = [_hashed("u", self.plan.block.unit.type)]
-        texts += [_hashed(name, kind) for name, kind in (*keys, *columns)]
-        return f"md5(concat_ws('|', {KEY}, {', '.join(texts)}))::uuid"
+        texts = [_text("u", self.plan.block.unit.type)]
+        texts += [f"coalesce({_text(name, kind)}, '')" for name, kind in (*keys, *columns)]
+        return f"(md5({KEY} || '|' || {" || '|' || ".join(texts)}) {COLLATE})"
 
     def _sampled(self, source: str) -> list[str]:
         """Units with more than L0 groups keep those whose keyed hash is below their L0+1st.
 
-        Strictly below: however many hashes are equal, no more than L0 groups are kept. Which they
-        are depends on the rows of the unit and the key alone.
+        That is those with no more than L0 hashes up to their own, equal ones counted: however many
+        are equal, no more than L0 groups are kept. Which they are depends on the rows of the unit
+        and the key alone. Each group is hashed once, and none of a unit within its limit is.
         """
-        l0 = self.plan.l0
-        many = f"SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > {l0}"
-        hashes = f"SELECT u, {self._hash()} AS h FROM clipped WHERE u IN (SELECT u FROM many)"
-        place = "ROW_NUMBER() OVER (PARTITION BY u ORDER BY h)"
-        ranked = f"SELECT u, h, {place} AS place FROM ({hashes}) AS hashed"
-        cut = f"SELECT u, h AS m FROM ({ranked}) AS ranked WHERE place = {l0 + 1}"
-        limited = (
-            "SELECT clipped.* FROM clipped LEFT JOIN cut USING (u)"
-            f" WHERE cut.m IS NULL OR {self._hash()} < cut.m"
+        parts = [f"p{n}" for n in range(len(self.parts))]
+        lists = [f"l{n}" for n in range(len(self.histograms))]
+        names = ", ".join(["u", *self.keys, *parts, *lists])
+        many = f"SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > {self.plan.l0}"
+        hashed = f"SELECT *, {self._hash()} AS h FROM clipped WHERE u IN (SELECT u FROM many)"
+        ranked = (
+            f"SELECT *, COUNT(*) OVER (PARTITION BY u ORDER BY h) AS place FROM ({hashed}) AS h"
         )
-        named = {
-            "clipped AS MATERIALIZED": source,
-            "many AS": many,
-            "cut AS": cut,
-            "kept AS": limited,
-        }
+        kept = (
+            f"SELECT {names} FROM clipped"
+            " WHERE NOT EXISTS (SELECT FROM many WHERE many.u = clipped.u)"
+            f" UNION ALL SELECT {names} FROM ({ranked}) AS ranked WHERE place <= {self.plan.l0}"
+        )
+        named = {"clipped AS MATERIALIZED": source, "many AS MATERIALIZED": many, "kept AS": kept}
         return [f"{name} ({sql})" for name, sql in named.items()]
 
     # --- values that count once ---
@@ -485,11 +486,11 @@ def _ordered(x: str, kind: SqlType) -> str:
     return f"({x} + float8 '0')" if kind.kind is Kind.DOUBLE else x
 
 
-def _hashed(x: str, kind: SqlType) -> str:
-    """The text of a value, the same for equal values; NULL has one too."""
+def _text(x: str, kind: SqlType) -> str:
+    """The text of a value, the same for equal values."""
     match kind.kind:
         case Kind.DECIMAL:
             x = f"round({x}, {kind.scale})"
         case Kind.DOUBLE:
             x = _ordered(x, kind)
-    return f"coalesce({x}::text, '')"
+    return f"{x}::text"

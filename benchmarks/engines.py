@@ -1,0 +1,143 @@
+"""PostgreSQL as the owner's database: the same integers as DuckDB, and what bounding costs there.
+
+    python -m benchmarks.engines [--customers N] [--output FOLDER]
+
+Every accepted case of the tests is run on both engines over the same rows; then each of some
+questions beside SQL that is written by hand with the same limits, on tables of a shop at size, in
+CPU seconds of one backend, as the median of paired ratios. `plain` has no limits. The first run of
+each is the warm-up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from benchmarks.common import save, table
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.dialects.postgres.postgres_dialect import POSTGRES
+from dpsql.engines.postgres.staged import staged
+from grammar_tests.bound import shop
+from grammar_tests.laws import SAMPLING_KEY, compiled
+from grammar_tests.postgres_kit import Postgres, running
+from grammar_tests.test_two_engines import ACCEPTED
+from grammar_tests.two_engines import Comparison, compared
+
+ROUNDS = 5
+HEADER = ("question", "ours", "by hand", "plain", "ratio", "to plain")
+AT_SIZE = """
+CREATE TABLE customers (customer_id INTEGER PRIMARY KEY, country TEXT, segment TEXT, age INTEGER);
+INSERT INTO customers SELECT i, (ARRAY['NO', 'SE', 'IT'])[1 + i % 3],
+    (ARRAY['consumer', 'business'])[1 + i % 2], i % 90 FROM generate_series(1, {customers}) AS i;
+CREATE TABLE orders (order_id INTEGER PRIMARY KEY, customer_id INTEGER NOT NULL
+    REFERENCES customers, amount NUMERIC(10, 2), quantity INTEGER, discount FLOAT8, status TEXT,
+    note_length INTEGER);
+INSERT INTO orders SELECT i, 1 + (power(random(), 2) * ({customers} - 1))::int, random() * 700,
+    1 + i % 25, random(), (ARRAY['open', 'paid', 'returned', 'odd', 'lost'])[1 + i % 5], i % 40
+    FROM generate_series(1, {customers} * 10) AS i;
+CREATE TABLE events (event_id INTEGER PRIMARY KEY, customer_id INTEGER NOT NULL
+    REFERENCES customers, device TEXT, duration BIGINT);
+INSERT INTO events SELECT i, 1 + (power(random(), 2) * ({customers} - 1))::int,
+    'device ' || i % 12, i % 5000 FROM generate_series(1, {customers} * 10) AS i;
+"""
+BOUNDED = """SELECT {key}, SUM(n), SUM(s) FROM (
+    SELECT {key}, LEAST(COUNT(*), {rows}) AS n, LEAST(SUM(LEAST(GREATEST({x}, 0), {upper})),
+        {rows} * {upper}) AS s,
+        ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY md5('12345' || customer_id || {key}))
+            AS place
+    FROM {table} GROUP BY customer_id, {key}) AS totals WHERE place <= {groups} GROUP BY {key}"""
+WHOLE = """SELECT SUM(n), SUM(s) FROM (
+    SELECT LEAST(COUNT(*), 50) AS n, LEAST(SUM(LEAST(GREATEST(amount, 0), 500)), 25000) AS s
+    FROM orders GROUP BY customer_id) AS totals"""
+QUESTIONS: tuple[tuple[str, str, str], ...] = (
+    (
+        "orders, no group",
+        "SELECT COUNT(*) AS n, SUM(amount) AS s FROM orders",
+        WHOLE,
+    ),
+    (
+        "orders by status, 3 of 5 groups",
+        "SELECT status, COUNT(*) AS n, SUM(amount) AS s FROM orders GROUP BY status",
+        BOUNDED.format(key="status", rows=10, x="amount", upper=500, table="orders", groups=3),
+    ),
+    (
+        "events by device, 2 of 12 groups",
+        "SELECT device, COUNT(*) AS n, SUM(duration) AS s FROM events GROUP BY device",
+        BOUNDED.format(key="device", rows=5, x="duration", upper=3600, table="events", groups=2),
+    ),
+)
+
+
+def main() -> None:
+    """Compare every case, then time some questions."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--customers", type=int, default=100_000)
+    parser.add_argument("--output", type=Path)
+    given = parser.parse_args()
+    with running() as server:
+        with compared(server) as both:
+            cases = every_case(both)
+        times = timed(server, given.customers)
+    if given.output is not None:
+        save(given.output, "engines", HEADER, times, {"cases": cases, "times": times})
+
+
+def every_case(both: Comparison) -> dict[str, int]:
+    """How many cases the engine accepts, and that it says the same of each."""
+    for case in ACCEPTED:
+        both.ask(case)
+    counts = dict(both.outcomes)
+    table("cases on PostgreSQL", ("outcome", "cases"), sorted(counts.items()))
+    table("what it lacks", ("construct", "cases"), both.lacking.most_common(20))
+    assert both.differences == [], both.differences
+    return counts
+
+
+def timed(server: Postgres, customers: int) -> list[tuple[object, ...]]:
+    """CPU seconds of each question."""
+    rows: list[tuple[object, ...]] = []
+    raw = psycopg.RawCursor[Any]
+    with psycopg.connect(server.conninfo(), autocommit=True, cursor_factory=raw) as pg:
+        pg.execute(AT_SIZE.format(customers=customers))
+        for setting in ("work_mem = '256MB'", "max_parallel_workers_per_gather = 0", "jit = off"):
+            pg.execute(f"SET {setting}")
+        pg.execute("VACUUM ANALYZE")
+        policy, engine = shop()
+        for title, sql, by_hand in QUESTIONS:
+            ours = statement(compiled(sql, policy, engine))
+            runs = (lambda: pg.execute(*ours), lambda: pg.execute(by_hand), lambda: pg.execute(sql))  # noqa: B023
+            pairs = [[cpu(pg, run) for run in runs] for _ in range(ROUNDS + 1)][1:]
+            middle = [statistics.median(column) for column in zip(*pairs, strict=True)]
+            ratios = [statistics.median(pair[0] / pair[n] for pair in pairs) for n in (1, 2)]
+            rows.append((title, *middle, *ratios))
+    table(f"CPU seconds, {customers:,} customers", HEADER, rows)
+    return rows
+
+
+def statement(prepared: Prepared) -> tuple[str, list[Any]]:
+    """The one statement of a question, with its parameters."""
+    assert prepared.plan is not None
+    (block,) = prepared.plan.blocks
+    return staged(POSTGRES.block(block).sql, (), SAMPLING_KEY)
+
+
+def cpu(pg: psycopg.Connection[Any], run: Callable[[], object]) -> float:
+    """CPU seconds that the backend of a connection takes for a statement."""
+    stat = Path(f"/proc/{pg.info.backend_pid}/stat")
+
+    def ticks() -> int:
+        return sum(map(int, stat.read_text().rsplit(")", 1)[1].split()[11:13]))
+
+    before = ticks()
+    run()
+    return max(1, ticks() - before) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    main()
