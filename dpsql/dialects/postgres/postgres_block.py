@@ -249,7 +249,8 @@ class _Block:
         keys = zip(self.keys, (item.field.type for item in self.plan.block.keys), strict=True)
         texts = [_text("u", self.plan.block.unit.type)]
         texts += [f"coalesce({_text(name, kind)}, '')" for name, kind in (*keys, *columns)]
-        return f"(md5({KEY} || '|' || {" || '|' || ".join(texts)}) {COLLATE})"
+        hashed = " || '|' || ".join([KEY, *texts])
+        return f"(md5({hashed}) {COLLATE})"
 
     def _sampled(self, source: str) -> list[str]:
         """Units with more than L0 groups keep those whose keyed hash is below their L0+1st.
