@@ -26,6 +26,7 @@ from dpsql.model.errors import DataChanged, PolicyError, Refused, Unreachable
 from dpsql.model.resources import Limits
 from dpsql.model.schema import SchemaTable
 from dpsql.model.tree import INTEGER, VARCHAR
+from dpsql.owner.check import check_policy
 from dpsql.policy.load import load
 from dpsql.preparation.engine_kinds import opened
 from dpsql.proxy import Proxy
@@ -353,7 +354,9 @@ ASKED = (
 
 
 def test_a_policy_names_it_and_questions_are_answered(server: Postgres, tmp_path: Path) -> None:
-    with Proxy.open(str(on(server, tmp_path))) as proxy:
+    path = str(on(server, tmp_path))
+    assert not any(review.fails for review in check_policy(path, record=True).reviews)
+    with Proxy.open(path) as proxy:
         for sql in ASKED:
             answer = proxy.ask(request(sql))
             assert answer.receipt is not None

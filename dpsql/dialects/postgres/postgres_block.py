@@ -267,12 +267,12 @@ class _Block:
         ranked = (
             f"SELECT *, COUNT(*) OVER (PARTITION BY u ORDER BY h) AS place FROM ({hashed}) AS h"
         )
-        kept = (
+        limited = (
             f"SELECT {names} FROM clipped"
             " WHERE NOT EXISTS (SELECT FROM many WHERE many.u = clipped.u)"
             f" UNION ALL SELECT {names} FROM ({ranked}) AS ranked WHERE place <= {self.plan.l0}"
         )
-        named = {"clipped AS MATERIALIZED": source, "many AS MATERIALIZED": many, "kept AS": kept}
+        named = {"clipped AS MATERIALIZED": source, "many AS MATERIALIZED": many, "kept AS": limited}
         return [f"{name} ({sql})" for name, sql in named.items()]
 
     # --- values that count once ---
