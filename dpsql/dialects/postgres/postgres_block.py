@@ -272,7 +272,11 @@ class _Block:
             " WHERE NOT EXISTS (SELECT FROM many WHERE many.u = clipped.u)"
             f" UNION ALL SELECT {names} FROM ({ranked}) AS ranked WHERE place <= {self.plan.l0}"
         )
-        named = {"clipped AS MATERIALIZED": source, "many AS MATERIALIZED": many, "kept AS": limited}
+        named = {
+            "clipped AS MATERIALIZED": source,
+            "many AS MATERIALIZED": many,
+            "kept AS": limited,
+        }
         return [f"{name} ({sql})" for name, sql in named.items()]
 
     # --- values that count once ---
