@@ -115,12 +115,15 @@ class Proxy:
 
     @classmethod
     def open(cls, path: str = "dpsql.toml") -> Self:
-        """Load and bind the policy, start the engine, open the ledger.
+        """Load and bind the policy, start an engine, open the ledger.
+
+        Threads may ask at once: statements then run side by side, as many as `[server] workers`,
+        each in a process that is started when it is needed; what they cost is charged in turn.
 
         Raises `PolicyError`, `Unreachable`, `WrongVersion` or `LedgerError`.
         """
         draft = load(path)
-        return cls.over(draft, opened(draft))
+        return cls.over(draft, EnginePool(partial(opened, draft), draft.server.workers))
 
     @classmethod
     def over(

@@ -274,7 +274,7 @@ def test_the_data_and_the_worker_are_checked_then_charged_then_read(
 def test_a_worker_that_died_while_idle_costs_nothing(path: Path) -> None:
     with silently(path) as proxy:
         proxy.ask(request(COUNT))
-        worker: Any = proxy.vault.engine._worker  # type: ignore[attr-defined]
+        worker: Any = proxy.vault.engine._first._worker  # type: ignore[attr-defined]
         os.kill(worker._process.pid, signal.SIGKILL)
         worker._process.wait(60)
         proxy.ask(request(BY_COUNTRY))

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Barrier, Event
-from typing import Any
+from threading import Barrier, BrokenBarrierError, Event
+from typing import Any, ClassVar
 
 import pytest
 
 from dpsql.engines import EngineFailed, Interrupted, Load, ScratchTable, Stop
+from dpsql.engines.duckdb import duckdb_engine
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.model.errors import Unreachable
@@ -20,7 +21,11 @@ from dpsql.model.resources import Database
 from dpsql.model.schema import Schema
 from dpsql.model.table import Table
 from dpsql.model.vocabulary import Exact
+from dpsql.policy.load import load
+from dpsql.proxy import Proxy
 from grammar_tests.engine_kit import LONG, SMALL, folder
+from grammar_tests.ledger_kit import exit_code, forked
+from grammar_tests.proxy_kit import request, shop
 
 __all__ = ["folder"]
 
@@ -238,3 +243,69 @@ def test_a_later_engine_refuses_data_that_changed(tmp_path: Path) -> None:
     pool.schema()
     assert pool.rows("SELECT sum(a) FROM t") == [(3,)]
     pool.close()
+
+
+# --- the statements of one proxy ---
+
+
+class Meeting(DuckDBEngine):
+    """An engine whose private statements wait for one another, but not for long."""
+
+    together = Barrier(2)
+    seconds = 60.0
+    met: ClassVar[list[bool]] = []
+
+    def aggregate(self, *asked: Any, **also: Any) -> Exact:
+        try:
+            self.together.wait(self.seconds)
+            self.met.append(True)
+        except BrokenBarrierError:
+            self.met.append(False)
+        return super().aggregate(*asked, **also)
+
+
+def asked_by_two(proxy: Proxy, threads: ThreadPoolExecutor) -> list[bool]:
+    """Whether each of two statements met the other; they are charged for one by one."""
+    asked = [request(f"SELECT COUNT(*) FROM customers WHERE age > {n}") for n in range(2)]
+    with proxy:
+        receipts = [answer.receipt for answer in threads.map(proxy.ask, asked)]
+        charged = [receipt.charged.amount for receipt in receipts if receipt is not None]
+        ((_budget, spent, _limit),) = proxy.budgets()
+    assert len(charged) == 2
+    assert spent.amount == sum(charged) > max(charged)
+    return Meeting.met
+
+
+@pytest.fixture
+def meeting(monkeypatch: pytest.MonkeyPatch) -> type[Meeting]:
+    monkeypatch.setattr(Meeting, "together", Barrier(2))
+    monkeypatch.setattr(Meeting, "met", [])
+    return Meeting
+
+
+def test_statements_of_one_proxy_run_side_by_side(
+    tmp_path: Path,
+    threads: ThreadPoolExecutor,
+    meeting: type[Meeting],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(duckdb_engine, "DuckDBEngine", meeting)
+    assert asked_by_two(Proxy.open(str(shop(tmp_path))), threads) == [True, True]
+
+
+def test_statements_that_take_turns_would_be_seen(
+    tmp_path: Path,
+    threads: ThreadPoolExecutor,
+    meeting: type[Meeting],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(meeting, "seconds", 0.1)
+    draft = load(str(shop(tmp_path)))
+    alone = Proxy.over(draft, meeting(draft.database, draft.limits))
+    assert asked_by_two(alone, threads) == [False, False]
+
+
+def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
+    pool = EnginePool(Fake, 1)
+    with pool.taken():
+        assert exit_code(forked(lambda: run(pool, nothing))) == 0

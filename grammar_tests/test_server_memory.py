@@ -31,7 +31,7 @@ except MemoryError:
 bytearray(50 << 20)
 with Proxy.open(sys.argv[1]) as proxy:
     proxy.vault.engine.rows("SELECT 1")
-    worker = proxy.vault.engine._worker._process.pid
+    worker = proxy.vault.engine._first._worker._process.pid
     own = resource.getrlimit(resource.RLIMIT_DATA)[0]
     print("more" if resource.prlimit(worker, resource.RLIMIT_DATA)[0] > own else "less")
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -47,6 +49,7 @@ class WorkerPool(Generic[M]):
         self._idle = [self._first]
         self._changed = Condition()
         self._closed = False
+        _POOLS.add(self)
 
     def cancel(self) -> None:
         """Stop all that is running; safe in threads and signal handlers."""
@@ -116,6 +119,23 @@ class WorkerPool(Generic[M]):
     def _give_back(self, worker: M) -> None:
         """Let others have a worker."""
         self._idle.append(worker)
+
+    def _disown(self) -> None:
+        """After a fork, in the child: nobody has a worker, and nobody waits for one."""
+        self._changed, self._idle = Condition(), list(self._all)
+        self._having.clear()
+        self._waiting.clear()
+
+
+_POOLS: weakref.WeakSet[WorkerPool[Any]] = weakref.WeakSet()
+
+
+def _disown_all() -> None:
+    for pool in list(_POOLS):
+        pool._disown()  # noqa: SLF001 - the same module
+
+
+os.register_at_fork(after_in_child=_disown_all)
 
 
 class EnginePool(WorkerPool[Engine]):
