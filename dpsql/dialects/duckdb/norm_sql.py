@@ -144,6 +144,6 @@ def _sum_of_sizes(steps: str) -> str:
 
 
 def _sum_of_squares(steps: str, bits: int) -> str:
-    size = f"abs({steps})::HUGEINT"
-    coarse = size if bits == 0 else f"(({size} + {2**bits - 1}) // {2**bits})"
-    return f"SUM({coarse} * {coarse})"
+    """The squares have 128 bits; before there are at most 62, which are divided much faster."""
+    size = f"abs({steps})" if bits == 0 else f"((abs({steps}) + {2**bits - 1}) // {2**bits})"
+    return f"SUM({size}::HUGEINT * {size}::HUGEINT)"
