@@ -61,7 +61,8 @@ def test_a_servers_workers_give_way_to_it_and_others_do_not(tmp_path: Path) -> N
         compiler: Any = proxy.compiler
         compiling = process_of(compiler._work.workers._first)
         assert os.getpriority(os.PRIO_PROCESS, compiling) == own + NICENESS
-        assert niceness(process_of(alone.vault.engine._first)) == {own}
+        single: Any = alone.vault.engine
+        assert niceness(process_of(single._first)) == {own}
 
 
 @pytest.mark.skipif(
