@@ -32,7 +32,7 @@ from grammar_tests.postgres_kit import Postgres, running
 from grammar_tests.test_cases import ALL
 from grammar_tests.two_engines import Comparison, compared, filled
 
-EVERY = 14
+EVERY = 28
 """One of so many cases is compared here, all of them by `python -m benchmarks.engines`."""
 ACCEPTED = tuple(case for case in ALL if case.accepted and case.holds_here)
 
