@@ -26,7 +26,7 @@ from dpsql.model.errors import LedgerError
 from grammar_tests.proxy_kit import WatchedEngine
 from grammar_tests.wire_kit import PASSWORD, Door, door
 
-QUESTION = "SELECT COUNT(*) FROM customers WHERE segment = 'needle'"
+QUESTION = "SELECT COUNT(*) FROM customers WHERE city = 'needle'"
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_each_statement_has_a_line_that_explains_it(served: Door) -> None:
     entry = served.proxy.history()[0]
     for line in (fresh, remembered, again):
         assert line["query"] == entry.query_id
-        assert line["text"] == "SELECT COUNT ( * ) FROM customers WHERE segment = ?"
+        assert line["text"] == "SELECT COUNT ( * ) FROM customers WHERE city = ?"
     assert remembered["answer"] == again["answer"] == "remembered"
     assert "charge" not in remembered
     assert public["answer"] == "free"
