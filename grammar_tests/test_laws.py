@@ -258,7 +258,9 @@ def unclipped(plan: Prepared) -> Prepared:
 
 def unsampled(plan: Prepared) -> Prepared:
     """The choice of a unit's groups forgotten."""
-    return _with_sql(plan, lambda sql: sql.replace("cut.m IS NULL OR", "TRUE OR"))
+    return _with_sql(
+        plan, lambda sql: re.sub(r" WHERE place (>|<=) \d+", " WHERE place \\1 1000", sql)
+    )
 
 
 def one_charge(plan: Prepared) -> Prepared:

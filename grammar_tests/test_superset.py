@@ -19,7 +19,7 @@ from dpsql.policy import demo
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.preparation.public_data import PublicTables
-from examples.superset.charts import CHARTS, query
+from examples.superset.charts import CHARTS, query, with_interval
 from grammar_tests.laws import PlainEngine, compiled, noiseless, same_rows
 from grammar_tests.wire_kit import Door, opened
 
@@ -100,7 +100,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Policy, PlainEngine
     return bind(load(str(policy)), schema, PublicTables(engine, DUCKDB).values), engine
 
 
-@pytest.mark.parametrize("sql", ANSWERED, ids=range(len(ANSWERED)))
+OF_THE_ENGINE = [sql for sql in ANSWERED if "DP_INTERVAL" not in sql]
+"""What another engine answers too: it has no intervals."""
+
+
+@pytest.mark.parametrize("sql", OF_THE_ENGINE, ids=range(len(OF_THE_ENGINE)))
 def test_without_noise_charts_show_what_the_plain_engine_says(
     world: tuple[Policy, PlainEngine], sql: str
 ) -> None:
@@ -110,6 +114,17 @@ def test_without_noise_charts_show_what_the_plain_engine_says(
     # DuckDB's own spelling of the one function that it has not.
     plain = engine.rows(re.sub(r"TO_TIMESTAMP\(('[^']+'), '[^']+'\)", r"TIMESTAMP \1", sql))
     assert same_rows(ours, errors, plain)
+
+
+def test_a_band_is_the_interval_of_its_line(cursor: Any) -> None:
+    (sql,) = set(ANSWERED) - set(OF_THE_ENGINE)
+    cursor.execute(sql)
+    assert [column.name for column in cursor.description][1:] == [
+        each["label"] for each in with_interval("SUM", "amount")
+    ]
+    rows = cursor.fetchall()
+    assert rows
+    assert all(low < number < high for _, number, low, high in rows)
 
 
 def test_the_examples_charts_are_in_the_corpus() -> None:

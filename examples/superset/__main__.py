@@ -1,7 +1,7 @@
 """Apache Superset over `dpsql serve`: a dashboard that may be refreshed for ever.
 
 Installs Superset into an environment of its own, starts it beside `dpsql serve` over the demo's
-data, registers the database, syncs the tables, makes a dashboard of 16 charts and 2 filters and
+data, registers the database, syncs the tables, makes a dashboard of 17 charts and 2 filters and
 refreshes it 20 times. Ends with 1 if a chart is not answered or a refresh is charged.
 
 python -m examples.superset [--folder DIR] [--environment DIR] [--stay]

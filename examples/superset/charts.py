@@ -42,6 +42,16 @@ def written(label: str, sql: str) -> Form:
     return {"expressionType": "SQL", "sqlExpression": sql, "label": label}
 
 
+def with_interval(aggregate: str, column: str) -> list[Form]:
+    """A metric and the ends of its 95 % interval: Superset draws a band around a line between
+    series that are called so.
+    """
+    metric = of(aggregate, column)
+    label = metric["label"]
+    ends = (("__yhat_lower", "DP_INTERVAL_LOW"), ("__yhat_upper", "DP_INTERVAL_HIGH"))
+    return [metric, *(written(f"{label}{end}", f"{function}({label})") for end, function in ends)]
+
+
 def where(sql: str, clause: str = "WHERE") -> Form:
     """A filter written in SQL."""
     return {"expressionType": "SQL", "sqlExpression": sql, "clause": clause}
@@ -81,6 +91,9 @@ CHARTS = (
     Chart("Turnover of two statuses", "echarts_timeseries_line", "orders",
           {"x_axis": "placed_at", "time_grain_sqla": "P3M", "metrics": [AMOUNT],
            "groupby": ["status"], "limit": 2}),
+    Chart("Turnover and its interval", "echarts_timeseries_line", "orders",
+          {"x_axis": "placed_at", "time_grain_sqla": "P3M",
+           "metrics": with_interval("SUM", "amount")}),
     Chart("Turnover in 2025", "echarts_area", "sales",
           {"x_axis": "placed_at", "time_grain_sqla": "P3M", "metrics": [AMOUNT],
            "groupby": ["segment"], "adhoc_filters": [YEAR]}),

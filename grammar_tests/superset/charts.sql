@@ -44,6 +44,17 @@ LIMIT 10000;
 
 -- answered
 SELECT
+  DATE_TRUNC('QUARTER', placed_at) AS placed_at,
+  SUM(amount) AS "SUM(amount)",
+  DP_INTERVAL_LOW(SUM(amount)) AS "SUM(amount)__yhat_lower",
+  DP_INTERVAL_HIGH(SUM(amount)) AS "SUM(amount)__yhat_upper"
+FROM public.orders
+GROUP BY
+  DATE_TRUNC('QUARTER', placed_at)
+LIMIT 10000;
+
+-- answered
+SELECT
   status AS status,
   COUNT(*) AS count,
   SUM(amount) AS "SUM(amount)",

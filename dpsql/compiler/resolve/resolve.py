@@ -46,6 +46,7 @@ from dpsql.model.tree import (
     NULL,
     AggregateCall,
     Call,
+    Cast,
     Derived,
     Expression,
     FromItem,
@@ -288,11 +289,11 @@ class _Resolver:
             return _ordinal(expression, outputs).expression
         if isinstance(expression, Name) and expression.table is None:
             name = expression.name.lower()
-            named = {o.expression for o in outputs if o.field.name.lower() == name}
-            if len(named) > 1:
+            named = [o.expression for o in outputs if o.field.name.lower() == name]
+            if len(set(map(_uncast, named))) > 1:
                 raise Refused(Reason.AMBIGUOUS_COLUMN, expression.span, column=expression.name)
             if named:
-                return named.pop()
+                return named[0]
         return grouping.lift(expression)
 
     def _set_operation(
@@ -533,6 +534,15 @@ def _no_shared_alias(left: Scope, right: Scope, join: JoinedTables) -> None:
         other = sources.get((source.alias or "").lower(), source)
         if other is not source and (None in (other, source.table) or other == source.table):
             raise Refused(Reason.AMBIGUOUS_COLUMN, join.span, column=source.alias)
+
+
+def _uncast(expression: Expression) -> Expression:
+    """An expression without a cast to the type that it has."""
+    match expression:
+        case Cast(arg=arg, type=kind) if type_of(arg) == kind:
+            return _uncast(arg)
+        case _:
+            return expression
 
 
 def _ordinal(literal: Literal, outputs: tuple[Item, ...]) -> Item:
