@@ -69,8 +69,8 @@ def test_a_result_is_drawn(tmp_path: Any) -> None:
     assert repr(drawing) == picture(ANSWER)
     assert drawing._repr_svg_().startswith("<svg ")
     drawing.save(tmp_path / "n.svg")
-    with pytest.raises(ValueError, match="as SVG"):
-        drawing.save(tmp_path / "n.png")
+    with pytest.raises(ValueError, match="SVG or PNG"):
+        drawing.save(tmp_path / "n.pdf")
     assert (tmp_path / "n.svg").read_text(encoding="utf-8") == drawing._repr_svg_()
     with pytest.raises(dpsql.InterfaceError):
         connected(FakeProxy()).cursor().plot()

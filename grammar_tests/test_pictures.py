@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from math import nan
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -27,8 +30,10 @@ from dpsql.interfaces.pictures.charts import (
     tick_text,
     ticks,
 )
+from dpsql.interfaces.pictures.drawings import Drawing
 from dpsql.interfaces.pictures.html_page import page
-from dpsql.interfaces.pictures.svg_chart import svg
+from dpsql.interfaces.pictures.png_chart import SCALE, png
+from dpsql.interfaces.pictures.svg_chart import WIDTH, svg
 from dpsql.interfaces.pictures.terminal_chart import picture
 from dpsql.model.tree import DATE, DOUBLE, INTEGER, INTERVAL, TIMESTAMP, VARCHAR, SqlType
 from dpsql.model.vocabulary import Answer, Column
@@ -222,8 +227,8 @@ def test_lengths_of_time_and_moments_are_drawn() -> None:
 # --- the command line ---
 
 
-def run(*args: str) -> Result:
-    fake: Any = FakeProxy()
+def run(*args: str, proxy: FakeProxy | None = None) -> Result:
+    fake: Any = proxy or FakeProxy()
     return CliRunner().invoke(main, args, obj=CommandSettings(open=lambda _path: fake))
 
 
@@ -235,6 +240,27 @@ def test_query_draws_below_the_table_and_writes_pages() -> None:
         ANSWER, "SELECT 1", COMMAND_LINE
     )
     assert run("query", "SELECT 1", "--plot", "--format", "csv").exit_code == 2
+
+
+def test_a_png_is_the_svg_with_its_letters(tmp_path: Path) -> None:
+    pytest.importorskip("resvg_py", reason="the extra png is not installed")
+    written = run("query", "SELECT 1", "--format", "png").stdout_bytes
+    assert written.startswith(b"\x89PNG")
+    assert int.from_bytes(written[16:20]) == SCALE * WIDTH
+    Drawing(ANSWER).save(tmp_path / "n.png")
+    assert (tmp_path / "n.png").read_bytes() == written
+    (first, *others) = COUNTS.rows
+    renamed = replace(COUNTS, rows=(("IT", *first[1:]), *others))
+    assert png(chart_of(renamed)) != png(chart_of(COUNTS))
+
+
+def test_without_what_draws_a_png_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    proxy = FakeProxy()
+    result = run("query", "SELECT 1", "--format", "png", proxy=proxy)
+    assert result.exit_code == 2
+    assert "dpsql[png]" in result.stderr
+    assert not proxy.requests
 
 
 def test_an_old_terminal_is_drawn_on_too() -> None:

@@ -40,6 +40,7 @@ from dpsql.interfaces.dbapi.local_answers import free_answer
 from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.pictures.charts import chart_of
 from dpsql.interfaces.pictures.html_page import page
+from dpsql.interfaces.pictures.png_chart import png, require_png
 from dpsql.interfaces.pictures.svg_chart import svg
 from dpsql.interfaces.pictures.terminal_chart import picture
 from dpsql.interfaces.plan_text import WIDTH, plan_text
@@ -62,7 +63,13 @@ _FORMATS: dict[str, Callable[[Answer], str | bytes]] = {
     "markdown": markdown,
     "parquet": records.parquet,
     "svg": lambda answer: svg(chart_of(answer)),
+    "png": lambda answer: png(chart_of(answer)),
 }
+_REQUIRED: dict[str, tuple[Callable[[], None], str]] = {
+    "parquet": (records.require_parquet, "Parquet"),
+    "png": (require_png, "A PNG"),
+}
+"""What a format that no terminal shows needs, and its name: asked before the question."""
 
 Call = Callable[["Proxy", Request], Callable[[], Any]]
 """What is asked before anything runs, and then runs until it is cancelled."""
@@ -125,16 +132,13 @@ def query(
 ) -> None:
     """Answer a SELECT: rows to stdout, its cost to stderr; of several one after the other."""
     if draws and style != "table":
-        raise click.UsageError("--plot draws below a table; --format html and svg are pictures.")
+        raise click.UsageError("--plot draws below a table; html, svg and png are pictures.")
     options["sql"], options["file"] = read_sql(options["sql"], options["file"]), None
     if _are_several(options["sql"]):
         if draws or only_explain or style != "table" or target is not None:
             raise click.UsageError(_SEVERAL)
         context.exit(_one_by_one(settings, yes=yes, **options))
-    if style == "parquet":
-        records.require_parquet()
-        if target is None and sys.stdout.isatty():
-            raise click.UsageError("Parquet is not for a terminal: give -o FILE.")
+    _require_written(style, target)
     if only_explain:
         _explain(settings, target, PlanForm.JSON if style == "json" else None, **options)
         return
@@ -151,6 +155,15 @@ def query(
     for notice in notices:
         note(f"notice: {notice}")
     note(cost_text(answer.receipt))
+
+
+def _require_written(style: str, target: str | None) -> None:
+    """Raises MissingExtra or click.UsageError where a format cannot be written there."""
+    if style in _REQUIRED:
+        require, name = _REQUIRED[style]
+        require()
+        if target is None and sys.stdout.isatty():
+            raise click.UsageError(f"{name} is not for a terminal: give -o FILE.")
 
 
 _SEVERAL = (

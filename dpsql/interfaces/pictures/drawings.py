@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from dpsql.interfaces.pictures.charts import chart_of
+from dpsql.interfaces.pictures.png_chart import png
 from dpsql.interfaces.pictures.svg_chart import svg
 from dpsql.interfaces.pictures.terminal_chart import picture
 from dpsql.model.vocabulary import Answer
@@ -25,7 +26,14 @@ class Drawing:
         return svg(chart_of(self.answer))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes it as SVG. Raises ValueError for the name of another kind of picture."""
-        if Path(path).suffix.lower() not in ("", ".svg"):
-            raise ValueError("A picture is written as SVG: give it a name that ends in .svg.")
-        Path(path).write_text(self._repr_svg_(), encoding="utf-8")
+        """Writes it as SVG, or as PNG with the extra `png`, as the name ends.
+
+        Raises ValueError for the name of another kind of picture, MissingExtra without the extra.
+        """
+        match Path(path).suffix.lower():
+            case "" | ".svg":
+                Path(path).write_text(self._repr_svg_(), encoding="utf-8")
+            case ".png":
+                Path(path).write_bytes(png(chart_of(self.answer)))
+            case _:
+                raise ValueError("A picture is SVG or PNG: its name ends in .svg or .png.")
