@@ -22,7 +22,7 @@ from dpsql.explaining.explanation import (
     Proposal,
     ReleaseLine,
 )
-from dpsql.ledgers import Ceiling, Inquiry
+from dpsql.ledgers import Ceiling, Inquiry, SharedAnswer
 from dpsql.model.errors import DpsqlError
 from dpsql.model.notices import BoundsFound
 from dpsql.model.table_names import unknown_name
@@ -146,6 +146,7 @@ class FakeProxy:
             stopped=frozenset,
             acts=lambda _limit: (),
             history=self.history,
+            shares=self.shares,
         )
 
     @property
@@ -182,6 +183,9 @@ class FakeProxy:
             remembered=True,
         )
         return (entry,) * min(limit, 2)
+
+    def shares(self, *_others: Any, **_more: Any) -> tuple[SharedAnswer, ...]:
+        return ()
 
     def refresh(self) -> int:
         return 2

@@ -413,6 +413,7 @@ def test_an_analyst_is_held_to_the_cap_and_told_so(owned: Path) -> None:
 
 HISTORY = (
     "time what who door client budget epsilon charge delta accountant mechanisms outcome query text"
+    " requested"
 )
 """No value of the data, and no duration."""
 

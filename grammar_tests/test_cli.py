@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from threading import Event
@@ -25,6 +27,7 @@ from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.tables import markdown, table
+from dpsql.ledgers import SharedAnswer
 from dpsql.model.errors import (
     DpsqlError,
     Failed,
@@ -387,6 +390,31 @@ def test_budget_and_history() -> None:
     listed = run("history", "--limit", "5").stdout
     assert listed.count("2025-01-02 03:04:05  charge  ana") == 2
     assert listed.count("answered  6f3a   SELECT 1\n") == 2
+
+
+class PaidInParts(FakeProxy):
+    """Memory told two thirds of what was asked; Bob got of Ana what she had paid."""
+
+    def history(self, *args: Any, **options: Any) -> tuple[Any, ...]:
+        (entry, *_) = super().history(*args, **options)
+        entry.inquiry = replace(entry.inquiry, requested="0.30")
+        return (entry,)
+
+    def shares(self, *_others: Any, **_more: Any) -> tuple[SharedAnswer, ...]:
+        (entry,) = self.history()
+        epsilon, before = entry.epsilon, ("ana",)
+        of = entry.query_id, entry.time, "bob", "default", "zcdp"
+        return (SharedAnswer(*of, epsilon=epsilon, loss=entry.loss, before=before),)
+
+
+def test_history_tells_what_was_asked_for_and_what_is_shared() -> None:
+    charge, share = run("history", proxy=PaidInParts()).stdout.splitlines()[2:]
+    assert "ana  default  0.1 of 0.3  answered " in charge
+    assert re.search(r"share +bob +default  0\.1 +shared by ana +6f3a", share)
+    written = run("history", "--format", "json", proxy=PaidInParts()).stdout
+    charge, share = json.loads(written)
+    assert (charge["epsilon"], charge["requested"]) == (0.1, 0.3)
+    assert (share["epsilon"], share["charge"], share["requested"]) == (0.1, None, None)
 
 
 def test_what_is_wider_than_the_terminal_breaks_between_words(

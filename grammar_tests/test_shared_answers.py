@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
+from decimal import Decimal
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -201,6 +202,12 @@ def test_what_is_lacking_is_paid_beside_what_others_have(proxy: Proxy) -> None:
     pot = spent(proxy)
     part = ask(proxy, BY_SEX, "bob")
     assert charged(part) == asked.charge.amount == spent(proxy) - pot
+    (first,), (paid,) = proxy.ledger.history("ana", 1), proxy.ledger.history("bob", 1)
+    assert paid.epsilon < Decimal(paid.inquiry.requested) == first.epsilon
+    (share,) = proxy.ledger.shares("bob", 1)
+    assert (share.query_id, share.loss) == (first.query_id, first.loss)
+    assert (share.analyst, share.before) == ("bob", ("ana",))
+    assert share not in proxy.ledger.shares(until=share.time)
     assert charged(ask(proxy, BY_SEX, "bob")) == 0
     assert ask(proxy, BY_SEX, "bob").rows == part.rows
     assert charged(ask(proxy, BY_SEX)) == 0

@@ -111,13 +111,19 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     question = memory.wide.prepared.question
     charged = shared(compiler, vault, query, question, memory.lent) if memory.lent else Loss(0)
     if memory.epsilon is not None:
-        paying, wide = query.at(memory.epsilon), memory.wide.prepared
+        paying, wide = _paying(query, memory.epsilon), memory.wide.prepared
         query_id, measured = vault.measure(compiler, paying, wide, answering)
         tables, charged = (*tables, measured), memory.price
     noisy = _noisy(answering, memory.wide, derivations(memory.wide, tables))
     receipt = vault.receipt(query.account, query_id, charged if charged.amount else None)
     paid = replace(receipt, recalled=memory.recalled)
     return vault.derived(compiler, query, answering, noisy, paid)
+
+
+def _paying(query: Question, epsilon: Decimal) -> Question:
+    """The same at what is left to be paid of it, with what was asked for where that is more."""
+    whole = query.account.epsilon
+    return replace(query.at(epsilon), requested=whole if epsilon < whole else None)
 
 
 def derived_answer(

@@ -68,11 +68,15 @@ def unconfirmed(
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """Who asked what, as the owner reads it later: the door, the client there, and the text."""
+    """Who asked what, as the owner reads it later: the door, the client there, and the text.
+
+    `requested` is the epsilon that was asked for, where memory told a part of it that is not paid.
+    """
 
     door: str = ""
     client: str = ""
     sql: str = ""
+    requested: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +172,24 @@ class Entry:
     question: str
     remembered: bool
     inquiry: Inquiry = Inquiry()
+
+
+@dataclass(frozen=True, slots=True)
+class SharedAnswer:
+    """An answer that a budget had paid for others and an analyst got, as the ledger recorded it.
+
+    `epsilon` and `loss` are what was paid for it, `before` those who had it. The budget did not pay
+    again: only limits of the analyst did that cover none of these.
+    """
+
+    query_id: str
+    time: datetime
+    analyst: str
+    budget: str
+    accountant: str
+    epsilon: Decimal
+    loss: Loss
+    before: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +312,17 @@ class Ledger(Protocol):
         """The latest charges, newest first, of those that are asked for: of everybody if
         `analyst` is None, from `since` on and before `until`.
         """
+
+    def shares(
+        self,
+        analyst: str | None = None,
+        limit: int = 20,
+        *,
+        budget: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[SharedAnswer, ...]:
+        """The latest answers that these analysts got of others, newest first; as `history`."""
 
     def acts(self, limit: int) -> tuple[OwnerAct, ...]:
         """What the owner did last, newest first: limits, stops, refreshes, acceptances."""

@@ -191,7 +191,8 @@ def encode_inquiry(inquiry: Inquiry) -> str:
     """
     client = "".join(c if c.isprintable() else "?" for c in inquiry.client[: LONGEST_CLIENT + 1])
     shortened = {"client": _cut(client, LONGEST_CLIENT), "sql": _cut(inquiry.sql, LONGEST)}
-    return canonical({"door": inquiry.door, **shortened})
+    more = {"requested": inquiry.requested} if inquiry.requested else {}
+    return canonical({"door": inquiry.door, **shortened, **more})
 
 
 def _cut(text: str, longest: int) -> str:

@@ -9,6 +9,7 @@ came to be; written without the lock, it could go back.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
@@ -29,6 +30,7 @@ from dpsql.ledgers import (
     OwnerAct,
     PaidAnswer,
     Remembered,
+    SharedAnswer,
     Spent,
     Stopped,
     store,
@@ -254,18 +256,24 @@ class SqliteLedger:
         until: datetime | None = None,
     ) -> tuple[Entry, ...]:
         """The latest charges, newest first; see `Ledger.history`."""
-        condition = (
-            "analyst = coalesce(?, analyst) AND budget = coalesce(?, budget)"
-            " AND time >= ? AND time < ?"
-        )
-        first, end = _moment(since, 0), _moment(until, LARGEST)
+        of = analyst, budget, _moment(since, 0), _moment(until, LARGEST)
         with self._reading() as book:
-            charges = book.find(
-                EntryKind.CHARGE, condition, analyst, budget, first, end, limit=limit
-            )
-            for row in charges:
-                book.confirm(row)
+            charges = _latest(book, EntryKind.CHARGE, limit, of)
             return tuple(_entry(row, remembered=book.answered(row.query_id)) for row in charges)
+
+    def shares(
+        self,
+        analyst: str | None = None,
+        limit: int = 20,
+        *,
+        budget: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[SharedAnswer, ...]:
+        """What analysts got of others, newest first; see `Ledger.shares`."""
+        of = analyst, budget, _moment(since, 0), _moment(until, LARGEST)
+        with self._reading() as book:
+            return tuple(map(_share, _latest(book, EntryKind.SHARED, limit, of)))
 
     def acts(self, limit: int = 20) -> tuple[OwnerAct, ...]:
         """What the owner did last; see `Ledger.acts`."""
@@ -419,6 +427,17 @@ def _is_earlier(schema: list[str]) -> bool:
     return sorted(schema) in [sorted(earlier) for earlier in store.EARLIER_SCHEMAS]
 
 
+def _latest(book: Book, kind: EntryKind, limit: int, of: tuple[object, ...]) -> list[EntryRow]:
+    """The newest entries of a kind of an analyst and of a budget, if any, between two moments."""
+    condition = (
+        "analyst = coalesce(?, analyst) AND budget = coalesce(?, budget) AND time >= ? AND time < ?"
+    )
+    rows = book.find(kind, condition, *of, limit=limit)
+    for row in rows:
+        book.confirm(row)
+    return rows
+
+
 def _moment(at: datetime | None, otherwise: int) -> int:
     return otherwise if at is None else (at - EPOCH) // timedelta(microseconds=1)
 
@@ -458,4 +477,17 @@ def _entry(row: EntryRow, *, remembered: bool) -> Entry:
         question=str(row.question),
         remembered=remembered,
         inquiry=decode_inquiry(row.detail),
+    )
+
+
+def _share(row: EntryRow) -> SharedAnswer:
+    return SharedAnswer(
+        query_id=query_of(row),
+        time=EPOCH + timedelta(microseconds=row.time),
+        analyst=str(row.analyst),
+        budget=str(row.budget),
+        accountant=str(row.accountant),
+        epsilon=Decimal(str(row.epsilon)),
+        loss=Loss(row.amount or 0, row.delta or 0),
+        before=tuple(json.loads(str(row.event))),
     )

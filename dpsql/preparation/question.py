@@ -217,7 +217,8 @@ class Question:
     or a mechanism. `precision` is a relative error, whose first try is the epsilon of the account.
     `bounds` are those that were found privately for columns that declare none, `norms` those of
     what a person contributes. With `polls` it is those of these keys, which find some of them.
-    With `derived` its numbers were, and have this noise.
+    With `derived` its numbers were, and have this noise. `requested` is the epsilon that was asked
+    for, where memory leaves less of it to be paid.
     """
 
     request: Request
@@ -231,12 +232,14 @@ class Question:
     polls: tuple[str, ...] = ()
     memory: Memory = Memory.SLICE
     derived: DerivedColumns | None = None
+    requested: Decimal | None = None
 
     @property
     def inquiry(self) -> Inquiry:
         """What the owner reads of it in the ledger."""
         request = self.request
-        return Inquiry(request.door, request.client, request.text or request.sql)
+        epsilon = "" if self.requested is None else str(self.requested)
+        return Inquiry(request.door, request.client, request.text or request.sql, epsilon)
 
     def at(self, epsilon: Decimal) -> Question:
         """The same, paid for up to another epsilon."""

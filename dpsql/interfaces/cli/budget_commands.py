@@ -19,7 +19,16 @@ from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import sheet, table
-from dpsql.ledgers import Ceiling, Charged, Entry, OwnerAct, Stopped, altered, removed
+from dpsql.ledgers import (
+    Ceiling,
+    Charged,
+    Entry,
+    OwnerAct,
+    SharedAnswer,
+    Stopped,
+    altered,
+    removed,
+)
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import TIMESTAMPTZ, VARCHAR, decimal
 from dpsql.model.vocabulary import Answer, Column, Loss, NoiseEvent
@@ -324,6 +333,7 @@ _COLUMNS = (
     Column("outcome", VARCHAR),
     Column("query", VARCHAR),
     Column("text", VARCHAR),
+    Column("requested", decimal(38, 9)),
 )
 _FORMATS: dict[str, Callable[[Answer], str | bytes]] = {
     "json": records.json_array,
@@ -356,8 +366,8 @@ def history(
 ) -> None:
     """List who asked what and what it cost, and what the owner did; newest first.
 
-    With --analyst or --budget charges alone. Texts are the analysts' own; no value of data and no
-    duration is there.
+    With --analyst or --budget charges alone, and answers that were shared. Texts are the analysts'
+    own; no value of data and no duration is there.
     """
     if style == "parquet":
         records.require_parquet()
@@ -366,36 +376,54 @@ def history(
     first, end = _in_utc(since), _in_utc(until)
     with settings.open(settings.policy) as proxy:
         charges = proxy.ledger.history(settings.analyst, limit, budget=of, since=first, until=end)
+        shares = proxy.ledger.shares(settings.analyst, limit, budget=of, since=first, until=end)
         only_charges = settings.analyst is not None or of is not None
         acts = () if only_charges else proxy.ledger.acts(limit)
         warn_of_lapsed_facts(proxy)
     rows = [_charge_row(entry) for entry in charges]
+    rows += map(_share_row, shares)
     rows += [_act_row(act) for act in acts if _within(act.time, first, end)]
-    answer = _answer(sorted(rows, key=lambda row: row[0], reverse=True)[:limit])
+    answer = _latest(rows, limit)
     with output(target) as write:
         write(_shown(answer) if style == "table" else _FORMATS[style](answer))
 
 
 def charges_text(proxy: Proxy, analyst: str, limit: int = 20) -> str:
     """What an analyst asked and what it cost, newest first, in lines as wide as the terminal."""
-    return _shown(_answer([_charge_row(entry) for entry in proxy.history(analyst, limit)]))
+    rows = [_charge_row(entry) for entry in proxy.history(analyst, limit)]
+    return _shown(_latest(rows, limit))
 
 
-def _answer(rows: Sequence[tuple[Any, ...]]) -> Answer:
-    exact = ((None,) * len(_COLUMNS),) * len(rows)
-    return Answer(_COLUMNS, tuple(rows), exact, exact)
+def _latest(rows: Sequence[tuple[Any, ...]], limit: int) -> Answer:
+    latest = sorted(rows, key=lambda row: row[0], reverse=True)[:limit]
+    exact = ((None,) * len(_COLUMNS),) * len(latest)
+    return Answer(_COLUMNS, tuple(latest), exact, exact)
 
 
 def _shown(answer: Answer) -> str:
     """The columns that a person wants to see; the other formats have all."""
     names = ("time", "what", "who", "budget", "epsilon", "outcome", "query", "text")
     chosen = [n for n, column in enumerate(answer.columns) if column.name in names]
-    rows = tuple(tuple(_cell(row[n]) for n in chosen) for row in answer.rows)
+    rows = tuple(tuple(_cell(row[n]) for n in chosen) for row in map(_in_parts, answer.rows))
     exact = ((None,) * len(chosen),) * len(rows)
     shown = Answer(
         tuple(Column(answer.columns[n].name, VARCHAR) for n in chosen), rows, exact, exact
     )
     return encodable(table(shown, columns(sys.stdout)).text, sys.stdout.encoding)
+
+
+_EPSILON, _REQUESTED = (
+    next(n for n, column in enumerate(_COLUMNS) if column.name == name)
+    for name in ("epsilon", "requested")
+)
+
+
+def _in_parts(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A row that tells of its ε what was asked for too, where memory told a part of that."""
+    paid, whole = row[_EPSILON], row[_REQUESTED]
+    if whole is None or paid == whole:
+        return row
+    return (*row[:_EPSILON], f"{plain(paid)} of {plain(whole)}", *row[_EPSILON + 1 :])
 
 
 def _cell(value: Any) -> str:
@@ -427,6 +455,25 @@ def _charge_row(entry: Entry) -> tuple[Any, ...]:
         "answered" if entry.remembered else "no answer was recorded",
         entry.query_id,
         inquiry.sql or None,
+        Decimal(inquiry.requested) if inquiry.requested else entry.epsilon,
+    )
+
+
+def _share_row(share: SharedAnswer) -> tuple[Any, ...]:
+    """What an analyst got of others: it has no charge, since the budget pays for it once."""
+    had = f"shared by {', '.join(share.before)}"
+    where = share.time, "share", share.analyst, None, None, share.budget
+    return (
+        *where,
+        share.epsilon,
+        None,
+        None,
+        share.accountant,
+        None,
+        had,
+        share.query_id,
+        None,
+        None,
     )
 
 
@@ -434,7 +481,7 @@ def _act_row(act: OwnerAct) -> tuple[Any, ...]:
     most = None if act.limit is None else Decimal(act.limit.amount).scaleb(-9)
     delta = None if act.limit is None else Decimal(act.limit.delta).scaleb(-18)
     where = act.time, act.what, "owner", None, None, act.about
-    return (*where, None, most, delta, None, None, None, None, act.reason or None)
+    return (*where, None, most, delta, None, None, None, None, act.reason or None, None)
 
 
 def _in_utc(moment: datetime | None) -> datetime | None:
