@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.cli.terminal import encodable
@@ -35,8 +37,9 @@ from dpsql.interfaces.pictures.html_page import page
 from dpsql.interfaces.pictures.png_chart import SCALE, png
 from dpsql.interfaces.pictures.svg_chart import WIDTH, svg
 from dpsql.interfaces.pictures.terminal_chart import picture
+from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import DATE, DOUBLE, INTEGER, INTERVAL, TIMESTAMP, VARCHAR, SqlType
-from dpsql.model.vocabulary import Answer, Column
+from dpsql.model.vocabulary import Answer, Column, Request
 from grammar_tests.fakes import ANSWER, EXPLANATION, FakeProxy
 
 NAN = float("nan")
@@ -261,6 +264,38 @@ def test_without_what_draws_a_png_nothing_is_asked(monkeypatch: pytest.MonkeyPat
     assert result.exit_code == 2
     assert "dpsql[png]" in result.stderr
     assert not proxy.requests
+
+
+class Priced(FakeProxy):
+    """Errs by 4 / ε, of which no more than 0.15 may be asked for."""
+
+    def explain(self, request: Request) -> Explanation:
+        epsilon = request.epsilon or Decimal("0.1")
+        if epsilon > Decimal("0.15"):
+            raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=epsilon, limit=Decimal("0.15"))
+        return replace(
+            super().explain(request), epsilon=epsilon, expected=(None, 4 / float(epsilon))
+        )
+
+
+EXPECTED = """
+± of n at 95 %
+ε = 0.05          ├───────────────────────────┼───────────────────────────┤ ± 80
+ε = 0.1, as asked               ├─────────────┼─────────────┤               ± 40
+"""
+
+
+def test_a_plan_is_drawn_with_what_another_price_buys() -> None:
+    plain = run("explain", "SELECT 1", proxy=Priced()).stdout
+    assert run("explain", "SELECT 1", "--plot", proxy=Priced()).stdout == plain + EXPECTED
+    shown = run("query", "SELECT 1", "--explain", "--plot", "--within", "100", proxy=Priced())
+    assert shown.stdout == plain + EXPECTED
+    only = run("explain", "SELECT 1", "--plot").stdout  # its ε is what its text says
+    assert only.count("ε = ") == plain.count("ε = ") + 1
+    unknown = replace(EXPLANATION, expected=(None, nan))
+    nothing = run("explain", "SELECT 1", "--plot", proxy=FakeProxy(explanation=unknown))
+    assert "Nothing is drawn" in nothing.stdout
+    assert run("explain", "SELECT 1", "--plot", "--format", "json").exit_code == 2
 
 
 def test_an_old_terminal_is_drawn_on_too() -> None:

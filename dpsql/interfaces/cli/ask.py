@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -39,10 +40,11 @@ from dpsql.interfaces.cli.terminal import (
 from dpsql.interfaces.dbapi.local_answers import free_answer
 from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.pictures.charts import chart_of
+from dpsql.interfaces.pictures.error_chart import error_chart
 from dpsql.interfaces.pictures.html_page import page
 from dpsql.interfaces.pictures.png_chart import png, require_png
 from dpsql.interfaces.pictures.svg_chart import svg
-from dpsql.interfaces.pictures.terminal_chart import picture
+from dpsql.interfaces.pictures.terminal_chart import in_lines, picture
 from dpsql.interfaces.plan_text import WIDTH, plan_text
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.sentences import footnotes, remarks
@@ -140,7 +142,8 @@ def query(
         context.exit(_one_by_one(settings, yes=yes, **options))
     _require_written(style, target)
     if only_explain:
-        _explain(settings, target, PlanForm.JSON if style == "json" else None, **options)
+        form = PlanForm.JSON if style == "json" else None
+        _explain(settings, target, form, draws=draws, **options)
         return
     with output(target) as write:
         flows = partial(records.flowed, write=write, style=style)
@@ -226,21 +229,54 @@ def _formatted(answer: Answer, write: Write, style: str, sql: str) -> tuple[str,
 @click.command()
 @_question
 @click.option("--verbose", is_flag=True, help="Show every measurement, proof and statement too.")
+@click.option("--plot", "draws", is_flag=True, help="Draw the ± at this ε, half and twice of it.")
 @written_as("How the plan is written; json has everything.", "text", "json")
-def explain(settings: CommandSettings, /, *, verbose: bool, style: str, **options: Any) -> None:
+def explain(
+    settings: CommandSettings, /, *, verbose: bool, style: str, draws: bool, **options: Any
+) -> None:
     """Show the price and expected error of one SELECT; runs nothing, costs nothing."""
+    if draws and style == "json":
+        raise click.UsageError("--plot draws below the text of a plan.")
     form = PlanForm.JSON if style == "json" else PlanForm.LONG if verbose else None
-    _explain(settings, None, form, **options)
+    _explain(settings, None, form, draws=draws, **options)
 
 
 def _explain(
-    settings: CommandSettings, target: str | None, form: PlanForm | None, **options: Any
+    settings: CommandSettings,
+    target: str | None,
+    form: PlanForm | None,
+    *,
+    draws: bool,
+    **options: Any,
 ) -> None:
     with output(target) as write:
-        plan, _ = _with_proxy(
-            settings, lambda proxy, request: partial(proxy.explain, request), **options
+        (plan, *others), _ = _with_proxy(
+            settings,
+            lambda proxy, request: partial(_planned, proxy, request, draws=draws),
+            **options,
         )
         write(_plan(plan, form, target))
+        if draws and (form or plan.form) is not PlanForm.JSON:
+            chart = error_chart(plan, others)
+            room = None if target else columns(sys.stdout)
+            write(f"\n{in_lines(chart, room)}" if chart.panels else _NO_ERRORS)
+
+
+_BESIDE = (Decimal("0.5"), Decimal(2))
+"""What other ε are drawn, as parts of the one that is asked for."""
+
+_NO_ERRORS = "\nNothing is drawn: no column has an error that is known before it is asked.\n"
+
+
+def _planned(proxy: Proxy, request: Request, *, draws: bool) -> tuple[Explanation, ...]:
+    """The plan, and behind it those of the same at other ε, where these may be asked."""
+    plan, others = proxy.explain(request), list[Explanation]()
+    for part in _BESIDE if draws and plan.blocks else ():
+        with suppress(Refused):
+            wish = replace(request, epsilon=plan.epsilon * part, precision=None)
+            others.append(proxy.explain(wish))
+    # What the text itself says of ε holds whatever is wished for beside it.
+    return (plan, *(other for other in others if other.epsilon != plan.epsilon))
 
 
 def _plan(plan: Explanation, form: PlanForm | None = None, target: str | None = None) -> str:

@@ -8,6 +8,7 @@ from itertools import accumulate
 from dpsql.interfaces.messages import width
 from dpsql.interfaces.pictures.charts import (
     NOTHING,
+    Chart,
     ChartShape,
     Panel,
     Point,
@@ -32,7 +33,11 @@ _MARKS = "●◆▲■○◇△□"
 
 def picture(answer: Answer, room: int | None = None) -> str:
     """The numbers of an answer with their errors, in lines of at most `room` cells."""
-    chart = chart_of(answer)
+    return in_lines(chart_of(answer), room)
+
+
+def in_lines(chart: Chart, room: int | None = None) -> str:
+    """A chart in lines of at most `room` cells."""
     lines = [] if chart.panels else [NOTHING]
     for panel in chart.panels:
         lines += [""] if lines else []

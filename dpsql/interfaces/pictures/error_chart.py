@@ -1,0 +1,33 @@
+"""The errors that plans expect, as a chart: how far an answer may be off, at each ε."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+
+from dpsql.explaining.explanation import Explanation, approximate
+from dpsql.interfaces.amounts import plain
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.pictures.charts import Chart, ChartShape, Panel, Point, Series
+
+
+def error_chart(plan: Explanation, others: Sequence[Explanation]) -> Chart:
+    """The intervals of 95 % around nothing, the least ε first: of each column whose error does not
+    depend on the data, in the plan that was asked for and in those of the same at another ε.
+    """
+    plans = sorted((plan, *others), key=lambda each: each.epsilon)
+    labels = tuple(f"ε = {plain(p.epsilon)}{', as asked' * (p is plan)}" for p in plans)
+    places = tuple(map(float, range(len(plans))))
+    panels = []
+    for number, (column, margin) in enumerate(zip(plan.columns, plan.expected, strict=False)):
+        if margin is not None and not isnan(margin):
+            points = tuple(_point(each.expected[number]) for each in plans)
+            title = f"± of {printable(column.name)} at 95 %"
+            panels.append(Panel(title, ChartShape.BARS, labels, places, (Series("", points),)))
+    return Chart("", tuple(panels))
+
+
+def _point(margin: float | None) -> Point:
+    """An error around nothing; what another ε leaves unknown has no whiskers."""
+    text = "?" if margin is None or isnan(margin) else approximate(margin)
+    return Point(0.0, margin, f"± {text}")
