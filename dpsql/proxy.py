@@ -294,9 +294,9 @@ class Proxy:
         """The models of an analyst, by name."""
         return self.models.listed(self.compiler, self.vault, analyst, Stop())
 
-    def synthetic_tables(self, analyst: str) -> tuple[TablePolicy, ...]:
+    def synthetic_tables(self, analyst: str, stop: Stop | None = None) -> tuple[TablePolicy, ...]:
         """The synthetic tables that an analyst made, by name: what they are called and hold."""
-        return self.synthetic.listed(self.compiler, self.vault, analyst)
+        return self.synthetic.listed(self.compiler, self.vault, analyst, stop or Stop())
 
     def _ask(self, request: Request, stop: Stop) -> Answer:
         try:

@@ -33,7 +33,7 @@ from dpsql.model.algebra import Evaluated
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Reported
 from dpsql.model.tree import Parameter
-from dpsql.model.vocabulary import Event, Request
+from dpsql.model.vocabulary import Column, Event, Request
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.private_bounds import largest_epsilon
 from dpsql.preparation.question import Account, Cost, Question, account
@@ -135,6 +135,12 @@ class SynthesisPlan:
     def questions(self) -> tuple[Prepared, ...]:
         """All that may be counted."""
         return (*self.singles, *self.pairs.values())
+
+
+def columns_of(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> tuple[Column, ...]:
+    """The columns of what is made of a wish. Raises `Refused` where its text cannot be read."""
+    rows = rows_of(compiler.policy, wish.request.sql)
+    return compiler.signature(replace(wish.request, sql=rows), (), (), stop).columns
 
 
 def planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPlan:

@@ -50,7 +50,7 @@ from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import account
 from dpsql.synthesis.synthesis import SyntheticTable, remembered, synthesised
-from dpsql.synthesis.synthesis_plan import SynthesisWish, planned
+from dpsql.synthesis.synthesis_plan import SynthesisWish, columns_of, planned
 from dpsql.synthesis.synthetic_statement import CreateSynthetic, begins, creation
 
 CREATED = (
@@ -229,14 +229,16 @@ class SyntheticTables:
             self._alone.put(key, alone)
         return alone
 
-    def listed(self, compiler: Compiler, vault: Vault, analyst: str) -> tuple[TablePolicy, ...]:
-        """The tables of an analyst by name, those that can still be made again; no row is drawn."""
+    def listed(
+        self, compiler: Compiler, vault: Vault, analyst: str, stop: Stop
+    ) -> tuple[TablePolicy, ...]:
+        """The tables of an analyst by name; no row is drawn, and nothing is planned."""
         names = self._names.of(vault, owner(compiler, vault, analyst))
         tables = list[TablePolicy]()
         for _, named in sorted(names.items()):
             with suppress(Refused):
-                plan = planned(compiler, named.wish, Stop())
-                columns = tuple(ColumnPolicy(c.name, c.type) for c in plan.columns)
+                drawn = columns_of(compiler, named.wish, stop)
+                columns = tuple(ColumnPolicy(column.name, column.type) for column in drawn)
                 tables.append(TablePolicy(named.name, private=False, columns=columns))
         return tuple(tables)
 

@@ -173,7 +173,7 @@ class Answers:
         settings = transaction.settings
         wish = listing(piece.text)
         if wish is not None:
-            synthetic = self.proxy.synthetic_tables(self.analyst)
+            synthetic = self.proxy.synthetic_tables(self.analyst, stop)
             rows = listed(wish, self.proxy.policy, searched(settings["search_path"]), synthetic)
             columns = told_columns(rows.columns)
             return Result(columns, rows.rows, "SELECT", counted=True)
