@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from math import isqrt
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from dpsql import mechanisms
 from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, RatioVote, ScaledTotal, Vote
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import FoundNorm
@@ -26,6 +28,7 @@ from dpsql.preparation.prepare import KnownSteps, prepare
 from dpsql.proxy import Proxy
 from grammar_tests import proxy_kit, world
 from grammar_tests.bound import over
+from grammar_tests.draws import ENTROPY
 from grammar_tests.laws import (
     BUDGET,
     PlainEngine,
@@ -83,8 +86,10 @@ def charged(answer: Answer) -> int:
 
 
 def opened(folder: Path, *changes: tuple[str, str]) -> Proxy:
-    """A shop of people enough to be seen, and a proxy over it."""
-    return Proxy.open(str(proxy_kit.shop(folder, *changes, tables=crowd(400, most=8))))
+    """People enough to be seen, and a proxy over them whose noise is the same in every run."""
+    proxy = Proxy.open(str(proxy_kit.shop(folder, *changes, tables=crowd(400, most=8))))
+    proxy.vault.sampler = partial(mechanisms.sample, entropy=ENTROPY)
+    return proxy
 
 
 # --- clips hold, whatever was found --------------------------------------------------------------
