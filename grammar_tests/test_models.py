@@ -8,11 +8,8 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from decimal import Decimal
-from fractions import Fraction
-from importlib.util import find_spec
 from itertools import product
-from math import isnan, sqrt
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +24,15 @@ from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentences
-from dpsql.learning.fits import components, least_squares, logistic
-from dpsql.learning.model import CONFIDENT, as_sklearn, design
+from dpsql.learning.model import design
 from dpsql.learning.model import test_sql as of_holdout
-from dpsql.learning.model_inputs import STEPS, Input, input_of
+from dpsql.learning.model_inputs import STEPS, Input
 from dpsql.learning.models import Models
 from dpsql.learning.moment_layout import PRODUCT, SQUARE, Layout, layout_of
-from dpsql.learning.moments_plan import ONE, MomentsWish, planned, sensitivities
-from dpsql.learning.released_moments import Moments, measured
-from dpsql.mechanisms import standard_deviation
+from dpsql.learning.moments_plan import ONE, planned, sensitivities
+from dpsql.learning.released_moments import measured
 from dpsql.mechanisms.laws import Law
 from dpsql.model.errors import Failed, Reason, Refused
-from dpsql.model.intervals import Facts, Interval
-from dpsql.model.tree import BOOLEAN, DOUBLE, VARCHAR
 from dpsql.model.vocabulary import (
     Fact,
     FactKind,
@@ -47,7 +40,6 @@ from dpsql.model.vocabulary import (
     Mechanism,
     Neighbours,
     NoiseEvent,
-    Receipt,
     Request,
     Sensitivity,
     Voucher,
@@ -55,29 +47,13 @@ from dpsql.model.vocabulary import (
 from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
 from grammar_tests import bound, laws, proxy_kit, world
+from grammar_tests.model_kit import MIXED, PEOPLE, wish
 from grammar_tests.session_kit import Client
 
-PEOPLE = "SELECT segment, vip, country, age FROM customers"
 FIRST_ORDERS = """SELECT status, quantity, amount FROM orders
 QUALIFY ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY order_id, quantity, amount) <= 2"""
 LINEAR = f"CREATE MODEL aged OPTIONS(model_type = 'linear_reg', label = 'age') AS {PEOPLE}"
 LOGISTIC = f"CREATE MODEL vips AS {PEOPLE} OPTIONS(model_type = 'logistic_reg', label = 'vip')"
-
-NUMBER = Facts(DOUBLE, Interval(Fraction(-1), Fraction(1)), nullable=False)
-TEXT = Facts(VARCHAR, Interval(None, None), nullable=True, domain=("a", "b", "c"))
-FLAG = Facts(BOOLEAN, Interval(None, None), nullable=False, domain=(False, True))
-RECEIPT = Receipt("", "", "", "", Decimal(1), Loss(0), Loss(0), Loss(0))
-
-
-def wish(text: str = PEOPLE, epsilon: str = "1") -> MomentsWish:
-    return MomentsWish(Request(text, "ana", epsilon=Decimal(epsilon)))
-
-
-@pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    path = proxy_kit.shop(tmp_path_factory.mktemp("shop"))
-    with Proxy.open(str(path)) as opened:
-        yield opened
 
 
 def spent(proxy: Proxy) -> Loss:
@@ -89,11 +65,6 @@ def exactly(_law: Law, count: int) -> np.ndarray:
 
 
 # --- what one unit moves -------------------------------------------------------------------------
-
-MIXED = tuple(
-    input_of(name, facts)
-    for name, facts in (("x", NUMBER), ("y", NUMBER), ("f", FLAG), ("t", TEXT))
-)
 
 
 def extremes(columns: Sequence[Input]) -> Iterator[np.ndarray]:
@@ -316,7 +287,7 @@ def test_the_charge_comes_first_and_stays_where_the_statement_fails(
     assert "ordered" not in [model.name for model in proxy.models_of("ana")]
 
 
-# --- what is computed ----------------------------------------------------------------------------
+# --- what is measured ----------------------------------------------------------------------------
 
 
 def test_without_noise_moments_are_those_of_the_rows(
@@ -336,101 +307,6 @@ def test_without_noise_moments_are_those_of_the_rows(
     rows = np.array(listed)
     assert moments.matrix == pytest.approx(rows.T @ rows, abs=1e-9)
     assert moments.rows == len(rows)
-
-
-def simulated(
-    columns: Sequence[Input], rows: np.ndarray, deviation: float, dice: np.random.Generator
-) -> Moments:
-    """The moments of rows of cells behind a 1, with noise of this deviation on squares."""
-    layout = layout_of(columns)
-    every = np.hstack([np.ones((len(rows), 1)), rows])
-    sums = np.zeros(layout.entries)
-    there = layout.places >= 0
-    sums[layout.places[there]] = (every.T @ every)[there]
-    variances = (deviation * SQUARE / layout.weights) ** 2
-    return Moments(layout, sums + dice.normal(0, np.sqrt(variances)), variances, RECEIPT)
-
-
-TRUE = np.array([0.1, 0.3, -0.4, 0.1])
-
-
-def linear_rows(count: int, dice: np.random.Generator) -> np.ndarray:
-    x = dice.uniform(-1, 1, (count, 3))
-    y = TRUE[0] + x @ TRUE[1:] + dice.normal(0, 0.1, count)
-    return np.hstack([x, np.clip(y, -1, 1)[:, None]])
-
-
-def test_intervals_of_linear_coefficients_cover_as_often_as_they_say() -> None:
-    columns = [input_of(name, NUMBER) for name in "abcy"]
-    dice, held, blind = np.random.default_rng(7), 0, 0
-    runs, count = 400, 3_000
-    for _ in range(runs):
-        moments = simulated(columns, linear_rows(count, dice), 12.0, dice)
-        fit = least_squares(moments, 3, 0)
-        off = np.abs(fit.coefficients - TRUE)
-        held += int(np.sum(off <= CONFIDENT * np.sqrt(np.diag(fit.covariance))))
-        silent = least_squares(replace(moments, variances=moments.variances * 1e-9), 3, 0)
-        blind += int(np.sum(off <= CONFIDENT * np.sqrt(np.diag(silent.covariance))))
-    assert 0.93 <= held / (4 * runs) <= 0.97
-    assert blind / (4 * runs) < 0.8  # the twin that knows of the rows alone
-
-
-def test_the_noise_of_a_product_of_the_matrix_is_what_it_varies_by() -> None:
-    dice, layout = np.random.default_rng(3), layout_of(MIXED)
-    variances = dice.uniform(1, 3, layout.entries)
-    gamma = dice.normal(size=len(layout.places))
-    own = Moments(layout, np.zeros(layout.entries), variances, RECEIPT)
-    draws = []
-    for _ in range(4_000):
-        noisy = Moments(layout, dice.normal(0, np.sqrt(variances)), variances, RECEIPT)
-        draws.append(noisy.matrix @ gamma)
-    measured, stated = np.cov(np.array(draws).T), own.noise_of(gamma)
-    assert np.allclose(measured, stated, atol=0.1 * np.abs(stated).max())
-    squares = np.array([draw @ gamma for draw in draws])
-    assert np.std(squares) == pytest.approx(own.deviation_of(gamma), rel=0.1)
-
-
-def test_moments_of_fewer_columns_are_those_that_they_would_have_alone() -> None:
-    dice = np.random.default_rng(9)
-    columns = [input_of(name, NUMBER) for name in "abcy"]
-    rows = linear_rows(100, dice)
-    whole = simulated(columns, rows, 0.0, dice)
-    fewer = simulated([columns[2], columns[3]], rows[:, 2:], 0.0, dice)
-    assert np.allclose(whole.of([2, 3]).matrix, fewer.matrix)
-    slope = least_squares(whole.of([2, 3]), 1, 0).coefficients[1]
-    assert slope == pytest.approx(np.polyfit(rows[:, 2], rows[:, 3], 1)[0])
-
-
-def test_log_odds_are_those_of_two_normal_classes() -> None:
-    """Of normal classes with one covariance the log odds are linear, with known coefficients."""
-    dice, count = np.random.default_rng(5), 60_000
-    rich = dice.random(count) < 0.3
-    centre = np.where(rich, 0.2, -0.1)
-    x = np.clip(centre + dice.normal(0, 0.2, count), -1, 1)
-    columns = [input_of("x", NUMBER), input_of("rich", FLAG)]
-    moments = simulated(columns, np.stack([x, np.where(rich, 1, -1)], 1), 1.0, dice)
-    (start, slope), _ = logistic(least_squares(moments, 1, 0))
-    assert slope == pytest.approx(0.3 / 0.2**2, rel=0.03)
-    assert start == pytest.approx(np.log(0.3 / 0.7) - (0.2**2 - 0.1**2) / (2 * 0.2**2), rel=0.05)
-
-
-def test_components_are_the_directions_of_the_largest_variance() -> None:
-    dice = np.random.default_rng(6)
-    long, short = dice.normal(0, 0.3, 20_000), dice.normal(0, 0.05, 20_000)
-    rows = np.clip(np.stack([long + short, long - short], 1) / sqrt(2) + 0.1, -1, 1)
-    found = components(simulated([input_of(n, NUMBER) for n in "ab"], rows, 5.0, dice), 2)
-    assert found.directions[0] == pytest.approx([sqrt(0.5)] * 2, abs=0.02)
-    assert found.variances == pytest.approx([0.09, 0.0025], rel=0.05)
-    assert 0 < found.errors[0] < 0.01
-
-
-def test_a_direction_that_noise_hides_gets_no_coefficient_of_its_own() -> None:
-    dice = np.random.default_rng(8)
-    columns = [input_of(name, NUMBER) for name in "abcy"]
-    moments = simulated(columns, linear_rows(50, dice), 1e4, dice)
-    fit = least_squares(moments, 3, 0)
-    assert fit.hidden >= 2
-    assert np.abs(fit.coefficients).max() < 2
 
 
 # --- predictions ---------------------------------------------------------------------------------
@@ -586,25 +462,3 @@ def test_a_holdout_is_asked_how_often_a_model_is_right(proxy: Proxy) -> None:
     numbers = design(model, [row[1:] for row in truth])
     guess = model.scores[0].intercept.coefficient + numbers @ slopes >= 0
     assert share == pytest.approx(np.mean(guess == [row[0] for row in truth]))
-
-
-@pytest.mark.skipif(find_spec("sklearn") is None, reason="the extra learn is not installed")
-@pytest.mark.parametrize("options", ["linear_reg', label = 'age", "logistic_reg', label = 'vip",
-                                     "pca"])  # fmt: skip
-def test_scikit_learn_says_the_same(proxy: Proxy, options: str) -> None:
-    name = f"sk_{options[:3]}"
-    text = f"CREATE MODEL {name} OPTIONS(model_type = '{options}') AS {PEOPLE}"
-    proxy.ask(Request(text, "ana"))
-    model = proxy.model(name, "ana")
-    row = {"segment": "business", "vip": True, "country": "SE", "age": 40}
-    values = [row[column.name] for column in model.columns]
-    listed = ", ".join(repr(value) for value in values)
-    (said,) = proxy.ask(Request(f"SELECT PREDICT({name}, {listed}) AS x", "ana")).rows
-    pipeline, rows = as_sklearn(model), np.array([values], dtype=object)
-    if options.startswith("logistic"):
-        theirs = pipeline.predict_proba(rows)[0, 1]
-    else:
-        theirs = (pipeline.transform(rows)[0] if options == "pca" else pipeline.predict(rows))[0]
-    assert theirs == pytest.approx(said[0], rel=1e-6, abs=1e-9)
-    assert design(model, [values]).shape == (1, len(model.scores[0].terms))
-    assert standard_deviation(planned(proxy.compiler, wish(), Stop()).noise) > 0

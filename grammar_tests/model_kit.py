@@ -1,0 +1,27 @@
+"""What models are made of in tests: a question over the shop, and columns of every kind."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+from dpsql.learning.model_inputs import input_of
+from dpsql.learning.moments_plan import MomentsWish
+from dpsql.model.intervals import Facts, Interval
+from dpsql.model.tree import BOOLEAN, DOUBLE, VARCHAR
+from dpsql.model.vocabulary import Loss, Receipt, Request
+
+PEOPLE = "SELECT segment, vip, country, age FROM customers"
+
+NUMBER = Facts(DOUBLE, Interval(Fraction(-1), Fraction(1)), nullable=False)
+TEXT = Facts(VARCHAR, Interval(None, None), nullable=True, domain=("a", "b", "c"))
+FLAG = Facts(BOOLEAN, Interval(None, None), nullable=False, domain=(False, True))
+MIXED = tuple(
+    input_of(name, facts)
+    for name, facts in (("x", NUMBER), ("y", NUMBER), ("f", FLAG), ("t", TEXT))
+)
+RECEIPT = Receipt("", "", "", "", Decimal(1), Loss(0), Loss(0), Loss(0))
+
+
+def wish(text: str = PEOPLE, epsilon: str = "1") -> MomentsWish:
+    return MomentsWish(Request(text, "ana", epsilon=Decimal(epsilon)))
