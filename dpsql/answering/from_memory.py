@@ -95,6 +95,11 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
         return vault.answered(compiler, query)
     if query.memory is Memory.OFF:
         return vault.charged(compiler, query, compiler.prepared(query))
+    with vault.in_flight.alone(compiler, query):
+        return _remembered_or_paid(compiler, vault, query)
+
+
+def _remembered_or_paid(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     remembered = told_again(compiler, vault, query) if query.memory.repeats else None
     if remembered is not None:
         return remembered

@@ -197,10 +197,10 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
         vault.require_bound(compiler.prepared(steps.last), query.stop)
         answers = []
         for search, remembered in zip(steps.searches, steps.remembered, strict=True):
-            shared = remembered or told_again(compiler, vault, search)
-            answer = shared or vault.charged(compiler, search, compiler.prepared(search))
+            answer = remembered or _searched(compiler, vault, search)
             answers.append(answer)
-            paid += [answer] if remembered is None else []
+            fresh = answer.receipt is not None and not answer.receipt.remembered
+            paid += [answer] if fresh else []
         last = steps.then(compiler, vault, answers)
         notices += steps.notices(last)
         too_few = steps.too_few(compiler, last)
@@ -210,6 +210,13 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
             query.require_useful(too_few, _loss(compiler, last), _KEPT)
     answer = from_memory.answered(compiler, vault, last)
     return answer if last is query else _together(query, paid, answer, notices)
+
+
+def _searched(compiler: Compiler, vault: Vault, search: Question) -> Answer:
+    """The answer to a first step that was not remembered; somebody else may ask it, too."""
+    with vault.in_flight.alone(compiler, search):
+        shared = told_again(compiler, vault, search)
+        return shared or vault.charged(compiler, search, compiler.prepared(search))
 
 
 def steps_of(compiler: Compiler, vault: Vault, query: Question) -> Steps | None:

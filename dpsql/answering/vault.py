@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpsql import mechanisms
+from dpsql.answering.in_flight import InFlight
 from dpsql.answering.measured_cells import KnownTables, MeasuredCells, known_tables, measured_cells
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Engine, Stop, Unrun, admitted, paced
@@ -63,7 +64,7 @@ class Vault:
     """
 
     def __init__(self, ledger: Ledger, engine: Engine, sampler: Sampler | None = None) -> None:
-        self.ledger, self.engine = ledger, engine
+        self.ledger, self.engine, self.in_flight = ledger, engine, InFlight()
         self.sampler = sampler or partial(mechanisms.sample, entropy=Entropy())
         self._chooser = partial(chosen, entropy=Entropy())
         self._bound = Bound()

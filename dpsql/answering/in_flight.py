@@ -1,0 +1,89 @@
+"""in_flight: of those who ask the same at once one pays, and the others are told what that bought.
+
+Who waits holds nothing that whoever goes first could need: no engine, no admission, no transaction.
+Whoever goes first and fails lets the next one try.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Hashable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from secrets import token_hex
+from threading import Lock
+
+from dpsql.engines import Interrupted, Stop
+from dpsql.engines.limited import tick
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.question import Question
+from dpsql.release.execution import guarded
+
+SLICE_SECONDS = 0.05
+"""How long a wait goes on before it looks whether it is stopped."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    lock: Lock = field(default_factory=Lock)
+    askers: int = 0
+
+
+class InFlight:
+    """Questions that are being answered, one asker of each at a time: thread-safe."""
+
+    def __init__(self) -> None:
+        self._start()
+        _ALL.add(self)
+
+    def _start(self) -> None:
+        self._lock = Lock()
+        self._turns: dict[Hashable, _Turn] = {}
+
+    @contextmanager
+    def alone(self, compiler: Compiler, query: Question) -> Iterator[None]:
+        """Until the end nobody else asks this question at this price; no thread asks it within.
+
+        Those who share their answers are one. Raises `Failed`, of which nothing was charged, where
+        a wait is stopped.
+        """
+        payer = query.account
+        whose = None if payer.budget.share_answers else payer.analyst
+        key = payer.budget.name, whose, payer.epsilon, compiler.questions(query)[0]
+        with ExitStack() as stack:
+            turn = self._turn(key, query.stop)
+            guarded(token_hex(8), lambda: stack.enter_context(turn), charged=False)
+            yield
+
+    @contextmanager
+    def _turn(self, key: Hashable, stop: Stop) -> Iterator[None]:
+        with self._lock:
+            turn = self._turns.setdefault(key, _Turn())
+            turn.askers += 1
+        try:
+            while not turn.lock.acquire(timeout=SLICE_SECONDS):
+                if stop.requested:
+                    raise Interrupted
+                tick()
+            try:
+                yield
+            finally:
+                turn.lock.release()
+        finally:
+            with self._lock:
+                turn.askers -= 1
+                if not turn.askers:
+                    self._turns.pop(key, None)
+
+
+_ALL: weakref.WeakSet[InFlight] = weakref.WeakSet()
+
+
+def _start_anew() -> None:
+    """After a fork, in the child: nobody asks."""
+    for questions in list(_ALL):
+        questions._start()  # noqa: SLF001 - the same module
+
+
+os.register_at_fork(after_in_child=_start_anew)
