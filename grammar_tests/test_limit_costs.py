@@ -1,5 +1,5 @@
 """Work and memory follow the rows that there are, not the limits: see
-`dialects.duckdb.block_statement`.
+`dialects.block_printer`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from hypothesis import given
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import PrivateBlock
 from dpsql.compiler.rewrite import weights
-from dpsql.dialects.duckdb import block_statement
+from dpsql.dialects import block_printer
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.dialects.duckdb.relation_sql import statement
 from dpsql.model.algebra import Relation
@@ -152,8 +152,8 @@ def test_a_weight_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) ->
     def careless(block: PrivateBlock) -> tuple[PrivateBlock, None]:
         return duckdb_block_rows(block)[0], None
 
-    duckdb_block_rows = block_statement.weighed_rows
-    monkeypatch.setattr(block_statement, "weighed_rows", careless)
+    duckdb_block_rows = block_printer.weighed_rows
+    monkeypatch.setattr(block_printer, "weighed_rows", careless)
     assert any(wrong_integers(range(8)))
 
 

@@ -10,7 +10,12 @@ from __future__ import annotations
 from decimal import Decimal
 
 from dpsql.compiler.plan.lattices import Lattice
-from dpsql.compiler.plan.measurement_kinds import Measurement, ValueTotal, clip_of_unit
+from dpsql.compiler.plan.measurement_kinds import (
+    Measurement,
+    UnitCount,
+    ValueTotal,
+    clip_of_unit,
+)
 
 _BIGINT, _INTEGER = 2**62, 2**31
 _TINY = "float8 '1e-200'"
@@ -53,6 +58,10 @@ def row_integer(part: ValueTotal, x: str) -> str:
     return as_integer(part.lattice, row_value(part, x))
 
 
+unit_value = row_value
+"""A row is the same in the total of one unit."""
+
+
 def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
     """One row as an integer, as often as it counts."""
     return f"({row_integer(part, x)})::numeric * {weight}"
@@ -63,6 +72,8 @@ def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
 
     A sum of `weighed_value` is a `whole` number already.
     """
+    if isinstance(part, UnitCount):
+        return total  # 1, or nothing
     lower, upper = clip_of_unit(part)
     if isinstance(part, ValueTotal) and is_decimal(part.lattice) and not whole:
         total = as_integer(part.lattice, total)
