@@ -1,9 +1,9 @@
-"""Rows of a distribution over a tree of columns, as even as whole rows can be.
+"""Rows of a distribution over cliques of columns, as even as whole rows can be.
 
-A column is filled for all rows that have one value of its parent at once: each of its values gets
-its share of them in whole rows, what is cut off is carried on to the parent's next value, and the
-rows that get it are chosen at random. So the tables of the rows are those of the distribution to
-within rounding, where independent draws would add an error of their own.
+A column is filled for all rows at once that agree in the columns it depends on: each of its values
+gets its share of them in whole rows, what is cut off is carried on to the next such rows, and
+the rows that get it are chosen at random. So the tables of the rows are those of the distribution
+to within rounding, where independent draws would add an error of their own.
 
 The randomness is read from a public text, so that the same rows are there again: it hides nothing
 (PRIVACY.md R66).
@@ -16,7 +16,7 @@ from hashlib import shake_256
 
 import numpy as np
 
-from dpsql.consistency.tree_model import Tables, Tree
+from dpsql.consistency.graphical_model import Fit
 from dpsql.model.ticking import tick
 
 
@@ -42,28 +42,32 @@ class PublicDice:
         return result
 
 
-def drawn(tree: Tree, tables: Tables, rows: int, dice: PublicDice) -> dict[int, np.ndarray]:
+def drawn(fit: Fit, rows: int, dice: PublicDice) -> dict[int, np.ndarray]:
     """So many rows, as the places of their values in each column.
 
-    >>> tables = {(0,): np.array([3.0, 1.0]), (0, 1): np.array([[1.5, 1.5], [0.5, 0.5]])}
-    >>> found = drawn(Tree.of(2, [(0, 1)]), tables, 4, PublicDice("a"))
+    >>> from dpsql.consistency.graphical_model import GraphicalModel
+    >>> model = GraphicalModel.of((2, 2), [(0, 1)])
+    >>> found = drawn(Fit(model, {}, {(0, 1): np.eye(2), (1,): np.ones(2)}), 4, PublicDice("a"))
     >>> [np.bincount(column).tolist() for column in found.values()]
-    [[3, 1], [2, 2]]
+    [[2, 2], [2, 2]]
     """
-    root = tree.order[0]
-    whole = np.zeros(rows, dtype=np.int64)
-    columns = {root: _filled(whole, tables[(root,)][None], dice)}
-    for parent, child in tree.edges:
-        columns[child] = _filled(columns[parent], tables[parent, child], dice)
+    columns = dict[int, np.ndarray]()
+    for clique in reversed(fit.model.cliques):
+        column, *around = clique
+        places = np.zeros(rows, dtype=np.int64)
+        for other in around:
+            places = places * fit.model.sizes[other] + columns[other]
+        table = fit.tables[clique].reshape(fit.model.sizes[column], -1).T
+        columns[column] = _filled(places, table, dice)
     return columns
 
 
-def _filled(parents: np.ndarray, table: np.ndarray, dice: PublicDice) -> np.ndarray:
-    """For each row a value of a column, by the row's value of its parent."""
+def _filled(places: np.ndarray, table: np.ndarray, dice: PublicDice) -> np.ndarray:
+    """For each row a value of a column, in the shares of the row's line in the table."""
     tick()
-    counts = apportioned(table, np.bincount(parents, minlength=len(table)))
-    order = np.lexsort((dice.words(len(parents)), parents))
-    result = np.empty(len(parents), dtype=np.int64)
+    counts = apportioned(table, np.bincount(places, minlength=len(table)))
+    order = np.lexsort((dice.words(len(places)), places))
+    result = np.empty(len(places), dtype=np.int64)
     result[order] = np.repeat(np.tile(np.arange(table.shape[1]), len(table)), counts.ravel())
     return result
 
@@ -76,7 +80,8 @@ def apportioned(table: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """
     carried = np.zeros(table.shape[1])
     result = np.zeros(table.shape, dtype=np.int64)
-    for line, (weights, size) in enumerate(zip(table, sizes, strict=True)):
+    for line in np.flatnonzero(sizes):
+        weights, size = table[line], sizes[line]
         total = weights.sum()
         shares = weights / total if total > 0 else np.full(len(weights), 1 / len(weights))
         due = size * shares + np.where(shares > 0, carried, 0.0)

@@ -1,15 +1,15 @@
-"""Pairs of columns that make a tree, each chosen by the exponential mechanism.
+"""Pairs of columns whose tables are worth their noise, each chosen by the exponential mechanism.
 
 The score of a pair is how far the exact two-way table n lies in L1 from whole numbers e that are
-public, such as the product of one-way tables that were released: Σ |n(i, j) - e(i, j)|. Edge by
-edge one of the pairs is chosen that join two parts of the forest (McKenna, Miklau and Sheldon
-2021, MST).
+public, such as those of a model of what was released, less a public number, such as how far noise
+alone would move it: Σ |n(i, j) - e(i, j)| - worth (McKenna, Mullins, Sheldon and Miklau 2022, AIM).
 
-Proof (PRIVACY.md R78). e is public when it is compared with. If one unit moves every exact table by
-at most Δ in L1, it moves every score by at most Δ, since |a - e| moves no more than a, and so the
-difference of two scores by at most 2Δ: a round at rate r has (2·r·Δ)-bounded range (PRIVACY.md
-R47). Which pairs a round chooses among follows from the rounds before it; rounds compose
-adaptively, and there are as many as edges are wanted, whatever was chosen.
+Proof (PRIVACY.md R78). e is public when it is compared with, and so is its worth. If one unit moves
+every exact table by at most Δ in L1, it moves every score by at most Δ, since |a - e| moves no more
+than a, and so the difference of two scores by at most 2Δ: a round at rate r has (2·r·Δ)-bounded
+range (PRIVACY.md R47). Which pairs a round chooses among, and e, follow from the rounds before it
+and from what was released between them; rounds compose adaptively, and no more are drawn than are
+charged.
 """
 
 from __future__ import annotations
@@ -42,23 +42,16 @@ class PairChoice:
         """What all rounds cost."""
         return BoundedRangeEvent(self.epsilon, self.rounds)
 
-    def tree(
-        self, nodes: int, scores: Mapping[Pair, int], edges: Iterable[Pair], draw: Draw
-    ) -> tuple[Pair, ...]:
-        """The given edges of a forest, and behind them those that are chosen.
+    def chosen(self, scores: Mapping[Pair, int], draw: Draw) -> Pair:
+        """One round: one of these pairs.
 
         >>> choice = pair_choice(1, [Sensitivity(1, 0, 1)], Fraction(1))
-        >>> choice.tree(3, {(0, 1): 5, (0, 2): 0, (1, 2): 9}, [(0, 1)], lambda law, n: np.zeros(n))
-        ((0, 1), (1, 2))
+        >>> choice.chosen({(0, 1): 5, (1, 2): 9}, lambda law, count: np.zeros(count, dtype=int))
+        (1, 2)
         """
-        result = list(edges)
-        for _ in range(self.rounds):
-            parts = components(nodes, result)
-            joining = [pair for pair in scores if parts[pair[0]] != parts[pair[1]]]
-            best_first = sorted(joining, key=lambda pair: (-scores[pair], pair))
-            law = Softmax(tuple(scores[pair] for pair in best_first), self.rate)
-            result.append(best_first[int(draw(law, 1)[0])])
-        return tuple(result)
+        best_first = sorted(scores, key=lambda pair: (-scores[pair], pair))
+        law = Softmax(tuple(scores[pair] for pair in best_first), self.rate)
+        return best_first[int(draw(law, 1)[0])]
 
 
 def pair_choice(rounds: int, sensitivities: Iterable[Sensitivity], epsilon: Fraction) -> PairChoice:
@@ -68,13 +61,13 @@ def pair_choice(rounds: int, sensitivities: Iterable[Sensitivity], epsilon: Frac
     return PairChoice(rounds, rate, rate * spread)
 
 
-def score(exact: np.ndarray, expected: np.ndarray) -> int:
-    """How far two tables of whole numbers lie apart, in L1.
+def score(exact: np.ndarray, expected: np.ndarray, worth: int = 0) -> int:
+    """How far two tables of whole numbers lie apart in L1, beyond what that must be worth.
 
-    >>> score(np.array([[3, 0], [0, 2]]), np.array([[1, 1], [1, 1]]))
-    5
+    >>> score(np.array([[3, 0], [0, 2]]), np.array([[1, 1], [1, 1]]), 2)
+    3
     """
-    return int(np.abs(exact - expected).sum())
+    return int(np.abs(exact - expected).sum()) - worth
 
 
 def components(nodes: int, edges: Iterable[Pair]) -> Sequence[int]:

@@ -9,61 +9,25 @@ What it loses: PRIVACY.md R78.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dpsql import accountants, mechanisms
 from dpsql.answering.vault import JointRun, Vault
-from dpsql.compiler.plan.prepared import Prepared
 from dpsql.consistency.drawn_rows import PublicDice, drawn, spread
-from dpsql.consistency.tree_model import NoisyTable, Tables, Tree, fitted, nearest
+from dpsql.consistency.graphical_model import nearest
 from dpsql.engines import EngineFailed, Stop
 from dpsql.engines.limited import limited
 from dpsql.ledgers import Inquiry
-from dpsql.mechanisms.pair_choices import Pair, score
 from dpsql.model.errors import Failed, Reason, Refused
-from dpsql.model.vocabulary import Column, Event, Exact, Noisy, Receipt
+from dpsql.model.vocabulary import Column, Noisy, Receipt
 from dpsql.preparation.compilation import Compiler
 from dpsql.release.execution import guarded
-from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, planned, release_of
-from dpsql.synthesis.synthetic_columns import (
-    Codes,
-    SyntheticColumn,
-    cells,
-    members,
-    together,
-)
-
-FREQUENT = 3
-"""Cells whose noisy count is so many deviations of its noise have a code of their own."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ReleasedMarginals:
-    """What was released: a table by the cells of each column, and by codes one for each edge.
-
-    `deviations` are those of the noise in `singles` and in `pairs`.
-    """
-
-    singles: tuple[np.ndarray, ...]
-    pairs: Mapping[Pair, np.ndarray]
-    deviations: tuple[float, float]
-
-    @property
-    def codes(self) -> tuple[Codes, ...]:
-        """The code of each cell, of every column."""
-        least = FREQUENT * self.deviations[0]
-        return tuple(together(counts, least) for counts in self.singles)
-
-    @property
-    def total(self) -> float:
-        """How many rows there are, by all columns together."""
-        weights = np.array([1 / len(counts) for counts in self.singles])
-        sums = np.array([counts.sum() for counts in self.singles])
-        return max(float(weights @ sums / weights.sum()), 1.0)
+from dpsql.synthesis.released_marginals import ReleasedMarginals, fit_to, marginals_of, released
+from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, planned
+from dpsql.synthesis.synthetic_columns import SyntheticColumn, members
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +65,7 @@ def synthesised(
     if table is not None:
         return table
     receipt, answer = _paid(compiler, vault, plan, stop)
-    return _within(compiler, stop, plan, _of_answer(plan, answer), receipt, rows)
+    return _within(compiler, stop, plan, marginals_of(plan, answer), receipt, rows)
 
 
 def remembered(
@@ -126,7 +90,7 @@ def _remembered(
     then = replace(wish, request=replace(wish.request, epsilon=recalled.epsilon))
     plan = planned(compiler, then, stop)
     receipt = vault.receipt(plan.source.payer, recalled.query_id)
-    return _within(compiler, stop, plan, _of_answer(plan, recalled.answer), receipt, rows)
+    return _within(compiler, stop, plan, marginals_of(plan, recalled.answer), receipt, rows)
 
 
 def _require_room(compiler: Compiler, plan: SynthesisPlan, rows: int | None) -> None:
@@ -153,9 +117,6 @@ def _within(
     return guarded(receipt.query_id, table_of, charged=not receipt.remembered)
 
 
-# --- what is paid for --------------------------------------------------------------------------
-
-
 def _paid(
     compiler: Compiler, vault: Vault, plan: SynthesisPlan, stop: Stop
 ) -> tuple[Receipt, tuple[Noisy, ...]]:
@@ -166,7 +127,8 @@ def _paid(
 
     def measure(run: JointRun) -> tuple[Noisy, ...]:
         try:
-            return _released(compiler, run, plan)
+            with limited(stop, compiler.policy.limits.statement_seconds):
+                return released(compiler, run, plan)
         except (Refused, Failed):  # a text by codes that is refused otherwise than before, or slow
             raise EngineFailed from None
 
@@ -174,120 +136,16 @@ def _paid(
     return vault.joint(*joint, measure)
 
 
-def _released(compiler: Compiler, run: JointRun, plan: SynthesisPlan) -> tuple[Noisy, ...]:
-    """The noisy tables of single columns; the edges; and the noisy tables of these."""
-    singles = tuple(run.noisy(prepared, run.integers(prepared)) for prepared in plan.singles)
-    first = _of_answer(plan, (*singles, Noisy((), ())))
-    counts = {
-        pair: _of_codes(compiler, plan, first.codes, pair, run.stop) for pair in _looked_at(plan)
-    }
-    exact = {pair: run.integers(prepared) for pair, prepared in counts.items()}
-    edges = plan.fixed
-    if plan.choice is not None:
-        scores = {
-            pair: score(_table(exact[pair], first, pair), _expected(first, pair)) for pair in exact
-        }
-        edges = plan.choice.tree(len(plan.columns), scores, plan.fixed, run.sampler)
-    _require_paid(plan, [*plan.singles, *(counts[edge] for edge in edges)])
-    chosen = Noisy(tuple(edges), ((),) * len(edges))
-    return (*singles, chosen, *(run.noisy(counts[edge], exact[edge]) for edge in edges))
-
-
-def _looked_at(plan: SynthesisPlan) -> Sequence[Pair]:
-    """The pairs that may be in the tree."""
-    return plan.fixed if plan.choice is None else tuple(plan.pairs)
-
-
-def _of_codes(
-    compiler: Compiler, plan: SynthesisPlan, codes: Sequence[Codes], pair: Pair, stop: Stop
-) -> Prepared:
-    """The question by a pair of columns, by codes that were released."""
-    prepared = plan.source.counted(compiler, {place: codes[place] for place in pair}, stop)
-    planned_for = release_of(plan.pairs[pair]).sensitivity
-    if release_of(prepared).sensitivity.l1 > planned_for.l1:
-        raise Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR)
-    return prepared
-
-
-def _require_paid(plan: SynthesisPlan, measured: Sequence[Prepared]) -> None:
-    """Raises where what is measured loses more than was charged."""
-    accountant = accountants.get(plan.source.payer.budget.accountant)
-    parts = [part for each in measured if each.plan is not None for part in each.plan.event.parts]
-    parts += [] if plan.choice is None else [plan.choice.event]
-    if not accountant.loss(Event(tuple(parts))).fits(plan.cost.loss):
-        raise Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR)
-
-
-def _expected(marginals: ReleasedMarginals, pair: Pair) -> np.ndarray:
-    """The table of a pair if the columns were independent, in whole rows."""
-    one, other = (
-        nearest(_by_code(marginals.singles[n], marginals.codes[n]), marginals.total) for n in pair
-    )
-    return np.rint(np.outer(one, other) / marginals.total).astype(np.int64)
-
-
-def _table(counts: Exact, marginals: ReleasedMarginals, pair: Pair) -> np.ndarray:
-    """An exact table by codes: it goes no further than to its score."""
-    result = np.zeros(_shape(marginals, pair), dtype=np.int64)
-    for key, count in zip(counts.keys, counts.parts[0].tolist(), strict=True):
-        if None not in key:
-            result[key] = count
-    return result
-
-
-def _shape(marginals: ReleasedMarginals, pair: Pair) -> tuple[int, ...]:
-    return tuple(len(set(marginals.codes[n])) for n in pair)
-
-
-def _by_code(counts: np.ndarray, codes: Codes) -> np.ndarray:
-    """The sums of cells under each code."""
-    return np.bincount(codes, weights=counts)
-
-
-# --- what follows from it ----------------------------------------------------------------------
-
-
-def _of_answer(plan: SynthesisPlan, answer: Sequence[Noisy]) -> ReleasedMarginals:
-    """The tables of an answer, as they were released or are remembered."""
-    singles, edges, pairs = (
-        answer[: len(plan.columns)],
-        answer[len(plan.columns)].keys,
-        answer[len(plan.columns) + 1 :],
-    )
-    tables = tuple(
-        _filled(noisy, (cells(column),))
-        for noisy, column in zip(singles, plan.columns, strict=True)
-    )
-    measured = (next(iter(plan.singles)), next(iter(plan.pairs.values()), plan.singles[0]))
-    noises = [mechanisms.standard_deviation(release_of(each).noise) for each in measured]
-    first = ReleasedMarginals(tables, {}, (noises[0], noises[1]))
-    by_edge = {
-        (int(one), int(other)): _filled(noisy, _shape(first, (one, other)))
-        for (one, other), noisy in zip(edges, pairs, strict=True)
-    }
-    return replace(first, pairs=by_edge)
-
-
-def _filled(noisy: Noisy, shape: tuple[int, ...]) -> np.ndarray:
-    """A table of these counts; where the key is of no cell, it is left out."""
-    result = np.zeros(shape)
-    for key, (count,) in zip(noisy.keys, noisy.parts, strict=True):
-        if None not in key:
-            result[key] = count
-    return result
-
-
 def _table_of(
     plan: SynthesisPlan, marginals: ReleasedMarginals, receipt: Receipt, rows: int | None
 ) -> SyntheticTable:
     """The rows that follow from released tables, and from the number of the query alone."""
-    tree = Tree.of(len(plan.columns), tuple(marginals.pairs))
-    tables = _fitted(tree, marginals)
+    fit = fit_to(marginals)
     count = max(1, round(marginals.total)) if rows is None else rows
     dice = PublicDice(receipt.query_id)
-    by_code = drawn(tree, tables, count, dice)
+    by_code = drawn(fit, count, dice)
     places = tuple(
-        _cells(by_code[n], tables[(n,)], marginals, n, dice) for n in range(len(plan.columns))
+        _cells(by_code[n], fit.table((n,)), marginals, n, dice) for n in range(len(plan.columns))
     )
     columns = [
         column.filled(own, dice.shares(count))
@@ -301,20 +159,6 @@ def _table_of(
         marginals=marginals,
         receipt=receipt,
     )
-
-
-def _fitted(tree: Tree, marginals: ReleasedMarginals) -> Tables:
-    """The tables of all columns and edges by codes, which agree."""
-    of_single, of_pair = (deviation**2 for deviation in marginals.deviations)
-    measured = []
-    for place, (counts, codes) in enumerate(zip(marginals.singles, marginals.codes, strict=True)):
-        sizes = _by_code(np.ones(len(codes)), codes)
-        measured.append(NoisyTable((place,), _by_code(counts, codes), of_single * sizes))
-    measured += [
-        NoisyTable(edge, counts, np.full(counts.shape, of_pair))
-        for edge, counts in marginals.pairs.items()
-    ]
-    return fitted(tree, measured, marginals.total)
 
 
 def _cells(

@@ -2,13 +2,14 @@
 choice of the pairs, and the one charge for all of it. Nothing is run.
 
 A third of the amount is for the tables of single columns, a tenth for choosing the pairs, and the
-rest for their tables, in equal parts each (after MST: McKenna, Miklau and Sheldon 2021, who take
-thirds, of which the choice makes less).
+rest for their tables, in equal parts each. Pairs are as many as make a tree, and half as many as
+columns more (after MST, which takes thirds, and AIM: McKenna, Miklau and Sheldon 2021, McKenna,
+Mullins, Sheldon and Miklau 2022).
 
 Proof (PRIVACY.md R78). Every table is an ordinary counting question at its share of the amount, so
 its loss is at most that share (PRIVACY.md R62); which pairs are counted is chosen privately, and
 by which codes follows from tables that were released before, as adaptive composition admits
-(PRIVACY.md R56). The charge is for the costliest pair as often as there are edges.
+(PRIVACY.md R56). The charge is for the costliest pair as often as pairs may be measured.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from itertools import combinations
 from math import isqrt
 
 from dpsql import accountants
+from dpsql.accountants.base import Accountant
 from dpsql.compiler.aggregates.recipe import unlimited
 from dpsql.compiler.plan.measurement_kinds import RowCount, UnitCount
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import Release
 from dpsql.compiler.plan.published_keys import ListedKeys
+from dpsql.consistency.graphical_model import GraphicalModel
 from dpsql.engines import Stop
 from dpsql.mechanisms.pair_choices import Pair, PairChoice, components, pair_choice
 from dpsql.model.algebra import Evaluated
@@ -38,14 +41,24 @@ from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.private_bounds import largest_epsilon
 from dpsql.preparation.question import Account, Cost, Question, account
 from dpsql.preparation.row_sources import RowUse, column_facts, rows_of
-from dpsql.synthesis.synthetic_columns import Codes, SyntheticColumn, alone, coded, column_of
+from dpsql.synthesis.synthetic_columns import (
+    Codes,
+    SyntheticColumn,
+    alone,
+    cells,
+    coded,
+    column_of,
+)
 
 MOST_COLUMNS = 40
 """Columns of synthetic rows: there is a question for each pair of them."""
 
 _USE = RowUse("synthetic rows", "synthetic_rows", MOST_COLUMNS)
-_QUESTION = "synthetic rows 1"
+_QUESTION = "synthetic rows 2"
 """Another number where other tables would follow from the same single ones."""
+
+MOST_CLIQUE = 20_000
+"""Cells of more than two columns that depend on one another."""
 
 SINGLE_SHARE, CHOICE_SHARE = Fraction(1, 3), Fraction(1, 10)
 
@@ -54,7 +67,7 @@ SINGLE_SHARE, CHOICE_SHARE = Fraction(1, 3), Fraction(1, 10)
 class SynthesisWish:
     """Synthetic rows of a table, by its name, or of a SELECT: the text of the request.
 
-    In the tree of pairs are those to `keep`, by the names of their columns. The owner reads `text`
+    Among the pairs are those to `keep`, by the names of their columns. The owner reads `text`
     in the ledger, if that is another.
     """
 
@@ -107,7 +120,7 @@ class SynthesisPlan:
     """What is counted, chosen and charged.
 
     `singles` are the questions by one column each, `pairs` those by two, by the codes under which
-    each cell is alone. `fixed` are the edges of the tree that nobody chooses.
+    each cell is alone. `fixed` are those that are measured in any case.
     """
 
     source: CountedRows
@@ -123,13 +136,17 @@ class SynthesisPlan:
         return self.source.columns
 
     @property
+    def edges(self) -> int:
+        """How many pairs are measured, at most."""
+        return len(self.fixed) + (0 if self.choice is None else self.choice.rounds)
+
+    @property
     def summary(self) -> str:
         """What is measured, in a sentence."""
-        columns, chosen = len(self.columns), 0 if self.choice is None else self.choice.rounds
-        return (
-            f"Tables of {columns} columns, and of {columns - 1} pairs of them out of"
-            f" {len(self.pairs)}, of which {chosen} are chosen privately."
-        )
+        chosen = self.edges - len(self.fixed)
+        how = f"; {chosen} of these are chosen privately" if chosen else ""
+        pairs = f"of {self.edges} pairs of them out of {len(self.pairs)}{how}"
+        return f"Tables of {len(self.columns)} columns, and {pairs}."
 
     @property
     def questions(self) -> tuple[Prepared, ...]:
@@ -162,8 +179,8 @@ def _planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPl
     facts = column_facts(compiler, replace(request, sql=rows), payer, _USE, stop)
     columns = tuple(column_of(name, each, most) for name, each in facts)
     fixed = _fixed_edges(columns, wish.keep)
-    rounds = max(0, len(columns) - 1 - len(fixed))
-    shares = _shares(payer, len(columns), rounds)
+    rounds = _rounds(len(columns), fixed)
+    shares = _shares(payer, len(columns), len(fixed), rounds)
     source = CountedRows(request, payer, rows, columns, shares)
 
     def counted(*places: int) -> Prepared:
@@ -191,14 +208,15 @@ def release_of(prepared: Prepared) -> Release:
     return prepared.blocks[0].releases[0]
 
 
-# --- the tree ---------------------------------------------------------------------------------
+# --- the pairs --------------------------------------------------------------------------------
 
 
 def _fixed_edges(
     columns: Sequence[SyntheticColumn], keep: Sequence[tuple[str, str]]
 ) -> tuple[Pair, ...]:
-    """The edges that are wished for; and the only pair there is."""
+    """The pairs that are wished for; and all of them, where there is nothing to choose."""
     places = {column.name.lower(): place for place, column in enumerate(columns)}
+    sizes = [cells(column) for column in columns]
     edges = list[Pair]()
     for names in keep:
         missing = next((name for name in names if name.lower() not in places), None)
@@ -206,16 +224,30 @@ def _fixed_edges(
             names_there = ", ".join(column.name for column in columns)
             raise Refused(Reason.UNKNOWN_COLUMN, column=missing, fix=f"There are: {names_there}.")
         one, other = sorted(places[name.lower()] for name in names)
-        parts = components(len(columns), edges)
-        if parts[one] == parts[other]:
+        if one == other or (one, other) in edges:
+            why = f"{', '.join(names)} is no pair, or there twice"
+            raise Refused(Reason.BAD_OPTION, option="keep", why=why)
+        edges.append((one, other))
+        if GraphicalModel.of(sizes, edges).largest > MOST_CLIQUE:
             raise Refused(
                 Reason.BAD_OPTION,
                 option="keep",
-                why=f"{', '.join(names)} closes a circle",
-                fix="Keep pairs that make no circle: columns depend on one another along a tree.",
+                why=f"with {', '.join(names)} too many columns depend on one another",
+                fix="Keep fewer pairs, such that they make no circle.",
             )
-        edges.append((one, other))
-    return ((0, 1),) if len(columns) == 2 else tuple(edges)  # noqa: PLR2004
+    every = tuple(combinations(range(len(columns)), 2))
+    as_many = len(edges) + _rounds(len(columns), edges) == len(every)
+    if as_many and GraphicalModel.of(sizes, every).largest <= MOST_CLIQUE:
+        return every
+    return tuple(edges)
+
+
+def _rounds(columns: int, fixed: Sequence[Pair]) -> int:
+    """How many pairs are chosen: those that make a tree, and half as many as columns beyond it."""
+    joining = len(set(components(columns, fixed))) - 1
+    tree = columns - 1
+    more = min(columns // 2, columns * tree // 2 - tree)
+    return joining + max(0, more - (len(fixed) - (tree - joining)))
 
 
 # --- the count ---------------------------------------------------------------------------------
@@ -253,7 +285,7 @@ def _without_delta(payer: Account) -> Account:
     return replace(payer, budget=replace(payer.budget, query_delta=Decimal(0)))
 
 
-def _shares(payer: Account, columns: int, rounds: int) -> PartEpsilons:
+def _shares(payer: Account, columns: int, fixed: int, rounds: int) -> PartEpsilons:
     """What everything may spend of the amount that one question of this epsilon may."""
     budget = _without_delta(payer).budget
     accountant, delta = accountants.get(budget.accountant), Fraction(budget.query_delta)
@@ -274,7 +306,7 @@ def _shares(payer: Account, columns: int, rounds: int) -> PartEpsilons:
     choosing = CHOICE_SHARE if rounds else Fraction(0)
     return PartEpsilons(
         single=part(SINGLE_SHARE / columns),
-        pair=part((1 - SINGLE_SHARE - choosing) / (columns - 1)),
+        pair=part((1 - SINGLE_SHARE - choosing) / (fixed + rounds)),
         choice=accountant.choice(whole * choosing, rounds) if rounds else Fraction(0),
     )
 
@@ -289,13 +321,24 @@ def _cost(
     """What all of it spends, and which question it is."""
     accountant = accountants.get(payer.budget.accountant)
     edges = len(fixed) + (0 if choice is None else choice.rounds)
-    costliest = max(map(_event, pairs.values()), key=accountant.loss, default=Event(()))
-    parts = [part for prepared in singles for part in _event(prepared).parts]
-    parts += [] if choice is None else [choice.event]
-    event = Event((*parts, *costliest.parts * edges))
+    event = spent_by(accountant, singles, tuple(pairs.values()), choice, edges)
     words = [_QUESTION, str(fixed), *(prepared.question for prepared in singles)]
     identity = sha256("\n".join(words).encode()).hexdigest()
     return Cost(identity, event, accountants.price(accountant.loss(event), payer.budget))
+
+
+def spent_by(
+    accountant: Accountant,
+    singles: Sequence[Prepared],
+    pairs: Sequence[Prepared],
+    choice: PairChoice | None,
+    edges: int,
+) -> Event:
+    """What tables of single columns, a choice and so many of these pairs lose at most."""
+    costliest = max(map(_event, pairs), key=accountant.loss, default=Event(()))
+    parts = [part for prepared in singles for part in _event(prepared).parts]
+    parts += [] if choice is None else [choice.event]
+    return Event((*parts, *costliest.parts * edges))
 
 
 def _event(prepared: Prepared) -> Event:

@@ -88,8 +88,8 @@ def synth(
 ) -> None:
     """Write synthetic rows of TABLE, or of a SELECT, that resemble the private ones.
 
-    Tables of all columns and of a tree of pairs, chosen privately, are measured at the price of one
-    question, and remembered: more rows, another format or another plot cost nothing. Every column
+    Tables of all columns and of pairs, chosen privately, are measured at the price of one question,
+    and remembered: more rows, another format or another plot cost nothing. Every column
     needs listed values or bounds. How near the rows are to what was measured is told on stderr;
     with --truth also how near to the private rows, which is exact and for the owner only.
     Exit codes are those of `query`.
