@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -39,7 +40,10 @@ const equal = given.cases.map(([q, truth, bytes]) => report(q, truth, taking(byt
 const kept = new Map()
 const store = { getItem: (k) => kept.get(k) ?? null, setItem: (k, v) => kept.set(k, v) }
 let now = 0, posted = []
-const post = async (url, request) => (posted.push([url, request]), { ok: posted.length > 1 })
+const post = async (url, request) => {
+  posted.push([url, request])
+  return { ok: posted.length > 1, status: 503 }
+}
 const options = { budget: '2.3', url: '/r', batch: 2, store, post, now: () => now }
 const person = () => new Respondent(options)
 const [one, two] = given.questions, me = person()
@@ -55,11 +59,30 @@ try { person().answer(two, 'a') } catch (error) { over = error.message }
 const again = me.answer(one, 'no')
 let unknown = ''
 try { me.answer(one, 'x') } catch (error) { unknown = error.message }
+const alone = new Map(), statuses = [503, 422, 204]
+const its = { getItem: (k) => alone.get(k) ?? null, setItem: (k, v) => alone.set(k, v) }
+const keys = [], counts = []
+const answering = async (_, { headers, body }) => {
+  const status = statuses.shift()
+  keys.push(headers['idempotency-key'])
+  if (keys.length === 1) you.answer(two, 'a') // while it is on its way
+  counts.push(JSON.parse(body).length)
+  return { status, ok: status < 300 }
+}
+const you = new Respondent({ budget: '9', url: '/r', batch: 1, store: its, post: answering })
+you.answer(one, 'no')
+const taken = [await you.send(), await you.send(), await you.send(), await you.send()]
+const six = { values: given.six }
 const places = [bucket(two, 0, [1, 5]), bucket(two, 5, [1, 5]), cell(two, 9, -9, [0, 0, 1, 1], 2)]
+const cells = given.places.map(([x, y]) => cell(six, x, y, [4.7, 52.2, 5.1, 52.5], 3))
+const buckets = given.places.map(([x]) => bucket(six, x, [4.5, 4.8, 4.9, 5, 5.1]))
 console.log(JSON.stringify({ equal, told, first, other, refused, sent, left, same, over, places,
   waiting: person().memory.waiting, body: JSON.parse(posted[1][1].body), request: posted[1][1],
-  memory: person().memory, unknown, again }))
+  memory: person().memory, unknown, again, keys, counts, taken, cells, buckets }))
 """
+
+
+PLACES = (np.random.default_rng(3).random((50, 2)) * [0.6, 0.5] + [4.6, 52.1]).tolist()
 
 
 def feed(data: bytes) -> Callable[[int], bytes]:
@@ -86,6 +109,8 @@ def ran() -> dict[str, Any]:
     given = {
         "cases": [(q.as_json(), truth, list(data)) for q, truth, data in cases],
         "questions": [bribe.as_json(), job.as_json()],
+        "places": PLACES,
+        "six": list("abcdef"),
     }
     assert NODE is not None
     command = [NODE, "--input-type=module", "-e", PROGRAM, CLIENT.as_uri()]
@@ -133,6 +158,24 @@ def test_reports_are_sent_in_batches_without_anything_else(ran: dict[str, Any]) 
 @needs_node
 def test_buckets_and_cells_are_values_of_their_questions(ran: dict[str, Any]) -> None:
     assert ran["places"] == ["a", "c", "b"]
+
+
+@needs_node
+def test_buckets_and_cells_are_those_of_python(ran: dict[str, Any]) -> None:
+    six = LocalQuestion("six", tuple("abcdef"), two_coins(6))
+    box = 4.7, 52.2, 5.1, 52.5
+    assert ran["cells"] == [six.cell(x, y, box, 3) for x, y in PLACES]
+    assert ran["buckets"] == [six.bucket(x, [4.5, 4.8, 4.9, 5, 5.1]) for x, _ in PLACES]
+    assert {*ran["cells"]} == {*ran["buckets"], "a"} == {*"abcdef"}
+
+
+@needs_node
+def test_what_is_sent_again_has_the_same_key(ran: dict[str, Any]) -> None:
+    """And the same rows, whatever was answered meanwhile; what is no report (422) is dropped."""
+    first, again, fresh = ran["keys"]
+    assert first == again != fresh
+    assert all(re.fullmatch(r"[!-~]{16,64}", key) for key in (first, fresh))
+    assert (ran["counts"], ran["taken"]) == ([1, 1, 1], [0, 0, 1, 0])
 
 
 def test_it_is_small_and_draws_from_the_browsers_generator_alone() -> None:

@@ -45,7 +45,7 @@ from grammar_tests.fakes import ANSWER, EXPLANATION, NOTICE, FakeProxy
 
 def run(*args: str, proxy: FakeProxy | None = None, **options: Any) -> Result:
     fake: Any = proxy or FakeProxy()
-    settings = CommandSettings(open=lambda _path: fake)
+    settings = CommandSettings(open=lambda _path: fake, publish=lambda _path: ())
     return CliRunner().invoke(main, args, obj=settings, **options)
 
 

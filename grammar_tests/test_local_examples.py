@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dpsql.mechanisms.randomized_response import two_coins
+from examples.local import collect
 from examples.local.ab_test import Rate, difference, main, needed
 
 ROOT = Path(__file__).parent.parent
@@ -55,6 +56,16 @@ def test_the_ab_test_prints_both_models(capsys: pytest.CaptureFixture[str]) -> N
     assert re.search(r"local +difference [\d.-]+% ± 2\.5\d%   p = ", text)
     assert re.search(r"central +difference [\d.-]+% ± 0\.8\d%   p = ", text)
     assert "local 14,853, central 1,788, without privacy 1,772" in text
+
+
+@pytest.mark.tools
+def test_what_is_collected_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """What takes long is the disk: 400 posts, one after the other."""
+    collect.main()
+    text = capsys.readouterr().out
+    assert "400 posts of 200 people were acknowledged" in text
+    assert text.count("100 reports are sealed") == 2
+    assert re.search(r"\d+ of them paid a bribe, ± 2\d; it was 160", text)
 
 
 def drawn(rates: tuple[float, float], people: int, repeats: int) -> list[list[Rate]]:

@@ -1,5 +1,4 @@
-// People answer in their browser: what leaves it was drawn by a law that everybody knows.
-// `dpsql local questions TABLE` prints the questions; `dpsql help local` is the manual.
+// People answer in their browser: what leaves it was drawn by a public law (`dpsql help local`).
 
 const GRID = 2 ** 32
 const DAY = 86_400_000
@@ -29,11 +28,11 @@ export function report({ mechanism, values, p, q }, truth, take = random) {
   return values[place + (place >= truth ? 1 : 0)]
 }
 
-/** The value of a question whose values are buckets, from the lowest: so many clicks, seconds. */
+/** The value of a question about clicks, seconds: its values are buckets, from the lowest. */
 export const bucket = ({ values }, number, ends) => values[ends.filter((e) => number >= e).length]
 
-/** The value of a question whose values are the cells of a grid, row by row; the edge takes what is
- *  beyond it. `box` is [left, bottom, right, top]. */
+/** The value of a question whose values are cells of a grid, row by row from below; the edge takes
+ *  what is beyond. */
 export function cell({ values }, x, y, [left, bottom, right, top], columns) {
   const rows = values.length / columns
   const step = (share, count) => Math.min(count - 1, Math.max(0, Math.floor(share * count)))
@@ -41,8 +40,8 @@ export function cell({ values }, x, y, [left, bottom, right, top], columns) {
   return values[step((y - bottom) / (top - bottom), rows) * columns + column]
 }
 
-/** One person: each question is answered once, within a budget of ε that adds up over questions.
- *  Reports wait until there are `batch` of them, and are then posted together to `url`. */
+/** One person: each question is answered once, within a budget of ε for all of them. Reports wait
+ *  for `batch` of them, and are posted together to `url`. */
 export class Respondent {
   constructor({ budget, url, batch = 10, store = localStorage, key = 'dpsql', ...more }) {
     Object.assign(this, { budget: nano(budget), url, batch, store, key })
@@ -52,7 +51,7 @@ export class Respondent {
     this.load()
   }
 
-  /** Another tab may have answered: what is stored counts. */
+  /** What is stored counts: another tab may have answered. */
   load() {
     const empty = '{"spent":0,"answers":{},"waiting":[]}'
     this.memory = JSON.parse(this.store.getItem(this.key) ?? empty)
@@ -88,19 +87,25 @@ export class Respondent {
     this.store.setItem(this.key, JSON.stringify(this.memory))
   }
 
-  /** Posts what waits, if that is a batch or if it is forced; without cookies or a referrer. */
+  /** Posts what waits, if that is a batch or forced, without cookies or a referrer; tried again it
+   *  has the same key. What is no report any more (422) is dropped. */
   async send(force = false) {
     this.load()
-    const rows = this.memory.waiting.slice()
-    if (!rows.length || (rows.length < this.batch && !force)) return 0
-    const headers = { 'content-type': 'application/json' }
-    const plain = { credentials: 'omit', referrerPolicy: 'no-referrer', keepalive: true }
-    const body = JSON.stringify(rows)
-    const answer = await this.post(this.url, { method: 'POST', headers, body, ...plain })
-    if (!answer.ok) return 0
-    this.load()
-    this.memory.waiting.splice(0, rows.length)
+    const { waiting, sending } = this.memory
+    if (!waiting.length || !(sending || force || waiting.length >= this.batch)) return 0
+    const [key, count] = sending ?? [random(16).join('-'), Math.min(waiting.length, 100)]
+    this.memory.sending = [key, count]
     this.save()
-    return rows.length
+    const headers = { 'content-type': 'application/json', 'idempotency-key': key }
+    const plain = { credentials: 'omit', referrerPolicy: 'no-referrer', keepalive: true }
+    const body = JSON.stringify(waiting.slice(0, count))
+    const { ok, status } = await this.post(this.url, { method: 'POST', headers, body, ...plain })
+    this.load()
+    const mine = this.memory.sending?.[0] === key // else another tab was told
+    if (!mine || !(ok || status === 422)) return 0
+    this.memory.waiting.splice(0, count)
+    delete this.memory.sending
+    this.save()
+    return ok ? count : 0
   }
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
+from json import dumps
+from math import floor
 from typing import Any
 
 from dpsql.mechanisms.randomized_response import checked
@@ -46,6 +48,44 @@ class LocalQuestion:
             raise ValueError(f"{text!r} is none of the values of {self.name}")
         return self.values.index(text)
 
+    def can_report(self, report: object) -> bool:
+        """Whether somebody who draws by the law can report this: a listed value, or its bits."""
+        if not isinstance(report, str):
+            return False
+        if self.law.of_bits:
+            return len(report) == len(self.values) and set(report) <= {"0", "1"}
+        return report in self.values
+
+    @property
+    def longest(self) -> int:
+        """The most characters of a report, as JSON."""
+        return len(self.values) if self.law.of_bits else max(len(dumps(v)) for v in self.values)
+
+    def bucket(self, number: float, ends: Sequence[float]) -> str:
+        """The value for a count or a length whose values are buckets, from the lowest.
+
+        >>> from dpsql.mechanisms.randomized_response import two_coins
+        >>> time = LocalQuestion("seconds", ("0-9", "10-59", "60-"), two_coins(3))
+        >>> time.bucket(12, [10, 60])
+        '10-59'
+        """
+        return self.values[sum(number >= end for end in ends)]
+
+    def cell(self, x: float, y: float, box: tuple[float, float, float, float], columns: int) -> str:
+        """The value for a place whose values are cells of a grid, row by row from below.
+
+        `box` is left, bottom, right and top; the cells at its edge take what is beyond it.
+
+        >>> from dpsql.mechanisms.randomized_response import two_coins
+        >>> place = LocalQuestion("place", tuple("abcd"), two_coins(4))
+        >>> place.cell(9.0, 0.2, (0, 0, 1, 1), columns=2)
+        'b'
+        """
+        left, bottom, right, top = box
+        column = _step((x - left) / (right - left), columns)
+        row = _step((y - bottom) / (top - bottom), len(self.values) // columns)
+        return self.values[row * columns + column]
+
     def as_json(self) -> dict[str, Any]:
         """The question for encoders of other languages: p and q as numerator and denominator."""
         p, q = ([part.numerator, part.denominator] for part in (self.law.p, self.law.q))
@@ -61,6 +101,10 @@ class LocalQuestion:
         p, q = (Fraction(*written[key]) for key in ("p", "q"))
         law = checked(Randomized(LocalMechanism(written["mechanism"]), len(values), p, q))
         return cls(str(written["name"]), values, law, written.get("days"))
+
+
+def _step(share: float, count: int) -> int:
+    return min(count - 1, max(0, floor(share * count)))
 
 
 def as_text(value: object) -> str:

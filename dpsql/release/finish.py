@@ -190,7 +190,8 @@ def unnoised(rewritten: Rewritten, rows: Sequence[tuple[Any, ...]]) -> Answer:
         nothing: tuple[tuple[None, ...], ...] = ((None,) * len(columns),) * len(rows)
         return Answer(columns, rows, nothing, nothing)
     values, errors, margins = _split(rewritten, rows, NORMAL)
-    return Answer(columns, values, errors, margins, notices=tuple(_unclear(values, margins)))
+    notices = tuple(_unclear(values, margins)) if values else ()
+    return Answer(columns, values, errors, margins, notices=notices)
 
 
 def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:

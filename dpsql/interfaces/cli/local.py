@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from decimal import Decimal, InvalidOperation
 from importlib.resources import files
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from dpsql.interfaces.cli.options import CommandSettings, with_settings
 from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.terminal import note
 
 if TYPE_CHECKING:
+    from dpsql.local.collection import Collection
     from dpsql.local.questions import LocalQuestion
+    from dpsql.local.report_store import ReportStore
 
 Row = dict[str, str]
 
@@ -31,7 +36,7 @@ def _amount(_context: click.Context, _option: click.Parameter, text: str) -> Dec
 
 @click.group("local")
 def local() -> None:
-    """Randomise what people tell before anybody sees it (`dpsql help local`)."""
+    """Randomise what people tell, and collect it (`dpsql help local`)."""
 
 
 @local.command()
@@ -93,6 +98,100 @@ def randomize(
             with output(memory) as remember:
                 remember(json.dumps(people))
         write(_csv(names, reports))
+
+
+def _origins(
+    _context: click.Context, _option: click.Parameter, listed: tuple[str, ...]
+) -> tuple[str, ...]:
+    for origin in listed:
+        if not re.fullmatch(r"https?://[^/*?#@\s]+", origin):
+            raise click.BadParameter("give scheme and host alone, like https://example.org")
+    return listed
+
+
+@local.command()
+@click.argument("table", metavar="TABLE")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="Default 127.0.0.1.")
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65_535),
+    default=8750,
+    help="Default 8750; 0: any.",
+)
+@click.option(
+    "--origin",
+    "origins",
+    multiple=True,
+    metavar="URL",
+    callback=_origins,
+    help="Whose pages may send, beside this server's own; https://example.org.",
+)
+@click.option(
+    "--least",
+    metavar="N",
+    type=click.IntRange(1),
+    default=100,
+    help="How many posts a sealed batch has at least; default 100.",
+)
+@click.option(
+    "--page", metavar="FILE", type=click.File(encoding="utf-8"), help="An HTML page for /."
+)
+@click.option("--tls", nargs=2, metavar="CERTIFICATE KEY", help="Two PEM files.")
+@with_settings
+def collect(
+    settings: CommandSettings,
+    table: str,
+    host: str,
+    port: int,
+    origins: tuple[str, ...],
+    least: int,
+    page: TextIO | None,
+    tls: tuple[str, str] | None,
+) -> None:
+    """Take reports over HTTP until stopped; `dpsql refresh` makes them rows of TABLE.
+
+    Serves the encoder for browsers, too. Nothing is kept of who sent what, and when. Needs
+    the extra local.
+    """
+    from dpsql.interfaces.collector import Listening, collect  # noqa: PLC0415
+    from dpsql.local.report_store import ReportStore  # noqa: PLC0415
+
+    collection = _collection(settings, table)
+    text = None if page is None else page.read()
+    listening = Listening(host, port, tls, origins, text)
+    with closing(ReportStore.open(collection, least)) as store:
+        collect(collection, store, listening, note)
+        note(_counts(store))
+
+
+@local.command()
+@click.argument("table", metavar="TABLE")
+@with_settings
+def collected(settings: CommandSettings, table: str) -> None:
+    """Count the reports of a TABLE: waiting, sealed, and published by `dpsql refresh`."""
+    from dpsql.local.report_store import ReportStore  # noqa: PLC0415
+
+    store = ReportStore.existing(_collection(settings, table))
+    if store is None:
+        raise click.ClickException(f"Nothing was ever collected for {table}.")
+    with closing(store):
+        click.echo(_counts(store))
+
+
+def _collection(settings: CommandSettings, table: str) -> Collection:
+    from dpsql.local.collection import Collection  # noqa: PLC0415
+    from dpsql.policy.load import load  # noqa: PLC0415
+
+    return Collection.of(load(settings.policy), table)
+
+
+def _counts(store: ReportStore) -> str:
+    counts = store.counts()
+    return (
+        f"reports: {counts.waiting:,} waiting ({counts.posts:,} of {counts.least:,} posts),"
+        f" {counts.sealed:,} sealed, {counts.published:,} published"
+    )
 
 
 def _questions(settings: CommandSettings, table: str) -> tuple[LocalQuestion, ...]:

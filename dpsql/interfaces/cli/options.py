@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import partial, wraps
@@ -39,6 +39,14 @@ def open_server(path: str) -> Proxy:
     return Proxy.over(draft, engine, partial(CompilerPool, engine=engine, most=most))
 
 
+def publish_reports(path: str) -> Iterator[tuple[str, int]]:
+    """Make what was collected rows of a policy's tables: each with how many rows are new."""
+    from dpsql.local.report_store import published  # noqa: PLC0415
+    from dpsql.policy.load import load  # noqa: PLC0415
+
+    yield from published(load(path))
+
+
 def _started(path: str) -> tuple[Draft, Engine]:
     """A policy and its engines."""
     from dpsql.policy.load import load  # noqa: PLC0415
@@ -50,14 +58,15 @@ def _started(path: str) -> tuple[Draft, Engine]:
 
 @dataclass(frozen=True, slots=True)
 class CommandSettings:
-    """What every command needs: the policy file, who asks, and how the proxy is opened, for one
-    analyst or as a server.
+    """What every command needs: the policy file, who asks, how the proxy is opened, for one
+    analyst or as a server, and how collected reports become rows.
     """
 
     policy: str = "dpsql.toml"
     analyst: str | None = None
     open: Callable[[str], Proxy] = open_proxy
     open_server: Callable[[str], Proxy] = open_server
+    publish: Callable[[str], Iterable[tuple[str, int]]] = publish_reports
 
     def with_options(self, policy: str | None, analyst: str | None) -> CommandSettings:
         """These settings, overridden by what was given nearer to the command."""

@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 def refresh(settings: CommandSettings, *, record: bool) -> None:
     """Start a new data version: remembered answers and recorded facts no longer count.
 
-    A running server takes it up, with policy, users and certificate, and loses no connection.
+    What `dpsql local collect` sealed becomes rows. A running server takes it up, with policy, users
+    and certificate, and loses no connection.
     """
+    for name, rows in settings.publish(settings.policy):
+        note(f"{name} has {rows:,} more reports.")
     if record:
         from dpsql.owner.check import check_policy  # noqa: PLC0415
 

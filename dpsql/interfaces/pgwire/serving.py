@@ -10,12 +10,12 @@ import ssl
 import sys
 from collections.abc import Callable
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from dpsql.engines.memory import bound_memory
+from dpsql.interfaces.hosts import is_local
 from dpsql.interfaces.pgwire import tls
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.login_file import read_users
@@ -56,7 +56,7 @@ def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> N
             present,
             telemetry,
             partial(_present, make, Path(folder), self_signed=self_signed),
-            only_encrypted=not _is_local(present.limits.host),
+            only_encrypted=not is_local(present.limits.host),
         )
         bound_memory(present.limits.memory)
         gc.freeze()  # what is there by now stays: nobody has to look through it again
@@ -95,7 +95,7 @@ def _encryption(
         certificate, key = tls.self_signed(folder, limits.host)
     if certificate is not None and key is not None:
         return tls.context(certificate, key, limits.client_ca), tls.binding(certificate)
-    if not _is_local(limits.host):
+    if not is_local(limits.host):
         raise Unreachable(
             f"{limits.host} is not this machine alone: passwords and answers would travel in "
             "the clear. Give [server] certificate and key, or --self-signed for trying out."
@@ -134,10 +134,3 @@ async def _until_stopped(server: Server, present: Present, telemetry: Telemetry)
         metrics.close()
     await server.stop()
     telemetry.event("stopped")
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
