@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime
 from itertools import product
 from math import inf, isfinite, nan
@@ -12,7 +13,8 @@ import numpy as np
 import psycopg
 import pytest
 
-from dpsql.dialects.postgres import lattice_sql
+from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, RatioVote, Vote
+from dpsql.dialects.postgres import lattice_sql, scaling_sql
 from dpsql.dialects.postgres.function_sql import MOST
 from dpsql.dialects.postgres.total_expressions import expression
 from dpsql.model.tree import (
@@ -65,6 +67,64 @@ def test_wrong_twin_a_clip_that_is_gone_is_a_difference(
     both.ask(case)
     assert both.differences == [*before, case.id]
     both.differences[:] = before
+
+
+POLLED = tuple(
+    case
+    for case in ACCEPTED
+    if case.id.removeprefix("rows/polls: ")
+    in (
+        "a count by month has a norm over the months",
+        "a count by month under pure",
+        "two measurements have two norms",
+        "an average asks for its mean first",
+        "an average by month under pure",
+        "a share of the rows",
+        "different values by month",
+    )
+)
+SAMPLED = tuple(
+    case
+    for case in ACCEPTED
+    if "SAMPLE_AGGREGATE(SUM" in case.sql or "SAMPLE_AGGREGATE(MAX" in case.sql
+)
+
+
+LARGEST = """SELECT QUANTILE_DISC(n, 0.9) AS q FROM (
+    SELECT customer_id, EXTRACT(month FROM day) AS m, COUNT(*) AS n FROM logins
+    GROUP BY customer_id, m) AS each"""
+
+
+def test_votes_about_people_are_the_same(both: Comparison) -> None:
+    before = both.outcomes["the same"]
+    cases = [*POLLED, replace(POLLED[0], title="of their largest rows", sql=LARGEST)]
+    for case in cases:
+        both.ask(case)
+    assert both.differences == []
+    assert both.votes == {Vote, MeanVote, RangeVote, RatioVote}
+    assert both.outcomes["the same"] == before + len(cases)
+
+
+def test_wrong_twin_places_of_votes_that_are_off_by_one_are_a_difference(
+    both: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = scaling_sql._place
+    monkeypatch.setattr(
+        scaling_sql, "_place", lambda x, edges: place(x, [edge - 1 for edge in edges])
+    )
+    before = list(both.differences)
+    (case,) = (case for case in POLLED if case.title == "different values by month")
+    both.ask(case)
+    assert both.differences == [*before, case.id]
+    both.differences[:] = before
+
+
+def test_blocks_of_units_are_the_same(both: Comparison) -> None:
+    before = both.outcomes["the same"]
+    for case in SAMPLED:
+        both.ask(case)
+    assert both.differences == []
+    assert both.outcomes["the same"] == before + len(SAMPLED) > before
 
 
 # --- nothing raises ---

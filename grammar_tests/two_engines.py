@@ -12,17 +12,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import duckdb
 import psycopg
 
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.compiler.plan.private_plan import BlockSql
+from dpsql.compiler.plan.private_plan import BlockSql, FoundNorm
 from dpsql.dialects.postgres.postgres_dialect import POSTGRES
 from dpsql.engines.postgres.staged import staged
 from dpsql.model.errors import Refused
 from dpsql.model.resources import Database
+from dpsql.model.vocabulary import Budget, Policy
+from dpsql.preparation.prepare import KnownSteps, prepare
 from dpsql.release.finish import stage
 from dpsql.release.release import release
 from grammar_tests import world
@@ -33,7 +36,9 @@ from grammar_tests.laws import (
     PlainEngine,
     _transparent,
     compiled,
+    found,
     no_noise,
+    parsed,
     the_best,
 )
 from grammar_tests.postgres_kit import Postgres
@@ -42,6 +47,9 @@ from grammar_tests.test_cases import CATALOGS
 WORLDS = ("exceeding", "flood")
 """Shops that keep what the engine enforces and exceed whatever the owner declares."""
 TYPES = {"VARCHAR": "text", "DOUBLE": "float8"}
+NORM = Fraction(40)
+"""What polls are said to have found."""
+_BLOCK = re.compile(r"hash\(\$sampling_key::UBIGINT, 'block', u\)")
 _HASH = re.compile(r"hash\(\$sampling_key::UBIGINT, ([^()]*)\)")
 
 
@@ -55,7 +63,27 @@ def keyed(sql: str) -> str:
         )
         return f"md5(concat_ws('|', $sampling_key::UBIGINT, {', '.join(texts)}))"
 
-    return _HASH.sub(md5, sql)
+    unit = "regexp_replace(CAST(u AS VARCHAR), '\\.0$', '')"
+    digest = f"md5(concat_ws('|', $sampling_key::UBIGINT, 'block', {unit}))"
+    return _HASH.sub(md5, _BLOCK.sub(f"CAST('0x' || {digest}[:15] AS UBIGINT)", sql))
+
+
+def steps(
+    sql: str, policy: Policy, engine: PlainEngine, *, dialect: str, budget: Budget
+) -> list[Prepared]:
+    """The polls that a question has, and itself with what they found."""
+    known: dict[str, FoundNorm] = {}
+    plans: list[Prepared] = []
+
+    def with_(*polls: str) -> Prepared:
+        public = engine.public
+        given = parsed(sql, dialect), policy, budget, Fraction(1), public, public.evaluate
+        return prepare(*given, KnownSteps(known, polls))
+
+    while (made := with_()).polls:
+        plans += [with_(poll.key) for poll in made.polls]
+        known |= {poll.key: found(poll, NORM) for poll in made.polls}
+    return [*plans, made]
 
 
 def copied(duck: duckdb.DuckDBPyConnection, pg: psycopg.Connection[Any], schema: str) -> None:
@@ -82,13 +110,14 @@ def filled(pg: psycopg.Connection[Any], table: str, rows: Sequence[tuple[Any, ..
 @dataclass
 class Comparison:
     """Both engines over the same rows; `outcomes` counts cases, `lacking` what is refused and why,
-    `differences` are the cases that are not the same."""
+    `differences` are the cases that are not the same, `votes` what polls asked of units."""
 
     pg: psycopg.Connection[Any]
     worlds: dict[str, list[tuple[str, PlainEngine]]]
     outcomes: Counter[str] = field(default_factory=Counter)
     lacking: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
+    votes: set[type] = field(default_factory=set)
 
     def ask(self, case: Case) -> None:
         """Whether both say the same of a case, in all worlds."""
@@ -102,9 +131,16 @@ class Comparison:
                 other = compiled(case.sql, there, engine, dialect=spelling, budget=budget)
                 same = self._same_rows(prepared, other, engine, case.catalog)
             else:
-                printed = [POSTGRES.block(block) for block in prepared.plan.blocks]
+                plans = [prepared]
+                if prepared.polls:
+                    plans += steps(case.sql, policy, engine, dialect=spelling, budget=budget)
+                printed = [(p, [POSTGRES.block(b) for b in p.blocks]) for p in plans]
+                self.votes |= {
+                    type(b.block.vote) for p in plans for b in p.blocks if b.block.vote is not None
+                }
                 same = all(
-                    self._same_integers(prepared, printed, engine, schema)
+                    self._same_integers(plan, blocks, engine, schema)
+                    for plan, blocks in printed
                     for schema, engine in self.worlds[case.catalog]
                 )
         except Refused as refused:

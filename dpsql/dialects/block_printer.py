@@ -10,13 +10,14 @@ sums. What engines write otherwise is a method or a word that a dialect has.
 Proof (PRIVACY.md R27). What is kept of a unit follows from its own rows and the query's key: groups
 strictly below the hash of rank L0 + 1, values and cells by hash and then by value, whatever the
 order of rows; of values that count in all groups together (PRIVACY.md R73) pairs by hash and then
-by group and value.
+by group and value. Blocks of SAMPLE_AGGREGATE are units by a keyed hash, so that one number of each
+group changes with a unit: PRIVACY.md R37.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, assert_never
 
@@ -48,12 +49,15 @@ from dpsql.model.tree import (
     Expression,
     Kind,
     Literal,
+    Membership,
+    Name,
     Ref,
+    ScalarQuery,
     SqlType,
     Star,
 )
 from dpsql.model.vocabulary import Norm
-from dpsql.model.walk import children, relations, walk
+from dpsql.model.walk import children, map_children, relations, walk
 
 
 class LatticeSql(Protocol):
@@ -184,8 +188,12 @@ class BlockPrinter(ABC):
         """The limits of a unit over all of its groups: L0 groups, and norms."""
 
     @abstractmethod
-    def block_values(self, part: BlockAverage, rows: str) -> str:
-        """One row per group and block of units: its value `v`."""
+    def block_of_unit(self, blocks: int) -> str:
+        """Which of so many blocks a unit is in, by a keyed hash of it alone."""
+
+    @abstractmethod
+    def as_double(self, node: Expression, columns: Mapping[int, str]) -> str:
+        """The value as a DOUBLE, or NULL."""
 
     @abstractmethod
     def place_among(self, values: list[str], x: str) -> str:
@@ -208,6 +216,10 @@ class BlockPrinter(ABC):
     def exists(self, join: Join, _unit: str) -> str:
         """The right side of such a join, with its condition."""
         raise AssertionError(join)
+
+    def finite(self, x: str) -> str:
+        """A DOUBLE, NULL where it is infinite or NaN."""
+        return f"CASE WHEN isfinite({x}) THEN {x} END"
 
     def ordered(self, x: str, _kind: SqlType) -> str:
         """A value where values are put into order or listed: one for equal ones."""
@@ -391,10 +403,8 @@ class BlockPrinter(ABC):
         if not part.chosen:
             return f"{self.listing}({value}){self._filter(part)}"
         # A NULL that the policy does not declare must not take the place of a value.
-        conditions = [
-            f"{x} IS NOT NULL",
-            *([self.inputs[part.condition]] if part.condition else []),
-        ]
+        conditions = [f"{x} IS NOT NULL"]
+        conditions += [self.inputs[part.condition]] if part.condition else []
         where = f"FILTER (WHERE {' AND '.join(conditions)})"
         if part.total_upper == 1:
             return self.least(x, kind, where)
@@ -439,7 +449,10 @@ class BlockPrinter(ABC):
         if not self.plan.enforce_l0:
             return "rows"
         same = [f"rows.{name} IS NOT DISTINCT FROM bounded.{name}" for name in ("u", *self.keys)]
-        return f"(SELECT rows.* FROM rows {self.semi_join} bounded ON {' AND '.join(same)})"
+        limit = f"{self.semi_join} bounded ON {' AND '.join(same)}"
+        if self.semi_join is None:
+            limit = f"WHERE EXISTS (SELECT 1 FROM bounded WHERE {' AND '.join(same)})"
+        return self.derived(f"SELECT rows.* FROM rows {limit}", "rows")
 
     def _samples(self, rows: str) -> list[str]:
         """For each sampled part its rows, one per group, with zeros elsewhere."""
@@ -447,9 +460,35 @@ class BlockPrinter(ABC):
         for place, part in self.sampled.items():
             value = f"SUM({self.lattice.row_value(part, 'v')})"
             listed = [f"{value if n == place else 0} AS p{n}" for n in range(len(self.parts))]
-            source = self.derived(self.block_values(part, rows), "blocks")
+            source = self.derived(self._block_values(part, rows), "blocks")
             sums.append(f"SELECT {', '.join([*self.keys, *listed])} FROM {source}{self._group}")
         return sums
+
+    def _block_values(self, part: BlockAverage, rows: str) -> str:
+        """One row per group and block of units: its value `v`, NULL where that is not finite.
+
+        All rows of a unit are in one block, in every group.
+        """
+        calls = list(dict.fromkeys(aggregates(part.argument)))
+        names = dict(enumerate(self.inputs.values()))
+        inputs, printer = list(self.inputs), self.printer()
+
+        def over_inputs(child: Expression) -> Expression:
+            if child not in inputs or isinstance(child, Name | Star | ScalarQuery | Membership):
+                return child
+            return Ref(inputs.index(child), child.type)
+
+        columns = [
+            f"{printer.text(map_children(call, over_inputs), names)} AS a{n}"
+            for n, call in enumerate(calls)
+        ]
+        group = ", ".join([*self.keys, self.block_of_unit(part.blocks)])
+        blocks = f"SELECT {', '.join([*self.keys, *columns])} FROM {rows} GROUP BY {group}"
+        places = {n: f"a{n}" for n in range(len(calls))}
+        value = self.as_double(_over(part.argument, calls), places)
+        named = "".join(f"{key}, " for key in self.keys)
+        values = f"SELECT {named}{value} AS x FROM {self.derived(blocks, 'sums')}"
+        return f"SELECT {named}{self.finite('x')} AS v FROM {self.derived(values, 'doubles')}"
 
     # --- cells of histograms ---
 
@@ -535,6 +574,13 @@ def weighed_rows(block: PrivateBlock) -> tuple[PrivateBlock, Expression | None]:
 def type_of(node: Expression) -> SqlType:
     """The type of what a measurement reads."""
     return node.type if isinstance(node, Ref | Call | Cast | Literal) else INTEGER
+
+
+def _over(expression: Expression, calls: Sequence[AggregateCall]) -> Expression:
+    """The expression over the columns that hold its aggregates."""
+    if isinstance(expression, AggregateCall):
+        return Ref(calls.index(expression), expression.type)
+    return map_children(expression, lambda child: _over(child, calls))
 
 
 def aggregates(expression: Expression) -> Iterator[AggregateCall]:

@@ -5,69 +5,40 @@ memory follow the rows that there are, never a limit: what is within its limit i
 ranked.
 
 Proof (PRIVACY.md R27). The hash is DuckDB's own, of the query's key and of the values themselves.
-Blocks of SAMPLE_AGGREGATE are units by a keyed hash, so that one number of each group changes with
-a unit: PRIVACY.md R37.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, assert_never
+from collections.abc import Mapping
+from typing import ClassVar
 
 from dpsql.compiler.plan.lattices import Grid
 from dpsql.compiler.plan.measurement_kinds import (
-    BlockAverage,
-    ClippedSum,
     DistinctCount,
     DistinctSum,
-    MeanVote,
-    RangeVote,
-    RatioVote,
-    UnitVote,
-    Vote,
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivateBlock
 from dpsql.dialects.block_printer import (
     BlockPrinter,
     LatticeSql,
     LimitedUnits,
-    aggregates,
     statement_of,
 )
-from dpsql.dialects.duckdb import total_sql
+from dpsql.dialects.duckdb import norm_sql, total_sql
 from dpsql.dialects.duckdb.distinct_sql import fewest, once
-from dpsql.dialects.duckdb.norm_sql import (
-    norm_of_unit,
-    octave,
-    place_of_mean,
-    place_of_ratio,
-)
 from dpsql.dialects.duckdb.relation_sql import Printer
 from dpsql.dialects.duckdb.unit_limits import UnitLimits
 from dpsql.dialects.duckdb.unit_sql import exists, looked_up
+from dpsql.dialects.unit_votes import votes
 from dpsql.model.algebra import Join, Relation
-from dpsql.model.tree import (
-    AggregateCall,
-    Call,
-    Cast,
-    Expression,
-    Kind,
-    Membership,
-    Name,
-    Ref,
-    ScalarQuery,
-    SqlType,
-    Star,
-    type_name,
-)
-from dpsql.model.walk import map_children
+from dpsql.model.tree import Call, Cast, Expression, Kind, SqlType, type_name
 
 
 def block_sql(plan: BlockPlan) -> BlockSql:
     """The statement that returns a block's keys and exact integers, one row per group."""
     vote = plan.block.vote
     block = DuckDBBlock(plan, vote)
-    return statement_of(block, block.sql() if vote is None else block.votes(vote))
+    return statement_of(block, block.sql() if vote is None else votes(block, vote, norm_sql))
 
 
 class DuckDBBlock(BlockPrinter):
@@ -77,39 +48,6 @@ class DuckDBBlock(BlockPrinter):
     whole = "::HUGEINT"
     listing = "list"
     semi_join = "SEMI JOIN"
-
-    def votes(self, vote: UnitVote) -> str:
-        """The number of units in each octave of a norm, or about each mean: a unit is in one."""
-        match vote:
-            case Vote():
-                clipped = self.clipped()
-                norms = f"SELECT {norm_of_unit(vote, 'p0')} AS n FROM ({clipped}) GROUP BY u"
-                of_units = f"totals AS ({self.totals()}), norms AS ({norms})"
-                source, place = "norms WHERE n > 0", octave(vote, "n")
-            case RangeVote():
-                of_units = f"totals AS ({self._of_values(vote.total, 'MAX(abs(v)) AS n')})"
-                source, place = f"totals{self.of_existing()} WHERE n > 0", octave(vote, "n")
-            case RatioVote():
-                clipped = f"SELECT * FROM ({self.clipped()}) WHERE p1 > 0"
-                of_units = f"totals AS ({self.totals()})"
-                source, place = f"({clipped})", place_of_ratio(vote, "p0", "p1")
-            case MeanVote():
-                means = self._of_values(vote.total, "SUM(v) // COUNT(v) AS m")
-                of_units = f"totals AS ({means})"
-                source, place = f"totals{self.of_existing()}", place_of_mean(vote, "m")
-            case _:
-                assert_never(vote)
-        return (
-            f"WITH rows AS ({self.rows_of_units()}), {of_units}"
-            f" SELECT {place} AS k0, COUNT(*)::HUGEINT AS p0 FROM {source} GROUP BY k0"
-        )
-
-    def _of_values(self, total: ClippedSum, items: str) -> str:
-        """What is computed of each unit's rows as integers `v`, those without a value left out."""
-        where = "" if total.condition is None else f" WHERE {self.inputs[total.condition]}"
-        value = total_sql.row_integer(total, self.inputs[total.argument])
-        values = f"SELECT u, {value} AS v FROM rows{where}"
-        return f"SELECT u, {items} FROM ({values}) WHERE v IS NOT NULL GROUP BY u"
 
     # --- what DuckDB writes in its own way ---
 
@@ -181,36 +119,8 @@ class DuckDBBlock(BlockPrinter):
         place = f"({integer} - ({grid.lower}))"
         return place if grid.width == 1 else f"{place} // {grid.width}"
 
-    def block_values(self, part: BlockAverage, rows: str) -> str:
-        """One row per group and block of units: its value `v`, NULL where that is not finite.
+    def block_of_unit(self, blocks: int) -> str:
+        return f"hash($sampling_key::UBIGINT, 'block', u) % {blocks}"
 
-        The block of a unit is a keyed hash of it alone: all of its rows are in one block, in every
-        group.
-        """
-        calls = list(dict.fromkeys(aggregates(part.argument)))
-        names = dict(enumerate(self.inputs.values()))
-        places = {expression: n for n, expression in enumerate(self.inputs)}
-        printer = self.printer()
-
-        def over_inputs(child: Expression) -> Expression:
-            if child not in places or isinstance(child, Name | Star | ScalarQuery | Membership):
-                return child
-            return Ref(places[child], child.type)
-
-        columns = [
-            f"{printer.text(map_children(call, over_inputs), names)} AS a{n}"
-            for n, call in enumerate(calls)
-        ]
-        group = ", ".join([*self.keys, f"hash($sampling_key::UBIGINT, 'block', u) % {part.blocks}"])
-        blocks = f"SELECT {', '.join([*self.keys, *columns])} FROM {rows} GROUP BY {group}"
-        value = printer.text(_over(part.argument, calls), {n: f"a{n}" for n in range(len(calls))})
-        listed = ", ".join([*self.keys, f"TRY_CAST({value} AS DOUBLE) AS x"])
-        finite = ", ".join([*self.keys, "CASE WHEN isfinite(x) THEN x END AS v"])
-        return f"SELECT {finite} FROM (SELECT {listed} FROM ({blocks}))"
-
-
-def _over(expression: Expression, calls: Sequence[AggregateCall]) -> Expression:
-    """The expression over the columns that hold its aggregates."""
-    if isinstance(expression, AggregateCall):
-        return Ref(calls.index(expression), expression.type)
-    return map_children(expression, lambda child: _over(child, calls))
+    def as_double(self, node: Expression, columns: Mapping[int, str]) -> str:
+        return f"TRY_CAST({self.printer().text(node, columns)} AS DOUBLE)"

@@ -91,6 +91,11 @@ def norm_of_unit(vote: Vote, total: str) -> str:
             assert_never(vote.norm)
 
 
+def mean_of_values(x: str) -> str:
+    """The mean of whole numbers, rounded toward zero."""
+    return f"SUM({x}) // COUNT({x})"
+
+
 def octave(vote: Vote | RangeVote, norm: str) -> str:
     """The octave of a positive `norm_of_unit`, or its half, no farther than what is counted."""
     bins, half, bits = Octaves(*vote.octaves), 1, 0

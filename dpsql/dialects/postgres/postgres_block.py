@@ -13,10 +13,11 @@ from: DECIMAL keys are rounded to their type's scale, and 0.0 stands for -0.0.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from dpsql.compiler.plan.lattices import Grid
-from dpsql.compiler.plan.measurement_kinds import BlockAverage, DistinctCount, DistinctSum
+from dpsql.compiler.plan.measurement_kinds import DistinctCount, DistinctSum
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
 from dpsql.dialects.block_printer import (
     BlockPrinter,
@@ -25,12 +26,14 @@ from dpsql.dialects.block_printer import (
     statement_of,
     type_of,
 )
-from dpsql.dialects.postgres import lattice_sql
+from dpsql.dialects.postgres import lattice_sql, scaling_sql
 from dpsql.dialects.postgres.constant_sql import COLLATE
 from dpsql.dialects.postgres.lacking import lacking
 from dpsql.dialects.postgres.postgres_relations import PostgresPrinter
 from dpsql.dialects.postgres.scaling_sql import norm_of_total, scaled_total
+from dpsql.dialects.unit_votes import votes
 from dpsql.model.tree import (
+    DOUBLE,
     INTEGER,
     Call,
     Cast,
@@ -43,6 +46,8 @@ from dpsql.model.walk import map_children
 
 WIDEST = -(2**63), 2**63 - 1
 KEY = "$sampling_key"
+BLOCK_DIGITS = 15
+"""Digits of the hash by which units are put into blocks: 60 bits."""
 
 
 def block_sql(plan: BlockPlan) -> BlockSql:
@@ -50,10 +55,9 @@ def block_sql(plan: BlockPlan) -> BlockSql:
 
     Raises `Refused` for what PostgreSQL has no exact form of.
     """
-    if plan.block.vote is not None:
-        raise lacking("a bound that is found of what people contribute", plan.block.span)
-    block = PostgresBlock(plan)
-    return statement_of(block, block.sql())
+    vote = plan.block.vote
+    block = PostgresBlock(plan, vote)
+    return statement_of(block, block.sql() if vote is None else votes(block, vote, scaling_sql))
 
 
 class PostgresBlock(BlockPrinter):
@@ -94,7 +98,7 @@ class PostgresBlock(BlockPrinter):
         return f"({x} + float8 '0')" if kind.kind is Kind.DOUBLE else x
 
     def hash(self, *columns: tuple[str, SqlType]) -> str:
-        keys = zip(self.keys, (item.field.type for item in self.plan.block.keys), strict=True)
+        keys = zip(self.keys, (item.field.type for item in self.grouping), strict=True)
         texts = [self._text("u", self.plan.block.unit.type)]
         texts += [f"coalesce({self._text(name, kind)}, '')" for name, kind in (*keys, *columns)]
         hashed = " || '|' || ".join([KEY, *texts])
@@ -129,9 +133,11 @@ class PostgresBlock(BlockPrinter):
         return f"SELECT {named} FROM ({ranked}) AS ranked WHERE place <= {most}"
 
     def once(self, part: DistinctCount | DistinctSum, x: str, where: str) -> str:
-        if isinstance(part, DistinctSum):
-            raise lacking("a sum of different values", self.plan.block.span)
-        return f"COUNT(DISTINCT {x}){where}"
+        if isinstance(part, DistinctCount):
+            return f"COUNT(DISTINCT {x}){where}"
+        value = self.ordered(x, type_of(part.values.argument))
+        values = f"unnest(array_agg(DISTINCT {value}){where}) AS e(v)"
+        return f"(SELECT SUM({lattice_sql.row_integer(part, self._computed(part))}) FROM {values})"
 
     def each_once(self, part: DistinctCount | DistinctSum, values: str) -> tuple[str, str]:
         if isinstance(part, DistinctCount):
@@ -215,5 +221,14 @@ class PostgresBlock(BlockPrinter):
         place = f"({integer})::numeric - ({grid.lower})"
         return f"({place})::bigint" if grid.width == 1 else f"div({place}, {grid.width})::bigint"
 
-    def block_values(self, _part: BlockAverage, _rows: str) -> str:
-        raise lacking("SAMPLE_AGGREGATE", self.plan.block.span)
+    def block_of_unit(self, blocks: int) -> str:
+        hashed = f"md5({KEY} || '|block|' || {self._text('u', self.plan.block.unit.type)})"
+        return (
+            f"('x' || left({hashed}, {BLOCK_DIGITS}))::bit({4 * BLOCK_DIGITS})::bigint % {blocks}"
+        )
+
+    def as_double(self, node: Expression, columns: Mapping[int, str]) -> str:
+        return self.printer().text(Cast(node, DOUBLE), columns)
+
+    def finite(self, x: str) -> str:
+        return f"CASE WHEN abs({x}) < 'Infinity' THEN {x} END"

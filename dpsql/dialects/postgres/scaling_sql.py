@@ -9,7 +9,19 @@ C·‖P‖/s <= C. Where nothing is scaled ‖P‖ <= s <= C. The square root of
 
 from __future__ import annotations
 
-from dpsql.compiler.plan.measurement_kinds import ScaledTotal
+from collections.abc import Sequence
+from math import isqrt
+from typing import assert_never
+
+from dpsql.compiler.plan.measurement_kinds import (
+    DistinctCount,
+    MeanVote,
+    RangeVote,
+    RatioVote,
+    ScaledTotal,
+    Vote,
+)
+from dpsql.mechanisms.norm_bounds import Octaves
 from dpsql.model.vocabulary import Norm
 
 SQUARED_BITS = 44
@@ -24,12 +36,8 @@ def norm_of_total(part: ScaledTotal, total: str) -> str:
     steps = _steps(total, part.steps)
     if part.norm is Norm.L1:
         return f"SUM(abs({steps}))"
-    reach = max(-part.total.total_lower, part.total.total_upper) * part.steps
-    bits = max(0, reach.bit_length() - SQUARED_BITS)
-    size = f"abs({steps})"
-    coarse = size if bits == 0 else f"div({size} + {2**bits - 1}, {2**bits})"
-    squares = f"SUM({coarse} * {coarse})"
-    root = f"least(ceil(sqrt({squares}::float8) * {_ROOM}), {_MOST})::bigint"
+    bits = _excess(part.total.total_lower, part.total.total_upper, part.steps)
+    root = f"least(ceil(sqrt({_sum_of_squares(steps, bits)}::float8) * {_ROOM}), {_MOST})::bigint"
     return f"({root}::numeric + 1) * {2**bits}"
 
 
@@ -38,6 +46,87 @@ def scaled_total(part: ScaledTotal, total: str, norm: str) -> str:
     steps, bound = _steps(total, part.steps), part.bound
     cut = f"div(abs({steps}) * {bound}, {norm})"
     return f"CASE WHEN {norm} <= {bound} THEN {steps} WHEN {total} < 0 THEN -({cut}) ELSE {cut} END"
+
+
+def norm_of_unit(vote: Vote, total: str) -> str:
+    """The norm of one unit, or its square; of a count of values, arrays are counted."""
+    if isinstance(vote.total, DistinctCount):
+        total = f"COALESCE(cardinality({total}), 0)"
+    steps = _steps(total, vote.steps)
+    match vote.norm:
+        case Norm.MAX:
+            return f"MAX(abs({steps}))"
+        case Norm.L1:
+            return f"SUM(abs({steps}))"
+        case Norm.L2:
+            return _sum_of_squares(steps, _bits(vote))
+        case _:
+            assert_never(vote.norm)
+
+
+def mean_of_values(x: str) -> str:
+    """The mean of whole numbers, rounded toward zero."""
+    return f"div(SUM({x})::numeric, COUNT({x}))"
+
+
+def octave(vote: Vote | RangeVote, norm: str) -> str:
+    """The octave of a positive `norm_of_unit`, or its half, no farther than what is counted: the
+    lowest, and as many more as have their end below the norm.
+    """
+    bins, half, bits = Octaves(*vote.octaves), 1, 0
+    if isinstance(vote, Vote):
+        bins = vote.bins
+        if vote.norm is Norm.L2:
+            half, bits = 2, _bits(vote) * bins.parts
+    ends = (
+        _root_of_power(bins.whole ** (2 * half), 2 * half * (place - bits) // bins.parts)
+        for place in bins.places[:-1]
+    )
+    return f"{_place(norm, [end + 1 for end in ends])} + ({bins.places[0]})"
+
+
+def place_of_mean(vote: MeanVote, mean: str) -> str:
+    """The place of a mean among the edges."""
+    return _place(mean, vote.edges)
+
+
+def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
+    """The place of a quotient among the edges, in whole numbers; `below` is positive, `above` NULL
+    where a unit has nothing of it.
+    """
+    number = f"COALESCE({above}, 0)::numeric"
+    less = (
+        f"{number} * {edge.denominator} < {below}::numeric * ({edge.numerator})"
+        for edge in vote.edges
+    )
+    cases = " ".join(f"WHEN {test} THEN {n}" for n, test in enumerate(less))
+    return f"(CASE {cases} ELSE {len(vote.edges)} END)::bigint"
+
+
+def _place(x: str, edges: Sequence[int]) -> str:
+    """How many of the edges, which ascend, are no more than a whole number."""
+    listed = ",".join(map(str, edges))
+    return f"width_bucket(({x})::numeric, '{{{listed}}}'::numeric[])::bigint"
+
+
+def _root_of_power(square: int, power: int) -> int:
+    """√(square · 2^power), rounded down."""
+    return isqrt(square << power if power >= 0 else square >> -power)
+
+
+def _bits(vote: Vote) -> int:
+    return _excess(vote.total.total_lower, vote.total.total_upper, vote.steps)
+
+
+def _excess(lower: int, upper: int, steps: int) -> int:
+    """The bits of a total that are too many for its square."""
+    return max(0, (max(-lower, upper) * steps).bit_length() - SQUARED_BITS)
+
+
+def _sum_of_squares(steps: str, bits: int) -> str:
+    size = f"abs({steps})"
+    coarse = size if bits == 0 else f"div({size} + {2**bits - 1}, {2**bits})"
+    return f"SUM({coarse} * {coarse})"
 
 
 def _steps(total: str, steps: int) -> str:

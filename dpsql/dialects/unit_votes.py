@@ -1,0 +1,75 @@
+"""The one statement of a poll: how many units vote for each place, of which each has one vote.
+
+The proof is with what is polled: PRIVACY.md R71.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, assert_never
+
+from dpsql.compiler.plan.measurement_kinds import (
+    ClippedSum,
+    MeanVote,
+    RangeVote,
+    RatioVote,
+    UnitVote,
+    Vote,
+)
+from dpsql.dialects.block_printer import BlockPrinter
+
+
+class NormSql(Protocol):
+    """How an engine writes the norm of one unit, and where votes about it go (PRIVACY.md R71)."""
+
+    def norm_of_unit(self, vote: Vote, total: str) -> str:
+        """The norm of a unit's totals over its groups, or its square."""
+
+    def mean_of_values(self, x: str) -> str:
+        """The mean of whole numbers, rounded toward zero."""
+
+    def octave(self, vote: Vote | RangeVote, norm: str) -> str:
+        """The octave of a positive `norm_of_unit`, or its half, no farther than what is counted."""
+
+    def place_of_mean(self, vote: MeanVote, mean: str) -> str:
+        """The place of a mean among the edges."""
+
+    def place_of_ratio(self, vote: RatioVote, above: str, below: str) -> str:
+        """The place of a quotient among the edges; `below` is positive, `above` NULL where a unit
+        has nothing of it.
+        """
+
+
+def votes(block: BlockPrinter, vote: UnitVote, norms: NormSql) -> str:
+    """The number of units in each octave of a norm, or about each mean: a unit is in one."""
+    match vote:
+        case Vote():
+            clipped = block.derived(block.clipped(), "clipped")
+            unit_norms = f"SELECT {norms.norm_of_unit(vote, 'p0')} AS n FROM {clipped} GROUP BY u"
+            of_units = f"totals AS ({block.totals()}), norms AS ({unit_norms})"
+            source, place = "norms WHERE n > 0", norms.octave(vote, "n")
+        case RangeVote():
+            of_units = f"totals AS ({_of_values(block, vote.total, 'MAX(abs(v)) AS n')})"
+            source, place = f"totals{block.of_existing()} WHERE n > 0", norms.octave(vote, "n")
+        case RatioVote():
+            clipped = block.derived(block.clipped(), "clipped")
+            of_units = f"totals AS ({block.totals()})"
+            source = block.derived(f"SELECT * FROM {clipped} WHERE p1 > 0", "both_totals")
+            place = norms.place_of_ratio(vote, "p0", "p1")
+        case MeanVote():
+            means = _of_values(block, vote.total, f"{norms.mean_of_values('v')} AS m")
+            of_units = f"totals AS ({means})"
+            source, place = f"totals{block.of_existing()}", norms.place_of_mean(vote, "m")
+        case _:
+            assert_never(vote)
+    return (
+        f"WITH rows AS ({block.rows_of_units()}), {of_units}"
+        f" SELECT {place} AS k0, COUNT(*){block.whole} AS p0 FROM {source} GROUP BY k0"
+    )
+
+
+def _of_values(block: BlockPrinter, total: ClippedSum, items: str) -> str:
+    """What is computed of each unit's rows as integers `v`, those without a value left out."""
+    where = "" if total.condition is None else f" WHERE {block.inputs[total.condition]}"
+    value = block.lattice.row_integer(total, block.inputs[total.argument])
+    values = block.derived(f"SELECT u, {value} AS v FROM rows{where}", "of_rows")
+    return f"SELECT u, {items} FROM {values} WHERE v IS NOT NULL GROUP BY u"
