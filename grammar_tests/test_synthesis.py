@@ -41,12 +41,13 @@ from dpsql.proxy import Proxy
 from dpsql.synthesis import released_marginals, synthesis
 from dpsql.synthesis.closeness import to_rows
 from dpsql.synthesis.synthesis_plan import MOST_CLIQUE, SynthesisPlan, SynthesisWish, planned
-from dpsql.synthesis.synthetic_columns import cells, column_of
+from dpsql.synthesis.synthetic_columns import ListedColumn, cells, column_of
 from grammar_tests import bound, laws, proxy_kit, world
 from grammar_tests.session_kit import Client
 
 PEOPLE = "SELECT segment, vip, country, age FROM customers"
 FIVE = "SELECT segment, vip, country, age, joined FROM customers"
+CITIES = "SELECT city, vip FROM customers"
 ORDERS = "SELECT status, quantity, amount FROM orders"
 
 
@@ -73,7 +74,7 @@ def exactly(_law: Law, count: int) -> np.ndarray:
 # --- what one unit moves -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [PEOPLE, ORDERS])
+@pytest.mark.parametrize("text", [PEOPLE, ORDERS, CITIES])
 def test_neighbours_differ_by_no_more_than_claimed_in_every_table(text: str) -> None:
     policy, engine = bound.over(world.well_behaved(), constraints=False)
     plan = planned(Compiler(policy, engine.public), wish(text), Stop())
@@ -256,7 +257,6 @@ def test_what_fails_after_the_charge_stays_charged(
 
 
 UNFIT = [
-    ("SELECT city, age FROM customers", Reason.UNBOUNDED_INPUT),
     ("SELECT name, age FROM customers", Reason.HIDDEN_COLUMN),
     ("SELECT customer_id, age FROM customers", Reason.UNBOUNDED_INPUT),
     ("SELECT * FROM countries", Reason.UNSUPPORTED_PRIVATE_OPERATOR),
@@ -311,6 +311,62 @@ def test_bad_wishes_are_refused(
     with pytest.raises(Refused) as refused:
         proxy.synthesise(asked, rows)
     assert refused.value.reason is reason
+
+
+# --- texts that nobody listed --------------------------------------------------------------------
+
+
+def test_texts_that_nobody_listed_are_selected_before_they_are_counted(proxy: Proxy) -> None:
+    plan, before = proxy.explain_synthesis(wish(CITIES, "10")), spent(proxy)
+    assert "values of city are selected privately first" in plan.summary
+    table = proxy.synthesise(wish(CITIES, "10"))
+    budget = proxy.policy.budgets[0]
+    accountant = accountants.get(budget.accountant)
+    whole = accountant.allowance(Fraction(10), Fraction(budget.query_delta), selects_keys=True)
+    loss = Loss(spent(proxy).amount - before.amount, spent(proxy).delta - before.delta)
+    assert loss == plan.cost.loss
+    assert 0.99 < loss.amount / 1e9 / float(whole.amount) <= 1
+    assert 0 < loss.delta / 1e18 <= whole.selection_delta
+    (cities, _) = table.columns
+    assert isinstance(cities, ListedColumn)
+    there = {row[3] for row in world.well_behaved()["customers"]}
+    assert set(cities.values) <= there
+    assert {row[0] for row in table.rows} <= {*cities.values, None}
+    again = proxy.synthesise(wish(CITIES, "9"))
+    assert again.receipt.remembered
+    assert again.rows == table.rows
+
+
+def test_a_text_of_one_person_is_null(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy.vault, "sampler", exactly)
+    alone = "SELECT CASE WHEN age = 30 THEN city || '!' ELSE 'many' END AS who, vip FROM customers"
+    table = proxy.synthesise(wish(alone, "10"))
+    (who, _) = table.columns
+    assert isinstance(who, ListedColumn)
+    assert who.values == ("many",)
+    assert who.cell("Rome!") == who.cell(None) == who.valued
+
+
+def test_a_selection_that_nobody_charged_for_is_followed_by_nothing(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = planned
+
+    def forgetful(*options: Any) -> SynthesisPlan:
+        plan = honest(*options)
+        return replace(plan, cost=replace(plan.cost, loss=Loss(plan.cost.loss.amount, 0)))
+
+    monkeypatch.setattr(synthesis, "planned", forgetful)
+    drawn_of = list[Law]()
+
+    def counting(law: Law, count: int) -> np.ndarray:
+        drawn_of.append(law)
+        return np.zeros(count, dtype=np.int64)
+
+    monkeypatch.setattr(proxy.vault, "sampler", counting)
+    with pytest.raises(Failed):
+        proxy.synthesise(wish("SELECT vip, city FROM customers"))
+    assert len(drawn_of) == len(proxy.explain_synthesis(wish(CITIES)).keys)
 
 
 def test_a_table_is_all_of_its_columns_but_keys_and_links(proxy: Proxy) -> None:
@@ -581,7 +637,7 @@ def test_a_session_makes_a_table_and_asks_it(proxy: Proxy) -> None:
     session = Client(proxy)
     assert session.query(CREATE).endswith("CZ")
     assert session.rows[0][0] == "people"
-    session.query("CREATE SYNTHETIC TABLE s AS SELECT city FROM customers")
+    session.query("CREATE SYNTHETIC TABLE s AS SELECT customer_id FROM customers")
     assert session.error["C"] == "42501"
     assert "P" not in session.error  # no place of a text that nobody wrote
     session.query(f"{OF_PEOPLE} ORDER BY segment")

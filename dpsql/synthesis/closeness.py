@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.consistency.graphical_model import nearest
 from dpsql.synthesis.synthesis import SyntheticTable
 from dpsql.synthesis.synthetic_columns import SyntheticColumn, cells
 
@@ -24,7 +25,7 @@ class Closeness:
 
 
 def to_released(table: SyntheticTable) -> tuple[Closeness, ...]:
-    """Of what was measured, to the noisy tables: free, since these are released."""
+    """Of what was measured, to the noisy tables without negative counts: free, being released."""
     return tuple(_to_released(table))
 
 
@@ -32,11 +33,11 @@ def _to_released(table: SyntheticTable) -> Iterator[Closeness]:
     released, names = table.marginals, [column.name for column in table.columns]
     for place, counts in enumerate(released.singles):
         own = np.bincount(table.cells[place], minlength=len(counts))
-        yield Closeness((names[place],), variation(own, counts / released.total * own.sum()))
+        yield Closeness((names[place],), variation(own, nearest(counts, released.total)))
     for (one, other), counts in released.pairs.items():
         codes = [np.array(released.codes[n])[table.cells[n]] for n in (one, other)]
         own = np.bincount(np.ravel_multi_index(codes, counts.shape), minlength=counts.size)
-        noisy = counts.ravel() / released.total * own.sum()
+        noisy = nearest(counts.ravel(), released.total)
         yield Closeness((names[one], names[other]), variation(own, noisy))
 
 

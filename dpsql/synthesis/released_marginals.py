@@ -6,8 +6,8 @@ that size alone would be: first those that join columns into a tree, then those 
 least of (McKenna, Mullins, Sheldon and Miklau 2022, AIM), as long as columns that depend on one
 another have few cells together.
 
-Proof (PRIVACY.md R78). What is chosen and measured next follows from what was released, and no more
-of it is than was charged.
+Proof (PRIVACY.md R78, R86). What is chosen and measured next follows from what was released, and no
+more of it is than was charged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ from dpsql.mechanisms.pair_choices import Pair, components, score
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import Exact, Noisy
 from dpsql.preparation.compilation import Compiler
-from dpsql.synthesis.synthesis_plan import MOST_CLIQUE, SynthesisPlan, release_of, spent_by
+from dpsql.synthesis.synthesis_plan import (
+    MOST_CLIQUE,
+    SynthesisPlan,
+    release_of,
+    require_no_more,
+    spent_by,
+)
 from dpsql.synthesis.synthetic_columns import Codes, cells, together
 
 FREQUENT = 3
@@ -78,12 +84,16 @@ class ReleasedMarginals:
 
 
 def released(compiler: Compiler, run: JointRun, plan: SynthesisPlan) -> tuple[Noisy, ...]:
-    """The noisy tables of single columns; the pairs; and the noisy tables of these.
+    """The selected values; the noisy tables of single columns; the pairs; and the noisy tables of
+    these.
 
     Raises `Refused` where they would lose more than was charged.
     """
+    keys = tuple(run.noisy(prepared, run.integers(prepared)) for prepared in plan.keys.values())
+    plan = over_selected(compiler, plan, keys, run.stop)
+    _require_paid(plan, tuple(plan.pairs.values()))
     singles = tuple(run.noisy(prepared, run.integers(prepared)) for prepared in plan.singles)
-    first = marginals_of(plan, (*singles, Noisy((), ())))
+    first = marginals_of(plan, (*keys, *singles, Noisy((), ())))
     pairs = plan.fixed if plan.choice is None else tuple(plan.pairs)
     counts = {pair: _of_codes(compiler, plan, first.codes, pair, run.stop) for pair in pairs}
     _require_paid(plan, tuple(counts.values()))
@@ -103,11 +113,27 @@ def released(compiler: Compiler, run: JointRun, plan: SynthesisPlan) -> tuple[No
         pair = choice.chosen(scores, run.sampler)
         measured[pair] = run.noisy(counts[pair], exact[pair])
     chosen = Noisy(tuple(measured), ((),) * len(measured))
-    return (*singles, chosen, *measured.values())
+    return (*keys, *singles, chosen, *measured.values())
+
+
+def over_selected(
+    compiler: Compiler, plan: SynthesisPlan, answer: Sequence[Noisy], stop: Stop
+) -> SynthesisPlan:
+    """The plan over the values that an answer begins with: of too many the most frequent."""
+    if not plan.keys:
+        return plan
+    values = []
+    for place, noisy in zip(plan.keys, answer, strict=False):
+        counts = zip(noisy.keys, noisy.parts, strict=True)
+        falling = sorted(counts, key=lambda each: (-(each[1][0] or 0), str(each[0])))
+        texts = [key[0] for key, _ in falling if key[0] is not None]
+        values.append(tuple(sorted(texts[: plan.columns[place].valued])))
+    return plan.over(compiler, values, stop)
 
 
 def marginals_of(plan: SynthesisPlan, answer: Sequence[Noisy]) -> ReleasedMarginals:
     """The tables of an answer, as they were released or are remembered."""
+    answer = answer[len(plan.keys) :]
     singles, edges, pairs = (
         answer[: len(plan.columns)],
         answer[len(plan.columns)].keys,
@@ -200,16 +226,15 @@ def _of_codes(
 ) -> Prepared:
     """The question by a pair of columns, by codes that were released."""
     prepared = plan.source.counted(compiler, {place: codes[place] for place in pair}, stop)
-    planned_for = release_of(plan.pairs[pair]).sensitivity
-    if release_of(prepared).sensitivity.l1 > planned_for.l1:
-        raise Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR)
+    require_no_more(prepared, plan.pairs[pair])
     return prepared
 
 
 def _require_paid(plan: SynthesisPlan, pairs: Sequence[Prepared]) -> None:
     """Raises where as many pairs as may be measured could lose more than was charged."""
     accountant = accountants.get(plan.source.payer.budget.accountant)
-    event = spent_by(accountant, plan.singles, pairs, plan.choice, plan.edges)
+    first = (*plan.keys.values(), *plan.singles)
+    event = spent_by(accountant, first, pairs, plan.choice, plan.edges)
     if not accountant.loss(event).fits(plan.cost.loss):
         raise Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR)
 

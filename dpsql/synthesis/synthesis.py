@@ -25,9 +25,15 @@ from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import Column, Noisy, Receipt
 from dpsql.preparation.compilation import Compiler
 from dpsql.release.execution import guarded
-from dpsql.synthesis.released_marginals import ReleasedMarginals, fit_to, marginals_of, released
+from dpsql.synthesis.released_marginals import (
+    ReleasedMarginals,
+    fit_to,
+    marginals_of,
+    over_selected,
+    released,
+)
 from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, planned
-from dpsql.synthesis.synthetic_columns import SyntheticColumn, members
+from dpsql.synthesis.synthetic_columns import ListedColumn, SyntheticColumn, members
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +55,11 @@ class SyntheticTable:
         """Names and types of the columns."""
         return tuple(Column(column.name, column.type) for column in self.columns)
 
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """Columns whose values were selected privately; others are NULL in them."""
+        return tuple(c.name for c in self.columns if isinstance(c, ListedColumn) and c.selected)
+
 
 def synthesised(
     compiler: Compiler, vault: Vault, wish: SynthesisWish, stop: Stop, rows: int | None = None
@@ -65,7 +76,7 @@ def synthesised(
     if table is not None:
         return table
     receipt, answer = _paid(compiler, vault, plan, stop)
-    return _within(compiler, stop, plan, marginals_of(plan, answer), receipt, rows)
+    return _within(compiler, stop, plan, answer, receipt, rows)
 
 
 def remembered(
@@ -90,7 +101,7 @@ def _remembered(
     then = replace(wish, request=replace(wish.request, epsilon=recalled.epsilon))
     plan = planned(compiler, then, stop)
     receipt = vault.receipt(plan.source.payer, recalled.query_id)
-    return _within(compiler, stop, plan, marginals_of(plan, recalled.answer), receipt, rows)
+    return _within(compiler, stop, plan, recalled.answer, receipt, rows)
 
 
 def _require_room(compiler: Compiler, plan: SynthesisPlan, rows: int | None) -> None:
@@ -104,15 +115,16 @@ def _within(
     compiler: Compiler,
     stop: Stop,
     plan: SynthesisPlan,
-    marginals: ReleasedMarginals,
+    answer: Sequence[Noisy],
     receipt: Receipt,
     rows: int | None,
 ) -> SyntheticTable:
-    """The rows, in the time that a statement may take."""
+    """The rows of an answer, in the time that a statement may take."""
 
     def table_of() -> SyntheticTable:
         with limited(stop, compiler.policy.limits.statement_seconds):
-            return _table_of(plan, marginals, receipt, rows)
+            over = over_selected(compiler, plan, answer, stop)
+            return _table_of(over, marginals_of(over, answer), receipt, rows)
 
     return guarded(receipt.query_id, table_of, charged=not receipt.remembered)
 

@@ -4,17 +4,19 @@ choice of the pairs, and the one charge for all of it. Nothing is run.
 A third of the amount is for the tables of single columns, a tenth for choosing the pairs, and the
 rest for their tables, in equal parts each. Pairs are as many as make a tree, and half as many as
 columns more (after MST, which takes thirds, and AIM: McKenna, Miklau and Sheldon 2021, McKenna,
-Mullins, Sheldon and Miklau 2022).
+Mullins, Sheldon and Miklau 2022). Where texts are not listed, a sixth goes before all that to the
+selection of their values; then the plan is made anew over these.
 
-Proof (PRIVACY.md R78). Every table is an ordinary counting question at its share of the amount, so
-its loss is at most that share (PRIVACY.md R62); which pairs are counted is chosen privately, and
-by which codes follows from tables that were released before, as adaptive composition admits
-(PRIVACY.md R56). The charge is for the costliest pair as often as pairs may be measured.
+Proof (PRIVACY.md R78, R86). Every table is an ordinary counting question at its share of the
+amount, so its loss is at most that share (PRIVACY.md R62); which pairs are counted is chosen
+privately, and by which values and codes follows from what was released before, as adaptive
+composition admits (PRIVACY.md R56). The charge is for the costliest pair as often as pairs may be
+measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -35,7 +37,7 @@ from dpsql.mechanisms.pair_choices import Pair, PairChoice, components, pair_cho
 from dpsql.model.algebra import Evaluated
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Reported
-from dpsql.model.tree import Parameter
+from dpsql.model.tree import Parameter, Value, identifier
 from dpsql.model.vocabulary import Column, Event, Request
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.private_bounds import largest_epsilon
@@ -43,6 +45,7 @@ from dpsql.preparation.question import Account, Cost, Question, account
 from dpsql.preparation.row_sources import RowUse, column_facts, rows_of
 from dpsql.synthesis.synthetic_columns import (
     Codes,
+    ListedColumn,
     SyntheticColumn,
     alone,
     cells,
@@ -59,6 +62,9 @@ _QUESTION = "synthetic rows 2"
 
 MOST_CLIQUE = 20_000
 """Cells of more than two columns that depend on one another."""
+
+KEYS_SHARE = Fraction(1, 6)
+"""Of all, where values are selected; of what is left, the next are shares."""
 
 SINGLE_SHARE, CHOICE_SHARE = Fraction(1, 3), Fraction(1, 10)
 
@@ -78,11 +84,15 @@ class SynthesisWish:
 
 @dataclass(frozen=True, slots=True)
 class PartEpsilons:
-    """The epsilons of one column's table, of one pair's, and of one choice."""
+    """The epsilons of one column's table, of one pair's, and of one choice; and with the δ of each,
+    of selecting the values of one column.
+    """
 
     single: Decimal
     pair: Decimal
     choice: Fraction
+    keys: Decimal = Decimal(0)
+    keys_delta: Decimal = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +122,38 @@ class CountedRows:
         request = replace(self.request, sql=sql, parameters=tuple(parameters))
         measuring = replace(_without_delta(self.payer), epsilon=epsilon)
         names = [self.columns[place].name for place in codes]
-        return _count(compiler.prepared(Question(request, measuring, stop)), names)
+        prepared = _count(compiler.prepared(Question(request, measuring, stop)), names)
+        (block,) = prepared.blocks
+        if not isinstance(block.keys, ListedKeys) or len(block.queries) > 1:
+            columns = " and ".join(names)
+            fix = f"Give {columns} fewer values together, as by CASE; or leave one out."
+            raise _USE.refusal(f"a public table by {columns}", fix=fix)
+        return prepared
+
+    def selected(self, compiler: Compiler, place: int, stop: Stop) -> Prepared:
+        """Which values a column of texts has, and how many rows each, as one block with private
+        keys. Raises `Refused` for what is no such count.
+        """
+        name = self.columns[place].name
+        sql = f"SELECT {identifier(name)} AS c0, COUNT(*) AS n {_USE.source(self.rows)} GROUP BY 1"
+        budget = replace(self.payer.budget, query_delta=self.shares.keys_delta)
+        selecting = replace(self.payer, epsilon=self.shares.keys, budget=budget)
+        request = replace(self.request, sql=sql)
+        return _count(compiler.prepared(Question(request, selecting, stop)), [name])
 
 
 @dataclass(frozen=True, slots=True)
 class SynthesisPlan:
     """What is counted, chosen and charged.
 
-    `singles` are the questions by one column each, `pairs` those by two, by the codes under which
-    each cell is alone. `fixed` are those that are measured in any case.
+    `keys` are the questions for the values of columns of texts, by their places; until these are
+    answered, the columns have made-up ones. `singles` are the questions by one column each, `pairs`
+    those by two, by the codes under which each cell is alone. `fixed` are those that are measured
+    in any case.
     """
 
     source: CountedRows
+    keys: Mapping[int, Prepared]
     singles: tuple[Prepared, ...]
     pairs: Mapping[Pair, Prepared]
     fixed: tuple[Pair, ...]
@@ -146,12 +176,33 @@ class SynthesisPlan:
         chosen = self.edges - len(self.fixed)
         how = f"; {chosen} of these are chosen privately" if chosen else ""
         pairs = f"of {self.edges} pairs of them out of {len(self.pairs)}{how}"
-        return f"Tables of {len(self.columns)} columns, and {pairs}."
+        names = ", ".join(self.columns[place].name for place in self.keys)
+        first = f" The values of {names} are selected privately first; others are NULL."
+        return f"Tables of {len(self.columns)} columns, and {pairs}.{first if names else ''}"
 
     @property
     def questions(self) -> tuple[Prepared, ...]:
         """All that may be counted."""
-        return (*self.singles, *self.pairs.values())
+        return (*self.keys.values(), *self.singles, *self.pairs.values())
+
+    def over(
+        self, compiler: Compiler, values: Sequence[tuple[Value, ...]], stop: Stop
+    ) -> SynthesisPlan:
+        """The same over columns that have these values, one list for each of `keys`.
+
+        Raises `Refused` where a unit could move a table further than was planned.
+        """
+        columns = list(self.columns)
+        for place, own in zip(self.keys, values, strict=True):
+            before = columns[place]
+            columns[place] = ListedColumn(
+                before.name, before.type, own, nullable=True, selected=True
+            )
+        source = replace(self.source, columns=tuple(columns))
+        singles, pairs = _tables(compiler, source, stop)
+        for pair, prepared in pairs.items():
+            require_no_more(prepared, self.pairs[pair])
+        return replace(self, source=source, singles=singles, pairs=pairs)
 
 
 def columns_of(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> tuple[Column, ...]:
@@ -180,20 +231,17 @@ def _planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPl
     columns = tuple(column_of(name, each, most) for name, each in facts)
     fixed = _fixed_edges(columns, wish.keep)
     rounds = _rounds(len(columns), fixed)
-    shares = _shares(payer, len(columns), len(fixed), rounds)
+    texts = [n for n, c in enumerate(columns) if isinstance(c, ListedColumn) and c.selected]
+    shares = _shares(payer, len(columns), len(fixed), rounds, len(texts))
     source = CountedRows(request, payer, rows, columns, shares)
-
-    def counted(*places: int) -> Prepared:
-        codes = {place: alone(columns[place]) for place in places}
-        return source.counted(compiler, codes, stop)
-
-    singles = tuple(counted(place) for place in range(len(columns)))
-    pairs = {pair: counted(*pair) for pair in combinations(range(len(columns)), 2)}
+    keys = {place: source.selected(compiler, place, stop) for place in texts}
+    singles, pairs = _tables(compiler, source, stop)
     sensitivities = [release_of(prepared).sensitivity for prepared in pairs.values()]
     choice = pair_choice(rounds, sensitivities, shares.choice) if rounds else None
-    cost = _cost(payer, singles, pairs, choice, fixed)
+    cost = _cost(payer, keys, singles, pairs, choice, fixed)
     return SynthesisPlan(
         source=source,
+        keys=keys,
         singles=singles,
         pairs=pairs,
         fixed=fixed,
@@ -201,6 +249,25 @@ def _planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPl
         cost=cost,
         text=wish.text,
     )
+
+
+def _tables(
+    compiler: Compiler, source: CountedRows, stop: Stop
+) -> tuple[tuple[Prepared, ...], Mapping[Pair, Prepared]]:
+    """The questions by each column and by each pair, every cell by itself."""
+
+    def counted(*places: int) -> Prepared:
+        codes = {place: alone(source.columns[place]) for place in places}
+        return source.counted(compiler, codes, stop)
+
+    every = range(len(source.columns))
+    return tuple(map(counted, every)), {pair: counted(*pair) for pair in combinations(every, 2)}
+
+
+def require_no_more(prepared: Prepared, planned_for: Prepared) -> None:
+    """Raises where a unit could move a table further than was planned."""
+    if release_of(prepared).sensitivity.l1 > release_of(planned_for).sensitivity.l1:
+        raise Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR)
 
 
 def release_of(prepared: Prepared) -> Release:
@@ -254,7 +321,7 @@ def _rounds(columns: int, fixed: Sequence[Pair]) -> int:
 
 
 def _count(prepared: Prepared, names: Sequence[str]) -> Prepared:
-    """The same, if it is one count by public keys."""
+    """The same, if it is one count."""
     plan, columns = prepared.plan, " and ".join(names)
     if any(isinstance(notice, Reported) for notice in prepared.notices):
         raise _USE.refusal(f"synthetic rows of what people reported, by {columns}")
@@ -266,11 +333,8 @@ def _count(prepared: Prepared, names: Sequence[str]) -> Prepared:
     (block,) = plan.blocks
     if plan.polls:
         raise unlimited(block.block.span)
-    if not isinstance(block.keys, ListedKeys):
-        fix = f"Give {columns} fewer values together, as by CASE; or leave one out."
-        raise _USE.refusal(f"a public table by {columns}", fix=fix)
     counts = [isinstance(query, RowCount | UnitCount) for query in block.queries]
-    if counts != [True] or block.histograms:
+    if not counts or not all(counts) or block.histograms:
         raise _USE.refusal(f"synthetic rows of which one count is several, by {columns}")
     return prepared
 
@@ -285,34 +349,46 @@ def _without_delta(payer: Account) -> Account:
     return replace(payer, budget=replace(payer.budget, query_delta=Decimal(0)))
 
 
-def _shares(payer: Account, columns: int, fixed: int, rounds: int) -> PartEpsilons:
-    """What everything may spend of the amount that one question of this epsilon may."""
+def _shares(payer: Account, columns: int, fixed: int, rounds: int, texts: int) -> PartEpsilons:
+    """What everything may spend of the amount that one question of this epsilon may.
+
+    The δ of a question with private keys is divided among those that select the values of `texts`.
+    """
     budget = _without_delta(payer).budget
     accountant, delta = accountants.get(budget.accountant), Fraction(budget.query_delta)
+    keys_delta = payer.budget.query_delta / max(1, texts)
+    if texts and not accountant.supports_selection:
+        raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA)
 
     def amount(epsilon: Decimal) -> Fraction:
         return accountant.allowance(Fraction(epsilon), delta, selects_keys=False).amount
 
-    whole = amount(payer.epsilon)
+    def selecting(epsilon: Decimal, delta: Decimal = keys_delta) -> Fraction:
+        allowance = accountant.allowance(Fraction(epsilon), Fraction(delta), selects_keys=True)
+        return allowance.amount
 
-    def part(share: Fraction) -> Decimal:
-        epsilon = largest_epsilon(payer.epsilon, lambda e: amount(e) <= whole * share)
+    def part(share: Fraction, amount: Callable[[Decimal], Fraction] = amount) -> Decimal:
+        epsilon = largest_epsilon(payer.epsilon, lambda e: amount(e) <= share)
         if not epsilon:
             raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to be divided")
         return epsilon
 
-    if columns == 1:
-        return PartEpsilons(part(Fraction(1)), Decimal(0), Fraction(0))
+    whole = selecting(payer.epsilon, payer.budget.query_delta) if texts else amount(payer.epsilon)
+    rest = whole * (1 - KEYS_SHARE) if texts else whole
     choosing = CHOICE_SHARE if rounds else Fraction(0)
+    pairs = fixed + rounds
     return PartEpsilons(
-        single=part(SINGLE_SHARE / columns),
-        pair=part((1 - SINGLE_SHARE - choosing) / (fixed + rounds)),
-        choice=accountant.choice(whole * choosing, rounds) if rounds else Fraction(0),
+        single=part(rest * SINGLE_SHARE / columns if pairs else rest),
+        pair=part(rest * (1 - SINGLE_SHARE - choosing) / pairs) if pairs else Decimal(0),
+        choice=accountant.choice(rest * choosing, rounds) if rounds else Fraction(0),
+        keys=part(whole * KEYS_SHARE / texts, selecting) if texts else Decimal(0),
+        keys_delta=keys_delta,
     )
 
 
 def _cost(
     payer: Account,
+    keys: Mapping[int, Prepared],
     singles: Sequence[Prepared],
     pairs: Mapping[Pair, Prepared],
     choice: PairChoice | None,
@@ -321,22 +397,23 @@ def _cost(
     """What all of it spends, and which question it is."""
     accountant = accountants.get(payer.budget.accountant)
     edges = len(fixed) + (0 if choice is None else choice.rounds)
-    event = spent_by(accountant, singles, tuple(pairs.values()), choice, edges)
-    words = [_QUESTION, str(fixed), *(prepared.question for prepared in singles)]
+    first = (*keys.values(), *singles)
+    event = spent_by(accountant, first, tuple(pairs.values()), choice, edges)
+    words = [_QUESTION, str(fixed), *(prepared.question for prepared in first)]
     identity = sha256("\n".join(words).encode()).hexdigest()
     return Cost(identity, event, accountants.price(accountant.loss(event), payer.budget))
 
 
 def spent_by(
     accountant: Accountant,
-    singles: Sequence[Prepared],
+    first: Sequence[Prepared],
     pairs: Sequence[Prepared],
     choice: PairChoice | None,
     edges: int,
 ) -> Event:
-    """What tables of single columns, a choice and so many of these pairs lose at most."""
+    """What these questions, a choice and so many of these pairs lose at most."""
     costliest = max(map(_event, pairs), key=accountant.loss, default=Event(()))
-    parts = [part for prepared in singles for part in _event(prepared).parts]
+    parts = [part for prepared in first for part in _event(prepared).parts]
     parts += [] if choice is None else [choice.event]
     return Event((*parts, *costliest.parts * edges))
 

@@ -1,5 +1,7 @@
 """What a column of synthetic rows can hold: listed values, or bins of a public grid, and NULL.
 
+Texts that nobody listed are selected privately before all else; those that were not are NULL.
+
 A column's *cells* are its values or bins in their order, and behind them NULL where there may be
 NULL. Cells that are seen by few people are put together under one *code*, for a finer look at the
 others. Which cells there are follows from the text and the policy; which codes, from what was
@@ -43,12 +45,13 @@ Codes: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class ListedColumn:
-    """A column of a few listed values."""
+    """A column of a few listed values; where they were `selected`, all others are NULL."""
 
     name: str
     type: SqlType
     values: tuple[Value, ...]
     nullable: bool
+    selected: bool = False
 
     @property
     def valued(self) -> int:
@@ -65,7 +68,7 @@ class ListedColumn:
     def cell(self, value: Value) -> int | None:
         """Where a value is, None if nowhere."""
         places = {own: place for place, own in enumerate(self.values)}
-        return places.get(value)
+        return places.get(value, self.valued if self.selected else None)
 
     def filled(self, cells: np.ndarray, shares: np.ndarray) -> list[Value]:  # noqa: ARG002
         """A value for each cell."""
@@ -131,8 +134,8 @@ def cells(column: SyntheticColumn) -> int:
 def column_of(name: str, facts: Facts, most: int = MOST_LISTED) -> SyntheticColumn:
     """The cells of a column, at most so many, by what is known of it before any data is read.
 
-    Raises `Refused` where its values are neither listed nor bounded: private keys would have to be
-    selected for every table that they are in.
+    Texts that are not listed are as many made-up ones, until they are selected. Raises `Refused`
+    for numbers and times without bounds, and for too many listed values.
     """
     kind, nullable = facts.type, facts.nullable
     few = facts.domain is not None and 0 < len(facts.domain) <= min(most, MOST_LISTED) - nullable
@@ -143,6 +146,9 @@ def column_of(name: str, facts: Facts, most: int = MOST_LISTED) -> SyntheticColu
     if kind.kind in _GRIDS and lo is not None and hi is not None and bins > 0:
         starts, end = _grid(_of_bound(lo, kind), _of_bound(hi, kind), kind, bins)
         return GridColumn(name, kind, starts, end, nullable)
+    texts = min(most, MOST_LISTED) - 1
+    if kind.kind is Kind.VARCHAR and facts.domain is None and texts > 0:
+        return ListedColumn(name, kind, tuple(map(str, range(texts))), nullable=True, selected=True)
     raise Refused(
         Reason.UNBOUNDED_INPUT,
         column=name,
@@ -235,6 +241,8 @@ def coded(column: SyntheticColumn, codes: Codes) -> tuple[str, tuple[Parameter, 
         parameters += values
     if column.nullable:
         parts.append(f"WHEN {identifier(column.name)} IS NULL THEN {codes[-1]}")
+    if isinstance(column, ListedColumn) and column.selected:
+        parts.append(f"ELSE {codes[-1]}")
     # The order of conditions on one grid counts; NULL fulfils none of them.
     return f"CASE {' '.join(parts)} END", tuple(parameters)
 

@@ -89,9 +89,10 @@ def synth(
     """Write synthetic rows of TABLE, or of a SELECT, that resemble the private ones.
 
     Tables of all columns and of pairs, chosen privately, are measured at the price of one question,
-    and remembered: more rows, another format or another plot cost nothing. Every column
-    needs listed values or bounds. How near the rows are to what was measured is told on stderr;
-    with --truth also how near to the private rows, which is exact and for the owner only.
+    and remembered: more rows, another format or another plot cost nothing. Numbers and times need
+    bounds or listed values; texts without are selected privately first. How near the rows are to
+    what was measured is told on stderr; with --truth also how near to the private rows, which is
+    exact and for the owner only.
     Exit codes are those of `query`.
     """
     style = _style(style, target)
@@ -183,6 +184,8 @@ def _report(table: SyntheticTable, picture: str | None) -> Iterator[str]:
     yield f"notice: {len(table.rows):,} synthetic rows: none is anybody's"
     if pairs:
         yield f"notice: beyond single columns they know of {', '.join(pairs)}; of nothing else"
+    if names := ", ".join(printable(n) for n in table.selected):
+        yield f"notice: of {names} there are the values that enough people have; others are NULL"
     yield "notice: total variation to the noisy tables that they are drawn from"
     yield from _by_size(near)
 
