@@ -7,7 +7,6 @@ of accuracy alone: each is charged for what it loses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 from typing import Self, assert_never
@@ -27,6 +26,7 @@ from dpsql.accountants.preference import (
 from dpsql.accountants.pure import laplace_epsilon
 from dpsql.mechanisms.calibration import effective, gaussian, laplace
 from dpsql.mechanisms.error import standard_deviation
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.vocabulary import (
     ATTO,
     NANO,

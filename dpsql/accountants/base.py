@@ -5,11 +5,11 @@ Why the sum is a filter: PRIVACY.md R56.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 from typing import Protocol, Self, runtime_checkable
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import ATTO, NANO, Budget, Event, Loss, Noise, Sensitivity
 
 

@@ -6,13 +6,13 @@ Proof (PRIVACY.md R59). Basic composition; a choice of ε-bounded range is ε-DP
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self, assert_never
 
 from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
 from dpsql.accountants.preference import LAPLACE
 from dpsql.mechanisms.calibration import effective, laplace
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import (
     NANO,
     ApproximateEvent,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, fsum, inf, log, log1p, sqrt, tanh
 from typing import TypeGuard, assert_never
@@ -19,6 +18,7 @@ from dpsql.accountants.conversion import epsilon_of
 from dpsql.accountants.pure import laplace_epsilon
 from dpsql.accountants.zcdp import Zcdp
 from dpsql.mechanisms.calibration import effective
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import MissingExtra
 from dpsql.model.vocabulary import (
     ApproximateEvent,

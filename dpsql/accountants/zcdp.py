@@ -7,7 +7,6 @@ and selection share δ, so that both together keep it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 from typing import Self, assert_never
@@ -16,6 +15,7 @@ from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
 from dpsql.accountants.conversion import epsilon_of, rho_of
 from dpsql.accountants.preference import GAUSSIAN, LAPLACE, preferred
 from dpsql.mechanisms.calibration import effective, gaussian, laplace, root_down
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.vocabulary import (
     ATTO,
     NANO,

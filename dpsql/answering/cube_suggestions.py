@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
@@ -19,6 +18,7 @@ from dpsql.compiler.plan.prepared import Prepared, WideTable
 from dpsql.dialects.postgres.words import Word, WordKind, words
 from dpsql.engines import Stop
 from dpsql.ledgers import CUBES, Entry
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
 from dpsql.model.query_options import Memory
 from dpsql.model.tree import identifier

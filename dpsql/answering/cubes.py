@@ -9,7 +9,6 @@ themselves (PRIVACY.md R83).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import reduce
 from itertools import combinations
@@ -21,6 +20,7 @@ from dpsql.answering.vault import Vault
 from dpsql.dialects.postgres.words import Word, words
 from dpsql.engines import Stop
 from dpsql.ledgers import CUBES, Entry, Ledger, Stopped
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.query_options import Memory
 from dpsql.model.table_names import unknown_name

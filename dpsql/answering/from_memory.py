@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import ROUND_UP, Context, Decimal
 from fractions import Fraction
 from functools import partial
@@ -38,6 +37,7 @@ from dpsql.compiler.plan.wide_tables import differing
 from dpsql.consistency.residuals import AskedCells
 from dpsql.ledgers import PaidAnswer, Remembered
 from dpsql.mechanisms import standard_deviation
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.origins import DerivedColumns
 from dpsql.model.query_options import Memory
 from dpsql.model.vocabulary import NANO, Answer, Budget, Loss, Noisy, Receipt

@@ -10,12 +10,12 @@ import os
 import weakref
 from collections.abc import Hashable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from secrets import token_hex
 from threading import Lock
 
 from dpsql.engines import Interrupted, Stop
 from dpsql.engines.limited import tick
+from dpsql.model.dataclass import dataclass, field
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Question
 from dpsql.release.execution import guarded

@@ -16,7 +16,6 @@ Decisions read texts, policy, plans and the ledger of charges: PRIVACY.md R80.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
 from fractions import Fraction
 from functools import reduce
@@ -36,6 +35,7 @@ from dpsql.consistency.joint_shares import JointAnswer, JointShares
 from dpsql.consistency.residuals import AskedCells
 from dpsql.engines import Stop
 from dpsql.mechanisms import standard_deviation
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.query_options import Memory
 from dpsql.model.vocabulary import NANO, Answer, Column, Loss, Mechanism, Receipt, Request

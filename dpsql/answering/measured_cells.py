@@ -6,7 +6,6 @@ It reads released integers and their noise: PRIVACY.md R79.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import ceil, inf, isclose, sqrt
@@ -19,6 +18,7 @@ from dpsql.ledgers import PaidAnswer
 from dpsql.mechanisms import standard_deviation
 from dpsql.mechanisms.differences import stretch
 from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.dataclass import dataclass
 from dpsql.model.origins import DerivedColumns, MeasuredColumns
 from dpsql.model.vocabulary import Mechanism, Noise, Noisy
 

@@ -10,7 +10,6 @@ All steps are ordinary questions: PRIVACY.md R64.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
@@ -22,6 +21,7 @@ from dpsql.answering.shared_answers import told_again
 from dpsql.answering.vault import Vault
 from dpsql.explaining.explanation import Outlook
 from dpsql.mechanisms.norm_bounds import visible_from
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
 from dpsql.model.notices import Notice, TooFew
 from dpsql.model.vocabulary import Answer, Loss, Request

@@ -16,7 +16,6 @@ import os
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import partial
@@ -37,6 +36,7 @@ from dpsql.ledgers import Inquiry, Ledger, PaidAnswer, Remembered
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
 from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.public_times import Resolution, now
 from dpsql.model.resources import bytes_of

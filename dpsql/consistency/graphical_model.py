@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
 import numpy as np
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.ticking import tick
 
 Axes: TypeAlias = tuple[int, ...]

@@ -18,9 +18,10 @@ Nothing private is seen: variances and prices are those of plans (PRIVACY.md R80
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+
+from dpsql.model.dataclass import dataclass, replace
 
 _STEPS = 700
 _HALVINGS = 40

@@ -15,10 +15,10 @@ It is post-processing: PRIVACY.md R67.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.ticking import tick
 
 Row = tuple[int | None, ...]

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 from typing import TypeAlias
@@ -28,6 +27,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dpsql.consistency.least_squares import Agreement, constraints, corrections, covariance
+from dpsql.model.dataclass import dataclass
 
 Axes: TypeAlias = tuple[int, ...]
 

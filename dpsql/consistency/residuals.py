@@ -30,10 +30,11 @@ It is post-processing of released integers and public variances: PRIVACY.md R79.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, prod
 
 import numpy as np
+
+from dpsql.model.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, assert_never
 
 from dpsql.compiler.plan.lattices import ContributedRows, Grid, Histogram, Lattice
@@ -41,6 +40,7 @@ from dpsql.compiler.plan.measurement_kinds import (
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivateBlock
 from dpsql.dialects.relation_printer import RelationPrinter
 from dpsql.model.algebra import Join, Relation, Staged
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import (
     INTEGER,
     AggregateCall,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from dpsql.model.algebra import (
@@ -34,6 +33,7 @@ from dpsql.model.algebra import (
     Values,
     Window,
 )
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.table_names import address
 from dpsql.model.tree import (
     NULL,

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 from dpsql.engines import Engine, Interrupted, ScratchTable, Stop, TimedOut
+from dpsql.model.dataclass import dataclass
 from dpsql.model.ticking import CHECK, tick
 
 __all__ = ["Following", "WorkLimit", "limited", "present", "tick"]

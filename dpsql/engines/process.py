@@ -13,12 +13,12 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dpsql.engines import message_frames
 from dpsql.engines.message_frames import ID_BYTES
+from dpsql.model.dataclass import dataclass
 
 SLICE_SECONDS = 0.05
 """How often a waiting call looks whether it should stop."""

@@ -11,7 +11,6 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
 from threading import RLock
 from time import monotonic
@@ -19,6 +18,7 @@ from typing import Any, Self, TypeAlias
 
 from dpsql.engines import Interrupted, Stop, TimedOut
 from dpsql.engines.process import SLICE_SECONDS, Tick, WorkerProcess
+from dpsql.model.dataclass import dataclass
 
 Reply: TypeAlias = tuple[str, Any, list[Any]]
 """How a reply ended, what was said of that, and its chunks."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.notices import Notice
 from dpsql.model.tree import VARCHAR, PlanForm
 from dpsql.model.vocabulary import Column, Event, Loss, Rest

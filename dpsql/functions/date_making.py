@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from itertools import product
@@ -45,6 +44,7 @@ from dpsql.functions.row import (
 )
 from dpsql.functions.type_rules import as_double
 from dpsql.functions.zone_names import UTC, ZONES
+from dpsql.model.dataclass import dataclass
 from dpsql.model.intervals import Bound, Interval
 from dpsql.model.tree import (
     DATE,

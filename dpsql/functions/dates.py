@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from calendar import monthrange
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
@@ -30,6 +29,7 @@ from dpsql.functions.row import (
     type_at,
 )
 from dpsql.functions.type_rules import INT64, midnights
+from dpsql.model.dataclass import dataclass
 from dpsql.model.intervals import Bound, Facts, Interval
 from dpsql.model.tree import (
     DATE,

@@ -8,7 +8,6 @@ alone: `year(day) = 2025` bounds `day`, `2 * x < 10` bounds `x`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from functools import reduce
@@ -17,6 +16,7 @@ from typing import cast
 from dpsql.functions.registry import facts, literal_facts
 from dpsql.functions.row import Domain
 from dpsql.model.comparisons import MIRRORED, against_constant
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import Bound, Facts, Interval, bound_of, distinct
 from dpsql.model.tree import Call, Cast, Expression, Kind, Literal, Ref, SqlType, Value
 from dpsql.model.walk import walk

@@ -6,9 +6,9 @@ Every row has a form that cannot raise: SECURITY.md S8.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.intervals import EVERYTHING, Facts, Interval, lattice
 from dpsql.model.tree import (
     AggregateCall,

@@ -11,13 +11,13 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from importlib.resources import files
 from urllib.parse import urlsplit
 
 from dpsql.interfaces.hosts import is_local
 from dpsql.local.collection import Collection, NoReports
 from dpsql.local.report_store import Post, ReportStore
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import MissingExtra, Unreachable
 
 try:

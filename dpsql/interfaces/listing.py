@@ -6,11 +6,11 @@ Nothing but the policy is read: what is hidden or not declared does not exist (S
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dpsql.dialects.postgres.words import Word, WordKind, words
 from dpsql.interfaces.comments import column_comment, table_comment
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import SEARCH_PATH, nearest
 from dpsql.model.tree import INTEGER, NOWHERE, VARCHAR, Span

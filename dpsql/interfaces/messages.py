@@ -8,13 +8,13 @@ No text in an error drives a terminal: SECURITY.md S21.
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
 from decimal import Decimal
 from string import Formatter
 
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.doors import Door
 from dpsql.interfaces.wordings import WORDINGS, Alternatives, ExitCode
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import (
     DpsqlError,
     Failed,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from io import BufferedIOBase, BytesIO, RawIOBase
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.data_frames import arrow_type, plain, unique
 from dpsql.interfaces.sentences import sentence
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import MissingExtra
 from dpsql.model.notices import places
 from dpsql.model.table import Repeated

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from dpsql.model.dataclass import dataclass
 
 _TOKEN = re.compile(
     r"""(?P<gap>\s+)

@@ -6,13 +6,13 @@ No value drives a terminal or breaks a table: SECURITY.md S21.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from math import isnan
 from textwrap import wrap
 
 from dpsql.interfaces.amounts import number_text
 from dpsql.interfaces.messages import printable, width
 from dpsql.interfaces.sentences import footnotes
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.notices import sides
 from dpsql.model.tree import Kind, SqlType
 from dpsql.model.vocabulary import Answer

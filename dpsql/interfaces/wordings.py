@@ -6,9 +6,9 @@ is said. Every headline and why ends with one that needs no fact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason
 
 Alternatives = tuple[str, ...]

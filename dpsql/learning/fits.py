@@ -12,13 +12,13 @@ far along it the odds grow (Hastie, Tibshirani and Friedman 2009, section 4.3).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
 
 from dpsql.learning.model_inputs import Input, ListedInput, NumberInput, PairInput
 from dpsql.learning.released_moments import Moments
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import Value
 
 _LEAST, _LEAST_LEFT = 1e-3, 0.05

@@ -6,7 +6,6 @@ It is computed of released numbers alone, so that anybody may have it whom its r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from dpsql.learning.fits import logistic as log_odds
 from dpsql.learning.model_inputs import Input, ListedInput, NumberInput, PairInput
 from dpsql.learning.model_statement import CreateModel, ModelType
 from dpsql.learning.released_moments import Moments
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import DOUBLE, VARCHAR, Literal, SqlType, Value, identifier
 from dpsql.model.vocabulary import Receipt

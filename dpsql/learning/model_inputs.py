@@ -9,11 +9,11 @@ from the text and the policy, and no row is read for it. That no number is large
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
 from dpsql.dialects.literal_sql import constant
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.tree import DOUBLE, Literal, SqlType, Value, identifier

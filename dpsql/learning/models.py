@@ -11,7 +11,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import nan
 
@@ -42,6 +41,7 @@ from dpsql.learning.predictions import begins as calling
 from dpsql.learning.released_moments import measured, remembered
 from dpsql.ledgers import Entry, Inquiry
 from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Modelled
 from dpsql.model.table import Repeated

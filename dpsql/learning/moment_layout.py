@@ -12,13 +12,13 @@ size for all entries has half of the variance there (PRIVACY.md R82).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
 from dpsql.learning.model_inputs import Input, PairInput
+from dpsql.model.dataclass import dataclass
 
 SQUARE, PRODUCT = 29, 41
 """What a square counts, and a product: 41² is no more than twice 29²."""

@@ -12,7 +12,6 @@ replaced, by √2·m·P, since the inner product of sums of squares is not negat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import sha256
 
@@ -28,6 +27,7 @@ from dpsql.learning.model_inputs import STEPS, Input, input_of
 from dpsql.learning.moment_layout import PRODUCT, SQUARE, Layout, layout_of
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.model.algebra import Evaluated
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Reported
 from dpsql.model.tree import identifier

@@ -8,10 +8,10 @@ numbers, and the texts of the arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from dpsql.dialects.postgres.words import Word, WordKind, words
 from dpsql.learning.model import Model, prediction_sql
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import NOWHERE, Span, identifier
 from dpsql.preparation.creations import NAMES, syntax

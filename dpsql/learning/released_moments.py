@@ -8,7 +8,6 @@ What it loses: PRIVACY.md R82.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +19,7 @@ from dpsql.learning.moment_layout import Layout, layout_of
 from dpsql.learning.moments_plan import ONE, MomentsPlan, MomentsWish, planned
 from dpsql.ledgers import Inquiry
 from dpsql.mechanisms import standard_deviation
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.vocabulary import Noisy, Receipt
 from dpsql.preparation.compilation import Compiler
 

@@ -8,12 +8,12 @@ Why there is none: SECURITY.md S4.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from threading import TIMEOUT_MAX
 from typing import Protocol
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Event, Fact, Loss, Noisy
 
 

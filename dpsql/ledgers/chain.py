@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 from dpsql.ledgers import Ceiling, Stopped
 from dpsql.ledgers.codec import canonical, ceiling_of, decode_facts, encode_facts, scope
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.vocabulary import Fact, Loss
 
 Share: TypeAlias = tuple[str, str, frozenset[str]]

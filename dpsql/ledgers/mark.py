@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from dpsql.ledgers.chain import State
 from dpsql.ledgers.codec import canonical
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import LedgerError
 
 ACCEPT = (

@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +21,7 @@ from urllib.parse import quote
 from dpsql.ledgers.chain import EntryRow
 from dpsql.ledgers.mark import sync_folder
 from dpsql.mechanisms.entropy import Entropy
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import LedgerError
 
 T = TypeVar("T")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from hashlib import sha256
@@ -17,6 +16,7 @@ from typing import Any
 
 from dpsql.ledgers.mark import sync_folder
 from dpsql.local.questions import LocalQuestion, questions_of
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import MissingExtra, PolicyError
 from dpsql.policy.draft import Draft
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from json import dumps
@@ -11,6 +10,7 @@ from math import floor
 from typing import Any
 
 from dpsql.mechanisms.randomized_response import checked
+from dpsql.model.dataclass import dataclass
 from dpsql.model.local_reports import LocalMechanism, Randomized
 from dpsql.policy.draft import DraftTable
 

@@ -10,7 +10,6 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from secrets import SystemRandom, token_hex
@@ -19,6 +18,7 @@ from typing import Any
 
 from dpsql.local.collection import Collection, Row, require_files
 from dpsql.local.questions import questions_of
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Unreachable
 from dpsql.policy.draft import Draft, DraftTable
 

@@ -7,7 +7,6 @@ are drawn independently, so that their ε add up; none is drawn that the budget 
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from secrets import token_bytes
@@ -15,6 +14,7 @@ from typing import Any
 
 from dpsql.local.questions import LocalQuestion
 from dpsql.mechanisms.randomized_response import report
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import DpsqlError
 from dpsql.model.public_times import now
 

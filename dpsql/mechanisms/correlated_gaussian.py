@@ -22,13 +22,13 @@ rounded to whole steps, which is post-processing as X is whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
 
 import numpy as np
 
 from dpsql.mechanisms.calibration import gaussian
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Mechanism, Neighbours, Noise, NoiseEvent, Sensitivity
 
 _FINE = 1 << 10

@@ -24,7 +24,6 @@ of either side fails (the inversion of a test; nothing depends on how many cells
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TypeAlias
 
@@ -32,6 +31,7 @@ import numpy as np
 
 from dpsql.mechanisms.entropy import distinct
 from dpsql.mechanisms.scores import MOST_STEPS, HistogramCounts, Rank
+from dpsql.model.dataclass import dataclass
 
 Noised: TypeAlias = Callable[[np.ndarray], np.ndarray]
 """Adds noise to an array of counts."""

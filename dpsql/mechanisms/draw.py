@@ -18,7 +18,6 @@ entries the Rényi divergences add. The sampler draws that law exactly, as below
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 from typing import assert_never
@@ -28,6 +27,7 @@ import numpy as np
 from dpsql.mechanisms.entropy import Entropy, accepted, compose, concatenated
 from dpsql.mechanisms.exponential import Candidates, exponential, permute_and_flip
 from dpsql.mechanisms.laws import Flips, Law, Softmax, Uniform
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Mechanism, Noise
 
 

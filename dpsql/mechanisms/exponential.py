@@ -23,13 +23,13 @@ series whose terms fall.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, repeat
 
 import numpy as np
 
 from dpsql.mechanisms.entropy import Entropy, distinct
+from dpsql.model.dataclass import dataclass
 
 _FINE = 12
 """Bits of an index into a table: the fraction of an exponent is looked up twice."""

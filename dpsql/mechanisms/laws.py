@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
 
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.vocabulary import Noise
 
 

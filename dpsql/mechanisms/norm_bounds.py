@@ -34,13 +34,13 @@ reads noisy counts and public numbers alone is post-processing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, erf, exp, inf, isqrt, log, pi, sqrt
 
 from dpsql.mechanisms.error import standard_deviation
 from dpsql.mechanisms.tails import reach
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.vocabulary import Mechanism, Noise
 
 _FAR, _NEAR = 1e-6, 0.01

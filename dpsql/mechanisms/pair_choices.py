@@ -15,7 +15,6 @@ charged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -23,6 +22,7 @@ import numpy as np
 
 from dpsql.mechanisms.exponential import rate_down
 from dpsql.mechanisms.laws import Law, Softmax
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import BoundedRangeEvent, Sensitivity
 
 Pair: TypeAlias = tuple[int, int]

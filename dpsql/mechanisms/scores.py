@@ -25,7 +25,6 @@ and Duchi 2020).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
@@ -33,6 +32,7 @@ import numpy as np
 
 from dpsql.mechanisms.entropy import distinct
 from dpsql.mechanisms.exponential import Candidates
+from dpsql.model.dataclass import dataclass, replace
 
 MOST_STEPS = 1 << 21
 """The largest denominator of a rank."""

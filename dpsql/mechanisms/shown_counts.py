@@ -19,7 +19,6 @@ It is post-processing: PRIVACY.md R68.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
 from math import ceil, erfc, sqrt
@@ -27,6 +26,7 @@ from typing import assert_never
 
 from dpsql.mechanisms.tails import gaussian_weights, laplace_tail
 from dpsql.mechanisms.threshold import Threshold
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Mechanism
 
 _OUTSIDE = 0.025

@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from threading import Lock
 from typing import NoReturn
@@ -49,6 +48,7 @@ from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.exponential import Candidates
 from dpsql.mechanisms.scores import Reached
 from dpsql.mechanisms.tails import reach
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import ApproximateEvent, Noise
 
 _GRAIN = 1 << 10

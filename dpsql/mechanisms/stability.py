@@ -33,12 +33,12 @@ Under replacement a unit's rows can turn into rows of k other groups: that is no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from dpsql.mechanisms.tails import reach
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Noise
 
 

@@ -16,7 +16,6 @@ largest that any k asks for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import expm1, isqrt, log1p
@@ -26,6 +25,7 @@ import numpy as np
 
 from dpsql.mechanisms.tails import reach_of_sum
 from dpsql.mechanisms.truncated_geometric import keys_of_unit
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Neighbours, Noise, Norm
 
 _ONE_BY_ONE = 2**10

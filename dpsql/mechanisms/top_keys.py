@@ -24,7 +24,6 @@ is ε-DP with the same ε, and at equal ε errs less; bounded range costs less u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, log, sqrt
 from statistics import NormalDist
@@ -32,6 +31,7 @@ from typing import assert_never
 
 from dpsql.mechanisms.exponential import rate_down
 from dpsql.mechanisms.laws import Flips, Law, Softmax
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,

@@ -13,13 +13,13 @@ the very numbers that are used. The keys of one unit are so many steps, with δ 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
 from dpsql.mechanisms.laws import Uniform
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import ApproximateEvent, Neighbours
 
 CERTAIN = 1 << 62

@@ -7,9 +7,9 @@ cannot move a bound from one value to another: a fact belongs to a field id.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.tree import (
     BOOLEAN,
     NOWHERE,

@@ -6,10 +6,11 @@ They are code of the owner's own Python environment, and as trusted: SECURITY.md
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
+
+from dpsql.model.dataclass import dataclass
 
 T = TypeVar("T")
 

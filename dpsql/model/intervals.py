@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -21,6 +20,7 @@ from math import ceil, floor, inf, isfinite, isnan, nextafter
 from typing import TypeAlias, cast
 from uuid import UUID
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import Kind, SqlType, Value
 
 Bound: TypeAlias = "Fraction | date | datetime"

@@ -7,11 +7,11 @@ at its place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from math import log, sqrt
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import Value
 
 

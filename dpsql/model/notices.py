@@ -9,11 +9,11 @@ names the table whose rows are protected.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.local_reports import Randomized
 from dpsql.model.public_times import Resolution
 from dpsql.model.tree import Value

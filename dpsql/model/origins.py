@@ -4,8 +4,7 @@ which noise, or that it was derived of such tables (PRIVACY.md R79).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Noise
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 
 EPSILONS = range(-18, 7)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import SqlType, StoredAs
 
 

@@ -16,12 +16,12 @@ import weakref
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from queue import Full, Queue
 from tempfile import TemporaryFile
 from threading import Event, Lock, Thread
 from typing import Any, Self, overload
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table import OnDemand, Row, Table, concatenated
 

@@ -11,11 +11,12 @@ their types filled in and `Ref` instead of `Name`.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import TypeAlias, cast
+
+from dpsql.model.dataclass import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -592,8 +593,6 @@ def type_name(kind: SqlType) -> str:
             return "BIGINT"
         case Kind.LIST:
             return "VARCHAR"
-        case Kind.TIMESTAMPTZ:
-            return "TIMESTAMPTZ"
         case Kind.NULL:
             raise AssertionError(kind)
         case _:

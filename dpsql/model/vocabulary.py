@@ -9,7 +9,6 @@ Units and neighbours are those of PRIVACY.md R1; amounts are whole and exact val
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -17,6 +16,7 @@ from fractions import Fraction
 from math import isqrt
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, assert_never
 
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.local_reports import LocalColumn
 from dpsql.model.notices import Notice
 from dpsql.model.public_times import now

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha256
@@ -34,6 +33,7 @@ from dpsql.ledgers import Inquiry, Remembered
 from dpsql.mechanisms import margin
 from dpsql.mechanisms.sparse_vector import AlarmNumbers, SparseVector, sparse_vector
 from dpsql.model.bound_parameters import frozen
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice
 from dpsql.model.query_options import sensible

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, assert_never
@@ -17,6 +16,7 @@ from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.ledgers import Charged, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.algebra import Field
+from dpsql.model.dataclass import dataclass
 from dpsql.model.table_names import address
 from dpsql.model.tree import BOOLEAN, INTEGER, Call, Kind, Literal, Ref, identifier
 from dpsql.model.vocabulary import (

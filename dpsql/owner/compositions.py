@@ -6,12 +6,13 @@ Formulas: PRIVACY.md R65.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.accountants.reports import ORDERS, composition, pld
 from dpsql.ledgers import Entry
+from dpsql.model.dataclass import dataclass
 
 POINTS = 20
 """Places of the history at which everything is added up."""

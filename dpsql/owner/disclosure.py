@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import combinations, pairwise
 from math import comb
@@ -24,6 +23,7 @@ from typing import Any
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.engines import EngineFailed, TimedOut
 from dpsql.model.algebra import Field
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.table_names import address, nearest, parts
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from dpsql.model.dataclass import dataclass
 from dpsql.policy.draft import AcceptedFinding
 
 

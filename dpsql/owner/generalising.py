@@ -6,11 +6,11 @@ Everything here is the owner's option; nothing is chosen by the data.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import NoReturn, TypeAlias, assert_never
 
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Kind
 from dpsql.model.vocabulary import ColumnPolicy

@@ -14,7 +14,6 @@ spread evenly below that. Beyond what can be seen nothing is known, and nothing 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -25,6 +24,7 @@ from dpsql import accountants
 from dpsql.accountants import Accountant
 from dpsql.mechanisms import standard_deviation
 from dpsql.mechanisms.norm_bounds import Seen, at_most, least_seen, mean_error, seen
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import address, nearest, parts
 from dpsql.model.tree import Kind, identifier

@@ -6,8 +6,8 @@ The same rules as in `compiler.track.units`: PRIVACY.md R2, R4.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.table_names import address
 from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import Link, Policy, TablePolicy

@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, NoReturn
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import PolicyError
 from dpsql.model.intervals import bound_of
 from dpsql.model.local_reports import LocalColumn

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from decimal import ROUND_UP, Context, Decimal
 
 from dpsql.accountants import ACCOUNTANTS, get
 from dpsql.accountants.remaining import questions
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.vocabulary import DEFAULT_ACCOUNTANT, Budget, Loss
 from dpsql.policy.value_reader import UNDECIDED
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.local_reports import Randomized
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import Value

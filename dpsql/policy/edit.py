@@ -12,11 +12,11 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path as File
 from typing import Any, NoReturn
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import PolicyError
 from dpsql.policy.limit_values import ALL_OTHERS, PRIVATE
 from dpsql.policy.load import load

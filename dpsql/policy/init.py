@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.resources import Database
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import Kind, identifier
@@ -45,7 +45,11 @@ class Decisions:
     budget: BudgetChoice = field(default_factory=BudgetChoice)
 
 
-def draft(schema: Schema, database: Database, decisions: Decisions = Decisions()) -> str:
+def draft(
+    schema: Schema,
+    database: Database,
+    decisions: Decisions = Decisions(),  # noqa: B008 - frozen
+) -> str:
     """The TOML text of a policy over these tables, with a comment on every decision to make.
 
     `database` has paths as they are to be written. Where no unit is decided, the draft follows from

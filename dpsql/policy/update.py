@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path as File
 from typing import Any
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import PolicyError
 from dpsql.model.schema import ForeignKey, Schema, SchemaTable
 from dpsql.policy.column_parts import column_or_part

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import PolicyError
 
 HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\]]+?)\s*\]\]?\s*(#.*)?$")

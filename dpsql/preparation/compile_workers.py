@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any, Self, TypeAlias, TypeVar
@@ -23,6 +22,7 @@ from dpsql.engines.priority import NICENESS
 from dpsql.engines.remote import RemoteObject, RemotePool
 from dpsql.explaining.explanation import Outlook, PlanDescription
 from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import Facts
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Policy, Request

@@ -7,7 +7,6 @@ noisy votes is post-processing, and clips hold whatever they are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -25,6 +24,7 @@ from dpsql.compiler.plan.published_keys import ThresholdKeys
 from dpsql.mechanisms import norm_bounds, standard_deviation
 from dpsql.mechanisms.norm_bounds import NormBound, Octaves, chosen, for_keys, seen, spread
 from dpsql.mechanisms.tails import reach
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Answer, Budget, Mechanism, Noise, Norm
 from dpsql.preparation.private_bounds import shares
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from dpsql.dialects.postgres.words import Word, WordKind, words
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.query_options import sensible
 from dpsql.model.tree import NOWHERE, Span

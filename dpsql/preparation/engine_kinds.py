@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -18,6 +17,7 @@ from dpsql.engines.memory import process_limits
 from dpsql.engines.paired import Paired
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.priority import NICENESS
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import PolicyError, Unreachable
 from dpsql.model.installed import Registry, Unusable
 from dpsql.model.resources import Database, Limits

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from math import ceil
 from typing import TypeAlias
 
@@ -26,6 +25,7 @@ from dpsql.explaining.explanation import (
     WithoutKey,
 )
 from dpsql.model.algebra import Item
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import (
     VARCHAR,
     AggregateCall,

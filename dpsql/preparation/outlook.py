@@ -11,7 +11,6 @@ Text, policy, public data and the ledger alone are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, islice
 from math import isfinite, sqrt
@@ -29,6 +28,7 @@ from dpsql.explaining.explanation import (
     Proposal,
     UnitsCounted,
 )
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
 from dpsql.model.notices import Scaled
 from dpsql.model.vocabulary import Norm

@@ -7,7 +7,6 @@ that needs a δ: PRIVACY.md R57.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from math import prod
@@ -48,6 +47,7 @@ from dpsql.compiler.track.uniqueness import keys_of
 from dpsql.mechanisms import margin
 from dpsql.model.algebra import Relation, Resolved
 from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.notices import Notice, Reported

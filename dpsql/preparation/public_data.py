@@ -6,7 +6,6 @@ What is public, and read once: PRIVACY.md R6, R21.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Protocol
 
@@ -16,6 +15,7 @@ from dpsql.engines import ScratchTable
 from dpsql.functions import facts_of_values
 from dpsql.model.algebra import Evaluated, Field, Relation
 from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts, hull
 from dpsql.model.table_names import address

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -14,6 +14,7 @@ from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.engines import Stop
 from dpsql.ledgers import Ceiling, Charge, Inquiry, PaidAnswer
 from dpsql.model.bound_parameters import types_of
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, useless
 from dpsql.model.origins import DerivedColumns

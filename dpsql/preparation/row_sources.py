@@ -6,9 +6,9 @@ Nothing is run: what is known follows from the text and the policy.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from dpsql.engines import Stop
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.table_names import address

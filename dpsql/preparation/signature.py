@@ -7,7 +7,6 @@ types. Only names and types are looked at: whether the query is private enough i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -22,6 +21,7 @@ from dpsql.dialects.postgres.words import words
 from dpsql.dialects.reading.parse import parse
 from dpsql.explaining.explanation import SHOWN
 from dpsql.model.algebra import Relation
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
 from dpsql.model.tree import (
     INTEGER,

@@ -9,7 +9,6 @@ from end to end where it is replaced; totals that are not negative move all quer
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import assert_never
 
 from dpsql.compiler.aggregates.recipe import unlimited
@@ -31,6 +30,7 @@ from dpsql.compiler.plan.published_keys import ListedKeys
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.engines import ScratchTable
 from dpsql.model.algebra import Evaluated, Project, Relation, Released
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Assumed, Clipped, FewValues, Listed, Notice
 from dpsql.model.tree import NOWHERE, Cast, Expression, Ref, Span, Value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,6 +17,7 @@ from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.exponential import Candidates, exponential, permute_and_flip
 from dpsql.mechanisms.scores import HistogramCounts, Rank, Reached, candidates
 from dpsql.mechanisms.sparse_vector import first_reached
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Exact, Noise
 
 Key: TypeAlias = tuple[Any, ...]

@@ -5,13 +5,13 @@ shares, from 0 (the same) to 1.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from dpsql.consistency.graphical_model import nearest
+from dpsql.model.dataclass import dataclass
 from dpsql.synthesis.synthesis import SyntheticTable
 from dpsql.synthesis.synthetic_columns import SyntheticColumn, cells
 

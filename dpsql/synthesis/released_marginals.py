@@ -13,7 +13,6 @@ more of it is than was charged.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
 from math import pi, prod, sqrt
 from typing import TypeAlias
@@ -27,6 +26,7 @@ from dpsql.consistency.drawn_rows import PublicDice, drawn
 from dpsql.consistency.graphical_model import Fit, GraphicalModel, NoisyTable, Tables, fitted
 from dpsql.engines import Stop
 from dpsql.mechanisms.pair_choices import Pair, components, score
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import Exact, Noisy
 from dpsql.preparation.compilation import Compiler

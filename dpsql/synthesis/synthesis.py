@@ -10,7 +10,6 @@ What it loses: PRIVACY.md R78.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from dpsql.consistency.graphical_model import nearest
 from dpsql.engines import EngineFailed, Stop
 from dpsql.engines.limited import limited
 from dpsql.ledgers import Inquiry
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import Column, Noisy, Receipt
 from dpsql.preparation.compilation import Compiler

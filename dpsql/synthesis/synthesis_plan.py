@@ -17,7 +17,6 @@ measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha256
@@ -35,6 +34,7 @@ from dpsql.consistency.graphical_model import GraphicalModel
 from dpsql.engines import Stop
 from dpsql.mechanisms.pair_choices import Pair, PairChoice, components, pair_choice
 from dpsql.model.algebra import Evaluated
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Reported
 from dpsql.model.tree import Parameter, Value, identifier

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -22,6 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Bound, Facts
 from dpsql.model.tree import Kind, Parameter, SqlType, Value, identifier

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from math import nan
 from typing import Any
 
@@ -31,6 +30,7 @@ from dpsql.engines import Engine, ScratchTable, Stop
 from dpsql.explaining.explanation import Explanation
 from dpsql.ledgers import Entry
 from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Synthetic
 from dpsql.model.table import Repeated, Table

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 
 from dpsql.compiler.aggregates.arg_max import ARG_MAX, ARG_MAX_NULL, ARG_MIN, ARG_MIN_NULL
@@ -30,6 +29,7 @@ from dpsql.compiler.aggregates.recipe import Recipe
 from dpsql.compiler.aggregates.sample import SAMPLE, SAMPLED, takes_samples
 from dpsql.compiler.aggregates.stable_mean import STABLE_MEAN
 from dpsql.compiler.aggregates.sum import SUM
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import (
     BOOLEAN,
     DOUBLE,

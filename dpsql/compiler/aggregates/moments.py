@@ -20,7 +20,6 @@ ratios, the clamps and the drawing towards the middle read released numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
 
@@ -39,6 +38,7 @@ from dpsql.compiler.aggregates.recipe import (
     rows_of_unit,
 )
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import DOUBLE, Expression, Ref, scalar, when
 
 

@@ -7,13 +7,13 @@ cast, and a clipped row has fewer than 2^62 steps: what it adds is a whole numbe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor
 
 from dpsql.compiler.plan.lattices import ChoiceQuery, Lattice
 from dpsql.compiler.plan.measurement_kinds import MOST_ROWS, Measurement
 from dpsql.compiler.plan.private_plan import DeclaredLimits, FoundNorm
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.tree import (

@@ -11,7 +11,6 @@ its own only where the charge before it is for both.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.accountants import Accountant, Allowance
@@ -55,6 +54,7 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.blocks import noise_of_one
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.algebra import Field, Relation
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
 from dpsql.model.vocabulary import Event, EventPart, Neighbours, NoiseEvent

@@ -12,7 +12,6 @@ where it is replaced, and the loss that of as many adaptive rounds as a unit has
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, inf, log, sqrt
 
@@ -24,6 +23,7 @@ from dpsql.mechanisms.exponential import rate_down
 from dpsql.mechanisms.scores import Aim, Most, Peak, Rank, Reached
 from dpsql.mechanisms.sparse_vector import least_rows, scanning
 from dpsql.model.algebra import Field
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import Ref
 from dpsql.model.vocabulary import ApproximateEvent, BoundedRangeEvent, EventPart, Neighbours
 

@@ -10,12 +10,11 @@ adds to the count of units.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsql.compiler.calibrate.declared_limits import groups_limit, rows_limit
 from dpsql.compiler.plan.private_plan import BoundedBlock, Contribution, PrivateBlock, least
 from dpsql.compiler.track.table_scans import require_public_keys
 from dpsql.model.algebra import Staged
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.walk import relations
 

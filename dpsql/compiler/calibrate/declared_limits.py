@@ -19,7 +19,6 @@ hold of the data is never used.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from math import ceil, prod
 
 from dpsql.compiler.plan.canonical import Writer
@@ -38,6 +37,7 @@ from dpsql.compiler.plan.private_plan import (
     least,
 )
 from dpsql.model.algebra import Aggregate, Project, Relation
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.tree import Expression, Ref
 from dpsql.model.vocabulary import Norm
 from dpsql.model.walk import composed, inputs, refs

@@ -10,10 +10,10 @@ Shares add up to at most what the query may spend: PRIVACY.md R62.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.compiler.calibrate.splitting import Part
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
 

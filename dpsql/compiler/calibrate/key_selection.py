@@ -10,7 +10,6 @@ has keys.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import assert_never
 
@@ -21,6 +20,7 @@ from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, 
 from dpsql.mechanisms.threshold import ALONE, Threshold, UnitCounting, threshold
 from dpsql.mechanisms.truncated_geometric import key_trials, keys_of_unit
 from dpsql.model.algebra import Relation, Released
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.vocabulary import EventPart, Noise, SelectionEvent, Sensitivity
 from dpsql.model.walk import map_inputs
 

@@ -9,7 +9,6 @@ One charge pays for a vector: PRIVACY.md R36.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from dpsql.compiler.aggregates.recipe import part_type
 from dpsql.compiler.calibrate.moment_vectors import Family, Key, Vector, fitted, whole
@@ -21,6 +20,7 @@ from dpsql.compiler.resolve.typing import type_of
 from dpsql.consistency.least_squares import Agreement
 from dpsql.mechanisms.threshold import ALONE, UnitCounting
 from dpsql.model.algebra import Field
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.tree import Expression
 from dpsql.model.walk import substitute
 

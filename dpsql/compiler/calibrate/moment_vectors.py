@@ -16,7 +16,6 @@ rounding adds at most the slack that the clips include.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
@@ -29,6 +28,7 @@ from dpsql.compiler.plan.lattices import Lattice
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.mechanisms.threshold import UnitCounting
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.tree import (
     BOOLEAN,
     DOUBLE,

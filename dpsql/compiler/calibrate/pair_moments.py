@@ -16,7 +16,6 @@ the slack that the clips include.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from operator import add
@@ -24,6 +23,7 @@ from operator import add
 from dpsql.compiler.aggregates.recipe import Parts
 from dpsql.compiler.calibrate.moment_vectors import UNIT
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import BOOLEAN, DOUBLE, Expression, Operators, Ref, operand, scalar, when
 
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import chain
@@ -42,6 +41,7 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.algebra import Field
 from dpsql.model.comparisons import against_constant
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import Facts
 from dpsql.model.tree import INTEGER, Call, Expression, Kind, Literal, Ref, scalar
 from dpsql.model.walk import both, conjuncts, substitute

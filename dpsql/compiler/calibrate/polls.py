@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import floor, isqrt
 from typing import assert_never
@@ -65,6 +64,7 @@ from dpsql.model.algebra import (
     Item,
     Measure,
 )
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.intervals import Interval
 from dpsql.model.notices import Contributed
 from dpsql.model.tree import INTEGER, AggregateCall, Expression, Literal, Star

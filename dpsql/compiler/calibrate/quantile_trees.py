@@ -12,7 +12,6 @@ there are levels, each by its rows at most.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
 from math import sqrt
@@ -26,6 +25,7 @@ from dpsql.mechanisms import margin, standard_deviation
 from dpsql.mechanisms.count_tree import Shape, best_shape, reserve
 from dpsql.mechanisms.scores import Rank
 from dpsql.model.algebra import Field
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.vocabulary import Noise, Sensitivity
 
 

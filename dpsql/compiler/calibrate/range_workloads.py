@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -32,6 +31,7 @@ import numpy as np
 from dpsql.compiler.plan.measurement_kinds import AdditiveTotal
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.comparisons import against_constant
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER, Expression, Kind, Literal, SqlType, scalar
 from dpsql.model.walk import both, conjuncts
 

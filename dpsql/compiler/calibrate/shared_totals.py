@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -24,6 +23,7 @@ from dpsql.consistency.least_squares import Agreement
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.algebra import Relation, Released
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import Value
 from dpsql.model.walk import relations
 

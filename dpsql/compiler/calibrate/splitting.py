@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import hypot, isfinite, nan
 
 from dpsql.compiler.aggregates.formulas import evaluate
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import Expression
 from dpsql.model.walk import refs
 

@@ -15,7 +15,6 @@ step.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.compiler.aggregates.recipe import part_type
@@ -23,6 +22,7 @@ from dpsql.compiler.calibrate.measurements import Measurements, PartColumn, merg
 from dpsql.compiler.calibrate.moment_vectors import UNIT, Family, fitted
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import DOUBLE, Expression, Ref, scalar
 from dpsql.model.walk import substitute
 

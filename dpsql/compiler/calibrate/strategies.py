@@ -9,7 +9,6 @@ measures; which one is taken depends on public numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain
 
@@ -30,6 +29,7 @@ from dpsql.compiler.plan.measurement_kinds import DistinctCount, DistinctSum, Sc
 from dpsql.compiler.plan.private_plan import BoundedBlock, ContributionBound, Poll, TotalLimit
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field, Item, Measure, OneRow, Project, Relation, Released
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import Expression
 from dpsql.model.vocabulary import Mechanism, Neighbours, Sensitivity
 from dpsql.model.walk import map_inputs, refs, substitute

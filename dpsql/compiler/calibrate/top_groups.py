@@ -13,7 +13,6 @@ however many groups, and then numbers of the k chosen groups for at most k group
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpsql.accountants import Accountant, Allowance
@@ -24,6 +23,7 @@ from dpsql.compiler.plan.published_keys import ListedKeys, TopKeys
 from dpsql.mechanisms import standard_deviation
 from dpsql.mechanisms.top_keys import error_of_noise, top
 from dpsql.model.algebra import Relation, Released
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.walk import relations
 
 NOT_NEEDED = "no limit is needed: a unit sways a choice by one group's contribution"

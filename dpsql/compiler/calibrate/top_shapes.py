@@ -7,9 +7,9 @@ MAX(aggregate): the first key of such an order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from dpsql.model.algebra import Aggregate, Limit, Measure, Project, Relation, Released, Sort
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import AggregateCall, Cast, Expression, Ref, SortKey
 from dpsql.model.walk import composed, refs
 

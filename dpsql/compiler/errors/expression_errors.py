@@ -9,7 +9,6 @@ one another, the changes are added up: no standard deviation of a sum exceeds th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
 from operator import add
@@ -19,6 +18,7 @@ import numpy as np
 
 from dpsql import functions
 from dpsql.compiler.resolve.typing import type_of
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import (
     DOUBLE,
     Call,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import sqrt
 from operator import add
@@ -15,6 +14,7 @@ from dpsql.compiler.errors.outputs import EXACT
 from dpsql.consistency.marginals import Reading, Spread
 from dpsql.mechanisms.shown_counts import Widening
 from dpsql.model.algebra import Field, Relation
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.tree import (
     DOUBLE,
     AggregateCall,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import isclose, nan
 
 from dpsql.compiler.aggregates.formulas import evaluate
 from dpsql.compiler.resolve.scopes import is_stated
 from dpsql.model.algebra import Field, Filter, Join, Limit, Project, Relation, Released, Sort
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import DOUBLE, Expression, Literal
 from dpsql.model.walk import composed, map_children, refs, relations, substitute
 

@@ -19,7 +19,6 @@ were not asked for: the same numbers are measured with and without their errors.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, assert_never, cast
 
@@ -70,6 +69,7 @@ from dpsql.model.algebra import (
     Values,
     Window,
 )
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     DOUBLE,

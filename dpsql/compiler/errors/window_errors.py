@@ -8,13 +8,13 @@ is in both. The total of a window that holds a smaller one is the smaller total 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from math import inf
 
 from dpsql.compiler.errors.expression_errors import or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import Traced, is_linear
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Item, Project, Window, WindowItem
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import (
     DOUBLE,
     INTEGER,

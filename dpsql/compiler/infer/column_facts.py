@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -38,6 +37,7 @@ from dpsql.model.algebra import (
     Values,
     Window,
 )
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import EVERYTHING, Facts, Interval, hull, lattice
 from dpsql.model.tree import (
     BOOLEAN,

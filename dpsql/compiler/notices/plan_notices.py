@@ -12,7 +12,6 @@ they add is within the noise, or below the threshold of private keys.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from math import inf
@@ -60,6 +59,7 @@ from dpsql.model.algebra import (
     Union,
     Window,
 )
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import Bound, Interval
 from dpsql.model.notices import (
     Assumed,

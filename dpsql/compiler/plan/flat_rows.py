@@ -15,7 +15,6 @@ below is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
 from dpsql.compiler.plan.conditions import TRUE, required
@@ -32,6 +31,7 @@ from dpsql.model.algebra import (
     Scan,
     Window,
 )
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.ticking import tick
 from dpsql.model.tree import (
     AggregateCall,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -12,6 +11,7 @@ from dpsql.mechanisms.count_tree import Shape
 from dpsql.mechanisms.scores import Aim, Rank
 from dpsql.mechanisms.sparse_vector import SparseVector
 from dpsql.model.algebra import Field
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import Expression, Kind, SqlType, Value
 from dpsql.model.vocabulary import Noise, Sensitivity
 

@@ -10,13 +10,13 @@ Whole numbers on a public lattice: PRIVACY.md R28.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, Protocol, TypeAlias, assert_never
 
 from dpsql.compiler.plan.lattices import WHOLE, Lattice
 from dpsql.mechanisms.norm_bounds import Octaves
 from dpsql.model.algebra import Item
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import Expression
 from dpsql.model.vocabulary import Norm
 

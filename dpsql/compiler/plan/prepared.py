@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from dpsql.compiler.plan.private_plan import BlockPlan, Poll, PrivatePlan, Rewritten
+from dpsql.model.dataclass import dataclass
 from dpsql.model.notices import Notice
 from dpsql.model.origins import MeasuredColumns
 from dpsql.model.vocabulary import Column

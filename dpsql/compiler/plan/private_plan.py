@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeVar, assert_never
 
@@ -24,6 +23,7 @@ from dpsql.consistency.marginals import Marginals
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.intervals import Facts
 from dpsql.model.notices import ByDeclaration, Contributed, Withheld
 from dpsql.model.origins import DerivedColumns

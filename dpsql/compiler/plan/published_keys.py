@@ -8,7 +8,6 @@ Trials are about counts that a unit changes by one: PRIVACY.md R76.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 from typing import TypeAlias, assert_never
 
@@ -18,6 +17,7 @@ from dpsql.mechanisms.threshold import Threshold
 from dpsql.mechanisms.top_keys import Top
 from dpsql.mechanisms.truncated_geometric import KeyTrials
 from dpsql.model.algebra import Field
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import Value
 
 Domain: TypeAlias = tuple[tuple[Value, ...], ...]

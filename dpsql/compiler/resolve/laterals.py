@@ -5,8 +5,6 @@ The first k of them are those that a ROW_NUMBER over the columns of the left row
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.subqueries import (
     TRUE,
@@ -32,6 +30,7 @@ from dpsql.model.algebra import (
     WindowItem,
 )
 from dpsql.model.comparisons import MIRRORED
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     INTEGER,

@@ -20,7 +20,6 @@ E w² - a² of each, estimated without bias by Σ n(r)·(w(r)² - Σ a(v)²·W(v
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import product
 from math import prod
@@ -44,6 +43,7 @@ from dpsql.model.algebra import (
     Union,
     Values,
 )
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.local_reports import LocalColumn, Randomized
 from dpsql.model.notices import Reported

@@ -6,7 +6,6 @@ CTEs are resolved anew at each use, so every column of the result has its own id
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from dpsql.compiler.resolve.constant_rows import constants
@@ -38,6 +37,7 @@ from dpsql.model.algebra import (
     WindowItem,
     rowless,
 )
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import nearest, shown
 from dpsql.model.tree import (

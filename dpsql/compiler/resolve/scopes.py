@@ -6,10 +6,10 @@ What is known goes with the identity of a column, never with its name: SECURITY.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import count
 
 from dpsql.model.algebra import Field, Relation
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import candidates, nearest
 from dpsql.model.tree import (

@@ -9,7 +9,6 @@ rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 
 from dpsql.compiler.resolve.scopes import Identities, Scope
 from dpsql.compiler.resolve.typing import predicate, type_of, typed, typed_call
@@ -29,6 +28,7 @@ from dpsql.model.algebra import (
     Single,
     Sort,
 )
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     BOOLEAN,

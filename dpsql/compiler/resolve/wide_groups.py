@@ -13,7 +13,6 @@ listed column alone is true in all rows of a cell or in none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -35,6 +34,7 @@ from dpsql.model.algebra import (
     Sort,
     Window,
 )
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import BOOLEAN, Call, Expression, JoinKind, Kind, Literal, Ref, Value, when
 from dpsql.model.vocabulary import ColumnPolicy, Policy
 from dpsql.model.walk import both, conjuncts

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field, Item, Limit, Project, Relation, Released, Sort
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.tree import Call, Cast, Expression, Literal, Ref, SqlType
 from dpsql.model.walk import map_children, map_inputs, refs, relations
 

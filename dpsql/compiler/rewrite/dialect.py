@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
 from dpsql.model.algebra import Field, Relation
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import Expression, Literal, StoredAs
 
 Columns: TypeAlias = Mapping[int, str]

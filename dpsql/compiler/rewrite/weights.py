@@ -22,7 +22,6 @@ rows without weights. Repetition moves no extreme and no set of values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 from typing import assert_never
@@ -59,6 +58,7 @@ from dpsql.model.algebra import (
     Scan,
     Staged,
 )
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import (
     DOUBLE,
     INTEGER,

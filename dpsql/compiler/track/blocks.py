@@ -22,7 +22,6 @@ rows, and it cannot fail.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import inf
 from typing import TypeVar, cast
@@ -57,6 +56,7 @@ from dpsql.model.algebra import (
     Released,
     Scan,
 )
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import AggregateCall, Call, Cast, Expression, JoinKind, Literal, Ref
 from dpsql.model.vocabulary import Neighbours, Policy, Sensitivity

@@ -26,7 +26,6 @@ row n times, and n is public.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 from math import inf, prod
 
@@ -44,6 +43,7 @@ from dpsql.model.algebra import (
     Scan,
     Values,
 )
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import (
     INTEGER,
     AggregateCall,

@@ -10,7 +10,6 @@ at most as agree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from itertools import chain
 
 from dpsql.compiler.plan.private_plan import DeclaredLimits, product, total
@@ -39,6 +38,7 @@ from dpsql.compiler.track.units import (
     settled,
 )
 from dpsql.model.algebra import Filter, Item, Join, Match, Project, Relation, Scan
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import BOOLEAN, NULL, Call, Expression, JoinKind, Literal, Ref, Span
 from dpsql.model.vocabulary import Fact, FactKind, Policy

@@ -7,7 +7,6 @@ ever: of public rows both can be seen, by whoever asks and for nothing (PRIVACY.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from dpsql.compiler.resolve.scopes import Identities, require_none
 from dpsql.compiler.resolve.subqueries import outer_column, several_rows
@@ -22,6 +21,7 @@ from dpsql.model.algebra import (
     Relation,
     Single,
 )
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import INTEGER, AggregateCall, Ref, Star
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import free_refs, relations

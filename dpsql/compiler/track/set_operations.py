@@ -9,7 +9,6 @@ Proof (PRIVACY.md R12). A FULL JOIN is a LEFT JOIN, and the rows of the right th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from dpsql.compiler.plan.private_plan import DeclaredLimits, least, total
 from dpsql.compiler.resolve.scopes import Identities
@@ -19,6 +18,7 @@ from dpsql.compiler.track.per_unit import name_unit, zeroed
 from dpsql.compiler.track.uniqueness import Key, equal_columns
 from dpsql.compiler.track.units import UNJOINED, Anchor, Merged, Private, attach_unit
 from dpsql.model.algebra import Aggregate, Field, Item, Join, Match, Project, Union
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import BOOLEAN, NULL, Cast, Expression, JoinKind, Literal, Ref
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import conjuncts

@@ -12,7 +12,6 @@ refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeAlias, assert_never
 
@@ -84,6 +83,7 @@ from dpsql.model.algebra import (
     Window,
     rowless,
 )
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Withheld
 from dpsql.model.renumber import renumbered

@@ -8,7 +8,6 @@ values are one value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import date, time
 from math import isnan
 from typing import TypeAlias
@@ -32,6 +31,7 @@ from dpsql.model.algebra import (
     Values,
     Window,
 )
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref, SqlType, Value
 from dpsql.model.vocabulary import Fact, FactKind, Policy
 from dpsql.model.walk import implied

@@ -12,13 +12,13 @@ is told in bits: PRIVACY.md R70, SECURITY.md S22.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import product
 
 from dpsql.compiler.plan.private_plan import DeclaredLimits
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.uniqueness import Keys
 from dpsql.model.algebra import Aggregate, Field, Filter, Item, Join, Measure, Relation, Scan
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import AggregateCall, JoinKind, Ref, Span
 from dpsql.model.vocabulary import Fact, FactKind, Policy, TablePolicy

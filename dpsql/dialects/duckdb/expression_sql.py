@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import assert_never
 
@@ -34,6 +33,7 @@ from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.sql_text import ATOM, CAST, LOOSE, MINUS, OTHER, Text
 from dpsql.dialects.window_frames_sql import framed
 from dpsql.functions import Function
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.ticking import tick

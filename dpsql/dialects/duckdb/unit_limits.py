@@ -15,10 +15,10 @@ and to scale what is kept would change nothing, nor does it of units that are th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from dpsql.compiler.plan.measurement_kinds import ScaledTotal
 from dpsql.dialects.duckdb.norm_sql import maybe_beyond, norm_of_total, scaled_total, steps_of_total
+from dpsql.model.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

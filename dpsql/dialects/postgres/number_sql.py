@@ -18,12 +18,12 @@ halves are taken of numbers above 1e290 alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from decimal import Decimal
 from math import isfinite, log10
 
 from dpsql.dialects.postgres.lacking import lacking
 from dpsql.dialects.sql_text import ATOM, CAST, OTHER, PRODUCT, SUM, Text
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.tree import DOUBLE, Kind, SqlType
 
 DIGITS = 38

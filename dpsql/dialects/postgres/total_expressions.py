@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import assert_never
 
@@ -38,6 +37,7 @@ from dpsql.dialects.postgres.number_sql import (
 )
 from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS
 from dpsql.dialects.window_frames_sql import framed
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.ticking import tick
 from dpsql.model.tree import (

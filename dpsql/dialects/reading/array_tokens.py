@@ -7,11 +7,11 @@ can write; of all other brackets only the `[]` of a cast's type reaches sqlglot.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlglot import Token, TokenType
 
 from dpsql.dialects.reading.token_words import as_token, ends_operand, is_word, names_type
+from dpsql.model.dataclass import dataclass
 
 LIST = "list of values"
 ANY_OF, ALL_OF = "any of", "all of"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dpsql.compiler.aggregates import called, names
 from dpsql.dialects.reading.nodes import CLOCKS
 from dpsql.functions import REGISTRY, lookup
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import nearest
 from dpsql.model.tree import DOUBLE, INTEGER, VARCHAR, Literal, Span

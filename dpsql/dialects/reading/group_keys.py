@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TypeAlias
 
 from sqlglot import exp
 
 from dpsql.dialects.reading.nodes import Origin
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Expression, Star
 

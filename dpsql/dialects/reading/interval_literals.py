@@ -6,7 +6,6 @@ the call `interval(months, days, microseconds)`, of which `resolve` makes a leng
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import UTC, date
 
 from sqlglot import exp
@@ -17,6 +16,7 @@ from dpsql.dialects.reading.nodes import Origin
 from dpsql.dialects.reading.tokens import DURATION, FUNCTION
 from dpsql.dialects.reading.window_frames import Read
 from dpsql.functions.dates import moved
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.durations import ORDER, UNITS, parts_of
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (

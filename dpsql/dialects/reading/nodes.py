@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +14,7 @@ from sqlglot import exp
 
 from dpsql.dialects.reading.request_options import Named
 from dpsql.dialects.reading.tokens import FUNCTION, PLACEHOLDER
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     DATE,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -18,6 +17,7 @@ from sqlglot import Token, TokenType
 from dpsql.dialects.reading.interval_tokens import with_made
 from dpsql.dialects.reading.token_words import is_word, span_of
 from dpsql.dialects.reading.tokens import skip_gap, tokenize
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.query_options import Memory
 from dpsql.model.table_names import unknown_option

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import TypeAlias
@@ -22,6 +21,7 @@ from dpsql.dialects.reading.interval_literals import (
 from dpsql.dialects.reading.literals import casted
 from dpsql.dialects.reading.nodes import Origin
 from dpsql.dialects.reading.window_frames import Read
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     DATE,

@@ -8,12 +8,12 @@ bounded here, as is all work that nobody pays for (SECURITY.md S20).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlglot import Token, TokenType
 from sqlglot.parser import Parser
 
 from dpsql.dialects.reading.token_words import ends_operand, is_word, span_of
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 
 MAX_NESTING = 25

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from sqlglot import Token, TokenType
@@ -22,6 +21,7 @@ from sqlglot.parser import Parser
 from dpsql.dialects.reading.array_tokens import array_places, as_calls
 from dpsql.dialects.reading.token_words import SPACE, WORD, is_word, names_type, span_of
 from dpsql.dialects.reading.value_parts import as_names, parts_of_values
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
 

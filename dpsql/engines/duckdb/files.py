@@ -6,7 +6,8 @@ Files that changed are noticed: SECURITY.md S11.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+
+from dpsql.model.dataclass import dataclass
 
 Signature = tuple[tuple[str, int, int, int, int], ...]
 """Path, device, inode, size and mtime_ns of each file: a data version."""

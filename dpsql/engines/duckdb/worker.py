@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from threading import Event, Lock, Thread
@@ -35,6 +34,7 @@ from dpsql.engines.duckdb.exact_values import (
 from dpsql.engines.duckdb.files import CannotOpen, Signature, Sources, stamp
 from dpsql.engines.duckdb.hardening import bound_process, one_select, private, scratch, twin
 from dpsql.engines.priority import give_way
+from dpsql.model.dataclass import dataclass
 
 CHUNK_ROWS = 1 << 13
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dpsql.model.dataclass import dataclass
 
 WHY = {
     "unreadable": "cannot be reached; check its service or DSN, the role and its password",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from decimal import Decimal
 from math import isfinite
 from pathlib import Path
@@ -19,6 +19,7 @@ from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import grid
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import MissingExtra, Reason, Refused
 from dpsql.model.vocabulary import Budget
 

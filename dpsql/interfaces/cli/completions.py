@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.listing import visible
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.tree import Value
 from dpsql.model.vocabulary import Policy
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import can_answer, note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.wordings import ExitCode
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.vocabulary import DEFAULT_ACCOUNTANT
 
 if TYPE_CHECKING:

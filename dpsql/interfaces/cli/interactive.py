@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cache, partial
 from pathlib import Path
@@ -36,6 +35,7 @@ from dpsql.interfaces.messages import RemoteError, printable
 from dpsql.interfaces.pictures.terminal_chart import picture
 from dpsql.interfaces.tables import grid, table
 from dpsql.interfaces.wordings import ExitCode
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError, Refused
 from dpsql.model.query_options import sensible
 from dpsql.model.table_names import nearest

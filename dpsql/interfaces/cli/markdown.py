@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import click
 
 from dpsql.interfaces.messages import width
+from dpsql.model.dataclass import dataclass
 
 _INLINE = re.compile(r"`([^`]+)`|\*\*(.+?)\*\*|\[([^\]]+)\]\(([^)]+)\)")
 _ITEM = re.compile(r"(\*|\d+\.) +")

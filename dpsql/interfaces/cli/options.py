@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.query_options import sensible
 from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 
 import click
@@ -12,6 +11,7 @@ from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.cli.terminal import note
 from dpsql.interfaces.doors import Door
 from dpsql.interfaces.sentences import sentence
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Failed
 from dpsql.model.notices import useless
 from dpsql.model.vocabulary import Answer, Loss

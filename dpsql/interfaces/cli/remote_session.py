@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from typing import Any, TypeVar
@@ -31,6 +30,7 @@ from dpsql.interfaces.pgwire.values.type_oids import kind_of
 from dpsql.interfaces.records import margin_columns
 from dpsql.interfaces.tables import grid
 from dpsql.interfaces.wordings import WORDINGS, ExitCode
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Refused
 from dpsql.model.tree import VARCHAR, Span
 from dpsql.model.vocabulary import Answer, Column, Loss

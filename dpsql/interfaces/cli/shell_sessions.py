@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -23,6 +22,7 @@ from dpsql.interfaces.listing import Listing, listed
 from dpsql.interfaces.plan_text import WIDTH, plan_text
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.sentences import remarks
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import Answer, Request
 

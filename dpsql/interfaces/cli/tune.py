@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from dpsql.interfaces.cli.options import CommandSettings, exact_epsilon, with_se
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
 from dpsql.interfaces.receipts import cost_text
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError
 from dpsql.model.vocabulary import Request
 

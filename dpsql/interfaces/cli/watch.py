@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +26,7 @@ from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.records import json_scalar
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import grid
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import DpsqlError, Refused
 from dpsql.model.tree import NOWHERE, Span, Value
 from dpsql.model.vocabulary import Request

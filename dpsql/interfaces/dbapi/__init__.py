@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from os import PathLike
@@ -43,6 +42,7 @@ from dpsql.interfaces.dbapi.statement_options import (
 from dpsql.interfaces.dbapi.statement_plans import StatementPlan
 from dpsql.interfaces.listing import Listing, listed, listing
 from dpsql.model.bound_parameters import frozen
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import Kind, Parameter
 from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Answer, Receipt, Request

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 from dpsql.dialects.postgres.words import WordKind, words
 from dpsql.interfaces.dbapi.dbapi_errors import ProgrammingError
+from dpsql.model.dataclass import dataclass
 from dpsql.model.query_options import Precision, requested_precision
 from dpsql.model.tree import Parameter
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
 from math import ceil
 from typing import TypeAlias
 
+from dpsql.model.dataclass import dataclass, field
 from dpsql.policy.draft import ServerSettings as Limits
 
 Task: TypeAlias = "asyncio.Task[None]"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import isnan
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -28,6 +27,7 @@ from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.records import margin_columns, with_margin_columns
 from dpsql.interfaces.sentences import sentences
 from dpsql.model.bound_parameters import frozen
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import SqlType
 from dpsql.model.vocabulary import Answer, Column, Loss, Request

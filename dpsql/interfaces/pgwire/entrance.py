@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.catalogue.objects import DATABASE
@@ -12,6 +11,7 @@ from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.login import Login, LoginFailed
 from dpsql.interfaces.pgwire.login_file import Verifier, nobody
 from dpsql.interfaces.pgwire.settings import BadSetting, SessionSettings
+from dpsql.model.dataclass import dataclass
 
 NEWEST = (3, 2)
 _LONG_KEYS = (3, 2)

@@ -5,11 +5,10 @@ Nothing of the engine's or the owner's crosses the wire: SECURITY.md S5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dpsql.dialects.postgres.words import Piece
 from dpsql.interfaces.doors import WIRE
 from dpsql.interfaces.messages import describe
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import DataChanged, DpsqlError, Failed, Refused, Unreachable
 from dpsql.model.tree import NOWHERE
 

@@ -16,11 +16,12 @@ import tempfile
 import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from hashlib import pbkdf2_hmac, sha256
 from pathlib import Path
 from typing import TypeAlias
+
+from dpsql.model.dataclass import dataclass
 
 MECHANISM = "SCRAM-SHA-256"
 _BY_CERTIFICATE, _DISABLED = "certificate", "disabled:"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpsql.dialects.postgres.words import Piece, WordKind
+from dpsql.model.dataclass import dataclass
 
 if TYPE_CHECKING:
     from dpsql.interfaces.pgwire.faults import Fault

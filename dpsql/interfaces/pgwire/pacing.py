@@ -14,12 +14,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from threading import Condition, Event
 from typing import Protocol
 
 from dpsql.engines import Interrupted, Stop
 from dpsql.engines.process import SLICE_SECONDS
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Reason, Refused, Unreachable
 
 FIRST_STEP, FACTOR = 0.1, 4.0

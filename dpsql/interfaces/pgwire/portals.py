@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpsql.dialects.postgres.words import Piece
 from dpsql.interfaces.pgwire.statements.commands import Command, CopyOptions, Direction
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.stored import Flow, tables_of
 from dpsql.model.vocabulary import Receipt
 

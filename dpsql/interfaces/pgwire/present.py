@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from dpsql.interfaces.amounts import loss_text
 from dpsql.interfaces.pgwire.answers import CatalogueAnswers
 from dpsql.interfaces.pgwire.login_file import ByCertificate, Users, Verifier
 from dpsql.interfaces.pgwire.pacing import LateAnswers
+from dpsql.model.dataclass import dataclass
 from dpsql.owner.check import unnamed_budgets
 from dpsql.policy.draft import ServerSettings as Limits
 

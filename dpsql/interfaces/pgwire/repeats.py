@@ -8,12 +8,12 @@ prepared statements of the session, which are compared. Nothing is worked out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from dpsql.interfaces.pgwire.frontend import Bind, Describe, Execute, Message, Parse, Query, Sync
 from dpsql.interfaces.pgwire.outcomes import Outcome
 from dpsql.interfaces.pgwire.portals import PreparedStatement
 from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.dataclass import dataclass
 
 MOST_BYTES = 1 << 18
 """What one session keeps, texts of statements included."""

@@ -6,7 +6,6 @@ import asyncio
 import hmac
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from time import monotonic
@@ -35,6 +34,7 @@ from dpsql.interfaces.pgwire.statement_runner import Runner
 from dpsql.interfaces.pgwire.stream import MessageStream
 from dpsql.interfaces.pgwire.telemetry import Gauge, Telemetry
 from dpsql.interfaces.pgwire.transactions import Transaction
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import DpsqlError
 from dpsql.policy.draft import ServerSettings as Limits
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from dpsql.interfaces.pgwire.time_zones import zone_name
+from dpsql.model.dataclass import dataclass
 from dpsql.model.query_options import sensible
 from dpsql.model.table_names import nearest
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, assert_never
 
@@ -53,6 +52,7 @@ from dpsql.interfaces.pgwire.transactions import BROKEN, IDLE, Transaction
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_parameters import BadValue, parameter
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
+from dpsql.model.dataclass import dataclass, field, replace
 
 _UNLOCKED = (WireColumn("pg_advisory_unlock_all", type_oids.VOID),)
 _SHOWN_ALL = tuple(WireColumn(name, type_oids.TEXT) for name in ("name", "setting", "description"))

@@ -4,13 +4,13 @@ cursors come and go with them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dpsql.interfaces.pgwire.catalogue.listed_views import Views
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.portals import Portal, Warned
 from dpsql.interfaces.pgwire.settings import SessionSettings
+from dpsql.model.dataclass import dataclass, field
 
 IDLE, OPEN, BROKEN = b"I", b"T", b"E"
 _Saved: TypeAlias = tuple[tuple[dict[str, str], dict[str, str]], Views]

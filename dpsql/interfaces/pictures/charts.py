@@ -9,7 +9,6 @@ Whiskers are the margins at 95 % that the answer has.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from math import ceil, floor, isnan, log10
@@ -17,6 +16,7 @@ from typing import Any
 
 from dpsql.interfaces.amounts import exact_text, number_text
 from dpsql.interfaces.messages import printable
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Answer
 
 MOST_POINTS = 1_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from dpsql.interfaces.pictures.charts import chart_of
 from dpsql.interfaces.pictures.png_chart import png
 from dpsql.interfaces.pictures.svg_chart import svg
 from dpsql.interfaces.pictures.terminal_chart import picture
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Answer
 
 

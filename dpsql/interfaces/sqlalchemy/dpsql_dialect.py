@@ -7,7 +7,6 @@ effect, and a charge is no part of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from logging import getLogger
@@ -24,6 +23,7 @@ from sqlalchemy.exc import ArgumentError
 from dpsql.interfaces import dbapi
 from dpsql.interfaces.dbapi import Connection, connection_to, open_proxy
 from dpsql.interfaces.sqlalchemy.reflection import Reflection
+from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Receipt
 from dpsql.proxy import Proxy
 

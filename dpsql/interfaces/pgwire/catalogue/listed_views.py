@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from dpsql.interfaces.pgwire.catalogue.naming import quote
 from dpsql.interfaces.pgwire.catalogue.objects import Objects, Row, attribute
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
+from dpsql.model.dataclass import dataclass
 
 SCHEMA, SCHEMA_OID, FIRST_VIEW = "pg_temp_1", 16_000_000, 16_000_000
 """The schema of a session's own objects, and their numbers, which no policy's objects have."""

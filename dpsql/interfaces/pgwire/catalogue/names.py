@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass
 
 from dpsql.interfaces.pgwire.catalogue import recorded
 from dpsql.interfaces.pgwire.catalogue.naming import parts, quote
@@ -14,6 +13,7 @@ from dpsql.interfaces.pgwire.catalogue.spending import REPORTS
 from dpsql.interfaces.pgwire.catalogue.translation import oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn, Relation
 from dpsql.interfaces.pgwire.values.type_oids import oid_of
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import identifier
 
 SEARCH_PATH = ("pg_catalog", "public")

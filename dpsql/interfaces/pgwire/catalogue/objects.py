@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -18,6 +17,7 @@ from dpsql.interfaces.comments import column_comment, table_comment
 from dpsql.interfaces.pgwire.catalogue.naming import constraint_name, quote
 from dpsql.interfaces.pgwire.catalogue.recorded import rows, sql
 from dpsql.interfaces.pgwire.values import type_oids
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.table_names import FIRST, shown
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 

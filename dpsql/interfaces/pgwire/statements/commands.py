@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 from dpsql.dialects.postgres.words import Piece
+from dpsql.model.dataclass import dataclass
 
 Modes: TypeAlias = tuple[tuple[str, str], ...]
 """What a transaction shall be, as names and values of settings."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
     refuse,
     unknown_literal,
 )
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 
 AGGREGATES = {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
 
 from sqlglot import exp
 
 from dpsql.interfaces.pgwire.catalogue.translation import oids
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import VARCHAR, Literal, identifier
 from dpsql.preparation.engine_kinds import scratch_dialect

@@ -7,7 +7,6 @@ read is not printed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
@@ -44,6 +43,7 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_text import (
     read,
     spelled,
 )
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import identifier
 
