@@ -63,7 +63,7 @@ from dpsql.monitoring.monitor import (
 from dpsql.policy.bind import vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
-from dpsql.preparation.bound_policy import bound, reached
+from dpsql.preparation.bound_policy import bound, reached, store_present
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects, opened
 from dpsql.preparation.public_data import PublicTables
@@ -387,9 +387,17 @@ class Proxy:
         """Whether facts were recorded before, and none counts for the data as it now is."""
         return self.ledger.facts_lapsed(vouched_for(self.policy))
 
+    @property
+    def store_unused(self) -> bool:
+        """Whether the policy names a store, and there is none of this data under this policy."""
+        return self.policy.database.prepared is not None and self.policy.store is None
+
     def recorded(self) -> object:
-        """The data version and its facts: no longer as `accepted` once anybody changes them."""
-        return self.ledger.data_version(), self.ledger.facts(vouched_for(self.policy))
+        """The data version, its facts, and which store is there: no longer as `accepted` once
+        anybody changes them.
+        """
+        facts = self.ledger.facts(vouched_for(self.policy))
+        return self.ledger.data_version(), facts, store_present(self.policy.database)
 
     def refresh(self) -> int:
         """Start a new data version: remembered answers and recorded facts no longer count."""

@@ -41,6 +41,7 @@ from dpsql.compiler.plan.private_plan import (
     BlockSql,
     PrivatePlan,
     Release,
+    Rewritten,
 )
 from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.dialects.literal_sql import constant
@@ -101,7 +102,7 @@ def description(
         charge=Loss(0) if plan is None else plan.loss,
         expected=margins,
         event=None if plan is None else plan.event,
-        notes=() if plan is None else tuple(notes(plan)),
+        notes=() if plan is None else (*notes(plan), *_stored(rewritten)),
         notices=prepared.notices,
         helps=helps(prepared.blocks),
     )
@@ -157,6 +158,12 @@ def notes(plan: PrivatePlan) -> Iterator[str]:
                 f"release_{n} shows private keys, not all of them: they do not add up to totals "
                 "of the same rows"
             )
+
+
+def _stored(rewritten: Rewritten) -> Iterator[str]:
+    """What is read as it was prepared."""
+    if rewritten.stored:
+        yield f"{', '.join(rewritten.stored)}: read as dpsql prepare stored them"
 
 
 def _of_ranges(strategy: RangeStrategy, names: Mapping[int, str]) -> str:

@@ -15,19 +15,21 @@ _BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 class Database:
     """The owner's database as a policy says it: which engine, and where the data is.
 
-    `path` and `files` (by table name) are absolute; `settings` are texts by the engine's own keys.
+    `path`, `files` (by table name) and `prepared`, where `dpsql prepare` puts what it makes of it,
+    are absolute; `settings` are texts by the engine's own keys.
     """
 
     engine: str
     path: str | None = None
     files: tuple[tuple[str, str], ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    prepared: str | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
         """What is said beside the engine."""
-        where = (("path", self.path is not None), ("files", bool(self.files)))
-        return (*(key for key, said in where if said), *(key for key, _ in self.settings))
+        where = {"path": self.path, "files": self.files, "prepared": self.prepared}
+        return (*(key for key, said in where.items() if said), *(key for key, _ in self.settings))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpsql.model.dataclass import dataclass
+from dpsql.model.prepared_store import PreparedStore
 from dpsql.model.tree import SqlType, StoredAs
 
 
@@ -57,10 +58,14 @@ class SchemaTable:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """All tables and views of a database, with the identity of its files at the time of asking."""
+    """All tables and views of a database, with the identity of its files at the time of asking.
+
+    A `store` was prepared of these files as they are.
+    """
 
     tables: tuple[SchemaTable, ...]
     identity: str = ""
+    store: PreparedStore | None = None
 
     def table(self, name: str) -> SchemaTable | None:
         """The table called `name`, ignoring case."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, assert_never
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.local_reports import LocalColumn
 from dpsql.model.notices import Notice
+from dpsql.model.prepared_store import PreparedStore
 from dpsql.model.public_times import now
 from dpsql.model.query_options import Memory, Precision
 from dpsql.model.resources import Database, Limits
@@ -176,8 +177,7 @@ class TablePolicy:
     belong to all whom `several` links name have no `link`. The owner leaves those unprotected whom
     `unprotected` links name; `second_keys` are columns of links that are not declared. Limits `by`
     single groupings stand in the place of the limit for all.
-    Of each list of columns in `determining` the owner says that rows which agree on it are of one
-    unit.
+    Rows that agree on a list of columns in `determining` are of one unit, as the owner says.
     """
 
     name: str
@@ -265,8 +265,8 @@ class Policy:
     """Everything the owner decides, bound to the database's schema: every column has its type.
 
     `version` is a hash of the decisions (not of layout or comments); `facts` are those vouched
-    for of the data that has the identity `data` (None: of any). Analysts in `empty_rows` get no row
-    where they ask for one as it is, the others a refusal. Paths are absolute.
+    for of the data that has the identity `data` (None: of any), of which the `store` was prepared.
+    Analysts in `empty_rows` get no row for one as it is, the others a refusal. Paths are absolute.
     """
 
     path: str
@@ -282,6 +282,7 @@ class Policy:
     data: str | None = None
     empty_rows: frozenset[str] = frozenset()
     caps: tuple[Cap, ...] = ()
+    store: PreparedStore | None = None
 
     def table(self, name: str) -> TablePolicy | None:
         """The table called `name`, ignoring case."""
@@ -547,9 +548,8 @@ class Answer:
     """Columns, rows, and the standard error of every number in the shape of the rows.
 
     An error is None where the value is exact (keys, public data) and NaN where it is noisy and
-    its error unknown. `margins` are the half-widths at 95 %, same shape. `explanation` is the
-    `Explanation` that answers EXPLAIN PRIVACY, whose rows the interface writes. Where there is a
-    `flow` the rows are in it, and all are exact.
+    its error unknown. `margins` are the half-widths at 95 %, same shape. `explanation` answers
+    EXPLAIN PRIVACY; the interface writes its rows. Rows of a `flow` are in it, and all are exact.
     """
 
     columns: tuple[Column, ...]

@@ -496,12 +496,13 @@ def unnamed_budgets_of(path: str) -> tuple[Charged, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check found beside what its owner accepts, and whether facts that were recorded count
-    for the data no more.
+    """What a check found beside what its owner accepts, whether facts that were recorded count for
+    the data no more, and whether the policy names a store that cannot be used.
     """
 
     reviews: tuple[Reviewed, ...]
     facts_lapsed: bool
+    store_unused: bool
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -528,12 +529,17 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> C
         *nothing_withheld(policy, schema, draft.lines),
         *promises_little(draft),
     )
+    unused = draft.database.prepared is not None and policy.store is None
     if not record and not Path(draft.ledger).exists():
-        return Checked(reviewed(findings, draft.accepted, FIRST_VERSION), facts_lapsed=False)
+        return Checked(
+            reviewed(findings, draft.accepted, FIRST_VERSION),
+            facts_lapsed=False,
+            store_unused=unused,
+        )
     with closing(SqliteLedger.open(draft.ledger)) as ledger:
         if refresh and record:
             ledger.refresh()
         if record:
             ledger.record_facts(facts, vouched_for(policy))
         reviews = reviewed(findings, draft.accepted, ledger.data_version())
-        return Checked(reviews, ledger.facts_lapsed(vouched_for(policy)))
+        return Checked(reviews, ledger.facts_lapsed(vouched_for(policy)), unused)

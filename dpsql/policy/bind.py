@@ -93,15 +93,17 @@ ValuesOf = Callable[[str, str], Sequence[Value]]
 def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
     """The policy with the type of every column and the facts that constraints vouch for.
 
-    `values_of(table, column)` lists the distinct values of a public column. Raises `PolicyError`
+    `values_of(table, column)` lists the distinct values of a public column. A store that was made
+    under another policy is none. Raises `PolicyError`
     where the policy names what the database does not have, or bounds do not fit a column's type.
     """
     binder = _Binder(draft, schema, values_of)
     tables = tuple(binder.table(table) for table in draft.tables)
     facts = frozenset(fact for table in draft.tables for fact in binder.facts(table))
+    version, store = _version(draft, tables), schema.store
     return Policy(
         path=draft.path,
-        version=_version(draft, tables),
+        version=version,
         database=draft.database,
         unit=draft.unit,
         tables=tables,
@@ -111,6 +113,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
         limits=draft.limits,
         facts=facts,
         data=schema.identity,
+        store=store if store is not None and store.version == version else None,
         empty_rows=draft.empty_rows,
         caps=draft.caps,
     )

@@ -144,13 +144,14 @@ def _check_names(draft: Draft, reader: Reader) -> None:
 
 def _database(reader: Reader, folder: Path) -> Database:
     """What is said of the database: its engine knows whether that makes sense."""
-    files, common = reader.table("files"), ("engine", "path", "files")
+    files, common = reader.table("files"), ("engine", "path", "files", "prepared")
     files.distinct(tuple(files.values), None)
     return Database(
         reader.text("engine"),
         str(folder / reader.text("path")) if "path" in reader.values else None,
         tuple((name, str(folder / files.text(name))) for name in files.values),
         tuple((key, reader.text(key)) for key in reader.values if key not in common),
+        str(folder / reader.text("prepared")) if "prepared" in reader.values else None,
     )
 
 

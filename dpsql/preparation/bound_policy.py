@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,6 +14,7 @@ from dpsql.engines import Engine, EngineFailed, Interrupted, TimedOut
 from dpsql.ledgers import Ledger
 from dpsql.model.algebra import Project, Scan
 from dpsql.model.errors import PolicyError, Reason, Refused, Unreachable
+from dpsql.model.resources import Database
 from dpsql.model.table_names import address
 from dpsql.model.tree import Expression, Ref
 from dpsql.model.vocabulary import GroupingLimit, Policy, TablePolicy
@@ -89,3 +91,12 @@ def reached(rebind: Callable[[], Policy]) -> Policy:
         raise Unreachable(
             "The database's schema or a public table cannot be read. Check the database."
         ) from None
+
+
+def store_present(database: Database) -> object:
+    """Which store of the data is there now: another value once another one is in its place."""
+    try:
+        about = None if database.prepared is None else os.stat(database.prepared)  # noqa: PTH116
+    except OSError:
+        return None
+    return about and (about.st_ino, about.st_size, about.st_mtime_ns)

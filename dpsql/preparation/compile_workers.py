@@ -24,6 +24,7 @@ from dpsql.explaining.explanation import Outlook, PlanDescription
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import Facts
+from dpsql.model.prepared_store import opened
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Policy, Request
 from dpsql.preparation.compilation import Compiler, plan_key
@@ -323,7 +324,7 @@ class CompilerPool(Compiler):
 
 def identity_of(policy: Policy) -> Identity:
     """What a plan under this policy is about."""
-    return policy.version, policy.data
+    return policy.version, opened(policy.data, policy.store)
 
 
 def _public(policy: Policy, engine: Engine) -> PublicTables:

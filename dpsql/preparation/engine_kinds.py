@@ -25,6 +25,7 @@ from dpsql.policy.draft import Draft
 
 if TYPE_CHECKING:
     from dpsql.compiler.rewrite.dialect import Dialect, Dialects
+    from dpsql.engines.stores import StoreWriter
 
 
 @runtime_checkable
@@ -58,7 +59,7 @@ class _DuckDB:
     """A DuckDB file, or data files by table: in one process with scratch."""
 
     name: str = "duckdb"
-    keys: tuple[str, ...] = ("path", "files")
+    keys: tuple[str, ...] = ("path", "files", "prepared")
 
     @property
     def dialect(self) -> Dialect:
@@ -165,6 +166,21 @@ _BY_NAME = Registry("engine", "dpsql.engines", _OWN, _accepted)
 def opened(draft: Draft) -> Engine:
     """The engine over a policy's data. Raises `PolicyError` where the policy names none."""
     return _kind(draft).open(draft.database, draft.limits)
+
+
+def store_writer(draft: Draft) -> StoreWriter:
+    """What makes the store that a policy names, of its data.
+
+    Raises `PolicyError` where it names none, or data of which there is none; and `Unreachable`.
+    """
+    from dpsql.engines.duckdb.duckdb_engine import sources_of  # noqa: PLC0415
+    from dpsql.engines.duckdb.store_writer import StoreOfDuckDB  # noqa: PLC0415
+
+    _kind(draft)
+    if draft.database.prepared is None:
+        why = "The policy names no file for what is prepared of its data."
+        raise _wrong(draft, (), why, 'Write prepared = "prepared.duckdb"; the engine is duckdb.')
+    return StoreOfDuckDB(sources_of(draft.database), draft.limits.memory)
 
 
 def pooled(draft: Draft) -> EnginePool:

@@ -41,6 +41,7 @@ from dpsql.compiler.resolve.resolve import resolve, without_rows
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.wide_groups import wide_groups
 from dpsql.compiler.rewrite.rewrite import rewrite, rewrite_public
+from dpsql.compiler.rewrite.stored_rows import over_store
 from dpsql.compiler.rewrite.weights import weighed
 from dpsql.compiler.track.track import track
 from dpsql.compiler.track.uniqueness import keys_of
@@ -52,6 +53,7 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.notices import Notice, Reported
 from dpsql.model.origins import DerivedColumns
+from dpsql.model.prepared_store import opened
 from dpsql.model.query_options import Memory
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Policy
@@ -271,7 +273,7 @@ class _Plans:
         except Refused:
             return None
         whole, chosen = [key.whole for key in groups.keys], [key.chosen for key in groups.keys]
-        return wide_table(prepared, plan, whole, chosen)
+        return wide_table(prepared, plan, whole, chosen, self.policy.data)
 
     def calibrated(self, bounded: Bounded, options: MeasurementOptions) -> PrivatePlan:
         """What is measured of the blocks, with which noise."""
@@ -302,7 +304,7 @@ class _Plans:
         context = budget.accountant, str(budget.query_delta), *([named] if named else []), *more
         sql = _written(plan, self.policy, self.identities)
         priced = replace(plan, loss=accountants.price(plan.loss, budget))
-        identity, data = question(plan, *context), self.policy.data
+        identity, data = question(plan, *context), opened(self.policy.data, self.policy.store)
         columns = tuple(Column(f.name, f.type) for f in plan.outer.fields)
         return Prepared(columns, priced, sql, identity, data=data, context=context)
 
@@ -328,7 +330,9 @@ def _public(
 
 def _written(plan: PrivatePlan, policy: Policy, identities: Identities) -> Rewritten:
     keys = partial(keys_of, policy=policy, block_keys=lambda b: len(plan.blocks[b].block.keys))
-    return rewrite(plan, keys, identities, dialects(policy.database))
+    stored, tables = over_store(plan, policy)
+    rewritten = rewrite(stored, keys, identities, dialects(policy.database))
+    return replace(rewritten, stored=tables)
 
 
 def _floor(statement: Statement, policy: Policy) -> int:

@@ -266,8 +266,7 @@ class Release:
     """One noised measurement: `field` labels it in the released table, `payment` pays for it.
 
     A mean with `stability` is shown only where its test is passed. What is derived of earlier
-    measurements has in each group the noise `single`, and in what is made of several at most as if
-    each had the payment's.
+    measurements has in each group the noise `single`, and several of it at most the payment's each.
     """
 
     field: Field
@@ -587,8 +586,8 @@ class Rewritten:
     """What runs where: block statements on the owner's engine, the outer query on scratch.
 
     `outer_sql` returns the output columns and then one error column per output column;
-    `shown_sql` is the same without the errors. `expected` is the standard error of each output as
-    far as it is known before: None if exact, NaN where it depends on what is released.
+    `shown_sql` is the same without the errors. `expected` is the standard error of each output,
+    None if exact, NaN where it depends on what is released. Blocks read these `stored` tables.
     """
 
     blocks: tuple[BlockSql, ...]
@@ -598,3 +597,4 @@ class Rewritten:
     output: tuple[Field, ...]
     stages: tuple[StageSql, ...] = ()
     expected: tuple[float | None, ...] = ()
+    stored: tuple[str, ...] = ()

@@ -63,10 +63,11 @@ def wide_table(
     wide: Prepared,
     whole: Sequence[bool],
     chosen: Sequence[frozenset[Value] | None],
+    data: str | None,
 ) -> WideTable | None:
     """A question's cells in a wide one's, whose keys begin with the question's; None where they are
     no sums of its cells, or where its price is another one. `whole` says of a key that every row
-    has one of its values.
+    has one of its values; `data` identifies what is measured.
     """
     if not (adds_up(prepared) and adds_up(wide)) or _loss(wide) != _loss(prepared):
         return None
@@ -87,7 +88,7 @@ def wide_table(
     every = map(all, zip(whole, summed, strict=True))
     apart = sorted(key for key, may_go in zip(keys, every, strict=True) if not may_go)
     about = writer.write(parts_of(replace(block.block, rows=rows, keys=())))
-    population = _digest("\n".join([*wide.context, str(wide.data), about, *apart]))
+    population = _digest("\n".join([*wide.context, str(data), about, *apart]))
     noises = tuple(release.noise for release in block.releases)
     measured = MeasuredColumns(tuple(keys), tuple(map(_digest, texts)), noises)
     return WideTable(

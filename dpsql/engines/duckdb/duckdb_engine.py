@@ -5,16 +5,14 @@ Nothing outlives a statement, which is bounded from outside: SECURITY.md S9.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from dpsql.engines import EngineFailed, Load, ScratchTable, Stop, TooMany, Unrun
 from dpsql.engines.duckdb.declared_schema import tables as catalogue
-from dpsql.engines.duckdb.files import CannotOpen, Signature, Sources
+from dpsql.engines.duckdb.files import CannotOpen, Opened, Signature, Sources
 from dpsql.engines.duckdb.result_columns import exact
 from dpsql.engines.duckdb.result_columns import rows as decoded_rows
 from dpsql.engines.duckdb.scratch_tables import load, loaded
@@ -23,6 +21,7 @@ from dpsql.engines.limited import present
 from dpsql.engines.process import Tick, WorkerProcess
 from dpsql.engines.supervised import Reply, SupervisedWorker, WorkerCall, reply_of
 from dpsql.model.errors import DataChanged, Unreachable
+from dpsql.model.prepared_store import opened, parsed
 from dpsql.model.resources import Database, Limits
 from dpsql.model.schema import Schema
 from dpsql.model.table import Table
@@ -42,10 +41,8 @@ class DuckDBEngine(SupervisedWorker):
     def __init__(
         self, database: Database, limits: Limits, script: Sequence[tuple[str, list[Any]]] = ()
     ) -> None:
-        path = None if database.path is None else str(Path(database.path).absolute())
-        files = tuple((table, str(Path(file).absolute())) for table, file in database.files)
-        self._sources, self._limits, self._script = Sources(path, files), limits, script
-        self._signature: Signature | None = None
+        self._sources, self._limits, self._script = sources_of(database), limits, script
+        self._accepted: Opened | None = None
         super().__init__()
 
     def schema(self) -> Schema:
@@ -54,25 +51,26 @@ class DuckDBEngine(SupervisedWorker):
         Accepts the data as it now is. Raises the errors of every call.
         """
         with self._lock:
-            if self._signature is not None and self._signature != self._present():
-                self._signature = None
+            if self._accepted is not None and not self._is_present(self._accepted, store=True):
+                self._accepted = None
                 self._drop()
         declared = catalogue(self.rows)
         if self._sources.path is None:  # the views over the owner's files are ours
             declared = tuple(replace(table, view=False) for table in declared)
-        return Schema(declared, _identity(self._signature))
+        assert self._accepted is not None
+        return Schema(declared, self._accepted.identity, parsed(self._accepted.about))
 
     @property
-    def accepted(self) -> Signature | None:
+    def accepted(self) -> Opened | None:
         """What identifies the data that was opened or will be; None while any will do."""
-        return self._signature
+        return self._accepted
 
-    def follow(self, accepted: Signature | None) -> None:
+    def follow(self, accepted: Opened | None) -> None:
         """Open no other data than this from now on."""
         with self._lock:
-            if self._signature not in (None, accepted):
+            if self._accepted not in (None, accepted):
                 self._drop()
-            self._signature = accepted
+            self._accepted = accepted
 
     def ready(self, data: str | None, stop: Stop | None = None) -> None:
         """Return where the files are still this data and a worker has them open.
@@ -178,12 +176,12 @@ class DuckDBEngine(SupervisedWorker):
         """
 
         def early() -> Reply | None:
-            if data not in (None, _identity(self._signature)):
+            if not self._is_opened(data):
                 return "changed", None, []
             return ("done", None, []) if operation is None else None
 
         def exchange(call: WorkerCall) -> Reply:
-            if operation is None and self._signature not in (None, self._present()):
+            if operation is None and self._accepted and not self._is_present(self._accepted):
                 return "changed", None, []
             request = operation, arguments, data is not None
             return self._sent(call, request, self._seconds, early)
@@ -207,9 +205,9 @@ class DuckDBEngine(SupervisedWorker):
         reply = outcome, _why, chunks = reply_of(worker, tick)
         if outcome != "done":
             return reply
-        if self._signature not in (None, chunks[0]):
+        if self._accepted not in (None, chunks[0]):
             return "unreachable", "changed", []
-        self._signature = chunks[0]
+        self._accepted = chunks[0]
         if not self._script:
             return reply
         sent = worker.send((call.number, "script", (list(self._script),), False), tick)
@@ -219,14 +217,29 @@ class DuckDBEngine(SupervisedWorker):
         settings = WorkerSettings(self._sources, self._limits.memory, self._limits.niceness)
         return WorkerProcess("dpsql.engines.duckdb.worker", settings)
 
-    def _present(self) -> Signature | None:
+    def _is_opened(self, data: str | None) -> bool:
+        """Whether a call that names this data may be answered: of the data, or of its store too."""
+        if data is None or self._accepted is None:
+            return data is None
+        identity = self._accepted.identity
+        return data in {identity, opened(identity, parsed(self._accepted.about))}
+
+    def _is_present(self, accepted: Opened, *, store: bool = False) -> bool:
+        """Whether the data is there as it was accepted, and with it what was prepared of it."""
         try:
-            return self._sources.signature()
+            same: Signature = self._sources.signature()
         except CannotOpen:
-            return None
+            return False
+        return same == accepted.signature and not (
+            store and self._sources.stored() != accepted.stored
+        )
 
 
-@lru_cache(maxsize=8)
-def _identity(signature: Signature | None) -> str:
-    """A data version as the rest of the house knows it."""
-    return hashlib.sha256(repr(signature).encode()).hexdigest()
+def sources_of(database: Database) -> Sources:
+    """Where a policy's data is."""
+    path, store = (
+        None if each is None else str(Path(each).absolute())
+        for each in (database.path, database.prepared)
+    )
+    files = tuple((table, str(Path(file).absolute())) for table, file in database.files)
+    return Sources(path, files, store)

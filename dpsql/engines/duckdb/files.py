@@ -1,6 +1,6 @@
 """The owner's files: which they are, whether they changed, and how DuckDB reads them.
 
-Files that changed are noticed: SECURITY.md S11.
+Files that changed are noticed: SECURITY.md S11. What was prepared of them: SECURITY.md S27.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the data is, in absolute paths: a DuckDB file, or a path or glob per table."""
+    """Where the data is, in absolute paths: a DuckDB file, or a path or glob per table.
+
+    What was prepared of it may be in the DuckDB file `store`.
+    """
 
     path: str | None
     files: tuple[tuple[str, str], ...]
+    store: str | None = None
 
     def complaint(self, why: str) -> str:
         """What is wrong, with the owner's own paths: those of them that are missing."""
@@ -66,6 +70,37 @@ class Sources:
             log = self.path + ".wal"
             paths += [self.path, *([log] if os.path.exists(log) else [])]  # noqa: PTH110 - see below
         return tuple(map(_stamp, paths))
+
+    def stored(self) -> tuple[int, ...] | None:
+        """The version of the store on disk now, None where there is none."""
+        try:
+            return None if self.store is None else stamp(os.stat(self.store))  # noqa: PTH116
+        except OSError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What was opened: the data version, and the version of the store that was there beside it.
+
+    `about` is what the store says of itself, "" where it is not of this data.
+    """
+
+    signature: Signature
+    stored: tuple[int, ...] | None = None
+    about: str = ""
+
+    @property
+    def identity(self) -> str:
+        """The data version as the rest of the house knows it."""
+        return identity_of(self.signature)
+
+
+def identity_of(signature: Signature) -> str:
+    """A data version as text: that of the same files, unchanged, and of no others."""
+    from hashlib import sha256  # noqa: PLC0415 - the child starts sooner without it
+
+    return sha256(repr(signature).encode()).hexdigest()
 
 
 # os.path and not pathlib: the child starts sooner without it.

@@ -2,19 +2,21 @@
 
 The allow-list of our own SQL is the first wall; this is the second. Runs in the child process.
 
-What must fail on it: SECURITY.md S14.
+What must fail on it: SECURITY.md S14. What is attached to it: SECURITY.md S27.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 # The engine without its Python conveniences, which would take longer to import than it does.
 import _duckdb as duckdb
 
-from dpsql.engines.duckdb.files import CannotOpen, Sources, name, reader, text
+from dpsql.engines.duckdb.files import CannotOpen, Sources, identity_of, name, reader, text
 from dpsql.engines.memory import process_limits
+from dpsql.model.prepared_store import ABOUT, SCHEMA, parsed
 from dpsql.model.table_names import parts
 
 MEMORY_FACTOR, MEMORY_MARGIN = 2, 2 << 30
@@ -40,8 +42,10 @@ _STATEFUL = re.compile(r"enable_(logging|profil)", re.IGNORECASE)
 """Table functions that change the instance, which DuckDB 1.5 does not count as configuration."""
 
 _COLUMNS = (
-    "SELECT schema_name, table_name, column_name, data_type FROM duckdb_columns()"
-    " WHERE database_name = current_database() AND NOT internal ORDER BY table_oid, column_index"
+    f"SELECT CASE database_name WHEN '{SCHEMA}' THEN database_name ELSE schema_name END,"
+    " table_name, column_name, data_type FROM duckdb_columns()"
+    f" WHERE database_name IN (current_database(), '{SCHEMA}') AND NOT internal"
+    " ORDER BY table_oid, column_index"
 )
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
@@ -49,18 +53,16 @@ _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 <
 def private(sources: Sources, memory: str) -> Any:
     """The owner's data, read only: a DuckDB file, or views over the owner's files.
 
-    Raises `CannotOpen`.
+    With it the store, if there is one that was made of the data as it is. Raises `CannotOpen`.
     """
     read_only = sources.path is not None
     try:
         connection = duckdb.connect(
-            sources.path or ":memory:", read_only=read_only, config=_config(memory)
+            sources.path or ":memory:", read_only=read_only, config=configuration(memory)
         )
         matches = sources.matches()
-        for table, paths in matches.items():
-            schema, view = parts(table) or (None, table)
-            where = _created(connection, schema or "main", view)
-            connection.execute(f"CREATE VIEW {where} AS SELECT * FROM {reader(paths)}")
+        with_views(connection, matches)
+        _attach_store(connection, sources)
         allowed = [path for paths in matches.values() for path in paths]
         return _sealed(connection, allowed)
     except duckdb.IOException as error:
@@ -71,9 +73,39 @@ def private(sources: Sources, memory: str) -> Any:
     raise CannotOpen(why)
 
 
+def with_views(connection: Any, matches: Mapping[str, list[str]]) -> None:
+    """Have each table's files as a view. Raises `CannotOpen`, or what the engine raises."""
+    for table, paths in matches.items():
+        schema, view = parts(table) or (None, table)
+        where = _created(connection, schema or "main", view)
+        connection.execute(f"CREATE VIEW {where} AS SELECT * FROM {reader(paths)}")
+
+
+def _attach_store(connection: Any, sources: Sources) -> None:
+    """Attach the store, if it is one of this data."""
+    if sources.stored() is None:
+        return
+    try:
+        connection.execute(f"ATTACH {text(str(sources.store))} AS {SCHEMA} (READ_ONLY)")
+    except duckdb.Error:
+        return
+    store = parsed(about_store(connection))
+    if store is None or store.data != identity_of(sources.signature()):
+        connection.execute(f"DETACH {SCHEMA}")
+
+
+def about_store(connection: Any) -> str:
+    """What the store says of itself that is attached, "" where none is."""
+    try:
+        (about,) = connection.execute(f"SELECT about FROM {SCHEMA}.{ABOUT}").fetchone()
+    except (duckdb.Error, TypeError):
+        return ""
+    return str(about)
+
+
 def scratch(memory: str) -> Any:
     """An empty in-memory instance that can read nothing."""
-    return _sealed(duckdb.connect(":memory:", config=_config(memory)), [])
+    return _sealed(duckdb.connect(":memory:", config=configuration(memory)), [])
 
 
 def twin(original: Any, memory: str) -> Any:
@@ -149,7 +181,8 @@ def one_select(connection: Any, sql: str) -> set[str]:
     return set(statements[0].named_parameters)
 
 
-def _config(memory: str) -> dict[str, str | bool | int | float | list[str]]:
+def configuration(memory: str) -> dict[str, str | bool | int | float | list[str]]:
+    """What every instance is opened with."""
     return {**_CONFIG, "memory_limit": memory}
 
 

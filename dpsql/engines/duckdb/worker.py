@@ -7,7 +7,7 @@ what it needs, since the first answer waits for it.
 A request is `(call, operation, arguments, held)`: `held` says that the data as opened will do even
 if others have been put in their place. A reply is any number of `("chunk", rows)` and then
 `("done", None)`, `("failed", None)` or `("unreachable", why)`. The first reply, unasked for, is
-`("done", None)` behind a chunk with the files' signature, or `("unreachable", why)`.
+`("done", None)` behind a chunk with what was `Opened`, or `("unreachable", why)`.
 
 SECURITY.md S5, S9.
 """
@@ -31,8 +31,15 @@ from dpsql.engines.duckdb.exact_values import (
     is_moment,
     with_moments,
 )
-from dpsql.engines.duckdb.files import CannotOpen, Signature, Sources, stamp
-from dpsql.engines.duckdb.hardening import bound_process, one_select, private, scratch, twin
+from dpsql.engines.duckdb.files import CannotOpen, Opened, Signature, Sources, stamp
+from dpsql.engines.duckdb.hardening import (
+    about_store,
+    bound_process,
+    one_select,
+    private,
+    scratch,
+    twin,
+)
 from dpsql.engines.priority import give_way
 from dpsql.model.dataclass import dataclass
 
@@ -83,7 +90,9 @@ class _Worker:
         settings = self._settings
         try:
             self._signature = settings.sources.signature()
+            stored = settings.sources.stored()
             self._private = private(settings.sources, settings.memory)
+            opened = Opened(self._signature, stored, about_store(self._private))
             if settings.sources.path is not None:
                 # Never closed: that would release the lock that DuckDB has on it.
                 self._file = os.open(settings.sources.path, os.O_RDONLY)
@@ -92,7 +101,7 @@ class _Worker:
         except CannotOpen as error:
             yield "unreachable", error.why
             return
-        yield "chunk", self._signature
+        yield "chunk", opened
         yield "done", None
 
     def prepare(self) -> None:

@@ -24,7 +24,7 @@ from dpsql.interfaces.cli.local import local
 from dpsql.interfaces.cli.manual import completion, manual
 from dpsql.interfaces.cli.model_commands import fit, model
 from dpsql.interfaces.cli.options import CommandSettings, common
-from dpsql.interfaces.cli.owner_commands import check, demo, refresh
+from dpsql.interfaces.cli.owner_commands import check, demo, prepare, refresh
 from dpsql.interfaces.cli.plan import plan
 from dpsql.interfaces.cli.risk import risk
 from dpsql.interfaces.cli.serve import serve
@@ -38,7 +38,7 @@ from dpsql.model.errors import DpsqlError
 
 SECTIONS = {
     "Ask": (query, shell, explain, tables, describe, plan, watch, synth, fit, model, budget),
-    "Own the data": (init, check, risk, tune, cube, refresh, history, serve, user, local),
+    "Own the data": (init, check, risk, tune, cube, prepare, refresh, history, serve, user, local),
     "Learn": (demo, manual, completion),
 }
 _WHOLE = 1_000

@@ -188,9 +188,19 @@ def note_unnamed(pots: Sequence[Charged]) -> None:
 
 
 def warn_of_lapsed_facts(proxy: Proxy) -> None:
-    """Tells that facts were recorded of other data than are there."""
+    """Tells that facts were recorded, or a store was made, of other data than are there."""
     if proxy.facts_lapsed:
         note_lapsed_facts()
+    if proxy.store_unused:
+        note_unused_store()
+
+
+def note_unused_store() -> None:
+    """Tells that the store which the policy names is not used."""
+    note(
+        "What the policy calls prepared is not there, or was made of other data or under another "
+        "policy: plans do without. Make it anew: dpsql prepare"
+    )
 
 
 def note_lapsed_facts() -> None:

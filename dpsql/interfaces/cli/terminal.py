@@ -111,6 +111,24 @@ class Progress:
             click.echo(f"\r{' ' * len(self._shown)}\r", err=True, nl=False)
 
 
+class Bar(Progress):
+    """How far `done`, from 0 to 1, something is, as a bar on stderr where that is a terminal."""
+
+    WIDTH = 30
+
+    def __init__(self, title: str, done: Callable[[], float]) -> None:
+        super().__init__()
+        self._title, self._done = title, done
+
+    def tick(self) -> None:
+        """Show how far it is."""
+        if self._visible:
+            done = self._done()
+            full = round(done * self.WIDTH)
+            self._shown = f"{self._title} [{'#' * full:<{self.WIDTH}}] {done:.0%}"
+            click.echo(f"\r{self._shown}", err=True, nl=False)
+
+
 def interruptible(
     call: Callable[[], Result], cancel: Callable[[], None], progress: Progress
 ) -> tuple[Result, bool]:

@@ -57,6 +57,8 @@ class Present:
         if proxy.facts_lapsed:
             fix = "Plans and prices do without recorded facts until: dpsql check --record"
             yield "facts_lapsed", {"fix": fix}
+        if proxy.store_unused:
+            yield "store_unused", {"fix": "Plans read the data as they are until: dpsql prepare"}
 
     def gauges(self) -> list[tuple[str, str, float]]:
         """How much of each budget is used, and how busy the engine is. Raises `LedgerError`."""

@@ -1,0 +1,262 @@
+"""Rows of private tables read from the store that `dpsql prepare` made, with fewer joins.
+
+A table of the store has those rows of its table that belong to a unit, beside each the columns of
+the links that lead from it to the unit. So a join along these links that fetches no other column
+is not made: what it would fetch is there.
+
+Proof (PRIVACY.md R87). This changes what an engine reads, not what it computes. Rows that belong to
+nobody are in no unit's data, so by R7 no row of any unit follows from them: to leave them out of
+every table changes no row of the block. Of those that are left each link leads to a row, and to one
+alone, since `dpsql prepare` has counted in these very files that keys are unique; so an inner join
+along it repeats and drops none, and the columns of key and link that it would fetch are those
+beside the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import permutations
+
+from dpsql.compiler.plan.measurement_kinds import DistinctSum, RatioVote, expressions_of
+from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan, Weighed
+from dpsql.compiler.track.join_order import INNER, Joined, rebuilt
+from dpsql.compiler.track.uniqueness import exactly_equal
+from dpsql.model.algebra import (
+    Aggregate,
+    Apply,
+    Field,
+    Filter,
+    Join,
+    Recursion,
+    Relation,
+    Scan,
+    Single,
+    Union,
+)
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.prepared_store import SCHEMA, PreparedStore, beside, table_in_store
+from dpsql.model.table_names import parts
+from dpsql.model.tree import AggregateCall, Call, Expression, Ref
+from dpsql.model.vocabulary import Policy, TablePolicy
+from dpsql.model.walk import both, expressions, inputs, map_inputs, refs, relations
+
+
+def over_store(plan: PrivatePlan, policy: Policy) -> tuple[PrivatePlan, tuple[str, ...]]:
+    """The plan, its blocks over the policy's store if it has one, and the tables that it reads."""
+    if policy.store is None:
+        return plan, ()
+    blocks = [_over_store(block, policy, policy.store) for block in plan.blocks]
+    rows = [part for b in blocks if b.block.weighed for part in relations(b.block.weighed.rows)]
+    tables = dict.fromkeys(name for part in rows if (name := _name_in_store(part)))
+    return replace(plan, blocks=tuple(blocks)), tuple(tables)
+
+
+def _name_in_store(relation: Relation) -> str | None:
+    """The table of a store that a relation is; None for any other."""
+    named = parts(relation.table) if isinstance(relation, Scan) else None
+    return named[1] if named is not None and named[0] == SCHEMA else None
+
+
+def _over_store(plan: BlockPlan, policy: Policy, store: PreparedStore) -> BlockPlan:
+    block = plan.block
+    weighed = block.weighed or Weighed(block.rows, None)
+    rows = _Stored(policy, store, _read(plan, weighed)).rows(weighed.rows)
+    if rows == weighed.rows:
+        return plan
+    return replace(plan, block=replace(block, weighed=replace(weighed, rows=rows)))
+
+
+def _read(plan: BlockPlan, weighed: Weighed) -> frozenset[int]:
+    """The columns that anything reads: the block, or a relation below it."""
+    block, vote = plan.block, plan.block.vote
+    keys, queries = [*block.keys], [*plan.queries]
+    if vote is not None:
+        keys += vote.keys
+        queries += [vote.total, vote.below] if isinstance(vote, RatioVote) else [vote.total]
+    nodes: list[Expression] = [key.expression for key in keys]
+    nodes += [node for query in queries for node in expressions_of(query)]
+    nodes += [query.argument for query in queries if isinstance(query, DistinctSum)]
+    nodes += [node for query in plan.histograms for node in query.expressions]
+    nodes += [] if weighed.weight is None else [weighed.weight]
+    nodes += [] if block.several else [block.unit]
+    read = set[int]()
+    for part in relations(weighed.rows):
+        nodes += expressions(part)
+        if isinstance(part, Union | Recursion | Apply | Single):
+            read |= {f.id for source in inputs(part) for f in source.fields}
+    return frozenset(read).union(*map(refs, nodes))
+
+
+@dataclass(slots=True)
+class _Leaf:
+    """What an inner join joins: rows of a prepared table, or each of its keys once.
+
+    `names` are what columns are called in its store, those too that are `added` in the place of
+    columns of leaves that are not joined any more.
+    """
+
+    relation: Scan | Aggregate
+    table: TablePolicy
+    names: dict[int, str]
+    added: tuple[Field, ...] = ()
+
+    def fetched(self, read: frozenset[int]) -> list[Field]:
+        """The columns that anything reads."""
+        return [f for f in (*self.relation.fields, *self.added) if f.id in read]
+
+    def is_itself(self, condition: Expression, moved: set[int]) -> bool:
+        """Whether it says that a column beside the rows, which is never NULL, equals itself."""
+        return any(
+            a.id in moved and a.id in self.names and self.names[a.id] == self.names.get(b.id)
+            for a, b in _equated(condition)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Superfluous:
+    """A join of rows with those `above` them, whose columns are `beside` them: by which names."""
+
+    below: _Leaf
+    above: _Leaf
+    names: Mapping[str, str]
+    conditions: frozenset[Expression]
+
+    def taken_in(self, read: frozenset[int]) -> None:
+        """Have the rows below carry what is fetched of those above."""
+        fetched = self.above.fetched(read)
+        named = {f.id: self.names[self.above.names[f.id]] for f in fetched}
+        self.below.names |= named
+        self.below.added += tuple(replace(f, name=named[f.id]) for f in fetched)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    policy: Policy
+    store: PreparedStore
+    read: frozenset[int]
+
+    def rows(self, relation: Relation) -> Relation:
+        """The same rows, those of prepared tables read from the store."""
+        if isinstance(relation, Filter) or (isinstance(relation, Join) and relation.kind in INNER):
+            return self._joined(relation)
+        leaf = self._leaf(relation)
+        if isinstance(relation, Scan):
+            return relation if leaf is None else _from_store(relation, leaf.added)
+        return map_inputs(relation, self.rows)
+
+    def _joined(self, relation: Filter | Join) -> Relation:
+        """A tree of inner joins, without those along links that fetch what is in the store."""
+        joined = Joined.of(relation)
+        leaves = [leaf for part in joined.leaves if (leaf := self._leaf(part)) is not None]
+        gone, settled, moved = set[Relation](), set[Expression](), set[int]()
+        while (join := next(self._superfluous(leaves, joined.conditions), None)) is not None:
+            join.taken_in(self.read)
+            leaves.remove(join.above)
+            gone.add(join.above.relation)
+            settled |= join.conditions
+            moved |= join.above.names.keys()
+        settled |= {c for leaf in leaves for c in joined.conditions if leaf.is_itself(c, moved)}
+        added = {leaf.relation: leaf.added for leaf in leaves}
+
+        def stored(part: Relation) -> Relation | None:
+            if isinstance(part, Scan) and part in added:
+                return _from_store(part, added[part])
+            return None if part in gone else self.rows(part)
+
+        above = [c for c in joined.conditions if refs(c) & moved and c not in settled]
+        lifted = settled.union(above)
+        rows = rebuilt(relation, stored, lambda condition: condition not in lifted)
+        assert rows is not None
+        predicate = both(tuple(dict.fromkeys(above)))
+        return rows if predicate is None else Filter(rows, predicate)
+
+    def _leaf(self, relation: Relation) -> _Leaf | None:
+        """The rows or keys of a prepared table; None for anything else.
+
+        Keys are unique in the store: what is least or greatest of one is that of its row.
+        """
+        match relation:
+            case Scan():
+                scan: Relation = relation
+                name: str | None = relation.table
+            case Aggregate(sets=()):
+                scan = self.rows(relation.input)
+                name = _name_in_store(scan)
+            case _:
+                return None
+        table = None if name is None else self.policy.table(name)
+        if table is None or table.name not in self.store.tables:
+            return None
+        names = {f.id: f.name.lower() for f in scan.fields}
+        if isinstance(relation, Scan):
+            return _Leaf(relation, table, names)
+        columns = {key.field.id: key.expression for key in relation.keys}
+        keys = {n: names[column.id] for n, column in columns.items() if isinstance(column, Ref)}
+        ends = {m.field.id: names[end.id] for m in relation.measures if (end := _end_of(m.call))}
+        is_key = sorted(keys.values()) == sorted(name.lower() for name in table.key)
+        if not is_key or len(keys | ends) < len(relation.fields):
+            return None
+        return _Leaf(relation, table, keys | ends)
+
+    def _superfluous(
+        self, leaves: Sequence[_Leaf], conditions: Sequence[Expression]
+    ) -> Iterator[_Superfluous]:
+        """The joins along links of which nothing but columns in the store is read."""
+        for below, above in permutations(leaves, 2):
+            if not isinstance(below.relation, Scan):
+                continue
+            for target, names in _above(below.table, self.policy):
+                if target.name != above.table.name:
+                    continue
+                keys = {name.lower() for name in target.key}
+                same = {
+                    condition: above.names[b.id]
+                    for condition in conditions
+                    for a, b in _equated(condition)
+                    if below.names.get(a.id, "") == names.get(above.names.get(b.id, " "))
+                }
+                fetched = {above.names[f.id] for f in above.fetched(self.read)}
+                if set(same.values()) >= keys and fetched <= names.keys():
+                    yield _Superfluous(below, above, names, frozenset(same))
+
+
+def _end_of(call: AggregateCall) -> Ref | None:
+    """The column of which a call is the least or greatest value, None where it is another one."""
+    match call.args:
+        case (Ref() as column,):
+            plain = AggregateCall(call.function, (column,), type=call.type)
+            return column if call.function in ("min", "max") and call == plain else None
+        case _:
+            return None
+
+
+def _equated(condition: Expression) -> Iterator[tuple[Ref, Ref]]:
+    """The columns that a condition says to be equal, both ways."""
+    match condition:
+        case Call("eq", (Ref() as a, Ref() as b)) if exactly_equal(a, b):
+            yield from ((a, b), (b, a))
+
+
+def _above(table: TablePolicy, policy: Policy) -> list[tuple[TablePolicy, dict[str, str]]]:
+    """The tables on the way from a table to the unit, with their columns that are beside its rows:
+    keys and links, what each is called there.
+    """
+    way = list[tuple[TablePolicy, dict[str, str]]]()
+    own: Callable[[str], str] = str.lower
+    while table.link is not None and (target := policy.table(table.link.table)) is not None:
+        pairs = zip(table.link.keys, table.link.columns, strict=True)
+        way.append((target, {key.lower(): own(column) for key, column in pairs}))
+        own, table = partial(beside, target.name), target
+    result, farther = list[tuple[TablePolicy, dict[str, str]]](), dict[str, str]()
+    for target, keys in reversed(way):
+        columns = () if target.link is None else target.link.columns
+        links = {column.lower(): beside(target.name, column) for column in columns}
+        result.append((target, farther | links | keys))
+        farther |= {name: name for name in links.values()}
+    return result
+
+
+def _from_store(scan: Scan, added: tuple[Field, ...]) -> Scan:
+    """The scan of the store's table, with columns beside its own."""
+    return replace(scan, table=table_in_store(scan.table), fields=(*scan.fields, *added))

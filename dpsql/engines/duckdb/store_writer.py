@@ -1,0 +1,147 @@
+"""The store that the owner has made of the data: written beside its place, and then put there.
+
+What is unfinished is taken up again where it ended: each table is there whole, or not at all. Who
+may read it, and what is in it: SECURITY.md S27.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import _duckdb as duckdb
+
+from dpsql.engines.duckdb.files import CannotOpen, Signature, Sources, identity_of, name, text
+from dpsql.engines.duckdb.hardening import configuration, with_views
+from dpsql.model.errors import Unreachable
+from dpsql.model.prepared_store import ABOUT, SCHEMA, PreparedStore, parsed
+
+_OWNERS = "dpsql_owners"
+"""What the owner's database is called beside the store."""
+
+_FAILED = "The store could not be made: DuckDB failed. Is there room on the disk, and memory?"
+
+
+class StoreOfDuckDB:
+    """A DuckDB file made of a DuckDB file or of data files: a `StoreWriter`."""
+
+    def __init__(self, sources: Sources, memory: str) -> None:
+        assert sources.store is not None
+        self._sources, self._place = sources, Path(sources.store)
+        self._folder = self._place.with_name(f"{self._place.name}.unfinished")
+        self._signature, self._connection = self._opened(memory)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._connection.close()
+
+    @property
+    def identity(self) -> str:
+        """That of the data."""
+        return identity_of(self._signature)
+
+    @property
+    def room(self) -> int:
+        """Bytes that are free where the store will be."""
+        return shutil.disk_usage(self._place.parent).free
+
+    def begin(self, store: PreparedStore) -> frozenset[str]:
+        """The tables that are there already, of a store that was to be as this one."""
+        store_file = self._folder / self._place.name
+        begun = self._attached(store_file)
+        if begun is None or _apart_from_id(begun) != _apart_from_id(store):
+            self._done(f"DETACH DATABASE IF EXISTS {SCHEMA}")
+            shutil.rmtree(self._folder, ignore_errors=True)
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._folder.chmod(0o700)
+        except OSError:
+            raise Unreachable(f"{self._place.parent} cannot be written to.") from None
+        if not store_file.exists():
+            self._done(f"ATTACH {text(str(store_file))} AS {SCHEMA}")
+            self._done(f"CREATE SCHEMA {SCHEMA}.{ABOUT.partition('.')[0]}")
+            self._done(f"CREATE TABLE {SCHEMA}.{ABOUT} AS SELECT {text(store.text)} AS about")
+        self._done(f"SET temp_directory = {text(str(self._folder / 'spilled'))}")
+        listed = self.rows(
+            f"SELECT table_name FROM duckdb_tables() WHERE database_name = '{SCHEMA}'"
+            " AND schema_name = 'main'"
+        )
+        return frozenset(table for (table,) in listed)
+
+    def make(self, statement: str) -> None:
+        """Run a statement that makes one table of the store."""
+        self._done(statement)
+
+    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        """Rows of a query over the data and the store."""
+        return self._done(sql).fetchall()  # type: ignore[no-any-return]
+
+    def progress(self) -> float:
+        """How far the running statement is, from 0 to 1."""
+        return max(0.0, float(self._connection.query_progress()) / 100)
+
+    def cancel(self) -> None:
+        """Stop the running statement; what is made stays for the next time."""
+        self._connection.interrupt()
+
+    def finish(self) -> None:
+        """Put the store into its place at once: whoever has the old one open keeps that.
+
+        Raises `Unreachable` where the data has changed meanwhile.
+        """
+        self._done(f"CHECKPOINT {SCHEMA}")
+        self._done(f"DETACH {SCHEMA}")
+        if self._sources.signature() != self._signature:
+            raise Unreachable(self._sources.complaint("changed"))
+        whole = self._folder / self._place.name
+        whole.chmod(0o600)
+        with whole.open("rb") as file:
+            os.fsync(file.fileno())
+        whole.replace(self._place)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _opened(self, memory: str) -> tuple[Signature, Any]:
+        """The data as it now is, and a connection that has it in front of it."""
+        try:
+            signature = self._sources.signature()
+            connection = duckdb.connect(":memory:", config=configuration(memory))
+            connection.execute("SET TimeZone = 'UTC'")
+            if self._sources.path is None:
+                with_views(connection, self._sources.matches())
+            else:
+                connection.execute(f"ATTACH {text(self._sources.path)} AS {_OWNERS} (READ_ONLY)")
+                connection.execute(f"USE {name(_OWNERS)}")
+        except CannotOpen as error:
+            raise Unreachable(self._sources.complaint(error.why)) from None
+        except duckdb.Error:
+            raise Unreachable(self._sources.complaint("unreadable")) from None
+        return signature, connection
+
+    def _attached(self, store_file: Path) -> PreparedStore | None:
+        """What the unfinished store says that it will be; None where there is none."""
+        if not store_file.exists():
+            return None
+        try:
+            self._connection.execute(f"ATTACH {text(str(store_file))} AS {SCHEMA}")
+            said = self._connection.execute(f"SELECT about FROM {SCHEMA}.{ABOUT}").fetchone()
+        except duckdb.Error:
+            return None
+        return parsed(str(said[0])) if said else None
+
+    def _done(self, sql: str) -> Any:
+        """What became of a statement. Raises `Unreachable`: an engine's words may quote data."""
+        try:
+            return self._connection.execute(sql)
+        except duckdb.InterruptException:
+            raise KeyboardInterrupt from None
+        except duckdb.Error:
+            raise Unreachable(_FAILED) from None
+
+
+def _apart_from_id(store: PreparedStore) -> tuple[object, ...]:
+    return store.data, store.version, store.tables, store.rollups

@@ -1,0 +1,98 @@
+"""What a store holds, as SQL for the owner: rows with a unit, and beside them the way to it.
+
+The same rules as in `compiler.track.units`: PRIVACY.md R2. What plans take from it: PRIVACY.md R87.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dpsql.compiler.rewrite.dialect import Dialect
+from dpsql.model.algebra import Field
+from dpsql.model.dataclass import dataclass
+from dpsql.model.prepared_store import beside, table_in_store
+from dpsql.model.table_names import address
+from dpsql.model.tree import identifier
+from dpsql.model.vocabulary import Policy, TablePolicy
+
+
+def way_of(table: TablePolicy, policy: Policy) -> tuple[TablePolicy, ...]:
+    """The tables that the links of a table lead to, as far as that of the units."""
+    way = list[TablePolicy]()
+    while table.link is not None and (target := policy.table(table.link.table)) is not None:
+        way.append(target)
+        table = target
+    return tuple(way)
+
+
+def prepared_tables(policy: Policy) -> tuple[TablePolicy, ...]:
+    """The private tables that a store holds: each row of which is of one unit, and none a view."""
+    return tuple(
+        table
+        for table in policy.tables
+        if table.private
+        and not any(part.several or part.view for part in (table, *way_of(table, policy)))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRows:
+    """The rows of a table in the store: its columns as they are stored, those beside them, and in
+    what order.
+    """
+
+    table: TablePolicy
+    policy: Policy
+    dialect: Dialect
+
+    @property
+    def sql(self) -> str:
+        """SELECT of the rows, those of one unit together."""
+        listed = [f"t0.{identifier(name)}" for name in self._stored()]
+        listed += [f"{column} AS {identifier(name)}" for name, column in self._beside()]
+        source = f"{address(self.table.name)} AS t0"
+        for hop, target in enumerate(way_of(self.table, self.policy), 1):
+            source += f" JOIN {address(target.name)} AS t{hop} ON {self._same(hop)}"
+        unit = self.unit
+        return f"SELECT {', '.join(listed)} FROM {source} WHERE {unit} IS NOT NULL ORDER BY {unit}"
+
+    @property
+    def creation(self) -> str:
+        """The statement that puts them into the store."""
+        return f"CREATE TABLE {address(table_in_store(self.table.name))} AS {self.sql}"
+
+    @property
+    def unit(self) -> str:
+        """The unit's key."""
+        tables = (self.table, *way_of(self.table, self.policy))
+        last = next(n for n, t in enumerate(tables) if self._leads(t))
+        link = tables[last].link
+        return self._column(last, self.policy.unit.key if link is None else link.column)
+
+    def _leads(self, table: TablePolicy) -> bool:
+        """Whether a column of this table names the unit."""
+        return table.link is None or table.link.table == self.policy.unit.table
+
+    def _stored(self) -> Iterator[str]:
+        """The columns that the policy reads, as the database calls them."""
+        names = (c.name if c.reading is None else c.reading.column for c in self.table.columns)
+        yield from dict.fromkeys(names)
+
+    def _beside(self) -> Iterator[tuple[str, str]]:
+        for hop, target in enumerate(way_of(self.table, self.policy), 1):
+            for name in () if target.link is None else target.link.columns:
+                yield beside(target.name, name), self._column(hop, name)
+
+    def _same(self, hop: int) -> str:
+        """That a row leads to the next one."""
+        link = (self.table, *way_of(self.table, self.policy))[hop - 1].link
+        assert link is not None
+        pairs = zip(link.columns, link.keys, strict=True)
+        same = (f"{self._column(hop - 1, a)} = {self._column(hop, b)}" for a, b in pairs)
+        return " AND ".join(same)
+
+    def _column(self, hop: int, name: str) -> str:
+        """A column of a table on the way, as plans read it."""
+        column = (self.table, *way_of(self.table, self.policy))[hop].column(name)
+        assert column is not None
+        return self.dialect.column(f"t{hop}", Field(0, column.name, column.type), column.reading)

@@ -1,0 +1,117 @@
+"""Preparing data: what is made of private tables, once, for the plans to come. For the owner.
+
+Everything that a plan over the store leans on is counted here, in the data that it is made of:
+PRIVACY.md R87. Facts are verified, and none is recorded.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from dpsql.engines.stores import StoreWriter
+from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.model.dataclass import dataclass
+from dpsql.model.errors import Unreachable
+from dpsql.model.prepared_store import PreparedStore
+from dpsql.model.table_names import address
+from dpsql.model.tree import Kind
+from dpsql.model.vocabulary import Fact, FactKind, Policy, Voucher
+from dpsql.owner.check import check
+from dpsql.owner.prepared_tables import PreparedRows, prepared_tables, way_of
+from dpsql.policy.draft import Draft
+from dpsql.policy.load import load
+from dpsql.preparation.bound_policy import bound
+from dpsql.preparation.engine_kinds import dialects, opened, store_writer
+
+_WIDE, _NARROW = 24, 8
+"""Bytes of a value before they are compressed: of a text, and of anything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A table of the store that is to be made, and how large it is before it is compressed."""
+
+    table: str
+    statement: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """The steps that are left, and what they are expected to take of the room that there is."""
+
+    writer: StoreWriter
+    steps: tuple[Step, ...]
+    done: int
+
+    @property
+    def size(self) -> int:
+        """Bytes at most, before they are compressed."""
+        return sum(step.size for step in self.steps)
+
+
+@contextmanager
+def preparation(path: str) -> Iterator[Preparation]:
+    """What there is to do for the store of a policy; what was begun before is gone on with.
+
+    Raises `PolicyError`, or `Unreachable`: where facts do not hold on which plans over it would
+    lean, or there is no room.
+    """
+    draft = load(path)
+    with store_writer(draft) as writer:
+        policy = _verified(draft)
+        if policy.data != writer.identity:
+            raise Unreachable("The data has changed meanwhile. Try again.")
+        steps = tuple(_steps(policy, writer))
+        tables = tuple(table.name for table in prepared_tables(policy))
+        store = PreparedStore(secrets.token_hex(8), writer.identity, policy.version, tables)
+        there = writer.begin(store)
+        left = tuple(step for step in steps if step.table not in there)
+        planned = Preparation(writer, left, len(steps) - len(left))
+        if planned.size > writer.room:
+            raise Unreachable(
+                f"The store may take {megabytes(planned.size)} and {megabytes(writer.room)} are"
+                " free there. Make room, or let prepared be on another disk."
+            )
+        yield planned
+
+
+def megabytes(size: int) -> str:
+    """Bytes as people read them.
+
+    >>> megabytes(1_234_567_890)
+    '1,235 MB'
+    """
+    return f"{size / 1e6:,.0f} MB"
+
+
+def _verified(draft: Draft) -> Policy:
+    """The policy over the data, of which every fact holds, and that keys are unique on the way.
+
+    Raises `Unreachable`.
+    """
+    with closing(opened(draft)) as engine, closing(SqliteLedger.open(draft.ledger)) as ledger:
+        policy = bound(draft, engine, ledger)
+        _findings, confirmed = check(policy, draft.lines, engine.rows)
+    needed = {fact for fact in policy.facts if fact.voucher is Voucher.CHECK}
+    for table in prepared_tables(policy):
+        keys = (part.name for part in way_of(table, policy) or (table,) if part.key)
+        needed |= {Fact(FactKind.UNIQUE_KEY, name, Voucher.CHECK) for name in keys}
+    missing = sorted(f"{fact.table}: {fact.kind.value}" for fact in needed - confirmed)
+    if missing:
+        raise Unreachable(
+            "These do not hold, and plans over a store would lean on them: "
+            f"{'; '.join(missing)}. See dpsql check."
+        )
+    return policy
+
+
+def _steps(policy: Policy, writer: StoreWriter) -> Iterator[Step]:
+    dialect = dialects(policy.database).database
+    for table in prepared_tables(policy):
+        ((rows,),) = writer.rows(f"SELECT COUNT(*) FROM {address(table.name)}")
+        wide = sum(column.type.kind is Kind.VARCHAR for column in table.columns)
+        size = rows * (_WIDE * wide + _NARROW * (len(table.columns) - wide))
+        yield Step(table.name, PreparedRows(table, policy, dialect).creation, size)

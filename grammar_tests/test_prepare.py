@@ -1,0 +1,245 @@
+"""What was prepared of the data is read instead: the same integers, and never other data's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
+from dpsql.model.errors import PolicyError, Unreachable
+from dpsql.model.prepared_store import ABOUT, SCHEMA, PreparedStore, parsed
+from dpsql.model.vocabulary import Policy
+from dpsql.owner.check import check_policy
+from dpsql.owner.prepared_tables import PreparedRows, prepared_tables
+from dpsql.owner.preparing import preparation
+from dpsql.policy.load import load
+from dpsql.preparation.engine_kinds import store_writer
+from dpsql.proxy import Proxy
+from grammar_tests import bound, world
+from grammar_tests.casefile import Case
+from grammar_tests.laws import BUDGET, PlainEngine, compiled, integers
+from grammar_tests.proxy_kit import request, shop
+from grammar_tests.test_cases import ALL
+from grammar_tests.test_data_changes import replaced, silent
+
+EVERY = 60
+"""One of so many cases is compared."""
+ACCEPTED = tuple(
+    case for case in ALL if case.accepted and case.holds_here and case.catalog == "shop"
+)
+
+
+def odd() -> world.Tables:
+    """Whatever is beyond what the policy declares, and rows that belong to nobody."""
+    tables = world.exceeding()
+    lost = [world.order(9999, 999, 1), (9998, None, *world.order(9998, 1, 1)[2:])]
+    more = [(9000 + n, order, 1, Decimal(3), 1) for n, order in enumerate((9999, None, 123456))]
+    nobody = (None, "NO", "consumer", "Oslo", 30, 1.0, True, None, "nobody", None)
+    return tables | {
+        "orders": tables["orders"] + lost,
+        "items": tables["items"] + more,
+        "customers": [*tables["customers"], nobody],
+    }
+
+
+@cache
+def worlds() -> tuple[tuple[Policy, Policy, PlainEngine], ...]:
+    """Policies without and with a store, by constraints or by nothing at all, over their data."""
+    listed = []
+    for tables, constraints in ((world.exceeding(), True), (odd(), False)):
+        policy, engine = bound.over(tables, constraints=constraints)
+        engine.connection.execute(f"CREATE SCHEMA {SCHEMA}")
+        held = prepared_tables(policy)
+        for table in held:
+            engine.connection.execute(PreparedRows(table, policy, DUCKDB).creation)
+        store = PreparedStore("a", "here", policy.version, tuple(t.name for t in held))
+        listed.append((policy, replace(policy, store=store), engine))
+    return tuple(listed)
+
+
+def plans(case: Case, *policies: Policy, engine: PlainEngine) -> list[Prepared]:
+    budget = replace(BUDGET, accountant=case.setting("accountant", "zcdp"))
+    dialect, norm = case.setting("dialect", "duckdb"), Fraction(8)
+    return [
+        compiled(case.sql, policy, engine, dialect=dialect, budget=budget, norm=norm)
+        for policy in policies
+    ]
+
+
+def differing(cases: tuple[Case, ...]) -> list[str]:
+    """The cases whose integers are others where they are read from the store."""
+    found = []
+    for plain, stored, engine in worlds():
+        for case in cases:
+            before, after = plans(case, plain, stored, engine=engine)
+            if before.plan is None:
+                continue
+            assert after.question == before.question
+            assert after.rewritten.stored
+            mine, theirs = integers(before, engine), integers(after, engine)
+            if [(dict(c), c.cells) for c in mine] != [(dict(c), c.cells) for c in theirs]:
+                found.append(case.id)
+    return found
+
+
+def test_prepared_plans_give_the_same_integers() -> None:
+    assert differing(ACCEPTED[::EVERY]) == []
+
+
+def _titled(title: str) -> tuple[Case, ...]:
+    return tuple(case for case in ACCEPTED if case.title == title)
+
+
+def test_wrong_twin_a_row_of_nobody_in_the_store_is_a_difference() -> None:
+    cases = _titled("count of rows linked to the unit")
+    _plain, _stored, engine = worlds()[1]
+    table = f"{SCHEMA}.orders"
+    engine.connection.execute("BEGIN")
+    engine.connection.execute(f"INSERT INTO {table} SELECT * FROM {table} LIMIT 1")
+    try:
+        assert differing(cases)
+    finally:
+        engine.connection.execute("ROLLBACK")
+    assert cases
+    assert not differing(cases)
+
+
+@pytest.mark.parametrize(
+    ("sql", "joins"),
+    [
+        ("SELECT COUNT(*) FROM items", 0),
+        ("SELECT COUNT(*) FROM items JOIN orders USING (order_id)", 0),
+        ("SELECT SUM(amount) FROM items JOIN orders USING (order_id)", 1),
+        ("SELECT COUNT(*) FROM orders JOIN customers USING (customer_id)", 0),
+        ("SELECT country, COUNT(*) FROM orders JOIN customers USING (customer_id) GROUP BY 1", 1),
+    ],
+)
+def test_what_only_leads_to_the_unit_is_not_joined(sql: str, joins: int) -> None:
+    for _plain, stored, engine in worlds():
+        plan = compiled(sql, stored, engine)
+        (block,) = plan.rewritten.blocks
+        assert block.sql.count("JOIN") == joins
+
+
+# --- the store of a policy ---
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A shop without constraints, whose facts are recorded, and whose policy names a store."""
+    found = shop(tmp_path, constraints=False)
+    text = found.read_text("utf-8")
+    name = 'path = "shop.duckdb"\n'
+    assert name in text
+    found.write_text(text.replace(name, f'{name}prepared = "made.duckdb"\n'), "utf-8")
+    check_policy(str(found), record=True)
+    return found
+
+
+def prepare(path: Path, steps: int | None = None) -> int:
+    """Makes the store, or the first steps of it; says how many were left to do."""
+    with preparation(str(path)) as planned:
+        for step in planned.steps[:steps]:
+            planned.writer.make(step.statement)
+        if steps is None:
+            planned.writer.finish()
+        return len(planned.steps)
+
+
+QUESTION = "SELECT status, COUNT(*) AS n FROM items JOIN orders USING (order_id) GROUP BY status"
+
+
+def answered(path: Path, sql: str = QUESTION) -> tuple[list[Any], bool]:
+    """The rows without noise, and whether they were read from the store."""
+    with Proxy.open(str(path)) as proxy:
+        proxy.vault.sampler = silent
+        notes = proxy.explain(request(sql)).notes
+        return list(proxy.ask(request(sql)).rows), any("dpsql prepare" in note for note in notes)
+
+
+def test_a_plan_over_the_store_says_so_and_is_the_same_question(path: Path) -> None:
+    rows, stored = answered(path)
+    assert not stored
+    prepare(path)
+    with Proxy.open(str(path)) as proxy:
+        again = proxy.ask(request(QUESTION))
+        assert again.receipt is not None
+        assert again.receipt.remembered
+        assert list(again.rows) == rows
+        assert not proxy.facts_lapsed
+        proxy.refresh()
+    assert answered(path) == (rows, True)
+
+
+def test_what_was_begun_is_gone_on_with_and_is_its_owners_alone(path: Path) -> None:
+    every, folder = prepare(path, steps=2), path.parent
+    assert (folder / "made.duckdb.unfinished").stat().st_mode & 0o777 == 0o700
+    assert not (folder / "made.duckdb").exists()
+    assert prepare(path) == every - 2
+    assert (folder / "made.duckdb").stat().st_mode & 0o777 == 0o600
+    assert {each.name for each in folder.glob("made*")} == {"made.duckdb"}
+    prepare(path, steps=1)
+    replaced(folder, world.exceeding())
+    assert prepare(path) == every
+
+
+def test_a_store_of_other_data_is_not_used_and_its_owner_is_told(path: Path) -> None:
+    prepare(path)
+    before, stored = answered(path)
+    assert stored
+    replaced(path.parent, world.exceeding())
+    now, stored = answered(path)
+    assert not stored
+    assert now != before
+    assert check_policy(str(path)).store_unused
+
+
+def test_wrong_twin_a_store_that_claims_to_be_of_this_data_is_believed(path: Path) -> None:
+    prepare(path)
+    before, _ = answered(path)
+    replaced(path.parent, world.exceeding())
+    with store_writer(load(str(path))) as writer:
+        identity = writer.identity
+    with duckdb.connect(str(path.parent / "made.duckdb")) as made:
+        ((about,),) = made.execute(f"SELECT about FROM {ABOUT}").fetchall()
+        store = parsed(about)
+        assert store is not None
+        made.execute(f"UPDATE {ABOUT} SET about = ?", [replace(store, data=identity).text])
+    assert answered(path) == (before, True)
+
+
+def test_a_running_proxy_keeps_its_store_until_it_takes_up_another(path: Path) -> None:
+    prepare(path)
+    with Proxy.open(str(path)) as proxy:
+        proxy.vault.sampler = silent
+        before, accepted = proxy.ask(request(QUESTION)).rows, proxy.accepted
+        assert proxy.recorded() == accepted
+        prepare(path)
+        assert proxy.recorded() != accepted
+        assert proxy.ask(request("SELECT status, COUNT(*) FROM orders GROUP BY 1")).rows
+        proxy.refresh()
+        assert not proxy.store_unused
+        assert proxy.ask(request(QUESTION)).rows == before
+    text = path.read_text("utf-8")
+    path.write_text(text.replace("bounds = [0.0, 500.0]", "bounds = [0.0, 400.0]"), "utf-8")
+    assert not answered(path)[1]
+
+
+def test_facts_that_do_not_hold_are_no_store(path: Path) -> None:
+    replaced(path.parent, world.adversarial())
+    with pytest.raises(Unreachable, match="orders: unique key"):
+        prepare(path)
+    assert not list(path.parent.glob("made*"))
+
+
+def test_a_policy_that_names_no_store(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="names no file"):
+        prepare(shop(tmp_path))
