@@ -42,6 +42,7 @@ from dpsql.policy.load import load
 from grammar_tests.collector_kit import answers, collecting, collection, policy, rows_of
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+EXAMPLE = Path(__file__).parent.parent / "examples" / "local" / "page.html"
 ROWS = b'[{"clicked": "no", "stars": "3", "weight": "0.5", "sure": "true"}, {"cell": "010"}]'
 AS_ROWS = {
     ("no", "3", None, "0.5", "true", None): 1,
@@ -438,7 +439,11 @@ def sent_until_killed(port: int, sender: int) -> list[str]:
     return keys
 
 
-PAGE = """<body><script type="module">
+COUNTERS = """
+clicks = { values = ["0", "1-4", "5+"], randomized = { mechanism = "grr", epsilon = 1 } }
+seconds = { values = ["0-9", "10-59", "60+"], randomized = { mechanism = "grr", epsilon = 1 } }
+[budgets"""
+PEOPLE = """<script type="module">
 import { Respondent, cell } from './client.js'
 const [clicked, , place] = await (await fetch('visits/questions.json')).json()
 const memory = () => {
@@ -448,15 +453,19 @@ const memory = () => {
 let next = 0
 const some = async () => {
   for (let n = next++; n < 400; n = next++) {
-    const store = n ? memory() : localStorage
-    const person = new Respondent({ budget: '3', url: 'visits/reports', batch: 2, store })
+    const person = new Respondent({ budget: '3', url: 'visits/reports', batch: 2, store: memory() })
     person.answer(clicked, n % 4 ? 'yes' : 'no')
     person.answer(place, cell(place, n % 2, 0, [0, 0, 1.5, 1], 3))
     await person.send()
   }
 }
-for (let n = 0; n < 6; n++) some()
-</script></body>
+await Promise.all(Array.from({ length: 6 }, some))
+for (let n = 0; n < 6; n++) document.querySelector('button').click()
+while (!localStorage.getItem('dpsql')) {
+  await new Promise((wake) => setTimeout(wake, 20))
+  dispatchEvent(new Event('pagehide'))
+}
+</script>
 """
 QUIET = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -477,10 +486,13 @@ class Patience:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_a_page_in_a_browser_becomes_an_answer(tmp_path: Path) -> None:
-    """400 people in one page: 3 of 4 clicked, and half of them are in each of two cells."""
-    path, page = policy(tmp_path), tmp_path / "page.html"
-    page.write_text(PAGE, encoding="utf-8")
-    with collecting(path, "--page", str(page), "--least", "400") as (process, port):
+    """400 people in one page: 3 of 4 clicked, and half of them are in each of two cells.
+
+    It is the page of the examples, which tells of its own visitor at the end.
+    """
+    path, page = policy(tmp_path, ("[budgets", COUNTERS)), tmp_path / "page.html"
+    page.write_text(EXAMPLE.read_text(encoding="utf-8") + PEOPLE, encoding="utf-8")
+    with collecting(path, "--page", str(page), "--least", "401") as (process, port):
         assert CHROMIUM is not None
         command = CHROMIUM, *QUIET, f"--user-data-dir={tmp_path / 'profile'}"
         with (
@@ -491,25 +503,32 @@ def test_a_page_in_a_browser_becomes_an_answer(tmp_path: Path) -> None:
         ):
             assert process.stderr is not None
             assert (
-                process.stderr.readline() == "800 reports are sealed for the next dpsql refresh.\n"
+                process.stderr.readline() == "802 reports are sealed for the next dpsql refresh.\n"
             )
             browser.terminate()
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
-    assert run(tmp_path, "refresh").stderr == "visits has 800 more reports.\n"
+    assert run(tmp_path, "refresh").stderr == "visits has 802 more reports.\n"
     rows = rows_of(tmp_path / "visits")
-    assert set(map(is_report, rows)) == {True}
+    assert {is_report(row[:6]) for row in rows if any(row[:6])} == {True}
+    clicks, seconds = zip(*(row[6:] for row in rows.elements() if any(row[6:])), strict=True)
+    assert {*clicks} & {"0", "1-4", "5+"}
+    assert {*seconds} & {"0-9", "10-59", "60+"}
+    assert len(clicks) == 2
     with dpsql.connect(str(path)) as connection:
         cursor = connection.execute("SELECT COUNT(*) FROM visits WHERE clicked = 'yes'")
         ((clicked,),), ((error,),) = cursor.fetchall(), cursor.errors
-        cells = connection.execute("SELECT cell, COUNT(*) FROM visits GROUP BY cell").fetchall()
+        cursor = connection.execute("SELECT cell, COUNT(*) FROM visits GROUP BY cell")
+        cells: dict[Any, Any] = dict(cursor.fetchall())
+        errors = [error for _, error in cursor.errors]
     said = sum(count for row, count in rows.items() if row[0] == "yes")
     assert abs(clicked - (said - 400 * 0.25) / 0.5) <= 0.5
     assert error is not None
     assert abs(clicked - 300) < 7 * error  # 1e-11
-    assert {cell for cell, _ in cells} == set("abc")
-    for cell, count in cells:
-        assert abs(count - {"a": 200, "b": 200, "c": 0}[cell]) < 7 * 2 * 20
+    assert {*cells} == {*"abc"}
+    for (cell, count), error in zip(cells.items(), errors, strict=True):
+        assert error is not None
+        assert abs(count - {"a": 200, "b": 0, "c": 200}[cell]) < 7 * error
 
 
 def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
