@@ -33,9 +33,9 @@ def connection(columns: Iterable[Column] = COLUMNS) -> duckdb.DuckDBPyConnection
     engine = duckdb.connect()
     engine.execute("SET threads = 1; SET TimeZone = 'UTC'")
     for column in columns:
-        engine.execute(f"CREATE TABLE {column.name} (n INTEGER, v {column.sql_type})")
-        values = [[n, text] for n, text in enumerate([None, *column.values])]
-        engine.executemany(f"INSERT INTO {column.name} VALUES (?, ?)", values)
+        values = (None, *column.values)
+        rows = ", ".join(f"({n}, CAST(? AS {column.sql_type}))" for n in range(len(values)))
+        engine.execute(f"CREATE TABLE {column.name} AS FROM (VALUES {rows}) AS t (n, v)", values)
     return engine
 
 

@@ -114,10 +114,11 @@ class LinkedWorld:
         for table in self.tables:
             columns = ", ".join(f"{name} {_type(name)}" for name in table.columns)
             connection.execute(f"CREATE TABLE {table.name} ({columns})")
-            for row in self.rows[table.name]:
-                values = [row[name] for name in table.columns]
-                marks = ", ".join("?" * len(values))
-                connection.execute(f"INSERT INTO {table.name} VALUES ({marks})", values)
+            if rows := self.rows[table.name]:
+                marks = f"({', '.join('?' * len(table.columns))})"
+                values = [row[name] for row in rows for name in table.columns]
+                listed = ", ".join([marks] * len(rows))
+                connection.execute(f"INSERT INTO {table.name} VALUES {listed}", values)
         return PlainEngine(connection)
 
     def policy(self, folder: Path, *, recorded: bool, most: int | None = None) -> Policy:

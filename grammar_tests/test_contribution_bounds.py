@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from math import isqrt
 from pathlib import Path
@@ -80,6 +80,12 @@ def shop(tables: world.Tables) -> tuple[Policy, PlainEngine]:
     return policy, PlainEngine(world.build(tables, constraints=False))
 
 
+@cache
+def eight() -> tuple[Policy, PlainEngine]:
+    """A shop of eight people; what a test changes of it is rolled back."""
+    return shop(crowd(8))
+
+
 def charged(answer: Answer) -> int:
     assert answer.receipt is not None
     return answer.receipt.charged.amount
@@ -97,11 +103,10 @@ def opened(folder: Path, *changes: tuple[str, str]) -> Proxy:
 
 def vectors(sql: str, norm: Fraction, accountant: str) -> Iterator[tuple[Prepared, list[int]]]:
     """What each person alone contributes to all groups, where norms were found to be this."""
-    policy, engine = shop(crowd(8))
+    policy, engine = eight()
     plan = compiled(sql, policy, engine, budget=replace(BUDGET, accountant=accountant), norm=norm)
     for unit in range(1, 9):
-        gone = [s for other in range(1, 9) if other != unit for s in world.deletions(other)]
-        with without_unit(engine.connection, gone):
+        with without_unit(engine.connection, world.deletions(unit, others=True)):
             (counted,) = integers(plan, engine)
         yield plan, [parts[0] for parts in counted.values()]
 
@@ -142,7 +147,7 @@ def test_over_many_groups_either_norm_may_be_taken(
     notion: Neighbours,
 ) -> None:
     """Whatever the votes were said to find: nobody moves more than the sensitivity of the norm."""
-    policy, engine = shop(crowd(8))
+    policy, engine = eight()
     policy = replace(policy, unit=replace(policy.unit, neighbours=notion))
     budget = replace(BUDGET, accountant=accountant, delta=Decimal("0.5"))
     public = engine.public
@@ -191,7 +196,7 @@ def test_of_both_norms_the_one_that_errs_less_is_taken(accountant: str, tmp_path
 
 @pytest.mark.parametrize("damage", [False, True])
 def test_no_person_adds_more_than_the_bound_of_its_one_row(damage: bool) -> None:  # noqa: FBT001
-    policy, engine = shop(crowd(8))
+    policy, engine = eight()
     plan = compiled(f"SELECT SUM(n) AS s FROM {EACH}", policy, engine, norm=Fraction(3))
     assert plan.blocks[0].releases[0].sensitivity.linf == 3
     if damage:
@@ -220,7 +225,7 @@ def test_no_person_adds_more_different_values_than_count(most: int) -> None:
 
 @pytest.mark.parametrize("damage", [False, True])
 def test_values_that_count_in_every_group_are_seen(damage: bool) -> None:  # noqa: FBT001
-    policy, engine = shop(crowd(8))
+    policy, engine = eight()
     pure = replace(BUDGET, accountant="pure")
     plan = compiled(PAIRS, policy, engine, budget=pure, norm=Fraction(3))
     if damage:
@@ -235,7 +240,7 @@ def test_values_that_count_in_every_group_are_seen(damage: bool) -> None:  # noq
 
 
 def test_what_is_within_the_norm_stays_as_it_is() -> None:
-    policy, engine = shop(crowd(8))
+    policy, engine = eight()
     (counted,) = integers(compiled(BY_MONTH, policy, engine, norm=Fraction(10**4)), engine)
     plain = engine.rows("SELECT EXTRACT(month FROM day), COUNT(*) FROM logins GROUP BY 1")
     assert {key: parts[0] for key, parts in counted.items()} == {
@@ -259,14 +264,13 @@ def damaged(plan: Prepared, change: Callable[[str], str]) -> Prepared:
     ],
 )
 def test_a_wrong_scale_is_seen(old: str, new: str) -> None:
-    policy, engine = shop(crowd(8))
+    policy, engine = eight()
     plan = damaged(
         compiled(BY_MONTH, policy, engine, norm=Fraction(5, 2)), lambda sql: sql.replace(old, new)
     )
     beyond = 0
     for unit in range(1, 9):
-        gone = [s for other in range(1, 9) if other != unit for s in world.deletions(other)]
-        with without_unit(engine.connection, gone):
+        with without_unit(engine.connection, world.deletions(unit, others=True)):
             (counted,) = integers(plan, engine)
         beyond += size(Norm.L2, [parts[0] for parts in counted.values()]) > 25_000
     assert beyond
@@ -384,7 +388,7 @@ def test_who_has_nothing_of_the_sum_above_votes_for_a_ratio_of_nothing() -> None
 @pytest.mark.parametrize("sql", [RATIO, f"{RATIO} HAVING {RATIO[7:44]} > 1"])
 def test_an_answer_about_a_ratio_is_the_plain_one(sql: str) -> None:
     """Wherever the ratio was found to be; another one than rows are measured from is seen."""
-    policy, engine = shop(crowd(8))
+    policy, engine = eight()
     found = compiled(sql, policy, engine, norm=Fraction(10**6))
     ((plain,),) = engine.rows(sql)
     ((ours,),), _ = noiseless(found, engine)
@@ -538,7 +542,7 @@ def test_what_differences_add_follows_from_rows_and_squares(by: str, accountant:
 
 @pytest.mark.parametrize("sql", WHAT)
 def test_a_bound_says_of_what_it_is(sql: str) -> None:
-    policy, engine = shop(crowd(8))
+    policy, engine = eight()
     plan = compiled(sql, policy, engine, norm=Fraction(9))
     told = [notice for notice in plan.notices if isinstance(notice, Scaled)]
     assert {notice.what.value for notice in told} == set(WHAT[sql].split(", "))

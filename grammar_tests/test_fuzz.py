@@ -33,7 +33,7 @@ ENOUGH = 5_000
 """Accepted queries of law 1."""
 PARTS = 10
 """Tests among which they are divided."""
-EVERY_RUN = 3
+EVERY_RUN = 2
 """So many of these tests are in every run; `pytest -m simulation` asks the others too."""
 SOME = 500
 """Queries of law 2 and of totality on adversarial data per run."""

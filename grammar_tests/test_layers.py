@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 from dpsql.accountants import ACCOUNTANTS
 
@@ -48,11 +51,23 @@ MAX_FUNCTION = 40
 Floors = tuple[list[str], ...]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _trees_that_are_kept() -> Iterator[None]:
+    yield
+    nodes.cache_clear()
+
+
+@cache
+def nodes(text: str) -> tuple[ast.AST, ...]:
+    """Every node of a source: a dozen laws look through the same ones."""
+    return tuple(ast.walk(ast.parse(text)))
+
+
 @cache
 def imports(path: Path) -> frozenset[str]:
     """Every module a file imports, lazily or not."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path.read_text()):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -132,7 +147,13 @@ def test_packages_do_not_use_each_other() -> None:
 def test_the_root_has_few_modules_and_rooms_say_what_they_are_for() -> None:
     assert len(list(HOUSE.glob("*.py"))) <= MAX_MODULES_IN_THE_ROOT
     for folder in {path.parent for path in SOURCES}:
-        assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+        assert ast.get_docstring(module((folder / "__init__.py").read_text()))
+
+
+def module(text: str) -> ast.Module:
+    first = nodes(text)[0]
+    assert isinstance(first, ast.Module)
+    return first
 
 
 def test_no_two_files_share_a_name() -> None:
@@ -144,7 +165,7 @@ def test_no_two_public_classes_share_a_name() -> None:
     names = Counter(
         node.name
         for path in SOURCES
-        for node in ast.parse(path.read_text()).body
+        for node in module(path.read_text()).body
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in names.items() if count > 1 and name[0] != "_"] == []
@@ -156,7 +177,7 @@ MOST_BY_PLACE = 5
 
 def by_place(text: str) -> list[str]:
     """Calls of classes with more arguments by place than a reader can tell apart."""
-    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    calls = [node for node in nodes(text) if isinstance(node, ast.Call)]
     return [
         ast.unparse(call.func)
         for call in calls
@@ -190,8 +211,8 @@ NAMES_AN_ACCOUNTANT = {
 
 def accountants_named(text: str) -> list[str]:
     """The constants of a source that are an accountant's name: its facts are asked of it."""
-    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
-    return [node.value for node in nodes if node.value in ACCOUNTANT_NAMES]
+    constants = [node.value for node in nodes(text) if isinstance(node, ast.Constant)]
+    return [value for value in constants if value in ACCOUNTANT_NAMES]
 
 
 def test_what_depends_on_the_accountant_is_asked_of_it() -> None:
@@ -221,10 +242,9 @@ NAMES_AN_ENGINE = {
 
 def engine_named(text: str) -> list[str]:
     """What a source names of our own engine, in its code: docstrings and comments may explain."""
-    nodes = list(ast.walk(ast.parse(text)))
-    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    prose = {id(node.value) for node in nodes(text) if isinstance(node, ast.Expr)}
     fields = ("id", "attr", "name", "module", "value")
-    named = [getattr(n, field, None) for n in nodes if id(n) not in prose for field in fields]
+    named = [getattr(n, field, None) for n in nodes(text) if id(n) not in prose for field in fields]
     return [name for name in named if isinstance(name, str) and OWN_ENGINE in name.lower()]
 
 
@@ -252,7 +272,7 @@ def too_long(path: Path) -> list[str]:
     """The file, if it has too many lines, and its functions that have."""
     text = path.read_text()
     found = [path.name] if len(text.splitlines()) > MAX_LINES else []
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.FunctionDef):
             length = (node.end_lineno or 0) - node.lineno + 1
             if length > MAX_FUNCTION:
@@ -283,7 +303,7 @@ ROLES = frozenset("asked found known made wanted told ways kin wishes kept held 
 def roles(text: str) -> list[str]:
     """The variables, parameters, attributes and functions that are named by a role."""
     found = []
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 found.append(name)

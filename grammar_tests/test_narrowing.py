@@ -61,14 +61,14 @@ def escapes(engine: duckdb.DuckDBPyConnection, subject: Call | Cast) -> Iterator
     rows = run(engine, [readable(expression(subject, column_text), kind)], [ref])
     values = {value_of(row[-1], kind) for row in rows} - {None, FAR}
     for value in list(values)[:1]:
-        for name in COMPARISONS:
-            predicate = Call(name, (subject, Literal(value, kind)), BOOLEAN)
-            true = run(engine, [expression(predicate, column_text)], [ref])
+        predicates = [Call(name, (subject, Literal(value, kind)), BOOLEAN) for name in COMPARISONS]
+        answers = run(engine, [expression(p, column_text) for p in predicates], [ref])
+        for place, predicate in enumerate(predicates, 1):
+            true = {row[0] for row in answers if row[place] is True}
             for option in samples(column_of(ref))[:3]:
                 known = functions.shaved(option.facts, ref.id, predicate)
                 known = replace(known, domain=None)
-                held = [row[0] for row in true if row[1] is True and row[0] in option.positions]
-                for position in held:
+                for position in true & option.positions:
                     why = broken_fact(sample_values(column_of(ref))[position], known)
                     if why:
                         yield f"{expression(predicate, column_text)}: {position} not in {why}"

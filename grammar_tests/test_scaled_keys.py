@@ -102,8 +102,7 @@ def planned(
 def alone(plan: Prepared, engine: PlainEngine, units: int) -> Iterator[list[tuple[int, ...]]]:
     """What each person alone adds to their keys."""
     for unit in range(1, units + 1):
-        gone = [s for n in range(1, units + 1) if n != unit for s in world.deletions(n)]
-        with without_unit(engine.connection, gone):
+        with without_unit(engine.connection, world.deletions(unit, others=True)):
             (counted,) = integers(plan, engine)
         yield list(counted.values())
 

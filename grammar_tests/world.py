@@ -231,13 +231,14 @@ def units(tables: Tables) -> list[int]:
     return sorted({row[0] for row in tables["customers"] if row[0] is not None})
 
 
-def deletions(unit: int) -> list[str]:
-    """Removes a unit: its own rows, and every row from which a path of links leads to it."""
-    mine = f"SELECT order_id FROM orders WHERE customer_id = {unit}"
+def deletions(unit: int, *, others: bool = False) -> list[str]:
+    """Removes a unit, or all others: its rows, and those from which a path of links leads to it."""
+    whose = f"customer_id {'<>' if others else '='} {unit}"
+    mine = f"SELECT order_id FROM orders WHERE {whose}"
     return [
         f"DELETE FROM items WHERE order_id IN ({mine})",
-        f"DELETE FROM orders WHERE customer_id = {unit}",
-        f"DELETE FROM events WHERE customer_id = {unit}",
-        f"DELETE FROM logins WHERE customer_id = {unit}",
-        f"DELETE FROM customers WHERE customer_id = {unit}",
+        f"DELETE FROM orders WHERE {whose}",
+        f"DELETE FROM events WHERE {whose}",
+        f"DELETE FROM logins WHERE {whose}",
+        f"DELETE FROM customers WHERE {whose}",
     ]
