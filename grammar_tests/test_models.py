@@ -60,6 +60,13 @@ def spent(proxy: Proxy) -> Loss:
     return proxy.budgets()[0][1]
 
 
+def history(proxy: Proxy) -> list[dict[str, Any]]:
+    opened: Any = lambda _path: nullcontext(proxy)  # noqa: E731
+    settings = CommandSettings(open=opened)
+    done = CliRunner().invoke(main, ["history", "--format", "json"], obj=settings)
+    return list(json.loads(done.stdout))
+
+
 def exactly(_law: Law, count: int) -> np.ndarray:
     return np.zeros(count, dtype=np.int64)
 
@@ -401,6 +408,8 @@ def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(tmp_path: Path
         assert own.model("aged", "ana").scores == model.scores
         assert [model.name for model in own.models_of("ana")] == ["aged"]
         assert list(own.ask(Request("DROP MODEL aged", "ana")).rows) == [("aged",)]
+        told = [(each["text"], each["epsilon"], each["requested"]) for each in history(own)]
+        assert told[:2] == [("DROP MODEL aged", None, None), (LINEAR, 1, 1)]
         own.models = Models()
         assert own.models_of("ana") == []
         stamp = own.stamp(1)

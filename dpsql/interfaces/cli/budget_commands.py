@@ -446,6 +446,8 @@ def _cell(value: Any) -> str:
 
 def _charge_row(entry: Entry) -> tuple[Any, ...]:
     inquiry, loss = entry.inquiry, entry.loss
+    # A name that is dropped is recorded, and nothing is measured for it.
+    epsilon = entry.epsilon if entry.event.parts or loss.amount else None
     parts = Counter(
         part.noise.mechanism.value if isinstance(part, NoiseEvent) else "selection"
         for part in entry.event.parts
@@ -457,7 +459,7 @@ def _charge_row(entry: Entry) -> tuple[Any, ...]:
         inquiry.door or None,
         inquiry.client or None,
         entry.budget,
-        entry.epsilon,
+        epsilon,
         Decimal(loss.amount).scaleb(-9),
         Decimal(loss.delta).scaleb(-18),
         entry.accountant,
@@ -465,7 +467,7 @@ def _charge_row(entry: Entry) -> tuple[Any, ...]:
         "answered" if entry.remembered else "no answer was recorded",
         entry.query_id,
         inquiry.sql or None,
-        Decimal(inquiry.requested) if inquiry.requested else entry.epsilon,
+        Decimal(inquiry.requested) if inquiry.requested else epsilon,
     )
 
 
