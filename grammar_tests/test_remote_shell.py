@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpsql.interfaces.cli import interactive, main
-from dpsql.interfaces.cli.completions import completions
+from dpsql.interfaces.cli.completions import completions, names_of
 from dpsql.interfaces.cli.remote_session import RemoteSession, connected
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import MissingExtra
@@ -103,11 +103,20 @@ def test_what_is_dear_or_in_vain_is_asked_back_about(
     assert told.count("price: ") == 1
 
 
-def test_names_are_completed(url: str) -> None:
+def test_names_are_completed(served: Door, url: str) -> None:
+    """As at home: what is declared, and what may be called."""
+    texts = {
+        "SELECT … FROM cust": ["customers"],
+        "SELECT orders.qua": ["quantity"],
+        "SELECT MEDI": ["median("],
+        "SELECT COUNT(*) FROM customers WHERE segment = 'b": ["'business'"],
+        "SELECT COUNT(*) FROM customers HAV": ["HAVING"],
+    }
     with connected(url) as session:
-        assert [text for text, _ in completions(session.names(), "SELECT … FROM cust")] == [
-            "customers"
-        ]
+        names = session.names()
+        assert names.values == names_of(served.proxy.policy, ()).values
+        for before, after in texts.items():
+            assert [text for text, _ in completions(names, before)] == after
 
 
 def test_who_is_not_let_in_is_told(url: str) -> None:

@@ -5,15 +5,16 @@ Nothing but the policy is read: what is hidden or not declared does not exist (S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dpsql.dialects.postgres.words import Word, WordKind, words
+from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.comments import column_comment, table_comment
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import SEARCH_PATH, nearest
-from dpsql.model.tree import INTEGER, NOWHERE, VARCHAR, Span
+from dpsql.model.tree import INTEGER, NOWHERE, VARCHAR, Span, Value
 from dpsql.model.vocabulary import Answer, Column, ColumnPolicy, Policy, TablePolicy
 
 TABLES = (Column("table", VARCHAR), Column("columns", INTEGER), Column("about", VARCHAR))
@@ -115,6 +116,20 @@ def listed(
 def visible(table: TablePolicy) -> tuple[ColumnPolicy, ...]:
     """The columns that exist for analysts."""
     return tuple(column for column in table.columns if not column.hidden)
+
+
+def listed_values(policy: Policy) -> Iterator[tuple[str, str, str]]:
+    """Table, column and value, as SQL writes it, of every value that a policy lists."""
+    for table in policy.tables:
+        for column in visible(table):
+            for value in column.values or ():
+                yield table.name, column.name, _literal(value)
+
+
+def _literal(value: Value) -> str:
+    text = exact_text(value)
+    is_bare = value is None or isinstance(value, int | float)
+    return text if is_bare else "'" + text.replace("'", "''") + "'"
 
 
 def _answer(columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]]) -> Answer:

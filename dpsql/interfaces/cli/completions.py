@@ -8,10 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from dpsql.interfaces.amounts import exact_text
-from dpsql.interfaces.listing import visible
+from dpsql.interfaces.listing import listed_values, visible
 from dpsql.model.dataclass import dataclass, field
-from dpsql.model.tree import Value
 from dpsql.model.vocabulary import Policy
 
 KEYWORDS = (
@@ -38,20 +36,17 @@ class Completable:
 
 def names_of(policy: Policy, functions: Sequence[str]) -> Completable:
     """What a policy declares."""
-    values: dict[str, tuple[str, ...]] = {}
-    for table in policy.tables:
-        for column in visible(table):
-            name, listed = column.name.lower(), column.values or ()
-            values[name] = values.get(name, ()) + tuple(map(_literal, listed))
     tables = {table.name: [c.name for c in visible(table)] for table in policy.tables}
-    return Completable(tables, functions, values=values)
+    named = ((column, value) for _, column, value in listed_values(policy))
+    return Completable(tables, functions, values=by_column(named))
 
 
-def _literal(value: Value) -> str:
-    """A listed value as SQL writes it."""
-    text = exact_text(value)
-    is_bare = value is None or isinstance(value, int | float)
-    return text if is_bare else "'" + text.replace("'", "''") + "'"
+def by_column(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Values by the column that has them, in lower case: of all tables, since a text says it so."""
+    values: dict[str, list[str]] = {}
+    for column, value in named:
+        values.setdefault(column.lower(), []).append(value)
+    return values
 
 
 def completions(names: Completable, before: str) -> Iterator[tuple[str, int]]:

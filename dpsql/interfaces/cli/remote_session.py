@@ -18,7 +18,7 @@ import click
 
 from dpsql.dialects.postgres.words import words
 from dpsql.interfaces.amounts import exact_text
-from dpsql.interfaces.cli.completions import Completable
+from dpsql.interfaces.cli.completions import Completable, by_column
 from dpsql.interfaces.cli.listing_commands import listing_text
 from dpsql.interfaces.cli.prices import QuestionPrice
 from dpsql.interfaces.cli.shell_sessions import Reply, is_plan
@@ -42,6 +42,7 @@ _FIRST = "SET dpsql.errors = columns; SET dpsql.notices = on"
 _NAMES = (
     "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
 )
+_VALUES = "SELECT column_name, value FROM dpsql_values()"
 _COST = "cost: "
 _VAIN = "this cannot be useful"
 _CANCELLED = "57014"
@@ -97,10 +98,13 @@ class RemoteSession:
         return Decimal(self._run("SELECT question_epsilon FROM dpsql_budget()").rows[0][0])
 
     def names(self) -> Completable:
+        from dpsql.dialects.reading.function_names import called_functions  # noqa: PLC0415
+
         tables: dict[str, list[str]] = {}
         for table, column in self._run(_NAMES).rows:
             tables.setdefault(table, []).append(column)
-        return Completable(tables)
+        values = self._run(_VALUES).rows
+        return Completable(tables, called_functions(), values=by_column(values))
 
     def listed(self, wish: Listing) -> Answer:
         named = ".".join('"' + part.replace('"', '""') + '"' for part in wish.table)

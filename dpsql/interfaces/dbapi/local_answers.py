@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 _WIDE = Context(prec=60)
-_SPENT = ("dpsql_budget", "dpsql_history")
-_NAMES_IT = re.compile(rf"\b(information_schema|pg_[a-z_]+|{'|'.join(_SPENT)})\b", re.IGNORECASE)
+_REPORTED = ("dpsql_budget", "dpsql_history", "dpsql_values")
+_NAMES_IT = re.compile(rf"\b(information_schema|pg_[a-z_]+|{'|'.join(_REPORTED)})\b", re.IGNORECASE)
 """A name that only the catalogue has, or may have: nothing else is begun for other texts."""
 
 
@@ -54,13 +54,13 @@ def free_answer(proxy: Proxy, request: Request, stop: Stop | None = None) -> Ans
     from dpsql.interfaces.pgwire.catalogue.spending import report  # noqa: PLC0415
 
     named = {word.value for word in words(text)}
-    spent = [report(proxy, request.analyst, name) for name in _SPENT if name in named]
-    table = catalogue.ask(text, request.parameters, spent, stop)
+    reports = [report(proxy, request.analyst, name) for name in _REPORTED if name in named]
+    table = catalogue.ask(text, request.parameters, reports, stop)
     return _exact([(c.name, _type_of(c.oid)) for c in table.columns], table.rows)
 
 
 def spending(proxy: Proxy, analyst: str, function: str) -> Answer:
-    """What an analyst spent and may spend: a report of `_SPENT`, without asking the catalogue."""
+    """A report of `_REPORTED` for an analyst, without asking the catalogue."""
     from dpsql.interfaces.pgwire.catalogue.spending import report  # noqa: PLC0415
 
     table = report(proxy, analyst, function)

@@ -1,4 +1,7 @@
-"""dpsql_budget() and dpsql_history(): what one analyst spent, as rows of functions in a FROM."""
+"""What one analyst spent, and which values a policy lists, as rows of functions in a FROM.
+
+They are dpsql_budget(), dpsql_history() and dpsql_values().
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dpsql.accountants.remaining import fitting, questions
 from dpsql.engines import ScratchTable
 from dpsql.interfaces.amounts import share_text
+from dpsql.interfaces.listing import listed_values
 from dpsql.model.tree import BOOLEAN, TIMESTAMPTZ, VARCHAR, Kind, SqlType, decimal
 from dpsql.model.vocabulary import Loss
 
@@ -36,15 +40,25 @@ REPORTS: dict[str, tuple[tuple[str, SqlType], ...]] = {
         ("delta", _AMOUNT),
         ("answered", BOOLEAN),
     ),
+    "dpsql_values": (("table_name", VARCHAR), ("column_name", VARCHAR), ("value", VARCHAR)),
 }
-"""Columns by function; a DECIMAL has as many digits behind the point as its rows need."""
+"""Columns by function; a DECIMAL has as many digits behind the point as its rows need.
+
+A value is as SQL writes it.
+"""
 
 _Row = tuple[Any, ...]
 
 
 def report(proxy: Proxy, analyst: str, function: str) -> ScratchTable:
-    """The rows about one analyst, amounts in the unit of their accountant."""
-    rows = _budget(proxy, analyst) if function == "dpsql_budget" else _history(proxy, analyst)
+    """The rows for one analyst, amounts in the unit of their accountant."""
+    match function:
+        case "dpsql_budget":
+            rows = _budget(proxy, analyst)
+        case "dpsql_history":
+            rows = _history(proxy, analyst)
+        case _:
+            rows = list(listed_values(proxy.policy))
     values = list(zip(*rows, strict=True)) or [()] * len(REPORTS[function])
     columns = tuple(
         (name, _exact(column) if kind.kind is Kind.DECIMAL else kind)
