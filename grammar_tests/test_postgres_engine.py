@@ -103,15 +103,15 @@ def engine(server: Postgres) -> Iterator[PostgresEngine]:
 
 
 def test_whole_numbers_and_keys_are_exact(engine: PostgresEngine) -> None:
-    sql = f"SELECT id, name, paid, {2**100 + 1}, NULL::bigint FROM people ORDER BY 1"
+    sql = f"SELECT id, name, paid, {2**100 + 1}, NULL::bigint FROM public.people ORDER BY 1"
     exact = engine.aggregate(sql, 3, 2, 0)
     assert [key[0] for key in exact.keys] == [1, 2]
     assert [part.tolist() for part in exact.parts] == [[2**100 + 1] * 2, [0, 0]]
-    by_day = engine.aggregate("SELECT born, 1 FROM people ORDER BY 1", 1, 1, 0)
+    by_day = engine.aggregate("SELECT born, 1 FROM public.people ORDER BY 1", 1, 1, 0)
     assert by_day.keys == [(date(2000, 1, 1),)]  # no value of ours is infinite
-    assert engine.rows("SELECT max(born), timestamptz '2024-01-01 01:00+01' FROM people") == [
-        (date.max, datetime(2024, 1, 1, tzinfo=UTC))
-    ]
+    assert engine.rows(
+        "SELECT max(born), timestamptz '2024-01-01 01:00+01' FROM public.people"
+    ) == [(date.max, datetime(2024, 1, 1, tzinfo=UTC))]
 
 
 @pytest.mark.parametrize("sql", ["SELECT 1, 1.5", "SELECT 1, 1e0::float8", "SELECT 1", "SELECT x"])
@@ -123,22 +123,26 @@ def test_what_is_no_whole_number_fails(engine: PostgresEngine, sql: str) -> None
 def test_no_text_of_the_server_comes_out(
     engine: PostgresEngine, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for sql in ("SELECT name::int FROM people", "SELECT 1; SELECT 2", "DELETE FROM people"):
+    for sql in (
+        "SELECT name::int FROM public.people",
+        "SELECT 1; SELECT 2",
+        "DELETE FROM public.people",
+    ):
         with pytest.raises(EngineFailed) as caught:
             engine.rows(sql)
         error = caught.value
         assert (error.args, error.__cause__, error.__context__) == ((), None, None)
     assert capfd.readouterr() == ("", "")
-    assert engine.rows("SELECT count(*) FROM people") == [(2,)]
+    assert engine.rows("SELECT count(*) FROM public.people") == [(2,)]
 
 
 def test_binding_reads_no_row_and_plans_nothing(engine: PostgresEngine) -> None:
     table = ScratchTable("stage_0", (("c0", INTEGER),), ())
-    engine.bind([Unrun("SELECT c0, 1 / (id - id) FROM stage_0, people", (table,), (1, 1))])
+    engine.bind([Unrun("SELECT c0, 1 / (id - id) FROM stage_0, public.people", (table,), (1, 1))])
     for wrong in (
-        Unrun("SELECT absent FROM people"),
-        Unrun("SELECT id FROM people", shape=(1, 1)),
-        Unrun("SELECT a FROM unread LIMIT 0 OFFSET $9"),
+        Unrun("SELECT absent FROM public.people"),
+        Unrun("SELECT id FROM public.people", shape=(1, 1)),
+        Unrun("SELECT a FROM public.unread LIMIT 0 OFFSET $9"),
     ):
         with pytest.raises(EngineFailed):
             engine.bind([wrong])
@@ -170,10 +174,10 @@ def test_every_worker_sees_the_snapshot_of_the_first(
         other.follow(engine.accepted)
         for one in (engine, other):
             one.ready(identity)
-            assert one.rows("SELECT count(*) FROM other", data=identity) == [(0,)]
+            assert one.rows("SELECT count(*) FROM public.other", data=identity) == [(0,)]
         other.follow(None)
         assert other.schema().identity != identity
-        assert other.rows("SELECT count(*) FROM other") == [(1,)]
+        assert other.rows("SELECT count(*) FROM public.other") == [(1,)]
         with pytest.raises(DataChanged):
             other.ready(identity)
     owner.execute("TRUNCATE other")
@@ -276,6 +280,10 @@ BREAKS = {
         "ALTER ROLE reader RESET log_parameter_max_length",
         "ALTER ROLE reader SET log_parameter_max_length = 0",
     ),
+    "shadowed": (
+        "CREATE FUNCTION public.md5(varchar) RETURNS text LANGUAGE sql AS $$ SELECT '' $$",
+        "DROP FUNCTION public.md5(varchar)",
+    ),
 }
 
 
@@ -292,6 +300,51 @@ def test_a_role_that_may_too_much_is_refused(
             session(server.conninfo(READER))
     finally:
         owner.execute(mended)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "GRANT CREATE ON SCHEMA public TO PUBLIC",
+        "CREATE OPERATOR public.+ (leftarg = text, rightarg = text, function = pg_catalog.textcat)",
+        "ALTER ROLE reader SET pgaudit.log_parameter = on",
+        "ALTER ROLE reader SET auto_explain.log_min_duration = 0",
+    ],
+)
+def test_what_extensions_log_and_who_may_create_is_looked_at(
+    server: Postgres,
+    owner: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    broken: str,
+) -> None:
+    newer = [(why, sql.replace("< 160000", "< 150000")) for why, sql in reading_session._TESTS]
+    monkeypatch.setattr(reading_session, "_TESTS", newer)
+    mended = {
+        "GRANT": "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+        "CREATE": "DROP OPERATOR public.+ (text, text)",
+        "ALTER": "ALTER ROLE reader RESET ALL; ALTER ROLE reader SET log_parameter_max_length = 0",
+    }
+    owner.execute(broken)
+    try:
+        with pytest.raises(CannotRead, match=r"logs|shadowed"):
+            session(server.conninfo(READER))
+    finally:
+        owner.execute(mended[broken.split(maxsplit=1)[0]])
+
+
+def test_functions_that_somebody_made_are_not_taken_for_the_servers(
+    server: Postgres, owner: psycopg.Connection[Any]
+) -> None:
+    length = "char_length(md5('a'::varchar)) AS n"
+    with closing(started(server)) as one:
+        one.schema()
+        owner.execute(BREAKS["shadowed"][0])
+        try:
+            assert one.aggregate(f"SELECT 1, {length}", 1, 1, 0).parts[0].tolist() == [32]
+            # What a search among the tables would find.
+            assert one.rows(f"SELECT {length}") == [(0,)]
+        finally:
+            owner.execute(BREAKS["shadowed"][1])
 
 
 def test_a_superuser_is_refused_in_words_of_ours(server: Postgres) -> None:
@@ -343,7 +396,7 @@ def on(server: Postgres, folder: Path, *changes: tuple[str, str]) -> Path:
     return policy(folder, ('engine = "duckdb"\npath = "shop.duckdb"', where), *changes)
 
 
-STAGED = """SELECT k.region, COUNT(*) AS n FROM customers AS c
+STAGED = """SELECT k.region, COUNT(*) AS n FROM public.customers AS c
 JOIN (SELECT code, region FROM countries LIMIT 2) AS k ON c.country = k.code GROUP BY k.region"""
 ASKED = (
     "SELECT status, COUNT(*) AS n, SUM(amount) AS s, AVG(discount) FROM orders GROUP BY status",

@@ -189,8 +189,8 @@ class Comparison:
         return True
 
     def _run(self, schema: str, sql: str, tables: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        self.pg.execute(f"SET search_path = {schema}")
-        return self.pg.execute(*staged(sql, tables, SAMPLING_KEY)).fetchall()
+        statement, parameters = staged(sql, tables, SAMPLING_KEY)
+        return self.pg.execute(statement.replace('"public".', f"{schema}."), parameters).fetchall()
 
 
 def _shown(row: Sequence[Any]) -> tuple[str, ...]:
@@ -213,6 +213,7 @@ def compared(server: Postgres) -> Iterator[Comparison]:
     with psycopg.connect(server.conninfo(), autocommit=True, cursor_factory=raw) as pg:
         pg.execute("SET jit = off")
         pg.execute("SET statement_timeout = '20s'")
+        pg.execute("SET search_path = pg_catalog")
         pg.execute("SET TimeZone = 'UTC'")
         worlds: dict[str, list[tuple[str, PlainEngine]]] = {}
         shops = {

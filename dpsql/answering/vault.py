@@ -289,7 +289,7 @@ class Vault:
 
     def measured(self, query_id: str, stream: QueryStream) -> Exact:
         """The exact integers of a stream, for whatever was charged for them."""
-        sql, key = stream.sql, int.from_bytes(os.urandom(8))
+        sql, key = stream.sql, int.from_bytes(os.urandom(16))
         shape = len(sql.keys), sql.parts, key
         return self._guarded(
             query_id,
@@ -514,7 +514,7 @@ class JointRun:
         """The exact integers of a plan's only block."""
         (sql,) = prepared.rewritten.blocks
         tables = tuple(evaluated(prepared.rewritten, number) for number in sql.stages)
-        shape = len(sql.keys), sql.parts, int.from_bytes(os.urandom(8))
+        shape = len(sql.keys), sql.parts, int.from_bytes(os.urandom(16))
         return self.engine.aggregate(sql.sql, *shape, tables, self.stop, prepared.data)
 
     def noisy(self, prepared: Prepared, exact: Exact) -> Noisy:

@@ -105,6 +105,10 @@ class RelationPrinter(ABC):
     def column(self, alias: str, column: Field, reading: StoredAs | None) -> str:
         """A column of a table that is called `alias`, as it is read."""
 
+    def table(self, name: str) -> str:
+        """A table by its name in a policy."""
+        return address(name)
+
     @abstractmethod
     def accept(self, relation: Relation) -> None:
         """Raises `Refused` for a relation that the engine has not."""
@@ -182,7 +186,7 @@ class RelationPrinter(ABC):
     def _scan(self, relation: Scan) -> _Select:
         alias, readings = self._alias(), dict(relation.readings)
         columns = {f.id: self.column(alias, f, readings.get(f.name)) for f in relation.fields}
-        return _Select(f"{address(relation.table)} AS {alias}", columns)
+        return _Select(f"{self.table(relation.table)} AS {alias}", columns)
 
     def _elsewhere(self, relation: Staged | Again) -> _Select:
         """The rows of a stage, or of the last step of a recursion."""

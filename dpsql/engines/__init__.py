@@ -180,8 +180,8 @@ class OwnersDatabase(_Running, Protocol):
     ) -> Exact:
         """Exact integers per group: `keys` key columns, then `parts` integer columns.
 
-        `sql` may read `tables` and the whole number `$sampling_key` (below 2^64). NULL parts are 0.
-        A group whose key no value of ours equals is left out, so that no two keys are the same.
+        `sql` may read `tables` and the whole number `$sampling_key` (below 2^128). NULL parts are
+        0. A group whose key no value of ours equals is left out, so that no two keys are the same.
         """
         ...
 

@@ -147,7 +147,7 @@ def released(
         exact, there = Exact([], []), block  # listed keys alone: the data has no say
         if block.queries or block.histograms:
             stages = [stage(plan, rewritten, n, result, public, scratch) for n in sql.stages]
-            key = int.from_bytes(os.urandom(8))
+            key = int.from_bytes(os.urandom(16))
             shape = len(sql.keys), sql.parts, key
             exact = engine.aggregate(sql.sql, *shape, stages, stop, prepared.data)
             there = narrowed(block, dict(zip(sql.stages, stages, strict=True)))

@@ -7,6 +7,7 @@ from dpsql.dialects.postgres.lacking import lacking
 from dpsql.dialects.postgres.total_expressions import compared, expression, sort_key
 from dpsql.dialects.relation_printer import Column, RelationPrinter
 from dpsql.model.algebra import Field, Join, Recursion, Relation
+from dpsql.model.table_names import FIRST, parts
 from dpsql.model.tree import Expression, JoinKind, Kind, Literal, SortKey, StoredAs, identifier
 
 
@@ -27,6 +28,10 @@ class PostgresPrinter(RelationPrinter):
 
     def column(self, alias: str, column: Field, reading: StoredAs | None) -> str:
         return column_sql(alias, column, reading)
+
+    def table(self, name: str) -> str:
+        schema, table = parts(name) or (None, name)
+        return f"{identifier(schema or FIRST[0])}.{identifier(table)}"
 
     def accept(self, relation: Relation) -> None:
         match relation:

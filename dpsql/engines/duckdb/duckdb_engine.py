@@ -29,6 +29,8 @@ from dpsql.model.vocabulary import Exact
 
 Row: TypeAlias = tuple[Any, ...]
 
+HASHES = 2**64
+
 
 class DuckDBEngine(SupervisedWorker):
     """The owner's DuckDB file or data files, read only, behind a worker process.
@@ -102,12 +104,12 @@ class DuckDBEngine(SupervisedWorker):
     ) -> Exact:
         """Run a SELECT of `keys` key columns and then `parts` integer columns, in one snapshot.
 
-        `sql` may read `tables`, which last for this call, and `$sampling_key` (below 2^64), which
-        it casts. NULL parts are 0. A group whose key holds a date outside of years 1 to 9999 is
-        left out. Raises the errors of every call.
+        `sql` may read `tables`, which last for this call, and as many bits of `$sampling_key` as
+        DuckDB hashes, which it casts. NULL parts are 0. A group whose key holds a date outside of
+        years 1 to 9999 is left out. Raises the errors of every call.
         """
         loads = [load(table) for table in tables]
-        request = sql, keys, parts, sampling_key, loads
+        request = sql, keys, parts, sampling_key % HASHES, loads
         decoders, *chunks = self._ask("aggregate", *request, stop=stop, data=data)
         return exact(chunks, decoders, parts)
 

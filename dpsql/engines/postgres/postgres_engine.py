@@ -104,7 +104,7 @@ class PostgresEngine(SupervisedWorker):
 
     def rows(self, sql: str, stop: Stop | None = None, data: str | None = None) -> list[Row]:
         """Rows of a SELECT on the owner's data: public tables, or the owner's own check."""
-        return [row for chunk in self._ask("rows", sql, [], stop=stop, data=data) for row in chunk]
+        return [row for chunk in self._ask("rows", sql, stop=stop, data=data) for row in chunk]
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
         """As `rows`; None where they have more than so many values."""
@@ -123,7 +123,7 @@ class PostgresEngine(SupervisedWorker):
     ) -> list[Row]:
         """Rows of a SELECT over these tables alone, by the server's own functions."""
         statement, parameters = staged(sql, tables)
-        chunks = self._ask("rows", statement, parameters, stop=stop)
+        chunks = self._ask("evaluate", statement, parameters, stop=stop)
         return [row for chunk in chunks for row in chunk]
 
     # --- one call ---

@@ -142,7 +142,13 @@ def _integer(value: int | Decimal | None) -> int:
     return whole
 
 
-def _rows(session: ReadingSession, sql: str, parameters: Sequence[Any]) -> Iterator[Any]:
+def _rows(session: ReadingSession, sql: str) -> Iterator[Any]:
+    """Of a statement that may name tables as policies do."""
+    session.among_tables()
+    yield from _evaluate(session, sql, ())
+
+
+def _evaluate(session: ReadingSession, sql: str, parameters: Sequence[Any]) -> Iterator[Any]:
     for rows in _pieces(session.run(sql, parameters)):
         yield _held_by_python(rows)
 
@@ -177,6 +183,7 @@ _OPERATIONS: dict[str, Callable[..., Iterator[Any]]] = {
     "bind": _bind,
     "aggregate": _aggregate,
     "rows": _rows,
+    "evaluate": _evaluate,
     "few": _few,
     "each": _each,
 }

@@ -24,7 +24,7 @@ MARK = "dpsql"
 """The savepoint to which every statement goes back."""
 
 _SETTINGS = {
-    "search_path": "public",
+    "search_path": "pg_catalog",  # no function of another schema is taken for one of the server's
     "default_transaction_read_only": "on",
     "row_security": "off",  # a table of which rows are hidden fails
     "TimeZone": "UTC",
@@ -42,6 +42,24 @@ _WRITABLE = """SELECT NOT EXISTS
  (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE c.relkind IN ('r', 'p', 'v', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
  AND n.nspname !~ '^pg_' AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE'))"""
+
+_SILENT = """SELECT current_setting('log_parameter_max_length') = '0'
+ AND coalesce(current_setting('pgaudit.log_parameter', true), 'off') = 'off'
+ AND (current_setting('server_version_num')::int < 160000
+ OR coalesce(current_setting('auto_explain.log_min_duration', true), '-1') = '-1'
+ OR coalesce(current_setting('auto_explain.log_parameter_max_length', true), '-1') = '0')"""
+
+_UNSHADOWED = """SELECT
+ NOT coalesce(has_schema_privilege('public', to_regnamespace('public'), 'CREATE'), false)
+ AND NOT EXISTS (SELECT FROM pg_proc p JOIN pg_proc q ON q.proname = p.proname
+ AND q.pronamespace = 'pg_catalog'::regnamespace WHERE p.pronamespace = to_regnamespace('public')
+ AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass
+ AND d.objid = p.oid AND d.deptype = 'e'))
+ AND NOT EXISTS (SELECT FROM pg_operator o WHERE o.oprnamespace = to_regnamespace('public')
+ AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_operator'::regclass
+ AND d.objid = o.oid AND d.deptype = 'e'))"""
+"""Whether nobody has put, or may put, into the schema of the tables what the server has by that
+name: extensions, which the owner installs, are trusted."""
 
 _TRUSTED = """SELECT
  (SELECT sum(v) = 18446744073709551614 FROM (VALUES (9223372036854775807), (9223372036854775807))
@@ -61,7 +79,8 @@ _TESTS = (
     ("encoding", "SELECT current_setting('server_encoding') = 'UTF8'"),
     ("superuser", "SELECT NOT rolsuper FROM pg_roles WHERE rolname = current_user"),
     ("writable", _WRITABLE),
-    ("logs", "SELECT current_setting('log_parameter_max_length') = '0'"),
+    ("logs", _SILENT),
+    ("shadowed", _UNSHADOWED),
     ("untrusted", _TRUSTED),
 )
 
@@ -111,6 +130,10 @@ class ReadingSession:
     def cancel(self) -> None:
         """Ask the server to stop what runs."""
         self.connection.cancel_safe(timeout=CONNECT_SECONDS)
+
+    def among_tables(self) -> None:
+        """Until `back`, tables of the first schema have their names alone."""
+        self.connection.execute("SET LOCAL search_path = pg_catalog, public")
 
     def run(self, sql: str, parameters: Sequence[Any] = (), *, stream: bool = False) -> Any:
         """The rows of one statement, all at once or as they come."""

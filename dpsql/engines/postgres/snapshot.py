@@ -12,7 +12,9 @@ WHY = {
     "superuser": "would be read as a superuser; make a role that may read the tables alone",
     "writable": "may be written to by this role; revoke INSERT, UPDATE, DELETE and TRUNCATE",
     "logs": "writes parameters into its log for this role;"
-    " ALTER ROLE … SET log_parameter_max_length = 0",
+    " ALTER ROLE … SET log_parameter_max_length = 0, and so for auto_explain and pgaudit",
+    "shadowed": "lets others create in its schema public, or has functions there with names of the"
+    " server's own; revoke CREATE from PUBLIC, and move them",
     "untrusted": "does not compute as PostgreSQL 15 does, so that no proof holds on it",
 }
 
