@@ -16,6 +16,7 @@ from secrets import SystemRandom, token_hex
 from threading import Lock
 from typing import Any
 
+from dpsql.ledgers.mark import sync_folder
 from dpsql.local.collection import Collection, Row, require_files
 from dpsql.local.questions import questions_of
 from dpsql.model.dataclass import dataclass
@@ -79,6 +80,8 @@ class ReportStore:
         with _sentences(path):
             collection.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(path, os.O_CREAT, 0o600))
+            sync_folder(str(path))
+            sync_folder(str(collection.folder))
             store = cls(collection, _connection(path))
         try:
             store._begin(least)
