@@ -24,12 +24,13 @@ from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentences
+from dpsql.learning.joint_sums import UnitRows
 from dpsql.learning.model import design
 from dpsql.learning.model import test_sql as of_holdout
 from dpsql.learning.model_inputs import STEPS, Input
 from dpsql.learning.models import Models
 from dpsql.learning.moment_layout import PRODUCT, SQUARE, Layout, layout_of
-from dpsql.learning.moments_plan import ONE, planned, sensitivities
+from dpsql.learning.moments_plan import ONE, planned, sensitivities, vectors_of
 from dpsql.learning.released_moments import measured
 from dpsql.mechanisms.laws import Law
 from dpsql.model.errors import Failed, Reason, Refused
@@ -115,9 +116,7 @@ def farthest(weights: tuple[int, int], rows: int = 1) -> tuple[float, float, flo
 
 
 def claims(rows: int, neighbours: Neighbours) -> tuple[Sensitivity, ...]:
-    layout = layout_of(MIXED)
-    sizes = len(layout.sizes), len(layout.pairs), layout.entries
-    return sensitivities(*sizes, rows, neighbours)
+    return sensitivities(vectors_of(layout_of(MIXED), UnitRows(rows, proved=True)), neighbours)
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -162,7 +161,7 @@ def test_neighbours_differ_by_no_more_than_claimed(text: str, facts: frozenset[F
     policy, engine = bound.over(tables, constraints=False)
     compiler = Compiler(replace(policy, facts=facts), engine.public)
     plan = planned(compiler, wish(text), Stop())
-    assert plan.most_rows == 1 + (not facts)
+    assert plan.vectors.rows.most == 1 + (not facts)
     (here,) = laws.integers(plan.prepared, engine)
     for unit in (1, 2, 7):
         with laws.without_unit(engine.connection, world.deletions(unit)):
@@ -251,7 +250,8 @@ def test_another_label_components_and_correlations_cost_nothing(proxy: Proxy) ->
         (LINEAR.replace("label =", "epsilon = 11, label ="), Reason.EPSILON_TOO_LARGE),
         (LINEAR.replace("country,", "city,"), Reason.UNBOUNDED_INPUT),
         (LINEAR.replace("segment, vip, country, ", ""), Reason.BAD_OPTION),
-        (LINEAR.replace(PEOPLE, "SELECT amount AS age, status FROM orders"),
+        (LINEAR.replace(PEOPLE, "SELECT day > '2024-05-05' AS b, CASE WHEN day > '2024-03-01'"
+                                " THEN 1 ELSE 0 END AS age FROM logins"),
          Reason.UNBOUNDED_CONTRIBUTION),
         (LINEAR.replace(PEOPLE, "SELECT code, region AS age FROM countries"),
          Reason.UNSUPPORTED_PRIVATE_OPERATOR),

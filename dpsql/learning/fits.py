@@ -79,6 +79,24 @@ def explaining(moments: Moments, label: int) -> tuple[tuple[ModelCell, ...], np.
     return tuple(cells), np.array(numbers)
 
 
+def against_first(
+    columns: Sequence[Input], weights: np.ndarray
+) -> tuple[tuple[ModelCell, ...], np.ndarray]:
+    """The cells that have a coefficient, and these, an intercept first, of weights of all cells
+    behind a 1: of listed values each is against the first.
+    """
+    cells, coefficients, start = list[ModelCell](), [float(weights[0])], 1
+    for n, column in enumerate(columns):
+        first = float(weights[start]) if isinstance(column, ListedInput) else 0.0
+        coefficients[0] += first
+        for cell, value in enumerate(column.cells):
+            if not (isinstance(column, ListedInput) and cell == 0):
+                cells.append(ModelCell(n, cell, value))
+                coefficients.append(float(weights[start + cell]) - first)
+        start += len(column.cells)
+    return tuple(cells), np.array(coefficients)
+
+
 def least_squares(moments: Moments, label: int, target: int) -> LinearFit:
     """What the other columns say of the cell `target` of the column `label`, linearly."""
     cells, used = explaining(moments, label)

@@ -15,15 +15,18 @@ from dpsql.learning.fits import (
     Components,
     LinearFit,
     ModelCell,
+    against_first,
     components,
     in_units,
     least_squares,
 )
 from dpsql.learning.fits import logistic as log_odds
 from dpsql.learning.model_inputs import Input, ListedInput, NumberInput, PairInput
+from dpsql.learning.model_labels import label_of, require_columns
 from dpsql.learning.model_statement import CreateModel, ModelType
+from dpsql.learning.released_gradients import Gradients
 from dpsql.learning.released_moments import Moments
-from dpsql.model.dataclass import dataclass
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import DOUBLE, VARCHAR, Literal, SqlType, Value, identifier
 from dpsql.model.vocabulary import Receipt
@@ -68,9 +71,9 @@ class Model:
     """A model under its name: the columns it reads, its scores, and how much it explains.
 
     `label` is what it explains, the `positive` value of it where the score is its log odds; `rows`
-    how many there were, noisily; so many
-    directions of the data are `hidden` by noise; `explained` the share of the
-    variance that its score explains, None of components.
+    how many there were, noisily, with what error; so many directions of the data are `hidden` by
+    noise; `explained` the share of the variance that its score explains, None where nobody knows.
+    Of gradient descent `steps` says how many there were, and how many were paid for.
     """
 
     name: str
@@ -82,9 +85,11 @@ class Model:
     positive: Value
     scores: tuple[Score, ...]
     rows: int
+    rows_error: float
     hidden: int
     explained: float | None
     receipt: Receipt
+    steps: tuple[int, int] | None = None
 
     def score(self, part: str | None) -> Score:
         """The score by its name, or the first. Raises `Refused` for another one."""
@@ -106,74 +111,75 @@ def fitted(moments: Moments, wish: CreateModel) -> Model:
         return _of_components(moments, wish)
     label, target = label_of(moments.columns, wish)
     fit = least_squares(moments, label, target)
-    column = moments.columns[label]
     coefficients, covariance = fit.coefficients, fit.covariance
-    positive: Value = None
     if wish.type is ModelType.LOGISTIC:
         coefficients, covariance = log_odds(fit)
-        positive = column.cells[target]
-    coefficients, covariance = in_units(moments.columns, fit.cells, coefficients, covariance)
-    if wish.type is ModelType.LINEAR and isinstance(column, NumberInput):
-        coefficients, covariance = coefficients * column.half, covariance * column.half**2
-        coefficients[0] += column.middle
     others = [n for n in range(len(moments.columns)) if n != label]
-    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    intercept, *terms = _terms(moments.columns, fit.cells, others, coefficients, errors)
-    return Model(
-        name=wish.name,
-        type=wish.type,
-        columns=tuple(moments.columns[n] for n in others),
-        label=column.name,
-        label_type=column.type,
-        label_ends=(float(column.lower), float(column.upper))
-        if isinstance(column, NumberInput)
-        else None,
-        positive=positive,
-        scores=(Score(column.name, intercept, tuple(terms)),),
+    return _explaining(
+        wish,
+        moments.columns,
+        (label, others),
+        fit.cells,
+        (coefficients, covariance),
         rows=round(moments.rows),
+        rows_error=moments.deviation_of_rows,
         hidden=fit.hidden,
         explained=_explained(fit),
         receipt=moments.receipt,
     )
 
 
-def require_columns(columns: Sequence[Input], wish: CreateModel) -> None:
-    """Refuse a label that is none, and features that are no columns or the label itself."""
-    names = {column.name.lower() for column in columns}
-    there = ", ".join(column.name for column in columns)
-    for name in wish.features:
-        if name.lower() not in names:
-            raise Refused(Reason.UNKNOWN_COLUMN, column=name, fix=f"There are: {there}.")
-        if wish.label is not None and name.lower() == wish.label.lower():
-            raise Refused(Reason.BAD_OPTION, option="features", why=f"{name} is the label")
-    if wish.type is not ModelType.PCA:
-        label_of(columns, wish)
+def descended(gradients: Gradients, wish: CreateModel) -> Model:
+    """The model that a statement wants, where gradients led to; nobody knows its errors."""
+    plan = gradients.plan
+    cells, coefficients = against_first(plan.layout.columns, gradients.weights)
+    label, others = plan.columns[plan.label], list(range(1, len(plan.layout.columns) + 1))
+    return _explaining(
+        wish,
+        (label, *plan.layout.columns),
+        (0, others),
+        tuple(replace(cell, column=cell.column + 1) for cell in cells),
+        (coefficients, np.full((len(coefficients),) * 2, np.nan)),
+        rows=round(gradients.rows),
+        rows_error=gradients.plan.deviation_of_rows(gradients.steps),
+        hidden=0,
+        explained=None,
+        receipt=gradients.receipt,
+        steps=(gradients.steps, plan.descent.steps),
+    )
 
 
-def label_of(columns: Sequence[Input], wish: CreateModel) -> tuple[int, int]:
-    """The place of the label, and of the cell that is explained. Raises `Refused` where there is no
-    such column, or it cannot be a label of such a model.
+def _explaining(
+    wish: CreateModel,
+    columns: Sequence[Input],
+    places: tuple[int, Sequence[int]],
+    cells: tuple[ModelCell, ...],
+    fit: tuple[np.ndarray, np.ndarray],
+    **facts: Any,
+) -> Model:
+    """The model of one column by others, by their `places`; of coefficients of numbers from -1 to 1
+    and their covariance.
     """
-    assert wish.label is not None
-    names = [column.name.lower() for column in columns]
-    if wish.label.lower() not in names:
-        there = ", ".join(column.name for column in columns)
-        raise Refused(Reason.UNKNOWN_COLUMN, column=wish.label, fix=f"There are: {there}.")
-    if len(columns) == 1:
-        raise Refused(Reason.BAD_OPTION, option="label", why="there is no other column")
-    place = names.index(wish.label.lower())
-    column = columns[place]
-    match wish.type, column:
-        case ModelType.LINEAR, NumberInput():
-            return place, 0
-        case ModelType.LOGISTIC, PairInput():
-            return place, 0
-        case ModelType.LOGISTIC, _:
-            fix = "Take a condition, such as income = 'high' AS rich."
-            why = f"{column.name} does not have two values"
-        case _:
-            fix, why = "Take logistic_reg.", f"{column.name} is no number"
-    raise Refused(Reason.BAD_OPTION, option="label", why=why, fix=fix)
+    label, others = places
+    column, (coefficients, covariance) = columns[label], in_units(columns, cells, *fit)
+    if wish.type is ModelType.LINEAR and isinstance(column, NumberInput):
+        coefficients, covariance = coefficients * column.half, covariance * column.half**2
+        coefficients[0] += column.middle
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    intercept, *terms = _terms(columns, cells, others, coefficients, errors)
+    return Model(
+        name=wish.name,
+        type=wish.type,
+        columns=tuple(columns[n] for n in others),
+        label=column.name,
+        label_type=column.type,
+        label_ends=(float(column.lower), float(column.upper))
+        if isinstance(column, NumberInput)
+        else None,
+        positive=column.cells[0] if wish.type is ModelType.LOGISTIC else None,
+        scores=(Score(column.name, intercept, tuple(terms)),),
+        **facts,
+    )
 
 
 def _explained(fit: LinearFit) -> float:
@@ -193,6 +199,7 @@ def _of_components(moments: Moments, wish: CreateModel) -> Model:
         positive=None,
         scores=tuple(_component(moments, result, n) for n in range(len(result.variances))),
         rows=round(moments.rows),
+        rows_error=moments.deviation_of_rows,
         hidden=0,
         explained=None,
         receipt=moments.receipt,
@@ -319,6 +326,7 @@ def as_json(model: Model) -> dict[str, Any]:
         "rows": model.rows,
         "hidden": model.hidden,
         "explained": model.explained,
+        "steps": None if model.steps is None else model.steps[0],
         "columns": [_column_json(column) for column in model.columns],
         "scores": [_score_json(model, score) for score in model.scores],
         "epsilon": str(model.receipt.epsilon),

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from enum import StrEnum
 from typing import TypeAlias
 
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
-from dpsql.preparation.creations import NAMES, creation, statement_words, syntax
+from dpsql.preparation.creations import NAMES, Creation, creation, statement_words, syntax
 
 OPTIONS = ("model_type", "label", "features", "epsilon", "components")
+DESCENT = ("steps", "gradient_norm", "input_norm", "momentum")
+"""Options of gradient descent alone."""
 _CREATE, _DROP = ("create", "model"), ("drop", "model")
 _COMPONENTS = 2
+MOST_STEPS = 256
+LEAST_NORM, MOST_NORM = Decimal("0.01"), Decimal(20)
 
 
 class ModelType(StrEnum):
@@ -21,6 +26,26 @@ class ModelType(StrEnum):
     LINEAR = "linear_reg"
     LOGISTIC = "logistic_reg"
     PCA = "pca"
+
+
+class Method(StrEnum):
+    """What is measured of the rows: second moments, or gradients at one weight after another."""
+
+    AUTO = "auto"
+    ONE_PASS = "one_pass"  # noqa: S105
+    GRADIENT = "gradient"
+
+
+@dataclass(frozen=True, slots=True)
+class DescentOptions:
+    """What is said of gradient descent (None: nothing): how many steps, what a row's gradient and a
+    row itself are clipped to, in norm, and how much of a step is done again.
+    """
+
+    steps: int | None = None
+    gradient_norm: Decimal | None = None
+    input_norm: Decimal | None = None
+    momentum: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +63,8 @@ class CreateModel:
     epsilon: Decimal | None = None
     components: int = _COMPONENTS
     features: tuple[str, ...] = ()
+    method: Method = Method.AUTO
+    descent: DescentOptions = DescentOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +91,8 @@ def statement(text: str) -> ModelStatement | None:
 
     >>> statement("CREATE MODEL m OPTIONS(model_type = 'linear_reg', label = 'y') AS SELECT x, y")
     CreateModel(name='m', query='SELECT x, y', type=<ModelType.LINEAR: 'linear_reg'>, label='y', \
-epsilon=None, components=2, features=())
+epsilon=None, components=2, features=(), method=<Method.AUTO: 'auto'>, descent=DescentOptions(\
+steps=None, gradient_norm=None, input_norm=None, momentum=None))
     >>> statement("DROP MODEL m;")
     DropModel(name='m')
     """
@@ -74,10 +102,10 @@ epsilon=None, components=2, features=())
         if not name or name[0].kind not in NAMES or more:
             raise syntax("one name is expected here", more or name)
         return DropModel(name[0].value)
-    said = creation(text, _CREATE, OPTIONS)
+    said = creation(text, _CREATE, (*OPTIONS, "method", *DESCENT))
     if said is None:
         return None
-    kind = _type(said.options.get("model_type"))
+    kind = _type(said)
     label, components = said.options.get("label"), said.whole("components")
     if kind is not ModelType.PCA and label is None:
         why, fix = f"{kind} explains one column by the others", "Say which, as label = 'income'."
@@ -86,7 +114,6 @@ epsilon=None, components=2, features=())
         raise Refused(Reason.BAD_OPTION, option="label", why="pca explains no column by others")
     if kind is not ModelType.PCA and components is not None:
         raise Refused(Reason.BAD_OPTION, option="components", why=f"{kind} has none")
-    names = said.options.get("features", "").split(",")
     return CreateModel(
         said.name,
         said.query,
@@ -94,15 +121,50 @@ epsilon=None, components=2, features=())
         label,
         said.epsilon,
         components=components or _COMPONENTS,
-        features=tuple(filter(None, map(str.strip, names))),
+        features=tuple(filter(None, map(str.strip, said.options.get("features", "").split(",")))),
+        method=_method(said, kind),
+        descent=_descent(said),
     )
 
 
-def _type(text: str | None) -> ModelType:
-    names = tuple(ModelType)
-    if text is None:
-        fix = f"Say one of {', '.join(names)}."
+def _descent(said: Creation) -> DescentOptions:
+    steps, momentum = said.whole("steps"), said.number("momentum")
+    if steps is not None and steps > MOST_STEPS:
+        raise Refused(Reason.TOO_LARGE, what="steps", limit=MOST_STEPS)
+    if momentum is not None and not 0 <= momentum < 1:
+        why = "it is a part of a step, from 0 to less than 1"
+        raise Refused(Reason.BAD_OPTION, option="momentum", value=momentum, why=why)
+    norms = {name: said.number(name) for name in ("gradient_norm", "input_norm")}
+    for name, norm in norms.items():
+        if norm is not None and not LEAST_NORM <= norm <= MOST_NORM:
+            why = f"it is a number from {LEAST_NORM} to {MOST_NORM}"
+            raise Refused(Reason.BAD_OPTION, option=name, value=norm, why=why)
+    return DescentOptions(steps, norms["gradient_norm"], norms["input_norm"], momentum)
+
+
+def _type(said: Creation) -> ModelType:
+    if "model_type" not in said.options:
+        fix = f"Say one of {', '.join(ModelType)}."
         raise Refused(Reason.BAD_OPTION, option="model_type", why="it is missing", fix=fix)
-    if text.lower() not in names:
-        raise Refused(Reason.BAD_OPTION, option="model_type", value=text, known=", ".join(names))
-    return ModelType(text.lower())
+    return ModelType(_word(said, "model_type", tuple(ModelType)))
+
+
+def _method(said: Creation, kind: ModelType) -> Method:
+    """The method, and whether the other options are of it. Raises `Refused` where they are not."""
+    named = "method" in said.options
+    method = Method(_word(said, "method", tuple(Method))) if named else Method.AUTO
+    if kind is ModelType.PCA and method is Method.GRADIENT:
+        raise Refused(Reason.BAD_OPTION, option="method", why="pca is computed of second moments")
+    stray = [name for name in DESCENT if name in said.options]
+    if stray and method is not Method.GRADIENT:
+        why, fix = "only gradient descent has it", "Say method = 'gradient'."
+        raise Refused(Reason.BAD_OPTION, option=stray[0], why=why, fix=fix)
+    return method
+
+
+def _word(said: Creation, option: str, words: Sequence[str]) -> str:
+    """An option that is one of some words. Raises `Refused` for another one."""
+    text = said.options[option]
+    if text.lower() not in words:
+        raise Refused(Reason.BAD_OPTION, option=option, value=text, known=", ".join(words))
+    return text.lower()

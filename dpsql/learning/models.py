@@ -1,6 +1,6 @@
 """Models by name: CREATE MODEL, DROP MODEL, and questions whose texts have PREDICT in them.
 
-A model is computed of moments that its analyst paid for, as often as is wished for. What a question
+A model is computed of what its analyst paid for, as often as is wished for. What a question
 with a prediction costs is what it would cost with the model's numbers in its text.
 
 Whom they are told to: PRIVACY.md R69, R82.
@@ -27,7 +27,8 @@ from dpsql.answering.paid_names import (
 from dpsql.answering.vault import Vault
 from dpsql.engines import Stop
 from dpsql.explaining.explanation import Explanation
-from dpsql.learning.model import CONFIDENT, Model, fitted, require_columns
+from dpsql.learning.methods import ModelPlan, paid_for, planned
+from dpsql.learning.model import CONFIDENT, Model, descended, fitted
 from dpsql.learning.model_statement import (
     CreateModel,
     DropModel,
@@ -35,10 +36,11 @@ from dpsql.learning.model_statement import (
     begins,
     statement,
 )
-from dpsql.learning.moments_plan import MomentsPlan, MomentsWish, planned
+from dpsql.learning.moments_plan import MomentsPlan, MomentsWish
 from dpsql.learning.predictions import WrittenOut, written_out
 from dpsql.learning.predictions import begins as calling
-from dpsql.learning.released_moments import measured, remembered
+from dpsql.learning.released_gradients import descended as gradients_of
+from dpsql.learning.released_moments import measured
 from dpsql.ledgers import Entry, Inquiry
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
@@ -92,7 +94,7 @@ class Models:
         said: ModelStatement,
         stop: Stop,
     ) -> Answer:
-        """Make a model, charged now unless its moments are remembered, or forget one.
+        """Make a model, charged now unless what it is of is remembered, or forget one.
 
         Raises as `Proxy.ask` does.
         """
@@ -118,17 +120,16 @@ class Models:
             raise Refused(Reason.BAD_OPTION, option="name", why=why, fix=fix)
         if before is None and len(names) >= MOST_NAMES:
             raise Refused(Reason.TOO_LARGE, what="models", limit=MOST_NAMES)
-        plan = _planned(compiler, named, stop)
-        moments = measured(compiler, vault, named.of, plan, stop)
-        model = fitted(moments, said)
+        plan = planned(compiler, vault, named.of, said, stop)
+        model = _fitted(compiler, vault, named, plan, stop)
         recorded = not model.receipt.remembered or (before is not None and before.recorded)
         names[key] = replace(named, recorded=recorded)
         self._models.put((whose, key), model)
         self.changes += 1  # of a name that cost nothing the ledger tells nobody
         row = (said.name, model.rows, AS_THE_DATA if recorded else AS_THE_PROCESS)
-        doubt = None, moments.deviation_of_rows, None
-        margin = None, CONFIDENT * moments.deviation_of_rows, None
-        return Answer(CREATED, (row,), (doubt,), (margin,), model.receipt)
+        doubt = None, model.rows_error, None
+        margins = None, CONFIDENT * model.rows_error, None
+        return Answer(CREATED, (row,), (doubt,), (margins,), model.receipt)
 
     def _dropped(
         self, compiler: Compiler, vault: Vault, request: Request, said: DropModel, whose: Owner
@@ -161,7 +162,7 @@ class Models:
         if isinstance(said, DropModel):
             raise Refused(Reason.UNSUPPORTED_STATEMENT, statement="EXPLAIN of DROP MODEL")
         named = _named(request, said)
-        plan = _planned(compiler, named, stop)
+        plan = planned(compiler, vault, named.of, said, stop)
         payer = plan.payer
         standing, budget = vault.standing(payer), payer.budget
         version = compiler.policy.version
@@ -211,10 +212,11 @@ class Models:
         if named is None:
             return None
         if model is None or model.name != named.wish.name or model.type is not named.wish.type:
-            moments = None
+            model = None
             with suppress(Refused):  # in another spelling, say
-                moments = remembered(compiler, vault, named.of, stop)
-            model = None if moments is None else fitted(moments, named.wish)
+                plan = planned(compiler, vault, named.of, named.wish, stop)
+                if paid_for(compiler, vault, plan):
+                    model = _fitted(compiler, vault, named, plan, stop)
             if model is not None:
                 self._models.put((whose, name), model)
         return model
@@ -270,11 +272,11 @@ def _doubt(columns: Sequence[Column]) -> tuple[float | None, ...]:
     return tuple(nan if column.type.is_measured else None for column in columns)
 
 
-def _planned(compiler: Compiler, named: _Named, stop: Stop) -> MomentsPlan:
-    """What is measured for a model. Refuses a label that is none before anything is charged."""
-    plan = planned(compiler, named.of, stop)
-    require_columns(plan.layout.columns, named.wish)
-    return plan
+def _fitted(compiler: Compiler, vault: Vault, named: _Named, plan: ModelPlan, stop: Stop) -> Model:
+    """The model of what is paid for now, or was before."""
+    if isinstance(plan, MomentsPlan):
+        return fitted(measured(compiler, vault, named.of, plan, stop), named.wish)
+    return descended(gradients_of(compiler, vault, named.of, named.wish, plan, stop), named.wish)
 
 
 def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:

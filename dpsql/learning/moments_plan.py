@@ -2,8 +2,7 @@
 
 Rows are summed by a text of ours, compiled as any other: each meets a list of pairs of columns, and
 adds the product of its cells in these to the entry of the cells. Every number in it is whole and
-clipped to 1, in steps, by the text itself. What the compiler would pay for each entry is replaced
-by what one row can do to all of them together.
+clipped to 1, in steps, by the text itself (see `joint_sums`).
 
 Proof (PRIVACY.md R82). A row of P numbers from -1 to 1 that are not zero has a matrix of products
 whose Frobenius norm is the square of its norm, P at most. A unit of m rows moves the sum by m·P;
@@ -12,30 +11,21 @@ replaced, by √2·m·P, since the inner product of sums of squares is not negat
 
 from __future__ import annotations
 
-from fractions import Fraction
+from collections.abc import Callable
 from hashlib import sha256
 
-from dpsql import accountants
-from dpsql.compiler.aggregates.recipe import unlimited
-from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, ScaledTotal
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.compiler.plan.private_plan import BlockPlan, Payment
-from dpsql.compiler.plan.published_keys import ListedKeys
-from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.engines import Stop
+from dpsql.learning.joint_sums import RowVectors, UnitRows, jointly, paid, rows_of_unit
 from dpsql.learning.model_inputs import STEPS, Input, input_of
 from dpsql.learning.moment_layout import PRODUCT, SQUARE, Layout, layout_of
-from dpsql.mechanisms import margin, standard_deviation
-from dpsql.model.algebra import Evaluated
+from dpsql.mechanisms import margin
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.notices import Reported
 from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import (
-    Event,
     Neighbours,
     Noise,
-    NoiseEvent,
     Norm,
     Request,
     Sensitivity,
@@ -68,7 +58,7 @@ class MomentsWish:
 
 @dataclass(frozen=True, slots=True)
 class MomentsPlan:
-    """What is measured and charged; of one unit at most so many `rows` count."""
+    """What is measured and charged: the `vectors` of the rows of a SELECT."""
 
     request: Request
     payer: Account
@@ -76,7 +66,7 @@ class MomentsPlan:
     layout: Layout
     prepared: Prepared
     cost: Cost
-    most_rows: int
+    vectors: RowVectors
     text: str = ""
 
     @property
@@ -98,11 +88,44 @@ class MomentsPlan:
         )
 
 
-def planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
-    """The plan of a wish. Raises `Refused` for what cannot be summed so, or not at this epsilon."""
+@dataclass(frozen=True, slots=True)
+class LearnedRows:
+    """The SELECT `rows` that a model is of, and its columns as numbers; who pays for it."""
+
+    request: Request
+    payer: Account
+    rows: str
+    columns: tuple[Input, ...]
+    prepared: Callable[[str], Prepared]
+
+
+def learned_rows(compiler: Compiler, wish: MomentsWish, use: RowUse, stop: Stop) -> LearnedRows:
+    """The rows of a wish. Raises `Refused` for what no model is of."""
     if wish.request.parameters:
         why = "models are of a text without parameters"
         raise Refused(Reason.BAD_PARAMETER, why=why, fix="Write their values into the text.")
+    request = compiler.on_grid(wish.request)
+    payer = account(compiler.policy, request.analyst, request.epsilon)
+    rows = rows_of(compiler.policy, request.sql)
+
+    def inputs(rows: str) -> tuple[Input, ...]:
+        facts = column_facts(compiler, replace(request, sql=rows), payer, use, stop)
+        return tuple(input_of(name, each) for name, each in facts)
+
+    def prepared(sql: str) -> Prepared:
+        return compiler.prepared(Question(replace(request, sql=sql), payer, stop))
+
+    columns = inputs(rows)
+    missing = [c.name for c in columns if c.nullable and c.name.lower() in wish.never_null]
+    if missing:
+        there = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in missing)
+        rows = f"SELECT * {use.source(rows)} WHERE {there}"
+        columns = inputs(rows)
+    return LearnedRows(request, payer, rows, columns, prepared)
+
+
+def planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
+    """The plan of a wish. Raises `Refused` for what cannot be summed so, or not at this epsilon."""
     try:
         return _planned(compiler, wish, stop)
     except Refused as refused:  # its place is in a text of ours
@@ -110,48 +133,30 @@ def planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
 
 
 def _planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
-    request = compiler.on_grid(wish.request)
-    payer = account(compiler.policy, request.analyst, request.epsilon)
-    rows = rows_of(compiler.policy, request.sql)
-    columns = _inputs(compiler, replace(request, sql=rows), payer, stop)
-    missing = [c.name for c in columns if c.nullable and c.name.lower() in wish.never_null]
-    if missing:
-        there = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in missing)
-        rows = f"SELECT * {_USE.source(rows)} WHERE {there}"
-        columns = _inputs(compiler, replace(request, sql=rows), payer, stop)
-    layout = layout_of(columns)
-    most = compiler.policy.limits.max_public_groups
-    if layout.entries > most:
-        raise Refused(Reason.TOO_LARGE, what="products of columns' cells", limit=most)
-
-    def prepared(sql: str) -> Prepared:
-        return compiler.prepared(Question(replace(request, sql=sql), payer, stop))
-
-    counted = prepared(f"SELECT COUNT(*) AS n {_USE.source(rows)}")
-    most_rows = _rows_of_unit(counted)
-    summed = prepared(_text(layout, rows))
-    _require_sums(summed, layout, most_rows)
-    neighbours = compiler.policy.unit.neighbours
+    learned = learned_rows(compiler, wish, _USE, stop)
+    rows, prepared, layout = learned.rows, learned.prepared, layout_of(learned.columns)
+    limit = compiler.policy.limits.max_public_groups
+    if layout.entries > limit:
+        raise Refused(Reason.TOO_LARGE, what="products of columns' cells", limit=limit)
+    most = rows_of_unit(prepared(f"SELECT COUNT(*) AS n {_USE.source(rows)}"), _USE)
+    vectors = vectors_of(layout, most)
     dialect = dialects(compiler.policy.database).database
-    paid = _paid(_by_row(summed, dialect), layout, most_rows, payer, neighbours)
-    assert paid.plan is not None
-    words = _QUESTION, paid.question, str(most_rows)
+    summed = jointly(prepared(_text(layout, rows)), vectors, len(layout.pairs), dialect, _USE)
+    claims = sensitivities(vectors, compiler.policy.unit.neighbours)
+    measured = paid(summed, claims, learned.payer, _USE)
+    assert measured.plan is not None
+    words = _QUESTION, measured.question, str(most)
     identity = sha256("\n".join(words).encode()).hexdigest()
     return MomentsPlan(
-        request=request,
-        payer=payer,
+        request=learned.request,
+        payer=learned.payer,
         rows=rows,
         layout=layout,
-        prepared=paid,
-        cost=Cost(identity, paid.plan.event, paid.plan.loss),
-        most_rows=most_rows,
+        prepared=measured,
+        cost=Cost(identity, measured.plan.event, measured.plan.loss),
+        vectors=vectors,
         text=wish.text,
     )
-
-
-def _inputs(compiler: Compiler, request: Request, payer: Account, stop: Stop) -> tuple[Input, ...]:
-    facts = column_facts(compiler, request, payer, _USE, stop)
-    return tuple(input_of(name, each) for name, each in facts)
 
 
 # --- the text --------------------------------------------------------------------------------
@@ -191,114 +196,26 @@ def _chosen(place: str, texts: dict[int, str], otherwise: str) -> str:
     return f"CASE {place} {branches} ELSE {otherwise} END"
 
 
-# --- what is proved of it --------------------------------------------------------------------
-
-
-def _rows_of_unit(counted: Prepared) -> int:
-    """The proved most rows of one unit. Raises `Refused` where there is no such proof."""
-    block = _block(counted).block
-    if block.several:
-        raise _USE.refusal("second moments of rows that belong to several people")
-    if block.max_rows is None:
-        raise Refused(
-            Reason.UNBOUNDED_CONTRIBUTION,
-            limit="max_rows_per_unit",
-            fix="A clip of sums would not do here: keep so many rows of each in the text, as by"
-            " QUALIFY ROW_NUMBER() OVER (PARTITION BY …) <= 5; or ask the owner to record how many"
-            " there are, with dpsql check.",
-        )
-    return block.max_rows
-
-
-def _block(prepared: Prepared) -> BlockPlan:
-    """The one block of a plan. Raises `Refused` where there is not just one."""
-    plan = prepared.plan
-    if any(isinstance(notice, Reported) for notice in prepared.notices):
-        raise _USE.refusal("second moments of what people reported")
-    if plan is None:
-        raise _USE.refusal("second moments of public tables")
-    stages = [stage for stage in plan.stages if not isinstance(stage, Evaluated)]
-    if len(plan.blocks) != 1 or stages:
-        raise _USE.of_released
-    return plan.blocks[0]
-
-
-def _require_sums(prepared: Prepared, layout: Layout, most_rows: int) -> None:
-    """Refuse a plan that is not the sum of products by entries, as they are."""
-    block = _block(prepared)
-    if prepared.polls:
-        raise unlimited(block.block.span)
-    entries = {(n,) for n in range(layout.entries)}
-    listed = isinstance(block.keys, ListedKeys) and entries <= set(block.domain or ())
-    most, totals = PRODUCT * ONE, [_total(query) for query in block.queries]
-    match totals:
-        case [ClippedSum(condition=None, centre=0) as total] if total.lattice.step == 1:
-            whole = total.lower <= -most and most <= total.upper
-        case _:
-            whole = False
-    met = block.block.max_rows == most_rows * len(layout.pairs)
-    if not (listed and whole and met) or block.histograms:
-        raise _USE.refusal("second moments of which one sum is several")
-
-
-def _total(query: Measurement) -> Measurement:
-    """What is added up, before anything is scaled."""
-    return query.total if isinstance(query, ScaledTotal) else query
-
-
-def _by_row(prepared: Prepared, dialect: Dialect) -> Prepared:
-    """The same sums with no clip of what a unit adds to one entry: the proof is of each row.
-
-    Every row is clipped by the text, and there are no more of a unit than are proved.
-    """
-    assert prepared.plan is not None
-    block = _block(prepared)
-    releases = tuple(replace(each, query=_total(each.query)) for each in block.releases)
-    block = replace(block, releases=releases, row_level=True, enforce_l0=False, norms=(), totals=())
-    rewritten = replace(prepared.rewritten, blocks=(dialect.block(block),))
-    plan = replace(prepared.plan, blocks=(block,))
-    return replace(prepared, plan=plan, rewritten=rewritten, wider=(), wide=None)
-
-
 # --- the price -------------------------------------------------------------------------------
 
 
-def sensitivities(
-    columns: int, pairs: int, entries: int, rows: int, neighbours: Neighbours
-) -> tuple[Sensitivity, Sensitivity]:
-    """What a unit of so many rows can change, as one length, and entry by entry.
+def vectors_of(layout: Layout, rows: UnitRows) -> RowVectors:
+    """What each row adds to the entries."""
+    length = SQUARE * len(layout.sizes) * ONE
+    return RowVectors(layout.entries, len(layout.pairs), PRODUCT * ONE, length, rows)
 
-    >>> both = sensitivities(3, 6, 6, 1, Neighbours.ADD_REMOVE)
+
+def sensitivities(vectors: RowVectors, neighbours: Neighbours) -> tuple[Sensitivity, ...]:
+    """What a unit can change, as one length, and where its rows are proved entry by entry.
+
+    >>> vectors = RowVectors(6, 6, PRODUCT * ONE, 3 * SQUARE * ONE, UnitRows(1, proved=True))
+    >>> both = sensitivities(vectors, Neighbours.ADD_REMOVE)
     >>> [round(s.l2_squared**0.5 / (SQUARE * ONE), 2) for s in both]  # 3 by proof
     [3.0, 3.46]
     """
-    length, most = rows * SQUARE * columns * ONE, rows * PRODUCT * ONE
-    together = Sensitivity(min(rows * pairs, entries), 0, length, neighbours, norm=Norm.L2)
-    return together, Sensitivity(min(pairs, entries), -most, most, neighbours)
-
-
-def _paid(
-    prepared: Prepared, layout: Layout, most_rows: int, payer: Account, neighbours: Neighbours
-) -> Prepared:
-    """The plan with noise that is enough for all entries together, and its price."""
-    epsilon, delta = Fraction(payer.epsilon), Fraction(payer.budget.query_delta)
-    accountant = accountants.preferring(payer.budget, None, epsilon)
-    allowance = accountant.allowance(epsilon, delta, selects_keys=False)
-    if not allowance.amount:
-        raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to spend")
-    sizes = len(layout.sizes), len(layout.pairs), layout.entries
-    noise, sensitivity = min(
-        (
-            (accountant.noise(allowance.amount, allowance.noise_delta, each), each)
-            for each in sensitivities(*sizes, most_rows, neighbours)
-        ),
-        key=lambda both: standard_deviation(both[0]),
-    )
-    plan, block = prepared.plan, _block(prepared)
-    assert plan is not None
-    (release,) = block.releases
-    payment = Payment(noise, sensitivity, (release.field.id,))
-    block = replace(block, releases=(replace(release, payment=payment),))
-    event = Event((NoiseEvent(noise, sensitivity),))
-    loss = accountants.price(accountant.loss(event), payer.budget)
-    return replace(prepared, plan=replace(plan, blocks=(block,), event=event, loss=loss))
+    rows, parts, entries = vectors.rows.most, vectors.parts, vectors.entries
+    length, most = rows * vectors.length, rows * vectors.most
+    if not vectors.rows.proved:
+        return (Sensitivity(entries, -length, length, neighbours, norm=Norm.L2),)
+    together = Sensitivity(min(rows * parts, entries), 0, length, neighbours, norm=Norm.L2)
+    return together, Sensitivity(min(parts, entries), -most, most, neighbours)

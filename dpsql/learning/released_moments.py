@@ -111,11 +111,6 @@ def measured(
     return _moments(plan, noisy, receipt)
 
 
-def remembered(compiler: Compiler, vault: Vault, wish: MomentsWish, stop: Stop) -> Moments | None:
-    """The same of what was paid for; None where it was not, or is no longer remembered."""
-    return _remembered(compiler, vault, wish, planned(compiler, wish, stop), stop)
-
-
 def _remembered(
     compiler: Compiler, vault: Vault, wish: MomentsWish, plan: MomentsPlan, stop: Stop
 ) -> Moments | None:

@@ -32,12 +32,19 @@ class Creation:
             raise Refused(Reason.BAD_OPTION, option="epsilon", value=text)
         return epsilon
 
-    def whole(self, option: str) -> int | None:
-        """A positive whole number, None where it is not said. Raises `Refused` for another one."""
+    def number(self, option: str) -> Decimal | None:
+        """A number, None where it is not said. Raises `Refused` for what is none."""
         text = self.options.get(option)
         number = None if text is None else _number(text, option)
-        if number is not None and (number != int(number) or number < 1):
+        if number is not None and not number.is_finite():
             raise Refused(Reason.BAD_OPTION, option=option, value=text)
+        return number
+
+    def whole(self, option: str) -> int | None:
+        """A positive whole number, None where it is not said. Raises `Refused` for another one."""
+        number = self.number(option)
+        if number is not None and (number != int(number) or number < 1):
+            raise Refused(Reason.BAD_OPTION, option=option, value=number)
         return None if number is None else int(number)
 
 

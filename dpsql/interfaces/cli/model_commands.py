@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _DOOR = "command line"
 _TYPES = ("linear_reg", "logistic_reg", "pca")
+_METHODS = ("auto", "one_pass", "gradient")
 
 
 @click.command()
@@ -45,6 +46,11 @@ _TYPES = ("linear_reg", "logistic_reg", "pca")
 @click.option("--label", metavar="COLUMN", help="The column that the others explain.")
 @click.option("--features", metavar="A,B", help="Only these columns explain it.")
 @click.option("--components", type=click.IntRange(1), metavar="N", help="How many, of pca.")
+@click.option("--method", type=click.Choice(_METHODS), help="What is measured.")
+@click.option("--steps", type=click.IntRange(1), metavar="N", help="How many, of gradient.")
+@click.option("--gradient-norm", metavar="C", help="What a row's gradient is clipped to.")
+@click.option("--input-norm", metavar="C", help="What a row is clipped to, before that.")
+@click.option("--momentum", metavar="M", help="From 0 to less than 1.")
 @click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What it may cost.")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the price; free.")
 @DIALECT
@@ -239,8 +245,13 @@ def _about(model: Model) -> Iterator[str]:
         what = "the log odds" if model.positive is not None else "the mean"
         of = "" if model.positive is None else f" = {model.positive}"
         about = f"{what} of {printable(model.label + of)}"
-        explained = f"explains {100 * (model.explained or 0):.0f} %"
-        yield f"notice: {about}, of about {model.rows:,} rows; {explained}"
+        share = model.explained
+        explained = "" if share is None else f"; explains {100 * share:.0f} %"
+        yield f"notice: {about}, of about {model.rows:,} rows{explained}"
+    if model.steps is not None:
+        taken, steps = model.steps
+        lost = "; the engine failed, and what was paid for the others is lost" * (taken < steps)
+        yield f"notice: {taken} of {steps} steps of gradient descent were taken{lost}"
     if model.hidden:
         directions = f"{model.hidden} of {len(model.scores[0].terms) + 1} directions of the data"
         yield f"notice: noise hides {directions}: coefficients along them are too small"

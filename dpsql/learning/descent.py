@@ -1,0 +1,93 @@
+"""Gradient descent by noisy sums: how many steps, how large, and the weights that they lead to.
+
+Nothing private is read: the way is planned by public numbers, and weights follow from what was
+released. Sources: Polyak 1964 for momentum, Polyak and Juditsky 1992 for the mean of the last
+weights, Abadi et al. 2016 for clipped gradients with Gaussian noise.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from statistics import fmean
+
+import numpy as np
+
+from dpsql.learning.model_statement import DescentOptions
+from dpsql.model.dataclass import dataclass
+
+STEPS, MOMENTUM, CLIP = 32, 0.9, 0.5
+"""What is done where a statement says nothing else; the clip is a part of the longest row."""
+
+_LENGTH = 24.0
+"""The size of a step times the longest row's square. Of the mean loss per row no direction bends
+more than a quarter of that square times; descent with momentum is stable up to 8·(1 + 0.9).
+Cells of one column share it, so that it may be more."""
+
+
+MOST_WEIGHT = 256
+"""No weight of a cell is farther from zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """So many `steps` of this size, with momentum; what a row adds is clipped to the norm `clip`,
+    the row before that to the norm `inputs`, if there is one.
+    """
+
+    steps: int
+    size: float
+    momentum: float
+    clip: float
+    inputs: float | None = None
+
+
+def descent(said: DescentOptions, longest: float) -> Descent:
+    """The way of a statement, of rows that are no longer than this."""
+    inputs = None if said.input_norm is None else float(said.input_norm)
+    clip = CLIP * longest if inputs is None else min(inputs, longest)
+    if said.gradient_norm is not None:
+        clip = float(said.gradient_norm)
+    return Descent(
+        steps=said.steps or STEPS,
+        size=_LENGTH / longest**2,
+        momentum=MOMENTUM if said.momentum is None else float(said.momentum),
+        clip=clip,
+        inputs=inputs,
+    )
+
+
+class Walk:
+    """Weights after each gradient that was released; rows are counted beside them.
+
+    `counted` is what a row counts, `deviation` that of the noise in each sum.
+    """
+
+    def __init__(self, way: Descent, cells: int, counted: float, deviation: float) -> None:
+        self._way, self._counted, self._deviation = way, counted, deviation
+        self._weights, self._moving = np.zeros(cells), np.zeros(cells)
+        self._path, self._rows = list[np.ndarray](), list[float]()
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Where the next gradient is to be measured."""
+        return self._weights
+
+    @property
+    def rows(self) -> float:
+        """How many rows there are, noisily; where noise hides that, what it may be."""
+        error = self._deviation / (self._counted * sqrt(len(self._rows)))
+        return max(fmean(self._rows), 2 * error, 1.0)
+
+    def go(self, sums: np.ndarray) -> None:
+        """One step down this gradient, a sum over rows, behind which they are counted."""
+        self._rows.append(float(sums[-1]) / self._counted)
+        self._moving = self._way.momentum * self._moving + sums[:-1] / self.rows
+        moved = self._weights - self._way.size * self._moving
+        self._weights = np.clip(moved, -MOST_WEIGHT, MOST_WEIGHT)
+        self._path.append(self._weights)
+
+    @property
+    def reached(self) -> np.ndarray:
+        """The mean of the later half of all weights."""
+        result: np.ndarray = np.mean(self._path[len(self._path) // 2 :], axis=0)
+        return result

@@ -1,0 +1,110 @@
+"""Gradients of private rows: charged once for all steps, measured one after another, told again.
+
+Where a step fails, those before it are released and remembered, and the model is of them: of what
+was charged, the rest is lost.
+
+What an adversary sees are the noisy entries of each step, whose weights follow from those of the
+steps before it: PRIVACY.md R56, R88.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpsql.answering.vault import JointRun, Vault
+from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut, TooMany
+from dpsql.learning.descent import Walk
+from dpsql.learning.gradient_plan import ONE, GradientPlan, planned
+from dpsql.learning.model_statement import CreateModel
+from dpsql.learning.moments_plan import MomentsWish
+from dpsql.ledgers import Inquiry
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.vocabulary import Noisy, Receipt
+from dpsql.preparation.compilation import Compiler
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """What was released: the plan, and the weights that so many `steps` led to."""
+
+    plan: GradientPlan
+    weights: np.ndarray
+    rows: float
+    steps: int
+    receipt: Receipt
+
+
+def descended(
+    compiler: Compiler,
+    vault: Vault,
+    wish: MomentsWish,
+    said: CreateModel,
+    plan: GradientPlan,
+    stop: Stop,
+) -> Gradients:
+    """Gradients that are paid for now, or were before. Raises as `Proxy.ask` does."""
+    there = _recalled(compiler, vault, wish, said, plan, stop)
+    if there is not None:
+        return there
+    request = plan.request
+    inquiry = Inquiry(request.door, request.client, plan.text or request.sql)
+
+    def measure(run: JointRun) -> tuple[Noisy, ...]:
+        walk, result = _walk(plan), list[Noisy]()
+        for _ in range(plan.descent.steps):
+            step = plan.step(walk.weights)
+            try:
+                exact = run.integers(step)
+            except (EngineFailed, Interrupted, TimedOut, TooMany):
+                if not result:
+                    raise
+                break
+            result.append(run.noisy(step, exact))
+            walk.go(_sums(plan, result[-1]))
+        return tuple(result)
+
+    steps = [plan.prepared] * plan.descent.steps
+    joint = compiler, plan.payer, plan.cost, steps, inquiry, stop
+    receipt, noisy = vault.joint(*joint, measure)
+    return _gradients(plan, noisy, receipt)
+
+
+def _recalled(
+    compiler: Compiler,
+    vault: Vault,
+    wish: MomentsWish,
+    said: CreateModel,
+    plan: GradientPlan,
+    stop: Stop,
+) -> Gradients | None:
+    """The same of what was paid for; None where it was not, or is no longer remembered."""
+    payer, version = plan.payer, compiler.policy.version
+    answer = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
+    if answer is None:
+        return None
+    if answer.epsilon != payer.epsilon:
+        then = replace(wish, request=replace(wish.request, epsilon=answer.epsilon))
+        plan = planned(compiler, then, said, stop)
+    return _gradients(plan, answer.answer, vault.receipt(payer, answer.query_id))
+
+
+def _walk(plan: GradientPlan) -> Walk:
+    return Walk(plan.descent, plan.layout.cells, plan.counted, plan.deviation)
+
+
+def _gradients(plan: GradientPlan, answer: Sequence[Noisy], receipt: Receipt) -> Gradients:
+    walk = _walk(plan)
+    for noisy in answer:
+        walk.go(_sums(plan, noisy))
+    return Gradients(plan, walk.reached, walk.rows, len(answer), receipt)
+
+
+def _sums(plan: GradientPlan, noisy: Noisy) -> np.ndarray:
+    """The sums of a step, as they were released or are remembered."""
+    sums = np.zeros(plan.vectors.entries)
+    for (entry,), (total,) in zip(noisy.keys, noisy.parts, strict=True):
+        if entry is not None and entry < len(sums):
+            sums[int(entry)] = total
+    return sums / ONE

@@ -1,0 +1,251 @@
+"""Gradient descent: what one unit moves of a step, what all steps cost, and where they lead."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsql import accountants
+from dpsql.answering.vault import JointRun
+from dpsql.engines import EngineFailed, Stop
+from dpsql.learning import methods
+from dpsql.learning.descent import Walk, descent
+from dpsql.learning.gradient_plan import FINE, ONE, GradientPlan, bound_of, counted, planned
+from dpsql.learning.model import Model
+from dpsql.learning.model_inputs import STEPS
+from dpsql.learning.model_statement import CreateModel, statement
+from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.vocabulary import (
+    Event,
+    Fact,
+    FactKind,
+    Loss,
+    Neighbours,
+    NoiseEvent,
+    Request,
+    Voucher,
+)
+from dpsql.preparation.compilation import Compiler
+from dpsql.proxy import Proxy
+from grammar_tests import bound, laws, world
+from grammar_tests.model_kit import PEOPLE, wish
+
+ORDERS = "SELECT amount, quantity, status FROM orders"
+FIRST = f"""{ORDERS}
+QUALIFY ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY order_id, quantity, amount) <= 2"""
+ONE_ROW = frozenset({Fact(FactKind.UNIQUE_KEY, "customers", Voucher.CHECK)})
+VIPS = "model_type = 'logistic_reg', label = 'vip', method = 'gradient'"
+AMOUNTS = "model_type = 'linear_reg', label = 'amount', method = 'gradient'"
+
+
+def said(options: str, text: str = PEOPLE) -> CreateModel:
+    result = statement(f"CREATE MODEL m OPTIONS({options}) AS {text}")
+    assert isinstance(result, CreateModel)
+    return result
+
+
+def plan_of(compiler: Compiler, options: str, text: str) -> GradientPlan:
+    return planned(compiler, wish(text), said(options, text), Stop())
+
+
+def coefficients(model: Model) -> list[float]:
+    return [term.coefficient for term in model.scores[0].terms]
+
+
+def spent(proxy: Proxy) -> Loss:
+    return proxy.budgets()[0][1]
+
+
+# --- what one unit moves -------------------------------------------------------------------------
+
+
+def farthest(
+    options: str, text: str, facts: frozenset[Fact], neighbours: Neighbours
+) -> tuple[float, int]:
+    """The farthest that a unit moves a step, at several weights, and what is claimed."""
+    tables = world.well_behaved() if facts else world.adversarial()
+    policy, engine = bound.over(tables, constraints=False, neighbours=neighbours)
+    plan = plan_of(Compiler(replace(policy, facts=facts), engine.public), options, text)
+    part = plan.cost.event.parts[0]
+    assert isinstance(part, NoiseEvent)
+    dice, moved = np.random.default_rng(2), list[float]()
+    for scale in (0.0, 200.0):
+        step = plan.step(dice.normal(0, scale, plan.layout.cells))
+        (here,) = laws.integers(step, engine)
+        for unit in (1, 7):
+            with laws.without_unit(engine.connection, world.deletions(unit)):
+                (there,) = laws.integers(step, engine)
+            keys = here.keys() | there.keys()
+            apart = [here.get(key, (0,))[0] - there.get(key, (0,))[0] for key in keys]
+            moved.append(sum(int(n) ** 2 for n in apart))
+    return max(moved), part.sensitivity.l2_squared
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "facts"),
+    [
+        (VIPS, PEOPLE, ONE_ROW),
+        (f"{VIPS}, input_norm = 1.5", PEOPLE, ONE_ROW),
+        (f"{AMOUNTS}, gradient_norm = 0.4", FIRST, frozenset()),
+        (AMOUNTS, ORDERS, frozenset()),
+    ],
+)
+def test_neighbours_differ_by_no_more_than_claimed_at_any_weights(
+    options: str, text: str, facts: frozenset[Fact]
+) -> None:
+    """Of rows that are proved to be few, and of more than the policy counts, which are scaled."""
+    moved, claim = farthest(options, text, facts, Neighbours.ADD_REMOVE)
+    assert 0 < moved <= claim
+
+
+def test_wrong_twins_of_the_norm_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound that half of the claim would be, of single rows; units that are not scaled."""
+    moved, claim = farthest(VIPS, PEOPLE, ONE_ROW, Neighbours.ADD_REMOVE)
+    assert moved > claim / 4
+    monkeypatch.setattr("dpsql.learning.joint_sums._scaled", lambda total, _vectors: total)
+    text = ORDERS.replace("FROM orders", "FROM orders JOIN (VALUES (1), (2), (3), (4), (5), (6),"
+                          " (7), (8), (9), (10)) AS t(n) ON TRUE")  # fmt: skip
+    moved, claim = farthest(AMOUNTS, text, frozenset(), Neighbours.ADD_REMOVE)
+    assert moved > claim
+
+
+def test_a_step_is_the_gradient_of_the_rows() -> None:
+    """Text and layout against the rows themselves, at weights that leave some rows clipped."""
+    policy, engine = bound.shop()
+    text = "SELECT segment, vip, country, age FROM customers WHERE income > 0"
+    plan = plan_of(Compiler(policy, engine.public), f"{VIPS}, gradient_norm = 1", text)
+    weights = np.random.default_rng(4).normal(0, 1, plan.layout.cells)
+    (sums,) = laws.integers(plan.step(weights), engine)
+    weights, expected, rows = np.round(weights * FINE) / FINE, np.zeros(len(weights)), 0
+    clipped = 0
+    for segment, vip, country, age in engine.rows(text):
+        place = 0.0 if age is None else np.trunc((age - 60) / 60 * STEPS) / STEPS
+        countries = [float(country == code) for code in plan.layout.columns[1].cells]
+        own = 1 if segment == "consumer" else -1
+        row = np.array([1.0, own, *countries, place, float(age is None)])
+        off = 1 / (1 + np.exp(-row @ weights)) - vip
+        most = 1 / np.linalg.norm(row)
+        clipped += abs(off) > most
+        expected += np.clip(off, -most, most) * row
+        rows += 1
+    found = np.array([sums[(n,)][0] / ONE for n in range(len(weights))])
+    assert found == pytest.approx(expected, abs=3 * rows / STEPS)
+    assert 0 < clipped < rows
+    assert sums[(len(weights),)][0] == rows * counted(plan.descent)
+
+
+def test_of_each_row_it_is_tested_in_whole_numbers_that_it_is_within_the_clip() -> None:
+    """Whatever the engine makes of roots: one that is half of itself leaves nothing."""
+    policy, engine = bound.shop()
+    plan = plan_of(Compiler(policy, engine.public), VIPS, PEOPLE)
+    (block,) = plan.step(np.ones(plan.layout.cells)).rewritten.blocks
+    wrong = re.sub("sqrt\\(", "0.5 * sqrt(", block.sql, flags=re.IGNORECASE)
+    assert wrong != block.sql
+    rows = engine.rows(wrong)
+    assert [int(n) for key, n in rows if key != plan.layout.cells] == [0] * plan.layout.cells
+    assert bound_of(plan.descent) < plan.vectors.length
+
+
+# --- what is paid --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
+def test_all_steps_are_paid_within_one_question_and_a_step_too_many_is_not(accountant: str) -> None:
+    policy, engine = bound.shop()
+    budget = replace(policy.budgets[0], accountant=accountant)
+    compiler = Compiler(replace(policy, budgets=(budget,)), engine.public)
+    plan = plan_of(compiler, f"{VIPS}, steps = 7", PEOPLE)
+    paying = accountants.get(accountant)
+    allowance = paying.allowance(Fraction(1), Fraction(budget.query_delta), selects_keys=False)
+    parts = plan.cost.event.parts
+    assert len(parts) == plan.descent.steps == 7
+    most = allowance.amount * 10**9
+    assert paying.loss(plan.cost.event).amount <= most + 1
+    assert paying.loss(Event((*parts, parts[0]))).amount > most + 1
+
+
+def test_a_step_that_fails_loses_the_rest_and_what_was_released_is_the_model(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, run, seen = spent(proxy), JointRun.integers, list[Loss]()
+
+    def fails(self: JointRun, prepared: Any) -> Any:
+        seen.append(spent(proxy))
+        if len(seen) in (1, 4):
+            raise EngineFailed
+        return run(self, prepared)
+
+    monkeypatch.setattr(JointRun, "integers", fails)
+    text = f"CREATE MODEL walk OPTIONS({VIPS}, steps = 4) AS {PEOPLE}"
+    with pytest.raises(Failed) as failed:
+        proxy.ask(Request(text.replace("walk", "none").replace("steps = 4", "steps = 3"), "bob"))
+    assert failed.value.charged
+    first = spent(proxy)
+    assert seen == [first]
+    assert first > before
+    answer = proxy.ask(Request(text, "bob"))
+    assert answer.receipt is not None
+    assert seen[1:] == [spent(proxy)] * 3
+    model = proxy.model("walk", "bob")
+    assert model.steps == (2, 4)
+    again = proxy.ask(Request(text.replace("walk", "again"), "bob"))
+    assert again.receipt is not None
+    assert again.receipt.remembered
+    assert coefficients(proxy.model("again", "bob")) == coefficients(model)
+
+
+# --- where they lead -----------------------------------------------------------------------------
+
+
+def test_without_noise_descent_finds_what_the_rows_say() -> None:
+    dice, size = np.random.default_rng(1), 4_000
+    x = dice.uniform(-1, 1, size)
+    vip = dice.random(size) < 1 / (1 + np.exp(-(0.5 + 2 * x)))
+    way = descent(
+        said(f"{VIPS}, steps = 200, momentum = 0.8, gradient_norm = 20").descent, np.sqrt(2)
+    )
+    walk = Walk(way, 2, 1.0, 0.0)
+    rows = np.stack([np.ones(size), x], 1)
+    for _ in range(way.steps):
+        off = 1 / (1 + np.exp(-rows @ walk.weights)) - vip
+        walk.go(np.append(rows.T @ off, size))
+    assert walk.reached == pytest.approx([0.5, 2], abs=0.15)
+    assert walk.rows == size
+
+
+def test_the_method_with_less_noise_is_taken_and_what_is_paid_for_first(proxy: Proxy) -> None:
+    many = ", ".join(f"vip = (country = 'NO') AS c{n}" for n in range(9))
+    text, auto = f"SELECT vip, {many} FROM customers", VIPS.replace(", method = 'gradient'", "")
+
+    def chosen(options: str, text: str) -> object:
+        own = wish(text), said(options, text), Stop()
+        return type(methods.planned(proxy.compiler, proxy.vault, *own))
+
+    assert chosen(auto, text) is GradientPlan
+    assert chosen(auto, PEOPLE) is not GradientPlan
+    assert chosen(f"{auto}, method = 'one_pass'", text) is not GradientPlan
+    proxy.ask(Request(f"CREATE MODEL parts OPTIONS(model_type = 'pca') AS {text}", "ana"))
+    assert chosen(auto, text) is not GradientPlan
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        f"{VIPS}, momentum = 1",
+        f"{VIPS}, gradient_norm = 0",
+        f"{VIPS}, input_norm = 'inf'",
+        VIPS.replace("gradient", "leap"),
+        f"{VIPS}, steps = 0",
+        VIPS.replace("method = 'gradient'", "steps = 4"),
+        "model_type = 'pca', method = 'gradient'",
+    ],
+)
+def test_options_of_descent_that_are_none_are_refused(options: str) -> None:
+    with pytest.raises(Refused) as refused:
+        said(options)
+    assert refused.value.reason is Reason.BAD_OPTION
