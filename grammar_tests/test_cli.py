@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -443,7 +444,9 @@ def test_a_budget_wider_than_the_terminal_has_lines_of_its_own(
 
 def test_every_command_is_listed_once_with_its_whole_sentence() -> None:
     listed = " ".join(run("--help").stdout.split())
-    for name, command in main.commands.items():
+    for name in main.commands:
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
         assert listed.count(f" {name} {command.get_short_help_str(1_000)}") == 1
     assert listed.count("...") == "COMMAND [ARGS]...".count("...")
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dpsql.model.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 T = TypeVar("T")
 
@@ -38,14 +40,14 @@ class Registry(Generic[T]):
     @property
     def names(self) -> tuple[str, ...]:
         """Our own, and those that are installed; nothing is imported."""
-        installed = sorted(point.name for point in entry_points(group=self.group))
+        installed = sorted(point.name for point in _points(self.group))
         return tuple(dict.fromkeys([*self.own, *installed]))
 
     def get(self, name: str) -> T:
         """The value of that name, for which it alone is imported. Raises `Unusable`."""
         if name in self.own:
             return self.own[name]
-        points = entry_points(group=self.group, name=name)
+        points = _points(self.group).select(name=name)
         if not points:
             raise Unusable(f"{self.kind} is {name!r}.", f"Write one of {', '.join(self.names)}.")
         if len(points) > 1:
@@ -57,6 +59,12 @@ class Registry(Generic[T]):
             message = f"{self.kind} {name!r} of {_package(point)} is none of that name."
             raise Unusable(message, f"It is {point.value}; install a version that fits.")
         return value
+
+
+def _points(group: str) -> EntryPoints:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - what is our own needs none
+
+    return entry_points(group=group)
 
 
 def _package(point: EntryPoint) -> str:

@@ -66,7 +66,7 @@ def _column(decoder: str, pieces: Sequence[tuple[int, Any]]) -> Values:
 
 
 def _is_plain(piece: Any) -> bool:
-    return isinstance(piece, np.ndarray) and not np.ma.isMA(piece) and piece.dtype.kind in "ifb"
+    return type(piece) is np.ndarray and piece.dtype.kind in "ifb"  # a masked one is a subclass
 
 
 def moment(microseconds: int | None) -> datetime | None:

@@ -1,7 +1,8 @@
 """The command line: `dpsql query`, `explain`, `watch`, `init`, `check`, `budget`, and so on.
 
 Results go to stdout; cost, progress, notices and errors to stderr. Exit codes are
-`dpsql.interfaces.wordings.ExitCode`. Heavy modules are imported by the commands that need them.
+`dpsql.interfaces.wordings.ExitCode`. Commands are imported when they are used, heavy modules by
+those that need them.
 """
 
 from __future__ import annotations
@@ -9,44 +10,68 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 
-from dpsql.interfaces.cli.ask import explain, query
-from dpsql.interfaces.cli.budget_commands import budget, history
-from dpsql.interfaces.cli.compare import compare
-from dpsql.interfaces.cli.cube import cube
-from dpsql.interfaces.cli.drafting import init
-from dpsql.interfaces.cli.interactive import shell
-from dpsql.interfaces.cli.listing_commands import describe, tables
-from dpsql.interfaces.cli.local import local
-from dpsql.interfaces.cli.manual import completion, manual
-from dpsql.interfaces.cli.model_commands import fit, model
 from dpsql.interfaces.cli.options import CommandSettings, common
-from dpsql.interfaces.cli.owner_commands import check, demo, prepare, refresh
-from dpsql.interfaces.cli.plan import plan
-from dpsql.interfaces.cli.risk import risk
-from dpsql.interfaces.cli.serve import serve
-from dpsql.interfaces.cli.synth import synth
 from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
-from dpsql.interfaces.cli.tune import tune
-from dpsql.interfaces.cli.user_commands import user
-from dpsql.interfaces.cli.watch import watch
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DpsqlError
 
 SECTIONS = {
-    "Ask": (query, shell, explain, tables, describe, plan, watch, synth, fit, model, budget),
-    "Own the data": (init, check, risk, tune, cube, prepare, refresh, history, serve, user, local),
-    "Learn": (demo, manual, completion),
+    "Ask": {
+        "query": "ask.query",
+        "shell": "interactive.shell",
+        "explain": "ask.explain",
+        "tables": "listing_commands.tables",
+        "describe": "listing_commands.describe",
+        "plan": "plan.plan",
+        "watch": "watch.watch",
+        "synth": "synth.synth",
+        "fit": "model_commands.fit",
+        "model": "model_commands.model",
+        "budget": "budget_commands.budget",
+    },
+    "Own the data": {
+        "init": "drafting.init",
+        "check": "owner_commands.check",
+        "risk": "risk.risk",
+        "tune": "tune.tune",
+        "cube": "cube.cube",
+        "prepare": "owner_commands.prepare",
+        "refresh": "owner_commands.refresh",
+        "history": "budget_commands.history",
+        "serve": "serve.serve",
+        "user": "user_commands.user",
+        "local": "local.local",
+    },
+    "Learn": {
+        "demo": "owner_commands.demo",
+        "help": "manual.manual",
+        "completion": "manual.completion",
+    },
 }
+"""Each command by its name: the module here that has it is imported when it is used."""
+
 _WHOLE = 1_000
 """Longer than any sentence: what a command does is never cut off."""
 
 
 class Program(click.Group):
     """The group of all commands; every error leaves as a message and an exit code."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, for which its module alone is imported."""
+        del ctx
+        for commands in SECTIONS.values():
+            if cmd_name in commands:
+                module, _, name = commands[cmd_name].partition(".")
+                command = getattr(import_module(f"{__name__}.{module}"), name)
+                assert isinstance(command, click.Command)
+                return command
+        return None
 
     def main(
         self,
@@ -73,10 +98,10 @@ class Program(click.Group):
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands by who needs them, each with the whole sentence that says what it does."""
-        del context
-        for title, commands in SECTIONS.items():
+        for title, names in SECTIONS.items():
             with formatter.section(title):
-                lines = [(str(c.name), c.get_short_help_str(_WHOLE)) for c in commands]
+                commands = [(name, self.get_command(context, name)) for name in names]
+                lines = [(name, c.get_short_help_str(_WHOLE)) for name, c in commands if c]
                 formatter.write_dl(lines, col_max=12)
 
 
@@ -93,6 +118,6 @@ def main(context: click.Context, policy: str | None, analyst: str | None) -> Non
     context.obj = settings.with_options(policy, analyst)
 
 
-budget.add_command(compare)
-for command in (command for commands in SECTIONS.values() for command in commands):
-    main.add_command(command)
+for commands in SECTIONS.values():
+    # Their names are what click suggests and lists.
+    main.commands.update(dict.fromkeys(commands, click.Command(None)))

@@ -17,7 +17,6 @@ from dpsql.dialects.postgres.words import pieces
 from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces import records
 from dpsql.interfaces.asking import answered
-from dpsql.interfaces.cli.interactive import Shell
 from dpsql.interfaces.cli.options import (
     DIALECT,
     Command,
@@ -28,7 +27,6 @@ from dpsql.interfaces.cli.options import (
 )
 from dpsql.interfaces.cli.output import Write, output
 from dpsql.interfaces.cli.prices import insisted, price_of, uncancelled
-from dpsql.interfaces.cli.shell_sessions import LocalSession
 from dpsql.interfaces.cli.terminal import (
     Progress,
     can_answer,
@@ -194,6 +192,9 @@ def _one_by_one(
 ) -> ExitCode:
     """The answers of a script, as the shell gives them; it ends at the first that fails."""
     del file
+    from dpsql.interfaces.cli.interactive import Shell  # noqa: PLC0415 - for scripts alone
+    from dpsql.interfaces.cli.shell_sessions import LocalSession  # noqa: PLC0415
+
     with settings.open(settings.policy) as proxy:
         epsilon, precision = _price(**price)
         request = Request(

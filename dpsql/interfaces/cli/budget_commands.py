@@ -14,6 +14,7 @@ import click
 
 from dpsql.interfaces import records
 from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.cli.compare import compare
 from dpsql.interfaces.cli.options import CommandSettings, with_settings, written_as
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import columns, encodable, note
@@ -148,6 +149,9 @@ def resume_budget(settings: CommandSettings, name: str, *, reason: str) -> None:
     with _ledger_of(settings, budget=name) as ledger:
         ledger.resume(Stopped(name, None), reason)
     note(f"{printable(name)} is charged again.")
+
+
+budget.add_command(compare)
 
 
 @contextmanager

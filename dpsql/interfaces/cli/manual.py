@@ -68,8 +68,7 @@ def manual(context: click.Context, topic: str | None) -> None:
         _show(page(topic))
     elif topic in _REASONS:
         _show("\n".join(_reason(topic)))
-    elif topic in root.command.commands:
-        command = root.command.commands[topic]
+    elif command := root.command.get_command(root, topic):
         with click.Context(command, info_name=topic, parent=root) as inner:
             click.echo(command.get_help(inner))
     else:
