@@ -71,7 +71,7 @@ from dpsql.preparation.question import Standing, account, ceilings, standings
 from dpsql.preparation.signature import Signature
 from dpsql.release.release import Sampler
 from dpsql.synthesis import synthesis_plan
-from dpsql.synthesis.synthesis import SyntheticTable, synthesised
+from dpsql.synthesis.synthesis import RowsWish, SyntheticTable, synthesised
 from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish
 from dpsql.synthesis.synthetic_statement import CreateSynthetic, begins, creation
 from dpsql.synthesis.synthetic_tables import CREATED, SyntheticTables, TablesAlone, doubted, over
@@ -274,13 +274,18 @@ class Proxy:
         return priced(Desk.of(self.compiler, self.vault, wish), wish, requests)
 
     def synthesise(
-        self, wish: SynthesisWish, rows: int | None = None, stop: Stop | None = None
+        self,
+        wish: SynthesisWish,
+        rows: int | None = None,
+        stop: Stop | None = None,
+        *,
+        mbi: bool = False,
     ) -> SyntheticTable:
         """Synthetic rows of noisy marginals, which are charged once and remembered; see
-        `dpsql.synthesis.synthesis`. Raises as `ask` does.
+        `dpsql.synthesis.synthesis`. Raises as `ask` does, and MissingExtra.
         """
         with self._stoppable(stop or Stop()) as registered:
-            return synthesised(self.compiler, self.vault, wish, registered, rows)
+            return synthesised(self.compiler, self.vault, wish, registered, RowsWish(rows, mbi))
 
     def explain_synthesis(self, wish: SynthesisWish) -> SynthesisPlan:
         """What `synthesise` would count, choose and charge: runs nothing, charges nothing."""

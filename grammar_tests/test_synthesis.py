@@ -32,13 +32,13 @@ from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import table
 from dpsql.mechanisms.laws import Law, Softmax
 from dpsql.mechanisms.pair_choices import components, pair_choice, score
-from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.errors import Failed, MissingExtra, Reason, Refused
 from dpsql.model.intervals import Facts, Interval
 from dpsql.model.tree import DATE, DOUBLE, INTEGER, VARCHAR, Kind, PlanForm, SqlType
 from dpsql.model.vocabulary import Loss, Neighbours, Noise, Request, Sensitivity
 from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
-from dpsql.synthesis import released_marginals, synthesis
+from dpsql.synthesis import mbi_fit, released_marginals, synthesis
 from dpsql.synthesis.closeness import to_rows
 from dpsql.synthesis.synthesis_plan import MOST_CLIQUE, SynthesisPlan, SynthesisWish, planned
 from dpsql.synthesis.synthetic_columns import ListedColumn, cells, column_of
@@ -459,6 +459,36 @@ def test_weighted_least_squares_are_reached() -> None:
     fit = fitted(GraphicalModel.of((2, 2), [(0, 1)]), measured, 100)
     # Of the row's total: 60 with variance 2, and 70 with variance 4.
     assert np.allclose(fit.table((0,)), [190 / 3, 110 / 3], atol=0.05)
+
+
+@pytest.mark.skipif(find_spec("mbi") is None, reason="the extra synth is not installed")
+@pytest.mark.filterwarnings("ignore")  # of jax about itself
+def test_mbi_finds_the_distribution_that_we_find() -> None:
+    sizes, edges = (2, 3, 4), [(0, 1), (1, 2), (0, 2)]
+    true = np.arange(24).reshape(sizes) * 7 % 11 * 10.0
+    measured = []
+    for axes in [(0,), (1,), (2,), *edges]:
+        counts = true.sum(axis=tuple({0, 1, 2} - {*axes}))
+        noise = np.sin(np.arange(counts.size)).reshape(counts.shape) * 20
+        measured.append(NoisyTable(axes, counts + noise, np.full(counts.shape, 1.0 + len(axes))))
+    given = GraphicalModel.of(sizes, edges), measured, true.sum()
+    own, theirs = fitted(*given), mbi_fit.fitted_by_mbi(*given)
+    for axes in edges:
+        assert np.abs(own.table(axes) - theirs.table(axes)).max() < 0.02 * true.sum()
+
+
+def test_a_fit_by_a_package_that_is_not_there_is_refused_free_of_charge(
+    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mbi_fit, "find_spec", lambda _name: None)
+    before = spent(proxy)
+    with pytest.raises(MissingExtra, match="synth"):
+        proxy.synthesise(wish("SELECT joined, vip FROM customers"), mbi=True)
+    assert spent(proxy) == before
+    options = ("--policy", str(proxy_kit.shop(tmp_path / "shop")), "--analyst", "ana")
+    done = CliRunner().invoke(main, ["synth", PEOPLE, "--fit", "mbi", *options])
+    assert done.exit_code != 0
+    assert isinstance(done.exception, MissingExtra) or "dpsql[synth]" in done.stderr
 
 
 def test_shares_are_whole_and_no_total_drifts() -> None:

@@ -151,6 +151,11 @@ def marginals_of(plan: SynthesisPlan, answer: Sequence[Noisy]) -> ReleasedMargin
 
 def fit_to(marginals: ReleasedMarginals, first: Tables | None = None) -> Fit:
     """The distribution of rows by codes that is nearest; `first` are potentials to begin with."""
+    return fitted(*measured_in(marginals), marginals.total, first)
+
+
+def measured_in(marginals: ReleasedMarginals) -> tuple[GraphicalModel, Sequence[NoisyTable]]:
+    """What columns depend on one another along, and all tables by codes."""
     of_single, of_pair = (deviation**2 for deviation in marginals.deviations)
     measured = []
     for place, (counts, codes) in enumerate(zip(marginals.singles, marginals.codes, strict=True)):
@@ -161,8 +166,7 @@ def fit_to(marginals: ReleasedMarginals, first: Tables | None = None) -> Fit:
         NoisyTable(edge, counts, np.full(counts.shape, of_pair))
         for edge, counts in marginals.pairs.items()
     ]
-    model = GraphicalModel.of(marginals.sizes, tuple(marginals.pairs))
-    return fitted(model, measured, marginals.total, first)
+    return GraphicalModel.of(marginals.sizes, tuple(marginals.pairs)), measured
 
 
 # --- the choice --------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpsql.answering.vault import JointRun, Vault
 from dpsql.consistency.drawn_rows import PublicDice, drawn, spread
-from dpsql.consistency.graphical_model import nearest
+from dpsql.consistency.graphical_model import fitted, nearest
 from dpsql.engines import EngineFailed, Stop
 from dpsql.engines.limited import limited
 from dpsql.ledgers import Inquiry
@@ -25,10 +25,11 @@ from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import Column, Noisy, Receipt
 from dpsql.preparation.compilation import Compiler
 from dpsql.release.execution import guarded
+from dpsql.synthesis.mbi_fit import fitted_by_mbi, require_mbi
 from dpsql.synthesis.released_marginals import (
     ReleasedMarginals,
-    fit_to,
     marginals_of,
+    measured_in,
     over_selected,
     released,
 )
@@ -61,15 +62,28 @@ class SyntheticTable:
         return tuple(c.name for c in self.columns if isinstance(c, ListedColumn) and c.selected)
 
 
-def synthesised(
-    compiler: Compiler, vault: Vault, wish: SynthesisWish, stop: Stop, rows: int | None = None
-) -> SyntheticTable:
-    """So many rows (None: as many as there are, noisily), of what is paid for now or was before.
-
-    Raises as `Proxy.ask` does.
+@dataclass(frozen=True, slots=True)
+class RowsWish:
+    """How rows are made of what is paid for: so many (None: as many as there are, noisily), of a
+    fit by our own means or with `mbi`.
     """
-    if rows is not None and rows < 1:
-        raise Refused(Reason.BAD_OPTION, option="rows", value=rows, known=("a positive number",))
+
+    count: int | None = None
+    mbi: bool = False
+
+
+def synthesised(
+    compiler: Compiler, vault: Vault, wish: SynthesisWish, stop: Stop, rows: RowsWish
+) -> SyntheticTable:
+    """Rows of what is paid for now or was before.
+
+    Raises as `Proxy.ask` does, and MissingExtra.
+    """
+    if rows.count is not None and rows.count < 1:
+        facts = {"value": rows.count, "known": ("a positive number",)}
+        raise Refused(Reason.BAD_OPTION, option="rows", **facts)
+    if rows.mbi:
+        require_mbi()
     plan = planned(compiler, wish, stop)
     _require_room(compiler, plan, rows)
     table = _remembered(compiler, vault, wish, plan, stop, rows)
@@ -80,7 +94,7 @@ def synthesised(
 
 
 def remembered(
-    compiler: Compiler, vault: Vault, wish: SynthesisWish, stop: Stop, rows: int | None = None
+    compiler: Compiler, vault: Vault, wish: SynthesisWish, stop: Stop, rows: RowsWish
 ) -> SyntheticTable | None:
     """The same of what was paid for; None where it was not, or is no longer remembered."""
     return _remembered(compiler, vault, wish, planned(compiler, wish, stop), stop, rows)
@@ -92,7 +106,7 @@ def _remembered(
     wish: SynthesisWish,
     plan: SynthesisPlan,
     stop: Stop,
-    rows: int | None,
+    rows: RowsWish,
 ) -> SyntheticTable | None:
     payer, version = plan.source.payer, compiler.policy.version
     recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
@@ -104,10 +118,10 @@ def _remembered(
     return _within(compiler, stop, plan, recalled.answer, receipt, rows)
 
 
-def _require_room(compiler: Compiler, plan: SynthesisPlan, rows: int | None) -> None:
+def _require_room(compiler: Compiler, plan: SynthesisPlan, rows: RowsWish) -> None:
     """Refuse more values than are kept at once."""
     most = compiler.policy.limits.max_result_cells // len(plan.columns)
-    if (rows or 0) > most:
+    if (rows.count or 0) > most:
         raise Refused(Reason.TOO_LARGE, what="synthetic rows", limit=most)
 
 
@@ -117,7 +131,7 @@ def _within(
     plan: SynthesisPlan,
     answer: Sequence[Noisy],
     receipt: Receipt,
-    rows: int | None,
+    rows: RowsWish,
 ) -> SyntheticTable:
     """The rows of an answer, in the time that a statement may take."""
 
@@ -149,11 +163,12 @@ def _paid(
 
 
 def _table_of(
-    plan: SynthesisPlan, marginals: ReleasedMarginals, receipt: Receipt, rows: int | None
+    plan: SynthesisPlan, marginals: ReleasedMarginals, receipt: Receipt, rows: RowsWish
 ) -> SyntheticTable:
     """The rows that follow from released tables, and from the number of the query alone."""
-    fit = fit_to(marginals)
-    count = max(1, round(marginals.total)) if rows is None else rows
+    fit_of = fitted_by_mbi if rows.mbi else fitted
+    fit = fit_of(*measured_in(marginals), marginals.total)
+    count = max(1, round(marginals.total)) if rows.count is None else rows.count
     dice = PublicDice(receipt.query_id)
     by_code = drawn(fit, count, dice)
     places = tuple(

@@ -49,7 +49,7 @@ from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import account
-from dpsql.synthesis.synthesis import SyntheticTable, remembered, synthesised
+from dpsql.synthesis.synthesis import RowsWish, SyntheticTable, remembered, synthesised
 from dpsql.synthesis.synthesis_plan import SynthesisWish, columns_of, planned
 from dpsql.synthesis.synthetic_statement import CreateSynthetic, begins, creation
 
@@ -155,7 +155,7 @@ class SyntheticTables:
             raise Refused(Reason.BAD_OPTION, option="name", why=why, fix="Take another name.")
         if before is None and len(self._names.of(vault, whose)) >= MOST_NAMES:
             raise Refused(Reason.TOO_LARGE, what="synthetic tables", limit=MOST_NAMES)
-        table = synthesised(compiler, vault, named.wish, stop, named.rows)
+        table = synthesised(compiler, vault, named.wish, stop, RowsWish(named.rows))
         recorded = not table.receipt.remembered or (before is not None and before.recorded)
         self._names.of(vault, whose)[named.name.lower()] = replace(named, recorded=recorded)
         self._tables.put((whose, named.name.lower()), table)
@@ -250,7 +250,7 @@ class SyntheticTables:
         if table is None:
             named = self._names.of(vault, whose)[name]
             with suppress(Refused):  # in another spelling, say
-                table = remembered(compiler, vault, named.wish, stop, named.rows)
+                table = remembered(compiler, vault, named.wish, stop, RowsWish(named.rows))
             if table is not None:
                 self._tables.put((whose, name), table)
         return table

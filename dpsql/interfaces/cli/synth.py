@@ -68,6 +68,12 @@ def _pairs(
     type=click.Choice(tuple(_WRITERS)),
     help="How the rows are written; else as FILE ends, or CSV.",
 )
+@click.option(
+    "--fit",
+    type=click.Choice(("own", "mbi")),
+    default="own",
+    help="By whose means rows are fitted; mbi needs the extra synth.",
+)
 @click.option("--plot", "picture", metavar="FILE", help="Draw how near they are: .png, .svg, .pdf.")
 @click.option("--truth", is_flag=True, help="For the owner only: how near to the private rows.")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the price; free.")
@@ -81,7 +87,6 @@ def synth(
     target: str | None,
     style: str | None,
     picture: str | None,
-    rows: int | None,
     truth: bool,
     only_explain: bool,
     **options: Any,
@@ -95,8 +100,8 @@ def synth(
     exact and for the owner only.
     Exit codes are those of `query`.
     """
-    style = _style(style, target)
-    _require(style, picture)
+    style, rows, mbi = _style(style, target), options.pop("rows"), options.pop("fit") == "mbi"
+    _require(style, picture, mbi=mbi)
     if only_explain:
         plan = _with_proxy(
             settings, source, lambda proxy, wish: proxy.explain_synthesis(wish), **options
@@ -104,7 +109,7 @@ def synth(
         note(price_text(plan))
         return
     with output(target) as write:
-        make = partial(_uninterrupted, rows=rows)
+        make = partial(_uninterrupted, rows=rows, mbi=mbi)
         table = _with_proxy(settings, source, make, **options)
         write(_WRITERS[style](_answer(table), margins=False))
     for line in _report(table, picture):
@@ -121,10 +126,13 @@ def _style(style: str | None, target: str | None) -> str:
     return style or (ending if ending in _WRITERS else "csv")
 
 
-def _require(style: str, picture: str | None) -> None:
-    """Refuse what cannot be written before anything is charged."""
+def _require(style: str, picture: str | None, *, mbi: bool) -> None:
+    """Refuse what cannot be made or written before anything is charged."""
     from dpsql.interfaces.curves import require_plot  # noqa: PLC0415
+    from dpsql.synthesis.mbi_fit import require_mbi  # noqa: PLC0415
 
+    if mbi:
+        require_mbi()
     if style == "parquet":
         records.require_parquet()
     if picture is not None:
@@ -153,9 +161,11 @@ def _with_proxy(
         raise click.exceptions.Exit(show_error(error)) from None
 
 
-def _uninterrupted(proxy: Proxy, wish: SynthesisWish, rows: int | None) -> SyntheticTable:
+def _uninterrupted(
+    proxy: Proxy, wish: SynthesisWish, *, rows: int | None, mbi: bool
+) -> SyntheticTable:
     """The rows; Ctrl-C cancels the statement that runs, and the charge stays."""
-    work = partial(proxy.synthesise, wish, rows)
+    work = partial(proxy.synthesise, wish, rows, mbi=mbi)
     table, _cancelled = interruptible(work, proxy.cancel, Progress())
     return table
 
