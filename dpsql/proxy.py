@@ -385,7 +385,7 @@ class Proxy:
     def stamp(self, seconds: float) -> object:
         """Equal while every remembered answer is; None where others write for longer than this."""
         stamp = self.vault.stamp(seconds, self.policy.limits.time_resolution)
-        return stamp and (stamp, self.models.changes)
+        return stamp and (stamp, self.models.changes, self.synthetic.changes)
 
     @property
     def facts_lapsed(self) -> bool:

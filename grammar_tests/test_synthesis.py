@@ -675,6 +675,30 @@ def test_a_session_makes_a_table_and_asks_it(proxy: Proxy) -> None:
     assert any(b"synthetic" in notice for notice in session.of(b"N"))
 
 
+def test_the_catalogue_has_the_tables_of_the_analyst_alone(proxy: Proxy) -> None:
+    tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+    columns = (
+        "SELECT column_name, data_type FROM information_schema.columns"
+        " WHERE table_name = 'first' ORDER BY ordinal_position"
+    )
+    about = "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE relname = 'second'"
+    session, own = Client(proxy), {("first",), ("second",)}
+    session.query(tables)
+    before = set(session.rows)
+    for name in ("first", "second"):  # the second is free: the ledger does not change
+        session.query(CREATE.replace("people", name))
+        session.query(tables)
+        before |= {(name,)}
+        assert set(session.rows) == before
+    session.query(columns)
+    assert session.rows == [("segment", "text"), ("age", "bigint")]
+    session.query(about)
+    assert str(session.rows[0][0]).startswith("synthetic: ")
+    mine, others = (connect(proxy=proxy, analyst=who).cursor() for who in ("ana", "bob"))
+    assert set(mine.execute(tables).fetchall()) == before
+    assert not own & set(others.execute(tables).fetchall())
+
+
 def test_the_name_that_was_paid_for_lasts_as_long_as_the_data(tmp_path: Path) -> None:
     path = proxy_kit.shop(tmp_path)
     with Proxy.open(str(path)) as first:

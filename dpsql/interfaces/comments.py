@@ -9,6 +9,10 @@ MOST_VALUES = 20
 """A longer list of values is told by its length."""
 
 
+SYNTHETIC = "synthetic: its rows are nobody's; how wrong numbers of it are is not known"
+"""What is said of a synthetic table."""
+
+
 def table_comment(policy: Policy, table: TablePolicy) -> str:
     """Whether a table is private, whose privacy it carries, and how much of one unit counts."""
     if not table.private:

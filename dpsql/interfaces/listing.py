@@ -10,7 +10,7 @@ from typing import Any
 
 from dpsql.dialects.postgres.words import Word, WordKind, words
 from dpsql.interfaces.amounts import exact_text
-from dpsql.interfaces.comments import column_comment, table_comment
+from dpsql.interfaces.comments import SYNTHETIC, column_comment, table_comment
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import SEARCH_PATH, nearest
@@ -20,7 +20,6 @@ from dpsql.model.vocabulary import Answer, Column, ColumnPolicy, Policy, TablePo
 TABLES = (Column("table", VARCHAR), Column("columns", INTEGER), Column("about", VARCHAR))
 COLUMNS = (Column("column", VARCHAR), Column("type", VARCHAR), Column("about", VARCHAR))
 _FIRST = frozenset({"show", "describe", "desc"})
-_SYNTHETIC = "synthetic: its rows are nobody's; how wrong numbers of it are is not known"
 _LONGEST = 1_000
 """Longer texts list nothing: whoever sends one pays for no reading of it here."""
 
@@ -96,7 +95,7 @@ def listed(
             (table.name, len(visible(table)), table_comment(policy, table))
             for table in policy.tables
         ]
-        rows += [(table.name, len(table.columns), _SYNTHETIC) for table in synthetic]
+        rows += [(table.name, len(table.columns), SYNTHETIC) for table in synthetic]
         return _answer(TABLES, rows)
     table, name = policy.named(wish.table, path), ".".join(wish.table)
     if table is None:

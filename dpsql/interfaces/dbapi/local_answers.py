@@ -55,7 +55,8 @@ def free_answer(proxy: Proxy, request: Request, stop: Stop | None = None) -> Ans
 
     named = {word.value for word in words(text)}
     reports = [report(proxy, request.analyst, name) for name in _REPORTED if name in named]
-    table = catalogue.ask(text, request.parameters, reports, stop)
+    given = [*reports, *catalogue.shown((), proxy.synthetic_tables(request.analyst))]
+    table = catalogue.ask(text, request.parameters, given, stop)
     return _exact([(c.name, _type_of(c.oid)) for c in table.columns], table.rows)
 
 

@@ -30,7 +30,7 @@ from dpsql.model.bound_parameters import frozen
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import SqlType
-from dpsql.model.vocabulary import Answer, Column, Loss, Request
+from dpsql.model.vocabulary import Answer, Column, Loss, Request, TablePolicy
 from dpsql.preparation import long_texts
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class CatalogueAnswers(Protocol):
     ) -> WireResult:
         """Its answer, from the catalogue and what is `given`."""
 
-    def shown(self, views: Views) -> Sequence[Load]:
-        """The session's views, to be given."""
+    def shown(self, views: Views, synthetic: Sequence[TablePolicy] = ()) -> Sequence[Load]:
+        """The session's views and the analyst's `synthetic` tables, to be given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,8 @@ class Answers:
         _require_given(query, len(values), piece)
         if claimed:
             reports = self._reports(piece, stop)
-            given = [*reports, *self.catalogue.shown(transaction.views)]
+            synthetic = self.proxy.synthetic_tables(self.analyst, stop)
+            given = [*reports, *self.catalogue.shown(transaction.views, synthetic)]
             table = self.catalogue.ask(piece.text, tuple(values), given, stop)
             return Result(table.columns, table.rows, "SELECT", counted=True, repeatable=not reports)
         ordered = frozen(values[number - 1] for number in query.numbers)

@@ -28,7 +28,7 @@ from dpsql.engines.pool import EnginePool
 from dpsql.interfaces.pgwire.catalogue.listed_views import Views, rows_of
 from dpsql.interfaces.pgwire.catalogue.names import ShadowNames
 from dpsql.interfaces.pgwire.catalogue.naming import searched
-from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, objects
+from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, Row, objects, synthetic_objects
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
 from dpsql.interfaces.pgwire.catalogue.shadow import added, script
 from dpsql.interfaces.pgwire.catalogue.translation import oids
@@ -38,7 +38,7 @@ from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.public_times import now
 from dpsql.model.resources import Limits
-from dpsql.model.vocabulary import Policy
+from dpsql.model.vocabulary import Policy, TablePolicy
 from dpsql.preparation.engine_kinds import scratch
 from dpsql.preparation.long_texts import TextReaders, here, read
 
@@ -105,9 +105,12 @@ class Catalogue:
             answer = [self._with_names(row, named) for row in answer]
         return WireResult(tuple(map(_wire, translation.columns)), answer, f"SELECT {len(answer)}")
 
-    def shown(self, views: Views) -> list[Load]:
-        """What `ask` is to be given, so that it shows these views."""
-        statements = added(rows_of(views)) if views else ()
+    def shown(self, views: Views, synthetic: Sequence[TablePolicy] = ()) -> list[Load]:
+        """What `ask` is to be given, so that it shows these views and `synthetic` tables."""
+        rows: dict[str, list[Row]] = {}
+        for own in (rows_of(views), synthetic_objects(self._policy, synthetic)):
+            rows |= {name: rows.get(name, []) + more for name, more in own.items()}
+        statements = added(rows) if rows else ()
         return [Beforehand(sql, tuple(parameters)) for sql, parameters in statements]
 
     def _translated(

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from dpsql.interfaces.comments import column_comment, table_comment
+from dpsql.interfaces.comments import SYNTHETIC, column_comment, table_comment
 from dpsql.interfaces.pgwire.catalogue.naming import constraint_name, quote
 from dpsql.interfaces.pgwire.catalogue.recorded import rows, sql
 from dpsql.interfaces.pgwire.values import type_oids
@@ -24,6 +25,8 @@ from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 OWNER, DATABASE = "dpsql", "dpsql"
 HEAP, BTREE = 2, 403
 FIRST_OID, PUBLIC_OID = 16384, 2200
+FIRST_SYNTHETIC = 15_000_000
+"""Numbers from here on are of synthetic tables, of which every analyst has others."""
 _TYPE, _CLASS, _CONSTRAINT, _NAMESPACE = 1247, 1259, 2606, 2615
 """The catalogues in which objects that depend on each other are."""
 _SYSTEM_COLUMNS = {
@@ -115,6 +118,18 @@ def objects(policy: Policy) -> dict[str, list[Row]]:
     ]
     for item in tables:
         _link(item, tables, catalogue)
+    return dict(catalogue.rows)
+
+
+def synthetic_objects(policy: Policy, tables: Sequence[TablePolicy]) -> dict[str, list[Row]]:
+    """The rows of an analyst's synthetic tables, beside those of the policy."""
+    catalogue = Objects(oid=FIRST_SYNTHETIC)
+    for table in tables:
+        item = _table(policy, table, catalogue, PUBLIC_OID)
+        spelled: Row = {"kind": type_oids.REGCLASS, "oid": item.oid, "spelled": quote(item.name)}
+        catalogue.add("names", **spelled, shown=True)
+    for comment in catalogue.rows["pg_description"]:
+        comment["description"] = SYNTHETIC
     return dict(catalogue.rows)
 
 
