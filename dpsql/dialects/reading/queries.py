@@ -16,10 +16,9 @@ from dpsql.dialects.reading.group_keys import groups
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
 from dpsql.dialects.reading.pivots import pivoted
 from dpsql.dialects.reading.range_lists import is_ranges, ranges
-from dpsql.dialects.reading.series import SERIES
 from dpsql.dialects.reading.sources import (
     alias_of,
-    function_name,
+    is_series,
     relation,
     rows_of,
     source,
@@ -133,7 +132,9 @@ def _series_among(select: exp.Select, origin: Origin) -> ValuesList | None:
     series = [
         call
         for call in calls
-        if function_name(call, origin) in SERIES and call.parent_select is select
+        if is_series(call, origin)
+        and not is_series(call.parent, origin)
+        and call.parent_select is select
     ]
     if len(series) != 1:
         return None

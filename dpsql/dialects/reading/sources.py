@@ -238,9 +238,14 @@ def _series(node: exp.Anonymous, alias: exp.Expression | None, origin: Origin) -
 
 
 def rows_of(node: exp.Expression, origin: Origin) -> ValuesList:
-    """The rows of RANGE or GENERATE_SERIES with constant bounds, or of UNNEST of an array."""
+    """The rows of RANGE or GENERATE_SERIES with constant bounds, or of UNNEST of an array.
+
+    A series is an array in DuckDB, and rows in PostgreSQL.
+    """
     function, span = function_name(node, origin), origin.span(node)
     _, args = origin.take(node, "this", "expressions")
+    if function == "unnest" and origin.dialect != "postgres" and is_series(args[0], origin):
+        return replace(rows_of(args[0], origin), names=(function,), span=span)
     if function == "unnest":
         values = _unnested(args, node, origin)
     else:
@@ -249,6 +254,11 @@ def rows_of(node: exp.Expression, origin: Origin) -> ValuesList:
     if not values:
         raise origin.refusal(node, "a series without values")
     return ValuesList((function,), tuple((value,) for value in values), span=span)
+
+
+def is_series(node: exp.Expression | None, origin: Origin) -> bool:
+    """Whether a node calls one of `SERIES`."""
+    return isinstance(node, exp.Anonymous) and function_name(node, origin) in SERIES
 
 
 def _unnested(args: list[exp.Expression], node: exp.Expression, origin: Origin) -> list[Literal]:

@@ -213,6 +213,31 @@ SELECT d FROM generate_series(DATE '1024-01-01', DATE '2024-01-05', INTERVAL '1 
 SELECT n * n AS square FROM UNNEST(ARRAY[1, 2, NULL]) AS t(n);
 -- accept
 
+-- case: a row for each member of a series that is an array
+SELECT n * 2 AS twice FROM UNNEST(RANGE(2, 5)) AS t(n);
+-- accept
+
+-- case: members of a series in a SELECT list
+SELECT UNNEST(GENERATE_SERIES(1, 3)) * 10 AS n;
+-- accept
+
+-- case: days of a series in a SELECT list
+SELECT UNNEST(GENERATE_SERIES(DATE '2024-01-01', DATE '2024-01-03', INTERVAL '1 day')) AS d;
+-- accept
+
+-- case: two series of members in one list
+SELECT UNNEST(RANGE(2)) AS a, UNNEST(RANGE(3)) AS b;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: a series whose end is no constant
+SELECT UNNEST(RANGE(age)) AS a FROM customers;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: a series is no array in PostgreSQL
+SELECT UNNEST(GENERATE_SERIES(1, 3)) AS n;
+-- dialect: postgres
+-- refuse: unsupported-syntax at 1:15
+
 -- case: members of an array in a SELECT list
 SELECT UNNEST([1, 2, 3]) + 1 AS n;
 -- accept
