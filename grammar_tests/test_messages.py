@@ -69,6 +69,7 @@ def test_every_reason_is_told_with_and_without_facts(
     assert message.code == reason.value
     assert message.headline
     assert message.why
+    assert message.fix
     assert "{" not in str(message)
     assert (message.line, message.column) == (1, 8)
     assert message.excerpt == "SELECT abc FROM t\n       ^^^"
@@ -94,6 +95,14 @@ def test_the_compilers_own_fix_wins() -> None:
             "SELECT login_id % 5000 AS g, COUNT(DISTINCT day) FROM logins GROUP BY g",
             ["declare max_groups_per_unit for logins"],
         ),
+        (
+            "SELECT DATE_TRUNC('fortnight', day) AS d, COUNT(*) FROM logins GROUP BY d",
+            ["date_trunc('fortnight', …) may not be used", "Write other constants"],
+        ),
+        ("SELECT COUNT(*) FROM orders, events", ["both rows have the same customer_id"]),
+        ("SELECT COUNT(*) FROM customers WHERE name = 'Zoe'", ["Use another column: DESCRIBE"]),
+        ("SELECT COUNT(*) FROM customers LIMIT -1", ["Write a whole number"]),
+        ("SELECT COUNT(*) FROM read_csv('x')", ["a table that SHOW TABLES lists"]),
     ],
 )
 def test_a_refusal_says_what_was_wrong_in_the_words_of_the_text(sql: str, words: list[str]) -> None:

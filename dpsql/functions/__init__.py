@@ -14,6 +14,7 @@ from dpsql.functions.registry import (
     listed,
     literal_facts,
     lookup,
+    unaccepted,
 )
 from dpsql.functions.row import LONGEST_TEXT, Function
 from dpsql.functions.strings import LONGEST_COMPARED
@@ -41,4 +42,5 @@ __all__ = [
     "lookup",
     "narrow",
     "shaved",
+    "unaccepted",
 ]

@@ -92,8 +92,16 @@ def function_of(expression: Call | Cast) -> Function:
         return cast_to(expression.type)
     function = lookup(expression.function)
     if function is None or not function.accepts(expression.args):
-        raise Refused(Reason.UNSUPPORTED_FUNCTION, expression.span, name=expression.function)
+        raise unaccepted(expression)
     return function
+
+
+def unaccepted(call: Call) -> Refused:
+    """The refusal of constants with which a function may fail, or has no rule."""
+    constants = (arg.value if isinstance(arg, Literal) else None for arg in call.args)
+    texts = (repr(v) if isinstance(v, str) else "…" if v is None else str(v) for v in constants)
+    facts = {"name": call.function, "written": f"{call.function}({', '.join(texts)})"}
+    return Refused(Reason.UNSUPPORTED_FUNCTION, call.span, **facts)
 
 
 def is_pointwise(expression: Call | Cast) -> bool:

@@ -136,7 +136,7 @@ WORDINGS: dict[Reason, Wording] = {
         ),
         "Types are decided from the schema before anything runs.",
         "Write a value of type {kind} here.",
-        "Add a CAST.",
+        "CAST an argument to a type that fits, as in CAST(x AS DOUBLE).",
     ),
     Reason.NOT_GROUPED: _input(
         "42803",
@@ -196,6 +196,8 @@ WORDINGS: dict[Reason, Wording] = {
         "0A000",
         ("Not supported: {construct}.", "This syntax is not supported."),
         ("No privacy rule exists for it, and what has no rule is not run.",),
+        "Write it otherwise: {by_manual} lists what is answered.",
+        "Write it otherwise: the page on SQL lists what is answered.",
     ),
     Reason.UNSUPPORTED_STATEMENT: _privacy(
         "0A000",
@@ -217,6 +219,7 @@ WORDINGS: dict[Reason, Wording] = {
             "The owner declared that it exists and may not be used.",
         ),
         "Ask the owner to add it to the links of {others}.",
+        "Use another column: DESCRIBE lists those of its table.",
     ),
     Reason.UNBOUNDED_INPUT: _privacy(
         "42501",
@@ -250,8 +253,17 @@ WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.UNSUPPORTED_FUNCTION: _privacy(
         "0A000",
-        ("{name} may not be used.", "{function} may not be used.", "This function is refused."),
-        ("It is volatile, or has no form that cannot fail on some data.",),
+        (
+            "{written} may not be used.",
+            "{name} may not be used.",
+            "{function} may not be used.",
+            "This function is refused.",
+        ),
+        (
+            "Some arguments of {written} have to be constants with which it fails on no row.",
+            "It is volatile, or has no form that cannot fail on some data.",
+        ),
+        "Write other constants in {written}, or compute it over the released result.",
         "Write a constant instead, or compute it over the released result.",
     ),
     Reason.ENGINE_LACKS: _privacy(

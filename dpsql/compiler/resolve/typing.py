@@ -144,7 +144,7 @@ def _typed(call: Call) -> Expression:
             return typed_call(in_company)
         raise _misfit(call, types)
     if not function.accepts(args):
-        raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=call.function)
+        raise functions.unaccepted(call)
     return replace(call, args=args, type=result)
 
 

@@ -584,4 +584,6 @@ def _unequal(span: Span, left: Private, right: Private) -> Refused:
     if pairs:
         first, second = min(pairs)
         fix = f"Add the condition that equates {first} with {second}."
+        if first == second:
+            fix = f"Add the condition that both rows have the same {first}."
     return Refused(Reason.UNEQUAL_UNITS, span, fix=fix)

@@ -111,10 +111,12 @@ class Origin:
                 raise self._argument_refusal(node, name, value)
         return tuple(node.args.get(name) for name in names)
 
-    def refusal(self, node: exp.Expression, construct: str | None = None) -> Refused:
+    def refusal(
+        self, node: exp.Expression, construct: str | None = None, **facts: object
+    ) -> Refused:
         """The refusal of the node's syntax, at its place; to be raised by the caller."""
         name = construct or spoken(node)
-        return Refused(Reason.UNSUPPORTED_SYNTAX, self.span(node), construct=name)
+        return Refused(Reason.UNSUPPORTED_SYNTAX, self.span(node), construct=name, **facts)
 
     def _argument_refusal(self, node: exp.Expression, name: str, value: object) -> Refused:
         first = value[0] if isinstance(value, list) else value
@@ -144,7 +146,8 @@ def name_of(identifier: exp.Expression, origin: Origin) -> str:
     if not isinstance(identifier, exp.Identifier):
         raise origin.refusal(identifier)
     if origin.span(identifier).start in origin.strings:
-        raise origin.refusal(identifier, "a string as a name")
+        fix = "Name it without quotes, or in double ones; of tables those that SHOW TABLES lists."
+        raise origin.refusal(identifier, "a string as a name", fix=fix)
     name, in_quotes = origin.take(identifier, "this", "quoted")
     if in_quotes:
         return str(name)

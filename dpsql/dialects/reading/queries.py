@@ -199,7 +199,8 @@ def _count(node: exp.Expression | None, origin: Origin) -> int | None:
     if isinstance(count, Literal) and count.value is None:
         return None
     if not (isinstance(count, Literal) and type(count.value) is int and count.value >= 0):
-        raise origin.refusal(node, "LIMIT or OFFSET by an expression")
+        fix = "Write a whole number, or bind one."
+        raise origin.refusal(node, "LIMIT or OFFSET by an expression", fix=fix)
     if count.value >= _MOST_ROWS:
         raise origin.refusal(node, "LIMIT or OFFSET of so many rows")
     return count.value

@@ -176,7 +176,8 @@ def _table(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
     if isinstance(this, exp.Anonymous) and schema is catalog is None and not (joins or pivots):
         return _series(this, alias, origin)
     if not isinstance(this, exp.Identifier):
-        raise origin.refusal(this, "a table function" if isinstance(this, exp.Func) else None)
+        is_call = isinstance(this, exp.Func)
+        raise _table_function(this, origin) if is_call else origin.refusal(this)
     name = name_of(this, origin)
     label, columns = alias_of(alias, origin)
     where = schema_of(catalog, schema, origin)
@@ -231,10 +232,15 @@ def _series(node: exp.Anonymous, alias: exp.Expression | None, origin: Origin) -
     """A series in FROM; in PostgreSQL an alias without columns names its column too."""
     function = function_name(node, origin)
     if function not in SERIES:
-        raise origin.refusal(node, "a table function")
+        raise _table_function(node, origin)
     name, columns = alias_of(alias, origin)
     column = name if name is not None and origin.dialect == "postgres" else function
     return replace(rows_of(node, origin), names=(column,), alias=name, column_aliases=columns)
+
+
+def _table_function(node: exp.Expression, origin: Origin) -> Refused:
+    fix = "Name a table that SHOW TABLES lists; series are GENERATE_SERIES, RANGE and UNNEST."
+    return origin.refusal(node, "a table function", fix=fix)
 
 
 def rows_of(node: exp.Expression, origin: Origin) -> ValuesList:

@@ -133,7 +133,8 @@ def check_clauses(tokens: Sequence[Token]) -> None:
             case TokenType.LIMIT | TokenType.OFFSET:
                 if after is None or after.token_type not in _COUNTS[token.token_type]:
                     construct = "LIMIT or OFFSET by an expression"
-                    raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
+                    facts = {"construct": construct, "fix": "Write a whole number, or bind one."}
+                    raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), **facts)
             case TokenType.FROM:
                 _check_from(before, token)
             case TokenType.SELECT:
