@@ -112,11 +112,7 @@ def synth(
         make = partial(_uninterrupted, rows=rows, mbi=mbi)
         table = _with_proxy(settings, source, make, **options)
         write(_WRITERS[style](_answer(table), margins=False))
-    for line in _report(table, picture):
-        note(line)
-    if truth:
-        for line in _truth(settings, table):
-            note(line)
+    _tell(settings, table, picture, truth=truth)
     note(cost_text(table.receipt))
 
 
@@ -183,13 +179,28 @@ def price_text(plan: SynthesisPlan) -> str:
     return f"{plan.summary}\nCharge: {price}."
 
 
-def _report(table: SyntheticTable, picture: str | None) -> Iterator[str]:
-    """What the rows are made of, and how near they are to it, as a picture too."""
-    from dpsql.synthesis.closeness import to_released  # noqa: PLC0415
+def _tell(
+    settings: CommandSettings, table: SyntheticTable, picture: str | None, *, truth: bool
+) -> None:
+    """What the rows are made of, and how near they are to it; for the owner, also to the private
+    rows.
+    """
+    from dpsql.owner.true_rows import true_rows  # noqa: PLC0415
+    from dpsql.synthesis.closeness import to_released, to_rows  # noqa: PLC0415
 
     near = to_released(table)
+    exact = to_rows(table, true_rows(settings.policy, table.source)) if truth else ()
     if picture is not None:
-        _draw(near, Path(picture))
+        _draw(near, exact, Path(picture))
+    for line in _report(table, near):
+        note(line)
+    if truth:
+        note("for the owner only, since it is exact: total variation to the private rows")
+        for line in _by_size(exact):
+            note(line)
+
+
+def _report(table: SyntheticTable, near: Sequence[Closeness]) -> Iterator[str]:
     pairs = [printable(" - ".join(n.columns)) for n in near if len(n.columns) > 1]
     yield f"notice: {len(table.rows):,} synthetic rows: none is anybody's"
     if pairs:
@@ -198,15 +209,6 @@ def _report(table: SyntheticTable, picture: str | None) -> Iterator[str]:
         yield f"notice: of {names} there are the values that enough people have; others are NULL"
     yield "notice: total variation to the noisy tables that they are drawn from"
     yield from _by_size(near)
-
-
-def _truth(settings: CommandSettings, table: SyntheticTable) -> Iterator[str]:
-    """How near the rows are to the private ones."""
-    from dpsql.owner.true_rows import true_rows  # noqa: PLC0415
-    from dpsql.synthesis.closeness import to_rows  # noqa: PLC0415
-
-    yield "for the owner only, since it is exact: total variation to the private rows"
-    yield from _by_size(to_rows(table, true_rows(settings.policy, table.source)))
 
 
 def _by_size(near: Sequence[Closeness]) -> Iterator[str]:
@@ -219,13 +221,23 @@ def _by_size(near: Sequence[Closeness]) -> Iterator[str]:
         yield f"  by {count}: mean {mean:.3f}, at most {far.variation:.3f} ({names})"
 
 
-def _draw(near: Sequence[Closeness], target: Path) -> None:
-    """A bar for each table, the farthest first."""
+def _draw(near: Sequence[Closeness], exact: Sequence[Closeness], target: Path) -> None:
+    """Bars for each table that was measured, the farthest first: to the noisy table, and to the
+    private rows where that is known.
+    """
     from matplotlib.figure import Figure  # noqa: PLC0415
 
+    true = {each.columns: each.variation for each in exact}
     falling = sorted(near, key=lambda each: each.variation)
-    figure = Figure(figsize=(6.4, 1.2 + 0.22 * len(falling)), layout="tight")
+    places, high = range(len(falling)), 0.4 if true else 0.8
+    figure = Figure(figsize=(6.4, 1.2 + 0.22 * len(falling) * (2 if true else 1)), layout="tight")
     axes = figure.add_subplot()
-    axes.barh([" - ".join(each.columns) for each in falling], [n.variation for n in falling])
-    axes.set(xlabel="total variation to the noisy table")
+    noisy = [each.variation for each in falling]
+    axes.barh([n + high / 2 * bool(true) for n in places], noisy, high, label="noisy table")
+    if true:
+        private = [true[each.columns] for each in falling]
+        axes.barh([n - high / 2 for n in places], private, high, label="private rows: owner only")
+        axes.legend()
+    axes.set_yticks(list(places), [" - ".join(each.columns) for each in falling])
+    axes.set(xlabel="total variation" if true else "total variation to the noisy table")
     figure.savefig(target)
