@@ -1,9 +1,10 @@
 """Rows of a distribution over cliques of columns, as even as whole rows can be.
 
 A column is filled for all rows at once that agree in the columns it depends on: each of its values
-gets its share of them in whole rows, what is cut off is carried on to the next such rows, and
-the rows that get it are chosen at random. So the tables of the rows are those of the distribution
-to within rounding, where independent draws would add an error of their own.
+gets its share of them in whole rows, what is cut off is carried on to the next such rows, in all
+and by each of these columns, and the rows that get it are chosen at random. So the tables of the
+rows are those of the distribution to within rounding, where independent draws would add an error of
+their own.
 
 The randomness is read from a public text, so that the same rows are there again: it hides nothing
 (PRIVACY.md R66).
@@ -58,42 +59,46 @@ def drawn(fit: Fit, rows: int, dice: PublicDice) -> dict[int, np.ndarray]:
         for other in around:
             places = places * fit.model.sizes[other] + columns[other]
         table = fit.tables[clique].reshape(fit.model.sizes[column], -1).T
-        columns[column] = _filled(places, table, dice)
+        columns[column] = _filled(places, table, dice, fit.model.shape(clique[1:]))
     return columns
 
 
-def _filled(places: np.ndarray, table: np.ndarray, dice: PublicDice) -> np.ndarray:
+def _filled(
+    places: np.ndarray, table: np.ndarray, dice: PublicDice, around: tuple[int, ...] = ()
+) -> np.ndarray:
     """For each row a value of a column, in the shares of the row's line in the table."""
     tick()
-    counts = apportioned(table, np.bincount(places, minlength=len(table)))
+    counts = apportioned(table, np.bincount(places, minlength=len(table)), around)
     order = np.lexsort((dice.words(len(places)), places))
     result = np.empty(len(places), dtype=np.int64)
     result[order] = np.repeat(np.tile(np.arange(table.shape[1]), len(table)), counts.ravel())
     return result
 
 
-def apportioned(table: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def apportioned(table: np.ndarray, sizes: np.ndarray, around: tuple[int, ...] = ()) -> np.ndarray:
     """Whole numbers, in the shares of each line of a table, that add up to its size.
+
+    Lines are numbered by several keys with so many values each, if there are several: what lines of
+    one value have in all is as even.
 
     >>> apportioned(np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([3, 3])).tolist()
     [[2, 1], [1, 2]]
     """
-    carried = np.zeros(table.shape[1])
+    carried = [np.zeros((size, table.shape[1])) for size in (1, *around)]
+    lines = np.flatnonzero(sizes)
+    keys = np.array([np.zeros_like(lines), *(np.unravel_index(lines, around) if around else ())])
     result = np.zeros(table.shape, dtype=np.int64)
-    for line in np.flatnonzero(sizes):
+    for line, own in zip(lines, keys.T, strict=True):
         weights, size = table[line], sizes[line]
         total = weights.sum()
         shares = weights / total if total > 0 else np.full(len(weights), 1 / len(weights))
-        due = size * shares + np.where(shares > 0, carried, 0.0)
-        whole = np.maximum(np.floor(due), 0).astype(np.int64)
-        while (missing := int(size - whole.sum())) != 0:
-            left = due - whole
-            if missing > 0:
-                whole[np.argsort(-left, kind="stable")[:missing]] += 1
-            else:
-                there = np.flatnonzero(whole)
-                whole[there[np.argsort(left[there], kind="stable")[:-missing]]] -= 1
-        carried += size * shares - whole
+        due = size * shares
+        whole = np.floor(due).astype(np.int64)
+        left = due - whole + sum(rest[n] for rest, n in zip(carried, own, strict=True))
+        missing = int(size - whole.sum())
+        whole[np.argsort(np.where(shares > 0, -left, np.inf), kind="stable")[:missing]] += 1
+        for rest, n in zip(carried, own, strict=True):
+            rest[n] += due - whole
         result[line] = whole
     return result
 
