@@ -369,6 +369,15 @@ def test_a_selection_that_nobody_charged_for_is_followed_by_nothing(
     assert len(drawn_of) == len(proxy.explain_synthesis(wish(CITIES)).keys)
 
 
+def test_no_more_rows_are_made_than_there_is_room_for(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synthesis, "_most_rows", lambda *_: 1)
+    assert len(proxy.synthesise(wish()).rows) == 1
+    with pytest.raises(Refused, match="too-large"):
+        proxy.synthesise(wish(), 2)
+
+
 def test_a_table_is_all_of_its_columns_but_keys_and_links(proxy: Proxy) -> None:
     left_out = "order_id, customer_id, amount, discount, note, note_length"
     plan = proxy.explain_synthesis(wish(f"SELECT * EXCLUDE ({left_out}) FROM orders"))

@@ -67,12 +67,15 @@ class GraphicalModel:
             apart = sum(len(those - near[other]) - 1 for other in those)
             return apart, sizes[node] * prod(sizes[other] for other in those), node
 
-        cliques = list[Axes]()
-        while near:
-            node = min(near, key=price)
+        cliques, prices = list[Axes](), {node: price(node) for node in near}
+        while prices:
+            node = min(prices, key=prices.__getitem__)
             those = near.pop(node)
+            del prices[node]
             for other in those:
                 near[other] = (near[other] | those) - {node, other}
+            for other in those.union(*(near[other] for other in those)):
+                prices[other] = price(other)
             cliques.append((node, *sorted(those)))
         return cls(tuple(sizes), tuple(cliques))
 

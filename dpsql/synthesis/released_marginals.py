@@ -28,6 +28,7 @@ from dpsql.engines import Stop
 from dpsql.mechanisms.pair_choices import Pair, components, score
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.ticking import tick
 from dpsql.model.vocabulary import Exact, Noisy
 from dpsql.preparation.compilation import Compiler
 from dpsql.synthesis.synthesis_plan import (
@@ -180,6 +181,7 @@ def _joining(sizes: Sequence[int], edges: Sequence[Pair]) -> Sequence[Pair]:
 
 def _roomy(sizes: Sequence[int], edges: Sequence[Pair]) -> Sequence[Pair]:
     """The pairs that a model has room for besides its edges."""
+    tick()
     return [
         pair
         for pair in combinations(range(len(sizes)), 2)

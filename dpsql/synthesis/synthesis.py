@@ -64,8 +64,8 @@ class SyntheticTable:
 
 @dataclass(frozen=True, slots=True)
 class RowsWish:
-    """How rows are made of what is paid for: so many (None: as many as there are, noisily), of a
-    fit by our own means or with `mbi`.
+    """How rows are made of what is paid for: so many (None: as many as there are, noisily, and have
+    room), of a fit by our own means or with `mbi`.
     """
 
     count: int | None = None
@@ -120,9 +120,14 @@ def _remembered(
 
 def _require_room(compiler: Compiler, plan: SynthesisPlan, rows: RowsWish) -> None:
     """Refuse more values than are kept at once."""
-    most = compiler.policy.limits.max_result_cells // len(plan.columns)
+    most = _most_rows(compiler, plan)
     if (rows.count or 0) > most:
         raise Refused(Reason.TOO_LARGE, what="synthetic rows", limit=most)
+
+
+def _most_rows(compiler: Compiler, plan: SynthesisPlan) -> int:
+    """How many rows there is room for."""
+    return compiler.policy.limits.max_result_cells // len(plan.columns)
 
 
 def _within(
@@ -138,7 +143,8 @@ def _within(
     def table_of() -> SyntheticTable:
         with limited(stop, compiler.policy.limits.statement_seconds):
             over = over_selected(compiler, plan, answer, stop)
-            return _table_of(over, marginals_of(over, answer), receipt, rows)
+            most = _most_rows(compiler, plan)
+            return _table_of(over, marginals_of(over, answer), receipt, rows, most)
 
     return guarded(receipt.query_id, table_of, charged=not receipt.remembered)
 
@@ -163,12 +169,12 @@ def _paid(
 
 
 def _table_of(
-    plan: SynthesisPlan, marginals: ReleasedMarginals, receipt: Receipt, rows: RowsWish
+    plan: SynthesisPlan, marginals: ReleasedMarginals, receipt: Receipt, rows: RowsWish, most: int
 ) -> SyntheticTable:
     """The rows that follow from released tables, and from the number of the query alone."""
     fit_of = fitted_by_mbi if rows.mbi else fitted
     fit = fit_of(*measured_in(marginals), marginals.total)
-    count = max(1, round(marginals.total)) if rows.count is None else rows.count
+    count = rows.count or max(1, min(round(marginals.total), most))
     dice = PublicDice(receipt.query_id)
     by_code = drawn(fit, count, dice)
     places = tuple(
