@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dpsql.compiler.plan.measurement_kinds import ClippedSum
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
 from dpsql.compiler.rewrite.dialect import Columns, Dialect, Tables
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
@@ -50,6 +51,9 @@ class _ToyDialect:
 
     def column(self, table: str, column: Field, reading: StoredAs | None) -> str:
         return DUCKDB.column(table, column, reading)
+
+    def integer(self, part: ClippedSum, x: str) -> str:
+        return DUCKDB.integer(part, x)
 
 
 TOY_SQL = _ToyDialect()

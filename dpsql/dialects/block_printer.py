@@ -102,6 +102,8 @@ class BlockPrinter(ABC):
     """The statement of a block, or of the votes of its units."""
 
     lattice: ClassVar[LatticeSql]
+    carried: Sequence[str] = ()
+    """Columns that totals have beside what is summed."""
     whole: ClassVar[str] = ""
     """What makes a number one of the widest integers."""
     materialized: ClassVar[str] = "AS MATERIALIZED"
@@ -163,9 +165,7 @@ class BlockPrinter(ABC):
 
     @abstractmethod
     def least(self, x: str, kind: SqlType, where: str) -> str:
-        """A list of the one value of least hash, and of equal hashes of the least value: which one
-        an engine meets first depends on other people's rows.
-        """
+        """A list of the one value of least hash, of equal ones the least: whatever others' rows."""
 
     @abstractmethod
     def fewest(self, listed: str, most: int, argument: Expression | None) -> str:
@@ -326,7 +326,7 @@ class BlockPrinter(ABC):
 
     def clipped(self) -> str:
         """One row per unit and group with its clipped integers."""
-        names = [*(["u"] if self.whose else []), *self.keys]
+        names = [*(["u"] if self.whose else []), *self.keys, *self.carried]
         clips = [f"{self._clip(part, f's{n}')} AS p{n}" for n, part in enumerate(self.parts)]
         lists = [f"{self._kept_cells(q, f'l{n}')} AS l{n}" for n, q in enumerate(self.histograms)]
         listed = ", ".join(names + clips + lists) or "1 AS one"

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dpsql.model.dataclass import dataclass
-from dpsql.model.table_names import full_name
+from dpsql.model.table_names import full_name, parts
 
 SCHEMA = "dpsql_store"
 """What an engine calls the store, beside the schemas of the owner's database."""
@@ -94,6 +94,16 @@ def table_in_store(name: str) -> str:
     ('dpsql_store.orders', 'dpsql_store."analytics.users"')
     """
     return full_name(SCHEMA, name)
+
+
+def name_in_store(table: str) -> str | None:
+    """What a table in relations is called in the store; None for any other table.
+
+    >>> name_in_store("dpsql_store.orders"), name_in_store("orders")
+    ('orders', None)
+    """
+    named = parts(table)
+    return named[1] if named is not None and named[0] == SCHEMA else None
 
 
 def parsed(text: str) -> PreparedStore | None:

@@ -7,7 +7,7 @@ PRIVACY.md R87. Facts are verified, and none is recorded.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from dpsql.engines.stores import StoreWriter
@@ -19,11 +19,13 @@ from dpsql.model.table_names import address
 from dpsql.model.tree import Kind
 from dpsql.model.vocabulary import Fact, FactKind, Policy, Voucher
 from dpsql.owner.check import check
+from dpsql.owner.prepared_rollups import PreparedRollup, prepared_rollups
 from dpsql.owner.prepared_tables import PreparedRows, prepared_tables, way_of
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.preparation.bound_policy import bound
 from dpsql.preparation.engine_kinds import dialects, opened, store_writer
+from dpsql.preparation.public_data import PublicTables
 
 _WIDE, _NARROW = 24, 8
 """Bytes of a value before they are compressed: of a text, and of anything else."""
@@ -31,11 +33,15 @@ _WIDE, _NARROW = 24, 8
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A table of the store that is to be made, and how large it is before it is compressed."""
+    """A table of the store that is to be made, and how large it is before it is compressed.
+
+    Where there is a `test`, a query, it has to be true of it.
+    """
 
     table: str
     statement: str
     size: int
+    test: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +50,17 @@ class Preparation:
 
     writer: StoreWriter
     steps: tuple[Step, ...]
-    done: int
 
     @property
     def size(self) -> int:
         """Bytes at most, before they are compressed."""
         return sum(step.size for step in self.steps)
+
+    def make(self, step: Step) -> None:
+        """Put a table into the store. Raises `Unreachable`."""
+        self.writer.make(step.statement)
+        if step.test is not None and self.writer.rows(step.test) != [(True,)]:
+            raise Unreachable(f"Numbers of {step.table} are too large for a rollup: leave it out.")
 
 
 @contextmanager
@@ -61,15 +72,16 @@ def preparation(path: str) -> Iterator[Preparation]:
     """
     draft = load(path)
     with store_writer(draft) as writer:
-        policy = _verified(draft)
+        policy, rollups = _verified(draft)
         if policy.data != writer.identity:
             raise Unreachable("The data has changed meanwhile. Try again.")
-        steps = tuple(_steps(policy, writer))
         tables = tuple(table.name for table in prepared_tables(policy))
-        store = PreparedStore(secrets.token_hex(8), writer.identity, policy.version, tables)
+        steps = tuple(_steps(policy, rollups, writer))
+        identity = secrets.token_hex(8), writer.identity, policy.version
+        store = PreparedStore(*identity, tables, tuple(each.rollup for each in rollups))
         there = writer.begin(store)
         left = tuple(step for step in steps if step.table not in there)
-        planned = Preparation(writer, left, len(steps) - len(left))
+        planned = Preparation(writer, left)
         if planned.size > writer.room:
             raise Unreachable(
                 f"The store may take {megabytes(planned.size)} and {megabytes(writer.room)} are"
@@ -87,16 +99,22 @@ def megabytes(size: int) -> str:
     return f"{size / 1e6:,.0f} MB"
 
 
-def _verified(draft: Draft) -> Policy:
-    """The policy over the data, of which every fact holds, and that keys are unique on the way.
+def _verified(draft: Draft) -> tuple[Policy, tuple[PreparedRollup, ...]]:
+    """The policy over the data, of which every fact holds, and that keys are unique on the way; and
+    its rollups.
 
-    Raises `Unreachable`.
+    Raises `PolicyError`, or `Unreachable`.
     """
+    dialect = dialects(draft.database).database
     with closing(opened(draft)) as engine, closing(SqliteLedger.open(draft.ledger)) as ledger:
         policy = bound(draft, engine, ledger)
+        tables = prepared_tables(policy)
+        rollups = tuple(
+            prepared_rollups(draft, policy, PublicTables(engine, dialect), dialect, tables)
+        )
         _findings, confirmed = check(policy, draft.lines, engine.rows)
     needed = {fact for fact in policy.facts if fact.voucher is Voucher.CHECK}
-    for table in prepared_tables(policy):
+    for table in tables:
         keys = (part.name for part in way_of(table, policy) or (table,) if part.key)
         needed |= {Fact(FactKind.UNIQUE_KEY, name, Voucher.CHECK) for name in keys}
     missing = sorted(f"{fact.table}: {fact.kind.value}" for fact in needed - confirmed)
@@ -105,13 +123,20 @@ def _verified(draft: Draft) -> Policy:
             "These do not hold, and plans over a store would lean on them: "
             f"{'; '.join(missing)}. See dpsql check."
         )
-    return policy
+    return policy, rollups
 
 
-def _steps(policy: Policy, writer: StoreWriter) -> Iterator[Step]:
-    dialect = dialects(policy.database).database
+def _steps(
+    policy: Policy, rollups: Sequence[PreparedRollup], writer: StoreWriter
+) -> Iterator[Step]:
+    """The tables, and then what is summed of them."""
+    dialect, counts = dialects(policy.database).database, dict[str, int]()
     for table in prepared_tables(policy):
-        ((rows,),) = writer.rows(f"SELECT COUNT(*) FROM {address(table.name)}")
+        ((counts[table.name],),) = writer.rows(f"SELECT COUNT(*) FROM {address(table.name)}")
         wide = sum(column.type.kind is Kind.VARCHAR for column in table.columns)
-        size = rows * (_WIDE * wide + _NARROW * (len(table.columns) - wide))
+        size = counts[table.name] * (_WIDE * wide + _NARROW * (len(table.columns) - wide))
         yield Step(table.name, PreparedRows(table, policy, dialect).creation, size)
+    for each in rollups:
+        columns = 3 + len(each.rollup.keys) + 2 * len(each.sums)
+        size = counts[each.table.name] * _NARROW * columns
+        yield Step(each.rollup.name, each.creation, size, each.largest)

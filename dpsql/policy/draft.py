@@ -50,6 +50,7 @@ class DraftTable:
     groups_by: tuple[GroupingLimit, ...] = ()
     rows_by: tuple[GroupingLimit, ...] = ()
     determining: tuple[tuple[str, ...], ...] = ()
+    rollups: tuple[tuple[str, ...], ...] = ()
 
     @property
     def links(self) -> tuple[Link, ...]:

@@ -54,3 +54,15 @@ def most_in_all(reader: Reader) -> Decimal | None:
     if most <= 0:
         reader.fail("max_per_unit", "max_per_unit must be above zero.", "Write max_per_unit = 10.")
     return most
+
+
+def rollups_of(reader: Reader) -> tuple[tuple[str, ...], ...]:
+    """The lists of columns by which `dpsql prepare` sums up rows of each unit."""
+    listed = reader.values.get("rollups", [])
+    right = isinstance(listed, list) and all(
+        isinstance(keys, list) and all(isinstance(key, str) for key in keys) for keys in listed
+    )
+    if not right:
+        fix = 'Write rollups = [[], ["country"], ["country", "month"]].'
+        reader.fail("rollups", "rollups is no list of lists of columns.", fix)
+    return tuple(map(tuple, listed))

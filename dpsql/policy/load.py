@@ -28,7 +28,7 @@ from dpsql.policy.accepted_findings import accepted_findings
 from dpsql.policy.caps import caps_of
 from dpsql.policy.defaults import with_defaults
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable, ServerSettings
-from dpsql.policy.limit_values import limit_of, limits_by, most_in_all
+from dpsql.policy.limit_values import limit_of, limits_by, most_in_all, rollups_of
 from dpsql.policy.local_laws import law_of
 from dpsql.policy.unit_links import check_links, linked_to_values, unit_columns, unit_of
 from dpsql.policy.value_reader import UNDECIDED, Lines, Reader
@@ -157,7 +157,8 @@ def _database(reader: Reader, folder: Path) -> Database:
 
 def _table(reader: Reader, name: str) -> DraftTable:
     reader.only(
-        *("access", "key", "link", "links", "determines_unit", "columns", "expected_rows", *LIMITS)
+        *("access", "key", "link", "links", "determines_unit", "columns", "expected_rows"),
+        *("rollups", *LIMITS),
     )
     private = reader.choice("access", ("private", "public")) == "private"
     columns = tuple(_column(r, column) for column, r in reader.table("columns").tables())
@@ -184,6 +185,7 @@ def _table(reader: Reader, name: str) -> DraftTable:
         groups_by=limits_by(reader, "max_groups_per_unit"),
         rows_by=limits_by(reader, "max_rows_per_group"),
         determining=_determining(reader),
+        rollups=rollups_of(reader),
         **{key: limit_of(reader, key) for key in LIMITS},
     )
 

@@ -330,8 +330,8 @@ def _public(
 
 def _written(plan: PrivatePlan, policy: Policy, identities: Identities) -> Rewritten:
     keys = partial(keys_of, policy=policy, block_keys=lambda b: len(plan.blocks[b].block.keys))
-    stored, tables = over_store(plan, policy)
-    rewritten = rewrite(stored, keys, identities, dialects(policy.database))
+    blocks, tables = over_store(plan, policy, identities)
+    rewritten = rewrite(plan, keys, identities, dialects(policy.database), blocks)
     return replace(rewritten, stored=tables)
 
 

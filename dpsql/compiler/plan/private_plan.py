@@ -18,6 +18,7 @@ from dpsql.compiler.plan.published_keys import (
     Within,
     unreleased,
 )
+from dpsql.compiler.plan.weighed_rows import Weighed
 from dpsql.consistency.least_squares import Agreement
 from dpsql.consistency.marginals import Marginals
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
@@ -126,17 +127,6 @@ def total(a: int | None, b: int | None, shared: int = 0) -> int | None:
 def product(a: int | None, b: int | None) -> int | None:
     """The product of two limits, None if one is not known."""
     return None if a is None or b is None else a * b
-
-
-@dataclass(frozen=True, slots=True)
-class Weighed:
-    """The rows of a block without repetitions: each is `weight` of them, or just one if None.
-
-    Sums over them are the same integers; see `compiler.rewrite.weights`.
-    """
-
-    rows: Relation
-    weight: Expression | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
+from dpsql.compiler.plan.measurement_kinds import ClippedSum
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.dataclass import dataclass
@@ -42,6 +43,9 @@ class Dialect(Protocol):
 
     def column(self, table: str, column: Field, reading: StoredAs | None) -> str:
         """A column of a table that is called `table`, as it is read."""
+
+    def integer(self, part: ClippedSum, x: str) -> str:
+        """What a row adds, clipped, as an integer of the lattice; NULL for NULL and NaN."""
 
 
 @dataclass(frozen=True, slots=True)

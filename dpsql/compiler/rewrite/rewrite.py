@@ -52,11 +52,13 @@ def rewrite(
     keys: Callable[[Relation], Keys],
     identities: Identities,
     dialects: Dialects,
+    blocks: Sequence[BlockPlan] | None = None,
 ) -> Rewritten:
     """The statements of a private query, printed from our own tree.
 
-    Released tables are `release_0`, ...; whatever the outer query reads of public tables is first
-    read exactly by statements of its own, as `public_0`, .... `keys` knows the keys of relations.
+    With `blocks` these are asked for the plan's. Released tables are `release_0`, ...; whatever the
+    outer query reads of public tables is first read exactly by statements of its own, as
+    `public_0`, .... `keys` knows the keys of relations.
     """
     noise = _noises(plan)
     deviations = [block.deviations for block in noise]
@@ -72,7 +74,7 @@ def rewrite(
     plain = outer if states(with_noise) else with_noise
     shown = _Tables(dialects).query(plain, outputs, identities)
     return Rewritten(
-        blocks=tuple(map(dialects.database.block, plan.blocks)),
+        blocks=tuple(map(dialects.database.block, blocks or plan.blocks)),
         tables=tuple(tables.listed),
         outer_sql=sql,
         shown_sql=shown,

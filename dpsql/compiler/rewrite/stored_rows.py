@@ -19,7 +19,10 @@ from functools import partial
 from itertools import permutations
 
 from dpsql.compiler.plan.measurement_kinds import DistinctSum, RatioVote, expressions_of
-from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan, Weighed
+from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
+from dpsql.compiler.plan.weighed_rows import Weighed
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.rewrite.rollups import over_rollup
 from dpsql.compiler.track.join_order import INNER, Joined, rebuilt
 from dpsql.compiler.track.uniqueness import exactly_equal
 from dpsql.model.algebra import (
@@ -35,36 +38,57 @@ from dpsql.model.algebra import (
     Union,
 )
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.prepared_store import SCHEMA, PreparedStore, beside, table_in_store
-from dpsql.model.table_names import parts
+from dpsql.model.prepared_store import PreparedStore, beside, name_in_store, table_in_store
 from dpsql.model.tree import AggregateCall, Call, Expression, Ref
 from dpsql.model.vocabulary import Policy, TablePolicy
 from dpsql.model.walk import both, expressions, inputs, map_inputs, refs, relations
 
 
-def over_store(plan: PrivatePlan, policy: Policy) -> tuple[PrivatePlan, tuple[str, ...]]:
-    """The plan, its blocks over the policy's store if it has one, and the tables that it reads."""
-    if policy.store is None:
-        return plan, ()
-    blocks = [_over_store(block, policy, policy.store) for block in plan.blocks]
+def over_store(
+    plan: PrivatePlan, policy: Policy, identities: Identities
+) -> tuple[tuple[BlockPlan, ...], tuple[str, ...]]:
+    """The blocks over the policy's store, if it has one, and the tables that they read of it.
+
+    Their measurements are to be printed alone: what is known of them is that of the plan's.
+    """
+    store = policy.store
+    if store is None:
+        return plan.blocks, ()
+    blocks = tuple(_over_store(block, policy, store, identities) for block in plan.blocks)
     rows = [part for b in blocks if b.block.weighed for part in relations(b.block.weighed.rows)]
     tables = dict.fromkeys(name for part in rows if (name := _name_in_store(part)))
-    return replace(plan, blocks=tuple(blocks)), tuple(tables)
+    return blocks, tuple(tables)
 
 
 def _name_in_store(relation: Relation) -> str | None:
-    """The table of a store that a relation is; None for any other."""
-    named = parts(relation.table) if isinstance(relation, Scan) else None
-    return named[1] if named is not None and named[0] == SCHEMA else None
+    return name_in_store(relation.table) if isinstance(relation, Scan) else None
 
 
-def _over_store(plan: BlockPlan, policy: Policy, store: PreparedStore) -> BlockPlan:
+def _over_store(
+    plan: BlockPlan, policy: Policy, store: PreparedStore, identities: Identities
+) -> BlockPlan:
     block = plan.block
     weighed = block.weighed or Weighed(block.rows, None)
     rows = _Stored(policy, store, _read(plan, weighed)).rows(weighed.rows)
     if rows == weighed.rows:
         return plan
-    return replace(plan, block=replace(block, weighed=replace(weighed, rows=rows)))
+    stored = replace(plan, block=replace(block, weighed=replace(weighed, rows=rows)))
+    for leaf in Joined.of(rows).leaves:
+        table = policy.table(_name_in_store(leaf) or "")
+        if table is not None:
+            unit = unit_beside(table, policy)
+            return over_rollup(stored, store, unit, table, identities) or stored
+    return stored
+
+
+def unit_beside(table: TablePolicy, policy: Policy) -> str:
+    """What the unit's column is called beside the rows of a table."""
+    own: Callable[[str], str] = str.lower
+    while table.link is not None and (target := policy.table(table.link.table)) is not None:
+        if target.link is None:
+            return own(table.link.column)
+        own, table = partial(beside, target.name), target
+    return own(policy.unit.key if table.link is None else table.link.column)
 
 
 def _read(plan: BlockPlan, weighed: Weighed) -> frozenset[int]:

@@ -40,7 +40,8 @@ from dpsql.compiler.plan.measurement_kinds import (
     UnitCount,
     expressions_of,
 )
-from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan, Weighed
+from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
+from dpsql.compiler.plan.weighed_rows import Weighed
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.weighed_measures import is_weighable, weighed_aggregate
 from dpsql.compiler.track.join_order import Joined, columns_of, connects, rebuilt

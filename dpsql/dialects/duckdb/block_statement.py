@@ -14,8 +14,12 @@ from typing import ClassVar
 
 from dpsql.compiler.plan.lattices import Grid
 from dpsql.compiler.plan.measurement_kinds import (
+    ClippedSum,
     DistinctCount,
     DistinctSum,
+    Measurement,
+    ScaledTotal,
+    UnitVote,
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivateBlock
 from dpsql.dialects.block_printer import (
@@ -48,6 +52,30 @@ class DuckDBBlock(BlockPrinter):
     whole = "::HUGEINT"
     listing = "list"
     semi_join = "SEMI JOIN"
+
+    def __init__(self, plan: BlockPlan, vote: UnitVote | None = None) -> None:
+        super().__init__(plan, vote)
+        weighed = plan.block.weighed
+        if weighed is not None and weighed.groups is not None:
+            self.inputs.setdefault(weighed.groups, "g")
+            self.carried = ("g",)
+
+    def totals(self) -> str:
+        """Rows that are totals already are not grouped."""
+        if not self.carried:
+            return super().totals()
+        sums = [f"{self._whole(part)} AS s{n}" for n, part in enumerate(self.parts)]
+        return f"SELECT {', '.join(['u', *self.keys, *sums, *self.carried])} FROM rows"
+
+    def _whole(self, part: Measurement) -> str:
+        """A total that one row is."""
+        if isinstance(part, ScaledTotal):
+            return self._whole(part.total)
+        value = "1" if not isinstance(part, ClippedSum) else self.inputs[part.argument]
+        other = "NULL" if isinstance(part, ClippedSum) else "0"
+        if part.condition is None:
+            return value
+        return f"CASE WHEN {self.inputs[part.condition]} THEN {value} ELSE {other} END"
 
     # --- what DuckDB writes in its own way ---
 
@@ -98,6 +126,7 @@ class DuckDBBlock(BlockPrinter):
             hashed=self.hash(),
             l0=self.plan.l0 if self.plan.enforce_l0 else None,
             scaled={f"p{n}": part for n, part in self.scaled.items()},
+            crowd=next(iter(self.carried), None),
         )
         return LimitedUnits(limits.stages(source), limits.rows, limits.signed)
 

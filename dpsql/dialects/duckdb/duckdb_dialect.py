@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dpsql.compiler.plan.measurement_kinds import ClippedSum
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
 from dpsql.compiler.rewrite.dialect import Columns, Dialect, Tables
 from dpsql.dialects.duckdb.block_statement import block_sql
 from dpsql.dialects.duckdb.expression_sql import expression as expression_sql
 from dpsql.dialects.duckdb.relation_sql import Printer, column_sql
+from dpsql.dialects.duckdb.total_sql import row_integer
 from dpsql.dialects.literal_sql import constant
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.tree import Expression, Literal, StoredAs
@@ -32,6 +34,9 @@ class _DuckDB:
 
     def column(self, table: str, column: Field, reading: StoredAs | None) -> str:
         return column_sql(table, column, reading)
+
+    def integer(self, part: ClippedSum, x: str) -> str:
+        return row_integer(part, x)
 
 
 DUCKDB: Dialect = _DuckDB()

@@ -26,7 +26,8 @@ class UnitLimits:
     """The most groups of a unit (None: as many as it has), and which of its totals have a norm.
 
     A total is of the unit `u` in the group of `keys`; `values` are the columns that it has there
-    beside them. `hashed` is the keyed hash of a unit and a group.
+    beside them. `hashed` is the keyed hash of a unit and a group. Where totals were stored, the
+    column `crowd` of them is no less than the number of groups of the unit.
     """
 
     keys: Sequence[str]
@@ -34,12 +35,16 @@ class UnitLimits:
     hashed: str
     l0: int | None
     scaled: Mapping[str, ScaledTotal]
+    crowd: str | None = None
 
     def stages(self, source: str) -> dict[str, str]:
         """The stages over these totals, by name."""
         over = [] if self.l0 is None else [f"COUNT(*) > {self.l0}"]
         over += [maybe_beyond(part, name) for name, part in self.scaled.items()]
         place = "" if self.l0 is None else f", {self._place} AS place"
+        if self.crowd is not None and self.signed is not None:
+            many = f"SELECT clipped.*{place} FROM clipped WHERE {self.crowd} > {self.l0}"
+            return {"clipped AS NOT MATERIALIZED": source, "beyond AS": many}
         named = {
             "clipped AS MATERIALIZED": source,
             "above AS MATERIALIZED": f"SELECT u FROM clipped GROUP BY u HAVING {' OR '.join(over)}",

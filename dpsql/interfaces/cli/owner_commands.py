@@ -136,7 +136,7 @@ def prepare(settings: CommandSettings) -> None:
         for number, step in enumerate(planned.steps, 1):
             title = f"{step.table} ({number} of {len(planned.steps)})"
             bar = Bar(title, writer.progress)
-            interruptible(partial(writer.make, step.statement), writer.cancel, bar)
+            interruptible(partial(planned.make, step), writer.cancel, bar)
         writer.finish()
     note("The data is prepared: plans over it say so.")
 

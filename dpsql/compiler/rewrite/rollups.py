@@ -1,0 +1,228 @@
+"""Counts and sums that the store holds by unit, in the place of the rows that they are of.
+
+A rollup has a row for each unit and group of a table by some columns: how many rows there are, and
+sums of what measurements add of a row, clipped and rounded as they say. A block over this table
+alone, which reads no other column beside them, adds up these.
+
+Proof (PRIVACY.md R87). A unit's total in a group of a block is a sum over its rows there. These are
+the rows of whole groups of the rollup, since keys and conditions are computed of its columns; and
+the integer that a measurement adds of a row is the same, in the same lattice with the same clip, as
+that which was summed, less its centre times the rows that add one. So the totals are the same
+integers, and whatever is done with them is as before. Where the keys are those of the rollup, each
+of its rows is a total, and conditions drop groups of a unit, so that it has no more than were
+counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dpsql.compiler.plan.canonical import Writer
+from dpsql.compiler.plan.lattices import WHOLE
+from dpsql.compiler.plan.measurement_kinds import (
+    ClippedSum,
+    Measurement,
+    RowCount,
+    ScaledTotal,
+    UnitCount,
+    expressions_of,
+)
+from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.plan.published_keys import unreleased
+from dpsql.compiler.plan.weighed_rows import Weighed
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track.join_order import Joined
+from dpsql.model.algebra import Field, Filter, Relation, Scan
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.prepared_store import (
+    GROUPS,
+    ROWS,
+    UNIT,
+    PreparedStore,
+    Rollup,
+    key_column,
+    sum_columns,
+    table_in_store,
+)
+from dpsql.model.tree import INTEGER, Expression, Kind, Literal, Ref, scalar
+from dpsql.model.vocabulary import TablePolicy
+from dpsql.model.walk import both, refs
+
+MOST = 2**62
+"""No rollup has a larger number: `dpsql prepare` fails where one would be."""
+
+
+def described(part: Measurement, names: Mapping[int, str], table: TablePolicy) -> str:
+    """What a measurement adds of a row, in one form: of what, its clip and lattice; "" where it
+    reads more than columns of the table, of which `names` are the names in lower case.
+    """
+    writer = Writer()
+    places = {column.name.lower(): n for n, column in enumerate(table.columns)}
+    writer.numbers = {n: places[name] for n, name in names.items() if name in places}
+    if not all(refs(node) <= writer.numbers.keys() for node in expressions_of(part)):
+        return ""
+    if isinstance(part, RowCount):
+        return writer.write(RowCount(part.condition, 0))
+    assert isinstance(part, ClippedSum)
+    plain = replace(part, condition=None, centre=0, total_lower=0, total_upper=0)
+    return writer.write(plain)
+
+
+def over_rollup(
+    plan: BlockPlan,
+    store: PreparedStore,
+    unit: str,
+    table: TablePolicy,
+    identities: Identities,
+) -> BlockPlan | None:
+    """The plan over the smallest rollup of the table that its block reads; None where none does.
+
+    `unit` is what the unit's column is called in the store.
+    """
+    block, weighed = plan.block, plan.block.weighed
+    if weighed is None or weighed.weight is not None or block.vote is not None:
+        return None
+    if plan.row_level or plan.histograms or block.several:
+        return None
+    joined = Joined.of(weighed.rows)
+    match joined.leaves:
+        case (Scan() as scan,):
+            rollups = [r for r in store.rollups if r.table == table.name]
+        case _:
+            return None
+    for rollup in sorted(rollups, key=lambda r: len(r.keys)):
+        rows = _Rollup(
+            rollup=rollup,
+            scan=scan,
+            conditions=joined.conditions,
+            unit=unit,
+            table=table,
+            identities=identities,
+        )
+        over = rows.plan(plan)
+        if over is not None:
+            return over
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rollup:
+    """A rollup in the place of a scan with conditions."""
+
+    rollup: Rollup
+    scan: Scan
+    conditions: Sequence[Expression]
+    unit: str
+    table: TablePolicy
+    identities: Identities
+
+    @property
+    def names(self) -> dict[int, str]:
+        return {f.id: f.name.lower() for f in self.scan.fields}
+
+    def plan(self, plan: BlockPlan) -> BlockPlan | None:
+        """The plan over it, None where it reads other columns."""
+        block = plan.block
+        keys = [key.expression for key in block.keys]
+        rows = self._column(ROWS)
+        sums = [tuple(map(self._column, sum_columns(n))) for n in range(len(self.rollup.sums))]
+        queries = [self._summed(release.query, rows, sums) for release in plan.releases]
+        chosen = [q for q in unreleased(plan.keys) if self._summed(q, rows, sums) != q]
+        if chosen or None in queries or not self._has([block.unit, *keys, *self.conditions]):
+            return None
+        releases = tuple(
+            replace(release, query=query)
+            for release, query in zip(plan.releases, queries, strict=True)
+            if query is not None
+        )
+        groups = self._column(GROUPS)
+        columns = [rows, groups, *(column for each in sums for column in each)]
+        whole = groups.ref if self._is_whole(keys, [*unreleased(plan.keys), *queries]) else None
+        weighed = Weighed(self._rows(columns), None, whole)
+        return replace(plan, block=replace(block, weighed=weighed), releases=releases)
+
+    def _column(self, name: str) -> Field:
+        return self.identities.field(name, INTEGER)
+
+    def _rows(self, columns: Sequence[Field]) -> Relation:
+        """The rows of the rollup for which the conditions hold."""
+        scan = Scan(table_in_store(self.rollup.name), (*self._columns(), *columns))
+        predicate = both(tuple(self.conditions))
+        return scan if predicate is None else Filter(scan, predicate)
+
+    def _columns(self) -> Iterator[Field]:
+        places = {name.lower(): key_column(n) for n, name in enumerate(self.rollup.keys)}
+        for column in self.scan.fields:
+            name = column.name.lower()
+            if name in places or name == self.unit:
+                yield replace(column, name=places.get(name, UNIT))
+
+    def _has(self, nodes: Sequence[Expression | None]) -> bool:
+        """Whether nothing but its columns is read."""
+        here = {name.lower() for name in self.rollup.keys} | {self.unit}
+        return all(self.names[n] in here for node in nodes if node is not None for n in refs(node))
+
+    def _summed(
+        self, part: Measurement, rows: Field, sums: Sequence[tuple[Field, ...]]
+    ) -> Measurement | None:
+        """The measurement over sums; None where these are not of what it adds."""
+        match part:
+            case UnitCount():
+                return part if self._has([part.condition]) else None
+            case ScaledTotal() if part.total.lattice.base == WHOLE.base:
+                total = self._summed(part.total, rows, sums)
+                return replace(part, total=total) if isinstance(total, ClippedSum) else None
+            case RowCount() if self._has([part.condition]):
+                return _of_count(rows.ref, part.condition, part.total_upper)
+            case RowCount():
+                listed = self._listed(part, sums)
+                return None if listed is None else _of_count(listed[0].ref, None, part.total_upper)
+            case ClippedSum() if self._has([part.condition]):
+                listed = self._listed(part, sums)
+                return None if listed is None else _of_sum(listed[0], listed[1], part)
+            case _:
+                return None
+
+    def _listed(
+        self, part: Measurement, sums: Sequence[tuple[Field, ...]]
+    ) -> tuple[Field, ...] | None:
+        text = described(part, self.names, self.table)
+        return sums[self.rollup.sums.index(text)] if text in self.rollup.sums else None
+
+    def _is_whole(self, keys: Sequence[Expression], queries: Sequence[Measurement | None]) -> bool:
+        """Whether each row of the rollup is a whole total of the block."""
+        named = sorted(self.names[key.id] for key in keys if isinstance(key, Ref))
+        plain = all(isinstance(q, UnitCount | ClippedSum | ScaledTotal) for q in queries)
+        return (
+            plain
+            and len(named) == len(keys)
+            and named == sorted(name.lower() for name in self.rollup.keys)
+        )
+
+
+def _of_count(counted: Ref, condition: Expression | None, most: int) -> ClippedSum:
+    """A count of rows as a sum of numbers of rows, none of which need be more than `most`."""
+    return ClippedSum(
+        argument=counted,
+        condition=condition,
+        lattice=WHOLE,
+        lower=0,
+        upper=most,
+        total_lower=0,
+        total_upper=most,
+    )
+
+
+def _of_sum(summed: Field, counted: Field, part: ClippedSum) -> ClippedSum:
+    """A sum of clipped rows as one of sums, less the centre of each row that adds something."""
+    argument: Expression = summed.ref
+    if part.centre:
+        centres = scalar("mul", counted.ref, Literal(part.centre, INTEGER), kind=INTEGER)
+        argument = scalar("sub", summed.ref, centres, kind=INTEGER)
+    return replace(part, argument=argument, lattice=WHOLE, lower=-MOST, upper=MOST, centre=0)
+
+
+def can_be_key(table: TablePolicy, name: str) -> bool:
+    """Whether rows can be rolled up by a column: of equal DOUBLEs one may be written otherwise."""
+    column = table.column(name)
+    return column is not None and column.type.kind is not Kind.DOUBLE

@@ -1,0 +1,178 @@
+"""Rollups of a store, as SQL for the owner: what measurements add of rows, by unit and columns.
+
+Which measurements these are is asked of the compiler, whose lattices and clips they have to have:
+PRIVACY.md R87.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount, ScaledTotal
+from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.rewrite.dialect import Dialect
+from dpsql.compiler.rewrite.rollups import MOST, can_be_key, described
+from dpsql.compiler.rewrite.stored_rows import unit_beside
+from dpsql.dialects.reading.parse import parse
+from dpsql.model.algebra import Field, Scan
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.errors import PolicyError, Refused
+from dpsql.model.prepared_store import (
+    GROUPS,
+    ROWS,
+    UNIT,
+    Rollup,
+    key_column,
+    sum_columns,
+    table_in_store,
+)
+from dpsql.model.table_names import address
+from dpsql.model.tree import Kind, Ref, identifier
+from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
+from dpsql.model.walk import relations, substitute
+from dpsql.policy.draft import Draft
+from dpsql.preparation.prepare import prepare
+from dpsql.preparation.public_data import PublicTables
+
+_NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
+_ASKED = ("COUNT", "SUM", "AVG", "VAR_POP")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRollup:
+    """A rollup of a table in the store, and how it is made."""
+
+    rollup: Rollup
+    table: TablePolicy
+    policy: Policy
+    dialect: Dialect
+    sums: tuple[Measurement, ...]
+
+    @property
+    def creation(self) -> str:
+        """The statement that puts it into the store, made of the table that is there."""
+        keys = [self._column(name) for name in self.rollup.keys]
+        unit = identifier(unit_beside(self.table, self.policy))
+        named = [f"{unit} AS {UNIT}", *(f"{k} AS {key_column(n)}" for n, k in enumerate(keys))]
+        named += [f"COUNT(*) AS {ROWS}", f"COUNT(*) OVER (PARTITION BY {unit}) AS {GROUPS}"]
+        for n, part in enumerate(self.sums):
+            summed, counted = sum_columns(n)
+            value = self._value(part)
+            named += [f"SUM({value})::BIGINT AS {summed}", f"COUNT({value}) AS {counted}"]
+        return (
+            f"CREATE TABLE {address(table_in_store(self.rollup.name))} AS"
+            f" SELECT {', '.join(named)} FROM {address(table_in_store(self.table.name))} AS t0"
+            f" GROUP BY {', '.join([unit, *keys])} ORDER BY {unit}"
+        )
+
+    @property
+    def largest(self) -> str:
+        """A query of the largest number that plans make of it, which has to be below `MOST`."""
+        ends = [f"MAX({ROWS})::HUGEINT"]
+        for n, part in enumerate(self.sums):
+            summed, counted = sum_columns(n)
+            reach = 1 if not isinstance(part, ClippedSum) else max(abs(part.lower), abs(part.upper))
+            ends += [f"MAX(abs({summed}::HUGEINT))", f"MAX({counted}::HUGEINT * {reach})"]
+        return (
+            f"SELECT COALESCE(greatest({', '.join(ends)}), 0) < {MOST}"
+            f" FROM {address(table_in_store(self.rollup.name))}"
+        )
+
+    def _column(self, name: str) -> str:
+        column = self.table.column(name)
+        assert column is not None
+        return self.dialect.column("t0", Field(0, column.name, column.type), column.reading)
+
+    def _value(self, part: Measurement) -> str:
+        """What a row adds, NULL where that is nothing."""
+        columns = {place: self._column(name) for place, name in places(self.table).items()}
+        if isinstance(part, RowCount):
+            assert part.condition is not None
+            return f"CASE WHEN {self.dialect.expression(part.condition, columns)} THEN 1 END"
+        assert isinstance(part, ClippedSum)
+        return self.dialect.integer(part, self.dialect.expression(part.argument, columns))
+
+
+def prepared_rollups(
+    draft: Draft,
+    policy: Policy,
+    public: PublicTables,
+    dialect: Dialect,
+    tables: Sequence[TablePolicy],
+) -> Iterator[PreparedRollup]:
+    """The rollups that a policy declares of tables of its store. Raises `PolicyError`."""
+    for declared in draft.tables:
+        table = policy.table(declared.name)
+        if table is None or not declared.rollups:
+            continue
+        place = draft.lines.of(("tables", declared.name, "rollups"))
+        if table not in tables:
+            why = f"{table.name} is no table of a store: a view, or of several people's rows."
+            raise PolicyError(draft.path, place, why, "Leave its rollups out.")
+        sums = _sums(table, policy, public)
+        texts = tuple(described(part, places(table), table) for part in sums)
+        for keys in declared.rollups:
+            for name in keys:
+                if not can_be_key(table, name):
+                    why = f"{name} is no column that {table.name} can be rolled up by."
+                    fix = "Name columns that are listed and hold no DOUBLE."
+                    raise PolicyError(draft.path, place, why, fix)
+            title = f"{table.name} by {', '.join(keys)}" if keys else f"{table.name} by unit alone"
+            rollup = Rollup(table.name, title, keys, texts)
+            yield PreparedRollup(rollup, table, policy, dialect, sums)
+
+
+def _sums(table: TablePolicy, policy: Policy, public: PublicTables) -> tuple[Measurement, ...]:
+    """What the counts, sums, averages and variances of declared numbers add up, over columns by
+    their places in the table.
+    """
+    parts: dict[str, Measurement] = {}
+    for column in table.columns:
+        if not (column.hidden or column.bounds is None) and column.type.kind in _NUMBERS:
+            additions = _additions(table, column, policy, public)
+            parts |= {described(part, places(table), table): part for part in additions}
+    return tuple(parts.values())
+
+
+def places(table: TablePolicy) -> dict[int, str]:
+    """The columns of a table by their places."""
+    return {place: column.name.lower() for place, column in enumerate(table.columns)}
+
+
+def _additions(
+    table: TablePolicy, column: ColumnPolicy, policy: Policy, public: PublicTables
+) -> Iterator[Measurement]:
+    """What aggregates of one column would measure, alone and together."""
+    calls = [f"{function}({identifier(column.name)})" for function in _ASKED]
+    for listed in (", ".join(calls), *calls):
+        text = f"SELECT {listed} FROM {address(table.name)}"
+        for block in _blocks(text, replace(policy, store=None), public):
+            yield from _added(block, table)
+
+
+def _blocks(text: str, policy: Policy, public: PublicTables) -> Sequence[BlockPlan]:
+    """What a statement would measure; nothing where it is refused."""
+    payer = policy.budgets[0], Fraction(1)
+    try:
+        return prepare(parse(text), policy, *payer, public, public.evaluate).blocks
+    except Refused:
+        return ()
+
+
+def _added(block: BlockPlan, table: TablePolicy) -> Iterator[Measurement]:
+    """What its counts and sums add of a row, over columns by their places in the table."""
+    by_name = {name: place for place, name in places(table).items()}
+    fields = [
+        field
+        for part in relations(block.block.rows)
+        if isinstance(part, Scan) and part.table == table.name
+        for field in part.fields
+    ]
+    own = {field.id: Ref(by_name[field.name.lower()], field.type) for field in fields}
+    for query in block.queries:
+        match query.total if isinstance(query, ScaledTotal) else query:
+            case RowCount(condition=condition) if condition is not None:
+                yield RowCount(substitute(condition, own), 0)
+            case ClippedSum(condition=None) as part:
+                yield replace(part, argument=substitute(part.argument, own), centre=0)
