@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, datetime
+from decimal import Decimal
 from itertools import product
-from math import inf, isfinite, nan
+from math import inf, isfinite, isnan, nan
 from typing import Any
 
+import duckdb
 import numpy as np
 import psycopg
 import pytest
 
 from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, RatioVote, Vote
-from dpsql.dialects.postgres import lattice_sql, scaling_sql
+from dpsql.dialects.duckdb.expression_sql import expression as duckdb_expression
+from dpsql.dialects.postgres import lattice_sql, scaling_sql, text_sql
 from dpsql.dialects.postgres.function_sql import MOST
 from dpsql.dialects.postgres.total_expressions import expression
+from dpsql.functions.strings import groups_of
+from dpsql.model.errors import Refused
 from dpsql.model.tree import (
     DATE,
     DOUBLE,
     INTEGER,
+    INTERVAL,
     TIMESTAMP,
     VARCHAR,
     Call,
@@ -30,6 +38,8 @@ from dpsql.model.tree import (
     Ref,
     SqlType,
 )
+from grammar_tests.function_checks import column_text, connection, readable, sources
+from grammar_tests.function_samples import COLUMNS, calls, column_of
 from grammar_tests.postgres_kit import Postgres, running
 from grammar_tests.test_cases import ALL
 from grammar_tests.two_engines import Comparison, compared, filled
@@ -220,7 +230,7 @@ TOTAL: list[tuple[str, Expression]] = [
     ("days", _call("add_days", DAY, Literal(40, INTEGER), kind=DATE)),
     *(
         ("days", _call("date_diff", _word(part), DAY, OTHER_DAY))
-        for part in ("year", "quarter", "month", "week", "day", "hour", "second")
+        for part in ("year", "quarter", "month", "day", "hour", "second", "microseconds")
     ),
     *(("days", _call("extract", _word(p), DAY)) for p in ("year", "week", "dow", "doy")),
     *(
@@ -245,6 +255,148 @@ def test_no_value_of_a_type_raises(odd: psycopg.Connection[Any], table: str, e: 
     names = {1: 't1."a"', 2: 't1."b"'}
     sql = expression(e, lambda ref: names[ref.id])
     assert odd.execute(f'SELECT count(({sql})::text) FROM "{table}" AS t1').fetchall()
+
+
+# --- functions say what they say on DuckDB ---
+
+COMPARED = (
+    "ascii bit_length bitwise_and bitwise_not bitwise_or concat_ws contains date_diff date_sub"
+    " dayname ends_with epoch ilike interval_of interval_us left length lower lpad ltrim md5"
+    " monthname regexp_full_match regexp_matches repeat replace rpad rtrim sha256 split_part"
+    " strftime strlen strpos timezone translate trim upper width_bucket xor"
+).split()
+MOST_CALLS = 12
+"""Calls of one function, of all that are typed."""
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if value is None or isinstance(value, int | float) else str(value)
+
+
+def _same(ours: Any, theirs: str | None) -> bool:
+    ours = _shown(ours)
+    if isinstance(ours, str) or ours is None or theirs is None:
+        return bool(ours == theirs)
+    number = float(theirs) if isinstance(ours, float) else int(Decimal(theirs))
+    return number == ours or (isnan(number) and isnan(ours))
+
+
+@pytest.fixture(scope="module")
+def sampled(server: Postgres) -> Iterator[psycopg.Connection[Any]]:
+    """The samples that both engines can hold."""
+    types = {"TINYINT": "smallint", "DOUBLE": "float8", "VARCHAR": "text"}
+    with psycopg.connect(server.conninfo(), autocommit=True) as pg:
+        pg.execute("SET TimeZone = 'UTC'; CREATE SCHEMA samples; SET search_path = samples")
+        for column in COLUMNS:
+            if column.sql_type == "HUGEINT":
+                continue
+            kind = types.get(column.sql_type, column.sql_type)
+            pg.execute(f'CREATE TABLE "{column.name}" (n INTEGER, v {kind})')
+            far = column.type.is_temporal and column.type != INTERVAL
+            values = [
+                (n, value)
+                for n, value in enumerate([None, *column.values])
+                if not (far and value is not None and re.match(r"\d{5,}|.*BC", value))
+            ]
+            filled(pg, f'"{column.name}"', values)
+        yield pg
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_a_function_says_what_it_says_on_duckdb(
+    sampled: psycopg.Connection[Any], samples: duckdb.DuckDBPyConnection, name: str
+) -> None:
+    def stored(ref: Ref) -> str:
+        column = f't{ref.id}."v"'
+        return f'({column} COLLATE "C")' if ref.type == VARCHAR else column
+
+    possible = [
+        call
+        for call in calls(name)
+        if all(column_of(ref).sql_type != "HUGEINT" for ref in sources(call))
+    ]
+    printed = 0
+    for call in possible[:: -(-len(possible) // MOST_CALLS)]:
+        try:
+            sql = expression(call, stored)
+        except Refused:
+            continue
+        printed += 1
+        reads = sources(call)
+        numbers = "".join(f"t{ref.id}.n, " for ref in reads)
+        tables = ", ".join(f'"{column_of(ref).name}" AS t{ref.id}' for ref in reads)
+        over = f" FROM {tables}" if reads else ""
+        ours = readable(duckdb_expression(call, column_text), call.type)
+        mine = {
+            tuple(row[:-1]): row[-1]
+            for row in samples.execute(f"SELECT {numbers}{ours}{over}").fetchall()
+        }
+        for *places, theirs in sampled.execute(f"SELECT {numbers}({sql})::text{over}".encode()):
+            assert _same(mine[tuple(places)], theirs), (places, mine[tuple(places)], theirs, sql)
+    assert printed
+
+
+@pytest.fixture(scope="module")
+def samples() -> Iterator[duckdb.DuckDBPyConnection]:
+    with connection() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", ["upper", "lower"])
+def test_every_letter_has_the_case_that_duckdb_gives_it(
+    sampled: psycopg.Connection[Any], samples: duckdb.DuckDBPyConnection, name: str
+) -> None:
+    pairs = [
+        pair
+        for codes in ("range(128, 55296)", "range(57344, 1114112)")
+        for pair in samples.execute(
+            f"SELECT x, {name}(x) FROM (SELECT chr(n::INTEGER) AS x FROM {codes} AS t(n))"
+            f" WHERE {name}(x) <> x"
+        ).fetchall()
+    ]
+    letters, others = text_sql._letters(name)
+    assert sorted(pairs) == sorted(zip(letters, others, strict=True))
+    here = text_sql.in_case(name, f"('{letters}'::text)")
+    assert sampled.execute(f"SELECT {here}".encode()).fetchall() == [(others,)]
+
+
+PIECES = [
+    *"ab.^$|()",
+    "(?:",
+    "[ab]",
+    "[^a]",
+    "[a-c.]",
+    r"[\w-]",
+    r"[^\d]",
+    r"\d",
+    r"\W",
+    r"\s",
+    r"\.",
+]
+TIMES = ["", "", "", "*", "+", "?", "{2}", "{1,3}", "*?", "+?", "{2,}"]
+LINES = ["", "a", "ab", "abab", "b\na", "a.b", "aé", "1a", "a\n", "c c", "\x0b", "a-a", "_9", "ñb"]
+
+
+def test_patterns_have_one_meaning(
+    sampled: psycopg.Connection[Any], samples: duckdb.DuckDBPyConnection
+) -> None:
+    draw = random.Random(17)  # noqa: S311
+    tried = 0
+    samples.execute("CREATE OR REPLACE TABLE lines AS SELECT unnest($1) AS x", [LINES])
+    while tried < 250:
+        pieces = draw.choices(PIECES, k=draw.randint(1, 6))
+        pattern = "".join(piece + draw.choice(TIMES) for piece in pieces)
+        language = text_sql.translated(pattern) if groups_of(pattern) is not None else None
+        if language is None:
+            continue
+        tried += 1
+        ours = samples.execute("SELECT regexp_matches(x, $1) FROM lines", [pattern]).fetchall()
+        theirs = sampled.execute(
+            'SELECT (x COLLATE "C") ~ %s FROM unnest(%s::text[]) AS t(x)', [language, LINES]
+        ).fetchall()
+        assert ours == theirs, (pattern, language)
 
 
 def test_what_dates_are_made_of(odd: psycopg.Connection[Any]) -> None:

@@ -15,7 +15,7 @@ from dpsql.dialects.postgres.number_sql import (
     numeric,
 )
 from dpsql.dialects.sql_text import ATOM, CAST, LOOSE
-from dpsql.model.tree import NOWHERE, Kind, Span, SqlType
+from dpsql.model.tree import NOWHERE, TIMESTAMP, Kind, Span, SqlType
 
 _SAFE_DIGITS = 18
 """Whole numbers of so many digits have 64 bits."""
@@ -90,6 +90,16 @@ def _written(arg: Sized, kind: SqlType) -> Sized:
     return Sized(f"({arg.operand(ATOM)}::text {COLLATE})", kind)
 
 
+def _in_utc(arg: Sized, kind: SqlType) -> Sized:
+    """A moment with a zone as one without, or the other way round."""
+    moment = arg if arg.type.kind is not Kind.DATE else _midnight(arg, TIMESTAMP)
+    return Sized(f"{moment.operand(ATOM)} AT TIME ZONE 'UTC'", kind, LOOSE)
+
+
+def _day_in_utc(arg: Sized, kind: SqlType) -> Sized:
+    return Sized(f"({arg.operand(ATOM)} AT TIME ZONE 'UTC')::date", kind, CAST)
+
+
 _Rule = Callable[[Sized, SqlType], Sized]
 
 _RULES: dict[tuple[Kind, Kind], _Rule] = {
@@ -103,6 +113,11 @@ _RULES: dict[tuple[Kind, Kind], _Rule] = {
     (Kind.DECIMAL, Kind.DOUBLE): lambda arg, _kind: double(arg),
     (Kind.DATE, Kind.TIMESTAMP): _midnight,
     (Kind.TIMESTAMP, Kind.DATE): _plain,
+    (Kind.TIMESTAMP, Kind.TIME): _plain,
+    (Kind.TIMESTAMP, Kind.TIMESTAMPTZ): _in_utc,
+    (Kind.DATE, Kind.TIMESTAMPTZ): _in_utc,
+    (Kind.TIMESTAMPTZ, Kind.TIMESTAMP): _in_utc,
+    (Kind.TIMESTAMPTZ, Kind.DATE): _day_in_utc,
     **{(kind, Kind.VARCHAR): _written for kind in (Kind.INTEGER, Kind.BOOLEAN, Kind.UUID)},
 }
 """By the types from which and to which: what can be said of every value."""

@@ -4,12 +4,14 @@ raise and that it is what other engines make of the same values. A missing row i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 
+from dpsql.dialects.postgres.constant_sql import COLLATE
 from dpsql.dialects.postgres.conversion_sql import converted
 from dpsql.dialects.postgres.number_sql import (
     COMPUTED_DIGITS,
     STORED_DIGITS,
+    Rule,
     Sized,
     added,
     divided,
@@ -18,11 +20,11 @@ from dpsql.dialects.postgres.number_sql import (
     multiplied,
     numeric,
 )
-from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER, TEST
-from dpsql.functions import LONGEST_TEXT
-from dpsql.model.tree import DATE, TIMESTAMP, Kind, SqlType
-
-Rule = Callable[[tuple[Sized, ...], SqlType], Sized | None]
+from dpsql.dialects.postgres.text_sql import TEXTS
+from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER
+from dpsql.functions.dates import LENGTHS, MICROSECOND
+from dpsql.functions.zone_names import UTC, ZONES
+from dpsql.model.tree import DATE, DOUBLE, INTEGER, TIMESTAMP, TIMESTAMPTZ, Kind, SqlType
 
 PARTS = frozenset("year quarter month week day hour minute dow isodow doy isoyear".split())
 """Parts of a day or moment that are whole numbers on every engine."""
@@ -32,9 +34,36 @@ FIRST_MOMENT, PAST_MOMENT = "timestamp '0001-01-01'", "timestamp '9999-12-31 23:
 STEPS = {"month": "months", "day": "days"}
 MOST = {"month": 48_000, "day": 1_000_000, "microseconds": 10**15}
 """Steps from years 1 to 9999 that stay within the moments of the engine: above 4713 BC."""
-OF_DAYS = frozenset("year quarter month week day".split())
+OF_DAYS = frozenset("year quarter month day".split())
+FRACTIONS = {"milliseconds": 1000, "microseconds": 1_000_000}
 SECONDS = {"hour": 3600, "minute": 60, "second": 1}
-MONDAY = "date '1970-01-05'"
+MOST_BUCKETS = 2**31
+_SPECIFIER = re.compile(r"%-?.|[^%]+|%", re.DOTALL)
+SPECIFIERS = {
+    "%Y": "YYYY",
+    "%y": "YY",
+    "%G": "IYYY",
+    "%V": "IW",
+    "%j": "DDD",
+    "%u": "ID",
+    "%m": "MM",
+    "%-m": "FMMM",
+    "%B": "FMMonth",
+    "%b": "Mon",
+    "%d": "DD",
+    "%-d": "FMDD",
+    "%A": "FMDay",
+    "%a": "Dy",
+    "%H": "HH24",
+    "%-H": "FMHH24",
+    "%I": "HH12",
+    "%p": "AM",
+    "%M": "MI",
+    "%S": "SS",
+    "%f": "US",
+    "%g": "MS",
+}
+"""What STRFTIME can write, as TO_CHAR calls it; nothing of it depends on the locale."""
 
 
 def _plus(args: tuple[Sized, ...], kind: SqlType) -> Sized:
@@ -104,30 +133,6 @@ def _choice(name: str) -> Rule:
     return text
 
 
-def _texts(rule: Callable[[tuple[Sized, ...]], str | None], level: int = ATOM) -> Rule:
-    """A function of texts alone."""
-
-    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-        if any(arg.type.kind is not Kind.VARCHAR for arg in args):
-            return None
-        sql = rule(args)
-        return None if sql is None else Sized(sql, kind, level, digits=10)
-
-    return text
-
-
-def _joined(args: tuple[Sized, ...]) -> str:
-    """Each is cut before they are joined: no text is so long that there is no room for it."""
-    cut = (a.sql if a.literal is not None else f"left({a.sql}, {LONGEST_TEXT})" for a in args)
-    return f"left({' || '.join(cut)}, {LONGEST_TEXT})"
-
-
-def _like(args: tuple[Sized, ...]) -> str:
-    """Without an escape character there is none, and no pattern is wrong."""
-    escape = args[2].sql if args[2:] else "''"
-    return f"{args[0].operand(OTHER)} LIKE {args[1].operand(OTHER)} ESCAPE {escape}"
-
-
 def _word(arg: Sized) -> str:
     """A part that `accepts` let through: a plain word."""
     assert arg.literal is not None
@@ -159,8 +164,8 @@ def _truncated(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 def _later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     """So many months, days or microseconds later, of moments in years 1 to 9999."""
     unit, count, moment = args
-    number = None if count.literal is None else count.literal.value
-    if not isinstance(number, int) or (length := _length(_word(unit), number)) is None:
+    length = _length(_word(unit), count)
+    if length is None:
         return None
     if moment.type.kind is Kind.TIMESTAMPTZ or kind not in (DATE, TIMESTAMP):
         return None
@@ -174,13 +179,18 @@ def _later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     return Sized(f"CASE WHEN {x} BETWEEN {first} AND {last} THEN {added_} END", kind, LOOSE)
 
 
-def _length(unit: str, number: int) -> str | None:
-    """A length of time; None where moments of years 1 to 9999 might leave those of the engine."""
-    if abs(number) > MOST.get(unit, -1):
+def _length(unit: str, count: Sized) -> str | None:
+    """A length of time, NULL where moments of years 1 to 9999 might leave those of the engine."""
+    if unit not in MOST:
         return None
-    if unit == "microseconds":
-        return f"{number} * interval '1 microsecond'"
-    return f"make_interval({STEPS[unit]} => {number})"
+    x, most = count.operand(ATOM), MOST[unit]
+    length = f"{x}::float8 * interval '1 microsecond'"
+    if unit in STEPS:
+        length = f"make_interval({STEPS[unit]} => {x}::int)"
+    if count.literal is not None:
+        number = count.literal.value
+        return length if isinstance(number, int) and abs(number) <= most else None
+    return f"CASE WHEN {x} BETWEEN -{most} AND {most} THEN {length} END"
 
 
 def _days_later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
@@ -197,7 +207,7 @@ def _between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     """DATE_DIFF: how many boundaries of a part lie between two days or moments."""
     part, *ends = args
     word = _word(part)
-    if any(end.type not in (DATE, TIMESTAMP) for end in ends):
+    if any(end.type not in (DATE, TIMESTAMP, TIMESTAMPTZ) for end in ends):
         return None
     first, last = (converted(end, DATE if word in OF_DAYS else TIMESTAMP) for end in ends)
     numbers = [_number_of(word, end.operand(ATOM)) for end in (first, last)]
@@ -208,14 +218,34 @@ def _between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     return Sized(sql, kind, LOOSE, digits=COMPUTED_DIGITS)
 
 
+def _passed(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """DATE_SUB: how many whole parts of one length have passed between two days or moments."""
+    part, *ends = args
+    length = LENGTHS.get(_word(part))
+    if length is None or any(end.type not in (DATE, TIMESTAMP, TIMESTAMPTZ) for end in ends):
+        return None
+    first, last = (converted(end, TIMESTAMP).operand(ATOM) for end in ends)
+    passed = f"extract(epoch FROM {last}) - extract(epoch FROM {first})"
+    whole = f"div(({passed}) * 1000000, {length // MICROSECOND})"
+    finite = " AND ".join(f"isfinite({end})" for end in (first, last))
+    return Sized(f"CASE WHEN {finite} THEN {whole} END", kind, LOOSE, digits=COMPUTED_DIGITS)
+
+
+def _whole_length(number: Sized, kind: SqlType) -> Sized:
+    """A length of time is a whole number of microseconds."""
+    whole = converted(number, INTEGER)
+    return Sized(whole.sql, kind, whole.level, digits=STORED_DIGITS)
+
+
 def _number_of(part: str, x: str) -> str | None:
     """The number of the part of time in which a finite day or moment is, from any beginning."""
+    if part in FRACTIONS:
+        return f"floor(extract(epoch FROM {x}) * {FRACTIONS[part]})"
     if part in SECONDS:
         return f"floor(extract(epoch FROM {x}) / {SECONDS[part]})"
     year = f"extract(year FROM {x})"
     parts = {
-        "day": f"({x} - {MONDAY})",
-        "week": f"floor(({x} - {MONDAY}) / 7.0)",
+        "day": f"({x} - date '1970-01-01')",
         "month": f"({year} * 12 + extract(month FROM {x}))",
         "quarter": f"({year} * 4 + extract(quarter FROM {x}))",
         "year": year,
@@ -271,26 +301,85 @@ def _finite(form: str, of_times: str) -> Rule:
     return text
 
 
-def _end(name: str) -> Rule:
-    """LEFT or RIGHT, of so many characters as a constant says."""
+def _bucket(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """WIDTH_BUCKET between constants: 0 below, and one more than there are above."""
+    number = None if args[3].literal is None else args[3].literal.value
+    if not isinstance(number, int) or abs(number) > MOST_BUCKETS:
+        return None
+    value, low, high, count = (double(arg) for arg in args)
+    above = added("-", (value, low), DOUBLE)
+    place = divided((multiplied((above, count), DOUBLE), added("-", (high, low), DOUBLE)), DOUBLE)
+    within = f"least(greatest(floor({place.sql}), -1), {count.sql})"
+    null = f"{value.operand(ATOM)} IS NULL"
+    return Sized(f"CASE WHEN NOT {null} THEN 1 + {within}::bigint END", kind, LOOSE, digits=19)
+
+
+def _bits(sign: str) -> Rule:
+    """An operator of the bits of whole numbers that have 64."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-        x, count = args
-        number = None if count.literal is None else count.literal.value
-        if not isinstance(number, int) or not 0 <= number <= LONGEST_TEXT:
+        if not all(map(_has_64_bits, args)):
             return None
-        return Sized(f"{name}({x.sql}, {number})", kind)
+        sides = [converted(arg, INTEGER).operand(ATOM) for arg in args]
+        sql = (
+            f"{sign}{sides[0]}::bigint"
+            if len(sides) == 1
+            else f" {sign} ".join(f"{side}::bigint" for side in sides)
+        )
+        return Sized(sql, kind, OTHER, digits=STORED_DIGITS)
 
     return text
 
 
-def _inside(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """SUBSTRING from a place on, counted from 1."""
-    x, *places = args
-    numbers = [None if place.literal is None else place.literal.value for place in places]
-    if not all(isinstance(n, int) and 0 <= n <= LONGEST_TEXT for n in numbers) or numbers[0] == 0:
+def _has_64_bits(arg: Sized) -> bool:
+    value = None if arg.literal is None else arg.literal.value
+    if isinstance(value, int):
+        return -(2**63) < value < 2**63
+    return arg.digits is not None and arg.digits <= STORED_DIGITS
+
+
+def _zoned(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """A moment with a zone or without one, in UTC; other zones are of each engine's own table."""
+    if ZONES.get(_word(args[0])) not in UTC:
         return None
-    return Sized(f"substr({x.sql}, {', '.join(map(str, numbers))})", kind)
+    return Sized(f"{args[1].operand(ATOM)} AT TIME ZONE 'UTC'", kind, LOOSE)
+
+
+def _epoch(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """Seconds since 1970, the microseconds of which are divided as DOUBLEs."""
+    x = args[0].operand(ATOM)
+    if args[0].type not in (DATE, TIMESTAMP, TIMESTAMPTZ):
+        return None
+    seconds = f"(extract(epoch FROM {x}) * 1000000)::float8 / float8 '1000000'"
+    return Sized(f"CASE WHEN isfinite({x}) THEN {seconds} END", kind, LOOSE, digits=COMPUTED_DIGITS)
+
+
+def _written(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """STRFTIME, of moments in years 1 to 9999."""
+    moment, form = args
+    pieces = _SPECIFIER.findall(str(None if form.literal is None else form.literal.value))
+    if form.literal is None or any(p[0] == "%" and p not in SPECIFIERS for p in pieces):
+        return None
+    text = "".join(SPECIFIERS.get(p) or '"' + re.sub(r'(["\\])', r"\\\1", p) + '"' for p in pieces)
+    return _shown(moment, text, kind, forever=True) if text else None
+
+
+def _shown(moment: Sized, form: str, kind: SqlType, *, forever: bool = False) -> Sized | None:
+    """A day or moment by TO_CHAR; one that is infinite has a text only where it is `forever`."""
+    if moment.type not in (DATE, TIMESTAMP):
+        return None
+    x, of_day = moment.operand(ATOM), moment.type == DATE
+    first, last = (FIRST_DAY, LAST_DAY) if of_day else (FIRST_MOMENT, PAST_MOMENT)
+    value = f"{x}::timestamp" if of_day else x
+    escaped = form.replace("'", "''")
+    steps = [f"WHEN {x} = '{end}' THEN '{end}'" for end in ("infinity", "-infinity") if forever]
+    steps += [f"WHEN {x} BETWEEN {first} AND {last} THEN to_char({value}, '{escaped}')"]
+    sql = f"CASE {' '.join(steps)} END"
+    return Sized(f"({sql} {COLLATE})", kind)
+
+
+def _named(form: str) -> Rule:
+    return lambda args, kind: _shown(args[0], form, kind)
 
 
 FUNCTIONS: dict[str, Rule] = {
@@ -312,23 +401,28 @@ FUNCTIONS: dict[str, Rule] = {
     "isnan": _finite("{0} = 'NaN'", ""),
     "isinf": _finite("abs({0}) = 'Infinity'", "NOT isfinite({0})"),
     "isfinite": _finite("abs({0}) < 'Infinity'", "isfinite({0})"),
-    "left": _end("left"),
-    "right": _end("right"),
-    "substring": _inside,
     "coalesce": _choice("COALESCE"),
     "nullif": _choice("NULLIF"),
     "least": _choice("LEAST"),
     "greatest": _choice("GREATEST"),
-    "concat": _texts(_joined),
-    "like": _texts(_like, TEST),
-    "length": _texts(lambda args: f"char_length({args[0].sql})"),
-    "starts_with": _texts(lambda args: f"starts_with({args[0].sql}, {args[1].sql})"),
-    "contains": _texts(lambda args: f"strpos({args[0].sql}, {args[1].sql}) > 0", TEST),
-    "strpos": _texts(lambda args: f"strpos({args[0].sql}, {args[1].sql})"),
     "extract": _part,
     "date_trunc": _truncated,
     "date_add": _later,
     "add_days": _days_later,
     "date_diff": _between,
+    "date_sub": _passed,
+    "epoch": _epoch,
+    "strftime": _written,
+    "dayname": _named("FMDay"),
+    "monthname": _named("FMMonth"),
+    "timezone": _zoned,
+    "interval_of": lambda args, kind: _whole_length(args[0], kind),
+    "interval_us": lambda args, kind: Sized(args[0].sql, kind, args[0].level, digits=STORED_DIGITS),
+    "width_bucket": _bucket,
+    "bitwise_and": _bits("&"),
+    "bitwise_or": _bits("|"),
+    "xor": _bits("#"),
+    "bitwise_not": _bits("~"),
+    **TEXTS,
 }
 """By their names in the registry."""

@@ -18,6 +18,7 @@ halves are taken of numbers above 1e290 alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from math import isfinite, log10
 
@@ -53,6 +54,10 @@ class Sized(Text):
     numeric: bool = field(default=False, kw_only=True)
 
 
+Rule = Callable[[tuple[Sized, ...], SqlType], Sized | None]
+"""How a function is written, given its arguments and its type; None where it cannot be."""
+
+
 def literal_digits(value: object) -> int | None:
     """The digits of a constant."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
@@ -83,7 +88,7 @@ def exact(sql: str, kind: SqlType, level: int, digits: int, precision: int = DIG
     most = DIGITS if kind.kind is Kind.INTEGER else min(kind.precision, precision) - kind.scale
     if digits <= most:
         return Sized(sql, kind, level, digits=digits, numeric=True)
-    _short(sql)
+    short(sql)
     guarded = f"CASE WHEN abs({sql}) < 1e{most} THEN {sql} END"
     return Sized(guarded, kind, 0, digits=most, numeric=True)
 
@@ -124,7 +129,7 @@ def divided(args: tuple[Sized, ...], kind: SqlType) -> Sized:
         digits = a.digits + b.digits
         if nonzero:
             return Sized(f"{a.operand(PRODUCT)} / {b.operand(CAST)}", kind, OTHER, digits=digits)
-    a_, b_ = _short(a.operand(ATOM)), _short(b.operand(ATOM))
+    a_, b_ = short(a.operand(ATOM)), short(b.operand(ATOM))
     plain = f"{a_} / {b_}"
     sign = f"CASE WHEN ({a_} > 0) = ({b_}::text <> '-0') THEN {_INFINITY} ELSE -{_INFINITY} END"
     beyond = f"CASE WHEN ({a_} > 0) = ({b_} > 0) THEN {_INFINITY} ELSE -{_INFINITY} END"
@@ -145,7 +150,7 @@ def _added_doubles(sign: str, a: Sized, b: Sized, kind: SqlType) -> Sized:
     plain = f"{a.operand(SUM)} {sign} {b.operand(PRODUCT)}"
     if a.digits is not None and b.digits is not None and max(a.digits, b.digits) + 20 <= NORMAL:
         return Sized(plain, kind, OTHER, digits=max(a.digits, b.digits) + 20)
-    a_, b_ = _short(a.operand(ATOM)), _short(b.operand(ATOM))
+    a_, b_ = short(a.operand(ATOM)), short(b.operand(ATOM))
     positive = f"{a_} > 0"
     steps = [
         f"WHEN {a_} IS NULL OR {b_} IS NULL THEN NULL",
@@ -161,7 +166,7 @@ def _multiplied_doubles(a: Sized, b: Sized, kind: SqlType) -> Sized:
     plain = f"{a.operand(PRODUCT)} * {b.operand(CAST)}"
     if a.digits is not None and b.digits is not None and a.digits + b.digits <= NORMAL:
         return Sized(plain, kind, OTHER, digits=a.digits + b.digits)
-    a_, b_ = _short(a.operand(ATOM)), _short(b.operand(ATOM))
+    a_, b_ = short(a.operand(ATOM)), short(b.operand(ATOM))
     beyond = f"CASE WHEN ({a_} > 0) = ({b_} > 0) THEN {_INFINITY} ELSE -{_INFINITY} END"
     larger = f"CASE WHEN abs({a_}) < {_HUGE} / abs({b_}) THEN {plain} ELSE {beyond} END"
     smaller = f"CASE WHEN abs({a_}) > {_TINY} / abs({b_}) THEN {plain} ELSE 0 END"
@@ -174,7 +179,7 @@ def _multiplied_doubles(a: Sized, b: Sized, kind: SqlType) -> Sized:
     return Sized(f"CASE {' '.join(steps)} ELSE {smaller} END", kind, 0)
 
 
-def _short(sql: str) -> str:
+def short(sql: str) -> str:
     """The text, which is printed several times."""
     if len(sql) > LONGEST_GUARDED:
         raise lacking("arithmetic that is nested so deeply")

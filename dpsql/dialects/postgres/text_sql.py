@@ -1,0 +1,283 @@
+r"""Functions of texts on PostgreSQL, each total and of the very value that other engines give.
+
+Lengths and places count code points. What has no same value for every text is no row: DuckDB turns
+texts round by what people see as letters, and knows forms of Unicode that PostgreSQL may not.
+
+Patterns are those that the registry accepts, where they are regular and no bound of theirs depends
+on words or case: which of them a text has is the same however an engine looks for it. Each piece is
+written out, so that it means the same here: `.` is no end of line, `\d`, `\w` and `\s` are ASCII.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+
+from dpsql.dialects.postgres.constant_sql import COLLATE
+from dpsql.dialects.postgres.number_sql import Rule, Sized, short
+from dpsql.dialects.sql_text import ATOM, LOOSE, OTHER, TEST
+from dpsql.functions import LONGEST_TEXT
+from dpsql.functions.strings import MOST_COPIES
+from dpsql.model.tree import Kind, SqlType, Value
+
+_ASCII = 0x80
+_OTHER_LETTER = "é"
+_ODD = {("upper", "ß"): "ẞ", ("lower", "İ"): "i"}
+"""Letters of which one becomes one, other than Python says."""
+_SURROGATES = range(0xD800, 0xE000)
+_PIECE = re.compile(r"\[\^?(?:\\.|[^\]\\])+\]|\\.|[*+?]\??|\{[\d,]+\}\??|\(\?:|.", re.DOTALL)
+_CLASSES = {r"\d": r"[0-9]", r"\w": r"[0-9A-Za-z_]", r"\s": r"[ \t\n\f\r]"}
+_OF_CLASSES = {name.upper(): f"[^{text[1:]}" for name, text in _CLASSES.items()}
+_REPEATED = re.compile(r"[*+?{]")
+
+
+def texts(rule: Callable[..., str | None], level: int = ATOM) -> Rule:
+    """A function of texts alone."""
+
+    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+        if any(arg.type.kind is not Kind.VARCHAR for arg in args):
+            return None
+        sql = rule(*args)
+        return None if sql is None else Sized(sql, kind, level, digits=10)
+
+    return text
+
+
+def _called(name: str) -> Rule:
+    return texts(lambda *args: f"{name}({', '.join(arg.sql for arg in args)})")
+
+
+def _cut(sql: str) -> str:
+    return f"left({sql}, {LONGEST_TEXT})"
+
+
+def _joined(*args: Sized) -> str:
+    """Each is cut before they are joined: no text is so long that there is no room for it."""
+    return _cut(" || ".join(_no_longer(arg) for arg in args))
+
+
+def _no_longer(arg: Sized) -> str:
+    return arg.sql if arg.literal is not None else _cut(arg.sql)
+
+
+def _joined_by(*args: Sized) -> str:
+    return f"({_cut('concat_ws(' + ', '.join(map(_no_longer, args)) + ')')} {COLLATE})"
+
+
+def _replaced(text: Sized, part: Sized, other: Sized) -> str:
+    return _cut(f"replace({_cut(text.sql)}, {part.sql}, {other.sql})")
+
+
+def _like(text: Sized, pattern: Sized, *escapes: Sized) -> str:
+    """Without an escape character there is none, and no pattern is wrong."""
+    escape = escapes[0].sql if escapes else "''"
+    return f"{text.operand(OTHER)} LIKE {pattern.operand(OTHER)} ESCAPE {escape}"
+
+
+def _ends(text: Sized, end: Sized) -> str:
+    return f"right({text.sql}, char_length({end.sql})) = {end.operand(OTHER)}"
+
+
+def _sha256(text: Sized) -> str:
+    return f"(encode(sha256(convert_to({text.sql}, 'UTF8')), 'hex') {COLLATE})"
+
+
+def _end(name: str) -> Rule:
+    """LEFT or RIGHT, of so many characters as a constant says."""
+
+    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+        x, count = args
+        number = _value(count)
+        if not isinstance(number, int) or not 0 <= number <= LONGEST_TEXT:
+            return None
+        return Sized(f"{name}({x.sql}, {number})", kind)
+
+    return text
+
+
+def _inside(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """SUBSTRING from a place on, counted from 1."""
+    x, *places = args
+    numbers = [_value(place) for place in places]
+    if not all(isinstance(n, int) and 0 <= n <= LONGEST_TEXT for n in numbers) or numbers[0] == 0:
+        return None
+    return Sized(f"substr({x.sql}, {', '.join(map(str, numbers))})", kind)
+
+
+def _padded(name: str) -> Rule:
+    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+        return Sized(f"{name}({', '.join(arg.sql for arg in args)})", kind)
+
+    return text
+
+
+def _part(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """SPLIT_PART by a constant that is there."""
+    text, by, place = args
+    if not _value(by) or text.type.kind is not Kind.VARCHAR:
+        return None
+    return Sized(f"split_part({text.sql}, {by.sql}, {place.sql})", kind)
+
+
+def _repeated(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """A text a few times, as a constant says."""
+    text, count = args
+    number = _value(count)
+    if not isinstance(number, int) or not 0 <= number <= MOST_COPIES:
+        return None
+    return Sized(_cut(f"repeat({_cut(text.sql)}, {count.sql})"), kind)
+
+
+# --- letters ---
+
+
+@cache
+def _letters(name: str) -> tuple[str, str]:
+    """Letters beyond ASCII, and those that UPPER or LOWER makes of them, one of one as everywhere.
+
+    Of those that Python makes several letters of, the one of a title.
+    """
+    pairs = []
+    for code in range(_ASCII, 0x110000):
+        if code in _SURROGATES:
+            continue
+        letter = chr(code)
+        forms = [getattr(letter, name)(), *([letter.title()] if name == "upper" else [])]
+        other = next((form for form in forms if len(form) == 1), letter)
+        other = _ODD.get((name, letter), other)
+        if other != letter:
+            pairs.append((letter, other))
+    return "".join(letter for letter, _ in pairs), "".join(other for _, other in pairs)
+
+
+def in_case(name: str, text: str) -> str:
+    """UPPER or LOWER of a text, byte by byte where it has no other letters than ASCII."""
+    short(text)
+    letters, others = _letters(name)
+    plain = f"{name}({text} {COLLATE})"
+    other = f"translate({plain}, '{letters}', '{others}')"
+    return f"CASE WHEN octet_length({text}) = char_length({text}) THEN {plain} ELSE {other} END"
+
+
+def _in_case(name: str) -> Rule:
+    return texts(lambda text: in_case(name, text.operand(ATOM)), LOOSE)
+
+
+def _like_in_any_case(text: Sized, pattern: Sized) -> str:
+    lower = (in_case("lower", arg.operand(ATOM)) for arg in (text, pattern))
+    first, second = (f"({sql})" for sql in lower)
+    return f"{first} LIKE {second} ESCAPE ''"
+
+
+# --- patterns ---
+
+
+def _matches(*, whole: bool) -> Rule:
+    """Whether a text has a part that is in a regular language, or is in it."""
+
+    def test(text: Sized, pattern: Sized, *flags: Sized) -> str | None:
+        if any(_value(flag) not in ("", "c") for flag in flags):
+            return None
+        language = translated(str(_value(pattern)))
+        if language is None:
+            return None
+        language = f"^(?:{language})$" if whole else language
+        escaped = language.replace("'", "''")
+        return f"{text.operand(OTHER)} ~ '{escaped}'"
+
+    return texts(test, TEST)
+
+
+def translated(pattern: str) -> str | None:
+    r"""A pattern as PostgreSQL writes one of the same language; None where that is not sure.
+
+    >>> translated(r"^a.\d+?[^\w.]"), translated(r"\bx"), translated("^*")
+    ('^a[^\\n][0-9]+?[^.0-9A-Z_a-z]', None, None)
+    """
+    pieces = _PIECE.findall(pattern)
+    written = []
+    for before, piece in zip(["", *pieces], pieces, strict=False):
+        if before in ("", "^", "$", "(", "(?:", "|") and _REPEATED.match(piece):
+            return None
+        if piece[0] == "[":
+            language = _class(piece)
+        elif piece == ".":
+            language = r"[^\n]"
+        elif piece in _CLASSES or piece in _OF_CLASSES:
+            language = _CLASSES.get(piece) or _OF_CLASSES[piece]
+        else:
+            language = None if piece in (r"\b", r"\B") else piece
+        if language is None:
+            return None
+        written.append(language)
+    return "".join(written)
+
+
+def _class(piece: str) -> str | None:
+    r"""A class of characters, each of ASCII tried; None where one has no escape that all know."""
+    if re.search(r"\\[sSDW]", piece):
+        return None
+    one = re.compile(piece, re.ASCII)
+    others = one.match(_OTHER_LETTER) is not None
+    chosen = [chr(n) for n in range(1, _ASCII) if (one.match(chr(n)) is None) is others]
+    if any(not letter.isprintable() for letter in chosen) or not chosen:
+        return None
+    listed = "".join(_runs(chosen))
+    return f"[^{listed}]" if others else f"[{listed}]"
+
+
+def _runs(letters: list[str]) -> list[str]:
+    """Characters in ascending order, those that follow each other as ranges."""
+    runs: list[list[str]] = []
+    for letter in letters:
+        if runs and ord(letter) == ord(runs[-1][-1]) + 1:
+            runs[-1].append(letter)
+        else:
+            runs.append([letter])
+    return [
+        _plain(run[0]) if len(run) == 1 else f"{_plain(run[0])}-{_plain(run[-1])}" for run in runs
+    ]
+
+
+def _plain(letter: str) -> str:
+    return letter if letter.isalnum() or letter in "._ " else f"\\u{ord(letter):04x}"
+
+
+def _value(arg: Sized) -> Value:
+    return None if arg.literal is None else arg.literal.value
+
+
+TEXTS: dict[str, Rule] = {
+    "left": _end("left"),
+    "right": _end("right"),
+    "substring": _inside,
+    "concat": texts(_joined),
+    "concat_ws": texts(_joined_by),
+    "like": texts(_like, TEST),
+    "ilike": texts(_like_in_any_case, TEST),
+    "upper": _in_case("upper"),
+    "lower": _in_case("lower"),
+    "length": _called("char_length"),
+    "strlen": _called("octet_length"),
+    "bit_length": _called("bit_length"),
+    "ascii": _called("ascii"),
+    "starts_with": _called("starts_with"),
+    "ends_with": texts(_ends, TEST),
+    "contains": texts(lambda text, part: f"strpos({text.sql}, {part.sql}) > 0", TEST),
+    "strpos": _called("strpos"),
+    "trim": _called("btrim"),
+    "ltrim": _called("ltrim"),
+    "rtrim": _called("rtrim"),
+    "lpad": _padded("lpad"),
+    "rpad": _padded("rpad"),
+    "repeat": _repeated,
+    "replace": texts(_replaced),
+    "translate": _called("translate"),
+    "split_part": _part,
+    "md5": texts(lambda text: f"(md5({text.sql}) {COLLATE})"),
+    "sha256": texts(_sha256),
+    "regexp_matches": _matches(whole=False),
+    "regexp_full_match": _matches(whole=True),
+}
+"""By their names in the registry."""
