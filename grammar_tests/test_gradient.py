@@ -207,7 +207,7 @@ def test_without_noise_descent_finds_what_the_rows_say() -> None:
     x = dice.uniform(-1, 1, size)
     vip = dice.random(size) < 1 / (1 + np.exp(-(0.5 + 2 * x)))
     way = descent(
-        said(f"{VIPS}, steps = 200, momentum = 0.8, gradient_norm = 20").descent, np.sqrt(2)
+        said(f"{VIPS}, steps = 200, momentum = 0.8, gradient_norm = 20").descent, np.sqrt(2), 0.0
     )
     walk = Walk(way, 2, 1.0, 0.0)
     rows = np.stack([np.ones(size), x], 1)

@@ -15,8 +15,15 @@ import numpy as np
 from dpsql.learning.model_statement import DescentOptions
 from dpsql.model.dataclass import dataclass
 
-STEPS, MOMENTUM, CLIP = 32, 0.9, 0.5
-"""What is done where a statement says nothing else; the clip is a part of the longest row."""
+MOMENTUM = 0.9
+
+MANY, FEW = (64, 0.5), (32, 0.25)
+"""Steps, and what a row's gradient is clipped to, as a part of the longest row, where a statement
+says nothing else."""
+
+NOISY = 16
+"""So many of the longest rows are hidden by the noise of one gradient at the whole price, where few
+steps that are clipped more lead farther: about as at ε = 0.3, of people with one row each."""
 
 _LENGTH = 24.0
 """The size of a step times the longest row's square. Of the mean loss per row no direction bends
@@ -41,14 +48,17 @@ class Descent:
     inputs: float | None = None
 
 
-def descent(said: DescentOptions, longest: float) -> Descent:
-    """The way of a statement, of rows that are no longer than this."""
+def descent(said: DescentOptions, longest: float, noise: float) -> Descent:
+    """The way of a statement, of rows that are no longer than this; noise of this deviation would
+    hide one gradient of theirs at the whole price.
+    """
+    steps, part = MANY if noise < NOISY * longest else FEW
     inputs = None if said.input_norm is None else float(said.input_norm)
-    clip = CLIP * longest if inputs is None else min(inputs, longest)
+    clip = part * longest if inputs is None else min(inputs, longest)
     if said.gradient_norm is not None:
         clip = float(said.gradient_norm)
     return Descent(
-        steps=said.steps or STEPS,
+        steps=said.steps or steps,
         size=_LENGTH / longest**2,
         momentum=MOMENTUM if said.momentum is None else float(said.momentum),
         clip=clip,

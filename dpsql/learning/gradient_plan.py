@@ -25,7 +25,14 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.engines import Stop
 from dpsql.learning.descent import MOST_WEIGHT, Descent, descent
-from dpsql.learning.joint_sums import RowVectors, jointly, paid, rows_of_unit
+from dpsql.learning.joint_sums import (
+    RowVectors,
+    UnitRows,
+    jointly,
+    least_noise,
+    paid,
+    rows_of_unit,
+)
 from dpsql.learning.model_inputs import STEPS, Input
 from dpsql.learning.model_labels import label_of, require_columns
 from dpsql.learning.model_statement import CreateModel, ModelType
@@ -135,7 +142,7 @@ class GradientPlan:
         whole = np.round(np.clip(weights, -MOST_WEIGHT, MOST_WEIGHT) * FINE).astype(int).tolist()
 
         def with_weights(relation: Relation) -> Relation:
-            if isinstance(relation, Values) and len(relation.fields) == 1 + self.layout.cells:
+            if isinstance(relation, Values) and _is_weights(relation, self.layout):
                 return replace(relation, rows=(_row(relation, whole), *relation.rows[1:]))
             return map_inputs(relation, with_weights)
 
@@ -149,6 +156,15 @@ class GradientPlan:
         planned = replace(planned, block=block)
         rewritten = replace(self.prepared.rewritten, blocks=(self.dialect.block(planned),))
         return replace(self.prepared, plan=replace(plan, blocks=(planned,)), rewritten=rewritten)
+
+
+def _is_weights(listed: Values, layout: CellLayout) -> bool:
+    """Whether a list of constants is that of weights."""
+    ends = [[literal.value for literal in row] for row in listed.rows[1:]]
+    return ends == [
+        [which, *[end] * layout.cells]
+        for which, end in ((_LEAST, -MOST_WEIGHT * FINE), (_MOST, MOST_WEIGHT * FINE))
+    ]
 
 
 def _row(listed: Values, weights: Sequence[int]) -> tuple[Literal, ...]:
@@ -175,8 +191,8 @@ def _planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Sto
         raise Refused(Reason.TOO_LARGE, what="cells of columns", limit=limit)
     payer, rows, prepared = learned.payer, learned.rows, learned.prepared
     most = rows_of_unit(prepared(f"SELECT COUNT(*) AS n {_USE.source(rows)}"), _USE)
-    way = descent(said.descent, layout.longest)
-    largest = min(int(way.clip * STEPS) - 1, STEPS) * STEPS
+    way = descent(said.descent, layout.longest, _whole_noise(layout, most, payer))
+    largest = (min(int(way.clip * STEPS), STEPS) - 1) * STEPS
     vectors = RowVectors(layout.cells + 1, 0, largest, length_of(way), most)
     text = _text(layout, learned.columns[label], said.type, way, rows)
     dialect = dialects(compiler.policy.database).database
@@ -201,6 +217,13 @@ def _planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Sto
         dialect=dialect,
         text=wish.text,
     )
+
+
+def _whole_noise(layout: CellLayout, rows: UnitRows, payer: Account) -> float:
+    """The deviation of the noise of one gradient, not clipped, that would cost the whole price."""
+    length = rows.most * (1 + int(layout.longest * ONE))
+    claim = Sensitivity(layout.cells + 1, -length, length, norm=Norm.L2)
+    return standard_deviation(least_noise((claim,), payer)[0]) / ONE
 
 
 def _layout(columns: Sequence[Input], label: int, said: CreateModel) -> CellLayout:

@@ -25,7 +25,7 @@ from dpsql.model.algebra import Evaluated
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Reported
-from dpsql.model.vocabulary import Event, NoiseEvent, Norm, Sensitivity
+from dpsql.model.vocabulary import Event, Noise, NoiseEvent, Norm, Sensitivity
 from dpsql.preparation.question import Account
 from dpsql.preparation.row_sources import RowUse
 
@@ -147,21 +147,29 @@ def paid(
     """The plan with noise that is enough for all entries together, and its price, if it is run so
     many `times`: each pays an equal part of what one question may.
     """
+    noise, sensitivity = least_noise(sensitivities, payer, times)
+    block = only_block(prepared, use)
+    (release,) = block.releases
+    payment = Payment(noise, sensitivity, (release.field.id,))
+    block = replace(block, releases=(replace(release, payment=payment),))
+    event = Event((NoiseEvent(noise, sensitivity),) * times)
+    accountant = accountants.preferring(payer.budget, None, Fraction(payer.epsilon))
+    loss = accountants.price(accountant.loss(event), payer.budget)
+    assert prepared.plan is not None
+    return replace(prepared, plan=replace(prepared.plan, blocks=(block,), event=event, loss=loss))
+
+
+def least_noise(
+    sensitivities: tuple[Sensitivity, ...], payer: Account, times: int = 1
+) -> tuple[Noise, Sensitivity]:
+    """The noise of one of so many equal parts of what a question may spend, and what it hides."""
     epsilon, delta = Fraction(payer.epsilon), Fraction(payer.budget.query_delta)
     accountant = accountants.preferring(payer.budget, None, epsilon)
     allowance = accountant.allowance(epsilon, delta, selects_keys=False)
     share = allowance.share(Fraction(1, times))
     if not share.amount:
         raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to spend")
-    noise, sensitivity = min(
+    return min(
         ((accountant.noise(share.amount, share.noise_delta, each), each) for each in sensitivities),
         key=lambda both: standard_deviation(both[0]),
     )
-    block = only_block(prepared, use)
-    (release,) = block.releases
-    payment = Payment(noise, sensitivity, (release.field.id,))
-    block = replace(block, releases=(replace(release, payment=payment),))
-    event = Event((NoiseEvent(noise, sensitivity),) * times)
-    loss = accountants.price(accountant.loss(event), payer.budget)
-    assert prepared.plan is not None
-    return replace(prepared, plan=replace(prepared.plan, blocks=(block,), event=event, loss=loss))
