@@ -25,6 +25,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.consistency.drawn_rows import PublicDice, drawn
 from dpsql.consistency.graphical_model import Fit, GraphicalModel, NoisyTable, Tables, fitted
 from dpsql.engines import Stop
+from dpsql.engines.limited import limited
 from dpsql.mechanisms.pair_choices import Pair, components, score
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
@@ -105,9 +106,10 @@ def released(compiler: Compiler, run: JointRun, plan: SynthesisPlan) -> tuple[No
     while choice is not None and len(measured) < plan.edges:
         candidates, expected = _joining(first.sizes, tuple(measured)), _independent(fit)
         if not candidates:
-            candidates = _roomy(first.sizes, tuple(measured))
-            fit = fit_to(_with(first, measured), fit.potentials)
-            expected = _modelled(fit, first.total, dice)
+            with limited(run.stop, compiler.policy.limits.statement_seconds):
+                candidates = _roomy(first.sizes, tuple(measured))
+                fit = fit_to(_with(first, measured), fit.potentials)
+                expected = _modelled(fit, first.total, dice)
         if not candidates:
             break
         scores = {p: score(tables[p], expected(p), _worth(first, p)) for p in candidates}

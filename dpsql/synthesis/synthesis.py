@@ -159,8 +159,7 @@ def _paid(
 
     def measure(run: JointRun) -> tuple[Noisy, ...]:
         try:
-            with limited(stop, compiler.policy.limits.statement_seconds):
-                return released(compiler, run, plan)
+            return released(compiler, run, plan)
         except (Refused, Failed):  # a text by codes that is refused otherwise than before, or slow
             raise EngineFailed from None
 
