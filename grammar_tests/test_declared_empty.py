@@ -16,7 +16,7 @@ from dpsql.model.vocabulary import Loss
 from dpsql.model.walk import relations
 from dpsql.proxy import Proxy
 from grammar_tests import bound, world
-from grammar_tests.laws import compiled, counts_rows, measured
+from grammar_tests.laws import compiled, counts_rows, measured, noiseless
 from grammar_tests.proxy_kit import WatchedEngine, request, shop
 
 LOST = " WHERE status = 'unheard of'"
@@ -31,6 +31,12 @@ EMPTY = {
     BY_SEGMENT.replace("segment", "city"): [],
     f"SELECT status, COUNT(*) AS n FROM orders{LOST} GROUP BY status": [],
     f"SELECT COUNT(*) + 1 AS n FROM orders{LOST} HAVING COUNT(*) < 1": [(1,)],
+    "SELECT COUNT(*) FILTER (WHERE status = 'unheard of') AS n FROM orders": [(0,)],
+    """SELECT segment, SUM(amount) FILTER (WHERE status = 'unheard of') AS s FROM customers
+    JOIN orders USING (customer_id) GROUP BY segment ORDER BY segment""": [
+        ("business", 0.0),
+        ("consumer", 0.0),
+    ],
     f"SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM orders{LOST} GROUP BY customer_id) AS t": [
         (None,)
     ],
@@ -41,6 +47,10 @@ MEASURED = (
     f"SELECT COUNT(*) FROM orders{LOST} OR amount > 100",
     "SELECT COUNT(*) FROM orders WHERE status IS NULL",
     "SELECT COUNT(*) FROM customers WHERE age > 130",
+    "SELECT COUNT(*) FILTER (WHERE status = 'open') FROM orders",
+    "SELECT COUNT(*) FILTER (WHERE status = 'unheard of' OR amount > 100) FROM orders",
+    """SELECT COUNT(*) FILTER (WHERE COALESCE(o.status, 'none') = 'none') FROM customers AS c
+    LEFT JOIN orders AS o ON c.customer_id = o.customer_id AND o.status = 'unheard of'""",
     f"""SELECT COUNT(*) FROM customers AS c LEFT JOIN (SELECT * FROM orders{LOST}) AS o
     ON c.customer_id = o.customer_id""",
     """SELECT COUNT(*) FROM customers AS c LEFT JOIN orders AS o ON c.customer_id = o.customer_id
@@ -92,6 +102,34 @@ def test_what_is_beside_it_is_paid_for(proxy: Proxy) -> None:
     assert LISTED in plan.notices
     assert LISTED not in alone.notices
     assert proxy.ask(request(both.format(LOST))).rows[0][0] == 0
+
+
+BESIDE = (
+    "SELECT AVG(amount) AS m, COUNT(*) AS n{} FROM orders",
+    "SELECT status, COUNT(*) AS n{} FROM orders GROUP BY status ORDER BY status",
+    "SELECT DISTINCT city{} FROM customers JOIN orders USING (customer_id) ORDER BY city",
+)
+LOST_COUNT = ", COUNT(*) FILTER (WHERE status = 'unheard of') AS lost"
+
+
+@pytest.mark.parametrize("sql", BESIDE)
+def test_aggregates_beside_one_without_rows_cost_what_they_do_alone(sql: str) -> None:
+    policy, engine = bound.shop()
+    grouped = sql.format(LOST_COUNT)
+    if "DISTINCT" in sql:
+        grouped = grouped.replace("DISTINCT ", "").replace("ORDER", "GROUP BY city ORDER")
+    alone, both = (compiled(text, policy, engine) for text in (sql.format(""), grouped))
+    assert both.blocks
+    assert both.question == alone.question
+    assert LISTED in {*both.notices} - {*alone.notices}
+    (ours, _), (others, _) = noiseless(both, engine), noiseless(alone, engine)
+    assert ours == [(*row, 0) for row in others]
+
+
+def test_a_filter_of_values_that_nobody_lists_is_measured() -> None:
+    policy, engine = bound.shop()
+    sql = "SELECT COUNT(*) FILTER (WHERE note = 'unheard of') AS n FROM orders"
+    assert compiled(sql, policy, engine).blocks
 
 
 def test_the_notice_names_the_list(proxy: Proxy) -> None:

@@ -1,7 +1,8 @@
-"""Blocks without rows by what the policy lists: their numbers are constants, measured nowhere.
+"""Aggregates without rows by what the policy lists: they are constants, measured nowhere.
 
-A filter may leave none of the values that are listed for a column. What is stored is not looked at,
-as for keys, where other values than those listed are in no group.
+A filter, of the rows or of one aggregate, may leave none of the values that are listed for a
+column. What is stored is not looked at, as for keys, where other values than those listed are in no
+group.
 
 Proof (PRIVACY.md R38). It depends on the text, the policy and public data alone.
 """
@@ -9,9 +10,9 @@ Proof (PRIVACY.md R38). It depends on the text, the policy and public data alone
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import islice
+from functools import partial
 
 from dpsql.compiler.infer.column_facts import (
     Columns,
@@ -67,37 +68,38 @@ _NULL = frozenset(
 def without_empty_blocks(
     tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evaluate
 ) -> Tracked:
-    """The same query, of blocks that have no rows by declaration what is known of them.
+    """The same query, of aggregates that have no rows by declaration what is known of them.
 
     What a stage reads is left as it is: that is released before it is known who joins it.
     """
     origin = FactSource(policy, public, evaluate, policy.limits.max_public_groups)
     staged = {part.block for stage in tracked.stages for part in _released(stage)}
-    empty = {
-        number: outside
-        for number, block in enumerate(tracked.blocks)
-        if number not in staged and _is_known(block)
-        for outside in islice(_outside(block, origin), 1)
-    }
-    if not empty:
+    domain = partial(domain_of, policy=policy, public=public, evaluate=evaluate)
+    rest: dict[int, PrivateBlock | None] = {}
+    reasons: dict[ByDeclaration, None] = {}
+    for number, block in enumerate(tracked.blocks):
+        if number not in staged:
+            rest[number], why = _rest(block, origin, domain)
+            reasons |= dict.fromkeys(why)
+    if not reasons:
         return tracked
-    left = [number for number, _ in enumerate(tracked.blocks) if number not in empty]
+    left = [n for n, block in enumerate(tracked.blocks) if rest.get(n, block) is not None]
 
     def folded(relation: Relation) -> Relation:
         match relation:
-            case Released(block=number) if number in empty:
+            case Released(block=number) if number not in left:
                 block = tracked.blocks[number]
-                return _constants(relation, block, domain_of(block, policy, public, evaluate))
+                return _constants(relation, block, domain(block))
             case Released(block=number):
-                return replace(relation, block=left.index(number))
+                table, block = replace(relation, block=left.index(number)), tracked.blocks[number]
+                return _beside_constants(table, block, rest.get(number) or block)
             case _:
                 return map_inputs(relation, folded)
 
-    outer = folded(tracked.outer)
-    notices = (*tracked.notices, *dict.fromkeys(empty.values()))
+    outer, notices = folded(tracked.outer), (*tracked.notices, *reasons)
     if not _released(outer):
         return Tracked(outer, (), notices=notices)
-    blocks = tuple(tracked.blocks[number] for number in left)
+    blocks = tuple(rest.get(number) or tracked.blocks[number] for number in left)
     return Tracked(outer, blocks, tuple(map(folded, tracked.stages)), notices)
 
 
@@ -105,31 +107,58 @@ def _released(relation: Relation) -> tuple[Released, ...]:
     return tuple(part for part in relations(relation) if isinstance(part, Released))
 
 
-def _is_known(block: PrivateBlock) -> bool:
-    return all(m.call.function in _ZERO | _NULL for m in block.measures)
+def _rest(
+    block: PrivateBlock,
+    origin: FactSource,
+    domain: Callable[[PrivateBlock], tuple[Row, ...] | None],
+) -> tuple[PrivateBlock | None, tuple[ByDeclaration, ...]]:
+    """What of a block is measured, None for nothing, and what says that the others have no rows."""
+    whole = next(_outside(block.rows, origin), None)
+    constant = dict(_without_rows(block, whole, origin))
+    if len(constant) < len(block.measures):
+        measures = tuple(m for place, m in enumerate(block.measures) if place not in constant)
+        rest = replace(block, measures=measures) if constant else block
+        return rest, tuple(constant.values())
+    if whole is not None:
+        return None, (whole,)
+    if constant and block.keys and domain(block) is None:  # its groups are still to be found
+        return replace(block, measures=()), tuple(constant.values())
+    return (None if constant else block), tuple(constant.values())
+
+
+def _without_rows(
+    block: PrivateBlock, whole: ByDeclaration | None, origin: FactSource
+) -> Iterator[tuple[int, ByDeclaration]]:
+    """The places of measures that have no rows, with what says so: of the `whole` block, if any."""
+    for place, call in enumerate(measure.call for measure in block.measures):
+        reason = whole
+        if reason is None and call.filter is not None:
+            reason = next(_outside(Filter(block.rows, call.filter), origin), None)
+        if reason is not None and call.function in _ZERO | _NULL:
+            yield place, reason
 
 
 # --- where a filter leaves no listed value ---
 
 
-def _outside(block: PrivateBlock, origin: FactSource) -> Iterator[ByDeclaration]:
+def _outside(rows: Relation, origin: FactSource) -> Iterator[ByDeclaration]:
     """The columns of which the conditions leave no listed value in rows that are all there.
 
     Conditions that compare a column with constants are looked at, and not what joins tell of it.
     """
-    columns = Columns(block.rows, origin)
+    columns = Columns(rows, origin)
     said = defaultdict[int, list[Expression]](list)
     for predicate in (each.predicate for each in columns.predicates if each.of is None):
         stored = columns.over_sources(predicate)
         for number in refs(stored):
             if (alone := about(stored, number)) is not None:
                 said[number].append(alone)
-    for field, table, declared in _listed(block.rows, origin.policy):
+    for field, table, declared in _listed(rows, origin.policy):
         condition = both(tuple(said.get(field.id, ())))
         if condition is not None and declared.values is not None:
             # What is missing is no other value: it may be there, whatever is declared.
-            rows: list[Row] = [(value,) for value in (*declared.values, None)]
-            verdicts = origin.evaluate((condition,), (field,), rows)
+            tried: list[Row] = [(value,) for value in (*declared.values, None)]
+            verdicts = origin.evaluate((condition,), (field,), tried)
             if not any(holds for (holds,) in verdicts):
                 yield ByDeclaration(table.name, declared.name, declared.values)
 
@@ -181,6 +210,27 @@ def _constants(released: Released, block: PrivateBlock, domain: tuple[Row, ...] 
     calls = [block.measures[number].call for number in released.measures]
     items = (Item(f, _of_none(call, f.type)) for f, call in zip(measures, calls, strict=True))
     return Project(rows, (*(key.item for key in keys), *items))
+
+
+def _beside_constants(released: Released, block: PrivateBlock, rest: PrivateBlock) -> Relation:
+    """The table of a block of which the `rest` is measured: its other measures are constants."""
+    if rest is block:
+        return released
+    width = len(block.keys)
+    keys, measures = released.fields[:width], released.fields[width:]
+    places = {id(measure): place for place, measure in enumerate(rest.measures)}
+    columns = [(f, block.measures[n]) for f, n in zip(measures, released.measures, strict=True)]
+    there = [(f, places[id(measure)]) for f, measure in columns if id(measure) in places]
+    table = replace(
+        released,
+        fields=(*keys, *(field for field, _ in there)),
+        measures=tuple(place for _, place in there),
+    )
+    items = (
+        f.item if id(measure) in places else Item(f, _of_none(measure.call, f.type))
+        for f, measure in columns
+    )
+    return Project(table, (*(key.item for key in keys), *items))
 
 
 def _of_none(call: AggregateCall, kind: SqlType) -> Expression:

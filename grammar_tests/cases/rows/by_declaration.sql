@@ -1,4 +1,4 @@
--- Conditions that leave none of the values which the policy lists for a column: there are no rows by declaration, and nothing is measured or charged.
+-- Conditions, of rows or of one aggregate, that leave none of the values which the policy lists for a column: there are no rows by declaration, and nothing is measured or charged.
 -- catalog: shop
 
 -- case: a value that is not listed
@@ -78,3 +78,25 @@ SELECT amount FROM orders WHERE status = 'lost';
 -- case: of what exists alone
 SELECT COUNT(*) AS n FROM orders WHERE state = 'lost';
 -- refuse: unknown-column at 1:40
+
+-- case: a filter of one aggregate that leaves nothing
+SELECT COUNT(*) FILTER (WHERE status = 'lost') AS l, COUNT(*) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: the only aggregate of private groups has no rows
+SELECT city, COUNT(*) FILTER (WHERE status = 'lost') AS l FROM customers JOIN orders USING (customer_id) GROUP BY city;
+-- accept
+-- keys: private, l0 proved
+-- release: units l0=1 linf=1
+
+-- case: a filter that leaves values of another column
+SELECT COUNT(*) FILTER (WHERE status = 'lost' OR amount > 100) AS l FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a filter over a column that is hidden
+SELECT COUNT(*) FILTER (WHERE name = 'lost') AS l FROM customers;
+-- refuse: hidden-column at 1:31
