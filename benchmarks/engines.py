@@ -5,7 +5,8 @@
 Every accepted case of the tests is run on both engines over the same rows; then each of some
 questions beside SQL that is written by hand with the same limits, on tables of a shop at size, in
 CPU seconds of one backend, as the median of paired ratios. `plain` has no limits. The first run of
-each is the warm-up.
+each is the warm-up. Then the same statements with so little memory that they spill, whose integers
+are compared with DuckDB's over the same rows.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import os
 import statistics
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import duckdb
 import psycopg
 
 from benchmarks.common import save, table
@@ -27,7 +30,7 @@ from grammar_tests.bound import shop
 from grammar_tests.laws import SAMPLING_KEY, compiled
 from grammar_tests.postgres_kit import Postgres, running
 from grammar_tests.test_two_engines import ACCEPTED
-from grammar_tests.two_engines import Comparison, compared
+from grammar_tests.two_engines import Comparison, compared, keyed, shown
 
 ROUNDS = 5
 HEADER = ("question", "ours", "by hand", "plain", "ratio", "to plain")
@@ -46,6 +49,13 @@ CREATE TABLE events (event_id INTEGER PRIMARY KEY, customer_id INTEGER NOT NULL
 INSERT INTO events SELECT i, 1 + (power(random(), 2) * ({customers} - 1))::int,
     'device ' || i % 12, i % 5000 FROM generate_series(1, {customers} * 10) AS i;
 """
+LITTLE, BLOCKS_OF_A_MB = "64kB", 128
+COPIED = {
+    "customers": "customer_id INTEGER, country TEXT, segment TEXT, age INTEGER",
+    "orders": "order_id INTEGER, customer_id INTEGER, amount DECIMAL(10, 2), quantity INTEGER,"
+    " discount DOUBLE, status TEXT, note_length INTEGER",
+    "events": "event_id INTEGER, customer_id INTEGER, device TEXT, duration BIGINT",
+}
 BOUNDED = """SELECT {key}, SUM(n), SUM(s) FROM (
     SELECT {key}, LEAST(COUNT(*), {rows}) AS n, LEAST(SUM(LEAST(GREATEST({x}, 0), {upper})),
         {rows} * {upper}) AS s,
@@ -116,8 +126,37 @@ def timed(server: Postgres, customers: int) -> list[tuple[object, ...]]:
             middle = [statistics.median(column) for column in zip(*pairs, strict=True)]
             ratios = [statistics.median(pair[0] / pair[n] for pair in pairs) for n in (1, 2)]
             rows.append((title, *middle, *ratios))
+        spilled(pg)
     table(f"CPU seconds, {customers:,} customers", HEADER, rows)
     return rows
+
+
+def spilled(pg: psycopg.Connection[Any]) -> None:
+    """Whether both engines say the same where PostgreSQL has no room, and how much it spilled."""
+    pg.execute(f"SET work_mem = '{LITTLE}'")
+    policy, engine = shop()
+    with duckdb.connect() as duck:
+        for name, columns in COPIED.items():
+            duck.execute(f"CREATE TABLE {name} ({columns})")
+            with TemporaryDirectory() as folder:
+                path = Path(folder) / "rows.csv"
+                with path.open("wb") as file, pg.cursor().copy(f"COPY {name} TO STDOUT CSV") as out:
+                    file.writelines(out)
+                duck.execute(f"COPY {name} FROM '{path}' (FORMAT csv, HEADER false)")
+        rows: list[tuple[object, ...]] = []
+        for title, sql, _ in QUESTIONS:
+            prepared = compiled(sql, policy, engine)
+            text, parameters = statement(prepared)
+            explained = pg.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT json) {text}", parameters)
+            (((plan,),),) = explained.fetchall()
+            blocks = plan["Plan"]["Temp Written Blocks"]
+            theirs = sorted(map(str, map(shown, pg.execute(text, parameters).fetchall())))
+            (block,) = prepared.rewritten.blocks
+            key = {"sampling_key": SAMPLING_KEY} if "$sampling_key" in keyed(block.sql) else None
+            ours = sorted(map(str, map(shown, duck.execute(keyed(block.sql), key).fetchall())))
+            rows.append((title, blocks // BLOCKS_OF_A_MB, len(theirs), ours == theirs))
+    table(f"with work_mem = {LITTLE}", ("question", "MB spilled", "groups", "the same"), rows)
+    assert all(row[-1] for row in rows)
 
 
 def statement(prepared: Prepared) -> tuple[str, list[Any]]:

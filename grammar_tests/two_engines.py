@@ -160,7 +160,7 @@ class Comparison:
             engine.rows(mine.rewritten.outer_sql),
             self._run(schema, theirs.rewritten.outer_sql),
         ]
-        first, second = (sorted(map(str, map(_shown, listed))) for listed in rows)
+        first, second = (sorted(map(str, map(shown, listed))) for listed in rows)
         return first == second
 
     def _same_integers(
@@ -178,12 +178,12 @@ class Comparison:
             if rewritten.stages:
                 noisy.append(release(exact, _transparent(block, exact), no_noise, the_best))
             ours = {
-                _shown(key): tuple(int(part[n]) for part in exact.parts)
+                shown(key): tuple(int(part[n]) for part in exact.parts)
                 for n, key in enumerate(exact.keys)
             }
             rows = self._run(schema, other.sql, stages)
             keys, parts = shape
-            theirs = {_shown(row[:keys]): tuple(map(int, row[keys : keys + parts])) for row in rows}
+            theirs = {shown(row[:keys]): tuple(map(int, row[keys : keys + parts])) for row in rows}
             if ours != theirs:
                 return False
         return True
@@ -193,7 +193,7 @@ class Comparison:
         return self.pg.execute(statement.replace('"public".', f"{schema}."), parameters).fetchall()
 
 
-def _shown(row: Sequence[Any]) -> tuple[str, ...]:
+def shown(row: Sequence[Any]) -> tuple[str, ...]:
     """A row in which equal numbers are the same text."""
     return tuple(map(_text, row))
 
