@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dpsql.dialects.expression_printer import STORED_DIGITS
 from dpsql.dialects.postgres.constant_sql import COLLATE, type_sql
 from dpsql.dialects.postgres.lacking import lacking
 from dpsql.dialects.postgres.number_sql import (
     COMPUTED_DIGITS,
-    STORED_DIGITS,
-    Sized,
     double,
     exact,
     numeric,
 )
+from dpsql.dialects.sized_text import Sized
 from dpsql.dialects.sql_text import ATOM, CAST, LOOSE
 from dpsql.model.tree import NOWHERE, TIMESTAMP, Kind, Span, SqlType
 

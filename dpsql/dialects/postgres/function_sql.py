@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import re
 
+from dpsql.dialects.expression_printer import STORED_DIGITS, Rule
 from dpsql.dialects.postgres.constant_sql import COLLATE
 from dpsql.dialects.postgres.conversion_sql import converted
 from dpsql.dialects.postgres.number_sql import (
     COMPUTED_DIGITS,
-    STORED_DIGITS,
-    Rule,
-    Sized,
     added,
     divided,
     double,
@@ -21,6 +19,7 @@ from dpsql.dialects.postgres.number_sql import (
     numeric,
 )
 from dpsql.dialects.postgres.text_sql import TEXTS
+from dpsql.dialects.sized_text import Sized
 from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER
 from dpsql.functions.dates import LENGTHS, MICROSECOND
 from dpsql.functions.zone_names import UTC, ZONES

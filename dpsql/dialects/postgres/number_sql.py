@@ -18,55 +18,23 @@ halves are taken of numbers above 1e290 alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from decimal import Decimal
-from math import isfinite, log10
-
+from dpsql.dialects.expression_printer import DIGITS
 from dpsql.dialects.postgres.lacking import lacking
-from dpsql.dialects.sql_text import ATOM, CAST, OTHER, PRODUCT, SUM, Text
-from dpsql.model.dataclass import dataclass, field
+from dpsql.dialects.sized_text import Sized
+from dpsql.dialects.sql_text import ATOM, CAST, OTHER, PRODUCT, SUM
 from dpsql.model.tree import DOUBLE, Kind, SqlType
 
-DIGITS = 38
-"""Whole digits that exact numbers may have."""
 SHORT = 18
 """Digits in all that a DECIMAL of two as short ones may have, whatever its type says (see
 `functions.arithmetic`)."""
-STORED_DIGITS, COMPUTED_DIGITS = 19, 60
-"""Whole digits of a stored BIGINT, and of anything that is computed in a subquery."""
+COMPUTED_DIGITS = 60
+"""Whole digits of anything that is computed in a subquery."""
 NORMAL = 290
 """Powers of ten within which a DOUBLE can be added and multiplied at will."""
 LONGEST_GUARDED = 2_000
 """Operands that are longer are not printed a dozen times."""
 _HUGE, _HALF, _TINY = "float8 '8e307'", "float8 '8.98846567431158e307'", "float8 '1e-300'"
 _INFINITY, _MOST = "float8 'Infinity'", "float8 '1.7976931348623157e308'"
-
-
-@dataclass(frozen=True, slots=True)
-class Sized(Text):
-    """Text with how large the number can be.
-
-    `digits` are those before the point; of a DOUBLE it is zero or between 10^-digits and 10^digits
-    (None: any, also infinite or NaN). `numeric` says that the text is NUMERIC already.
-    """
-
-    digits: int | None = field(default=None, kw_only=True)
-    numeric: bool = field(default=False, kw_only=True)
-
-
-Rule = Callable[[tuple[Sized, ...], SqlType], Sized | None]
-"""How a function is written, given its arguments and its type; None where it cannot be."""
-
-
-def literal_digits(value: object) -> int | None:
-    """The digits of a constant."""
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        return None
-    if isinstance(value, float):
-        if not isfinite(value):
-            return None
-        return 1 if value == 0 else int(abs(log10(abs(value)))) + 1
-    return max(1, Decimal(value).adjusted() + 1)
 
 
 def numeric(text: Sized) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpsql.dialects.postgres.constant_sql import COLLATE, constant
 from dpsql.dialects.postgres.lacking import lacking
-from dpsql.dialects.postgres.total_expressions import compared, expression, sort_key
+from dpsql.dialects.postgres.total_expressions import PostgresExpressions, expression
 from dpsql.dialects.relation_printer import Column, RelationPrinter
 from dpsql.model.algebra import Field, Join, Recursion, Relation
 from dpsql.model.table_names import FIRST, parts
@@ -18,10 +18,10 @@ class PostgresPrinter(RelationPrinter):
         return expression(node, column)
 
     def sort_key(self, key: SortKey, column: Column) -> str:
-        return sort_key(key, column)
+        return PostgresExpressions(column).sort_key(key)
 
     def compared(self, left: Expression, right: Expression, column: Column) -> tuple[str, str]:
-        return compared(left, right, column)
+        return PostgresExpressions(column).compared(left, right)
 
     def constant(self, literal: Literal) -> str:
         return constant(literal)

@@ -14,8 +14,10 @@ import re
 from collections.abc import Callable
 from functools import cache
 
+from dpsql.dialects.expression_printer import Rule
 from dpsql.dialects.postgres.constant_sql import COLLATE
-from dpsql.dialects.postgres.number_sql import Rule, Sized, short
+from dpsql.dialects.postgres.number_sql import short
+from dpsql.dialects.sized_text import Sized
 from dpsql.dialects.sql_text import ATOM, LOOSE, OTHER, TEST
 from dpsql.functions import LONGEST_TEXT
 from dpsql.functions.strings import MOST_COPIES

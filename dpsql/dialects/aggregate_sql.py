@@ -1,11 +1,11 @@
-"""Aggregates over rows that PostgreSQL computes exactly: counts, sums of exact numbers, extremes.
+"""Aggregates over rows that engines compute exactly: counts, sums of exact numbers, extremes.
 
 No average, and no sum of DOUBLEs: what they are depends on the order of rows.
 """
 
 from __future__ import annotations
 
-from dpsql.dialects.postgres.number_sql import Sized
+from dpsql.dialects.sized_text import Sized
 from dpsql.model.tree import AggregateCall, Kind, Star, WindowCall
 
 _ORDERED = frozenset(

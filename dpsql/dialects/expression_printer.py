@@ -1,0 +1,207 @@
+"""Expressions as SQL that cannot raise, whatever the rows, on engines that have no TRY of all.
+
+Each function has a guard of its own, which holds in whatever order the engine puts conditions, and
+what has no row in an engine's table is refused with the engine's name.
+
+Why nothing may raise: SECURITY.md S8.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import ClassVar, assert_never
+
+from dpsql import functions
+from dpsql.dialects import aggregate_sql
+from dpsql.dialects.operators import OPERATORS
+from dpsql.dialects.sized_text import Sized, literal_digits
+from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS
+from dpsql.dialects.window_frames_sql import framed
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.ticking import tick
+from dpsql.model.tree import (
+    BOOLEAN,
+    NOWHERE,
+    AggregateCall,
+    Call,
+    Cast,
+    Clip,
+    Expression,
+    Kind,
+    Literal,
+    Membership,
+    Name,
+    Ref,
+    ScalarQuery,
+    SortKey,
+    Span,
+    SqlType,
+    Star,
+    WindowCall,
+)
+
+Column = Callable[[Ref], str]
+Rule = Callable[[tuple[Sized, ...], SqlType], Sized | None]
+"""How a function is written; None where it cannot be."""
+
+DIGITS = 38
+"""Whole digits that exact numbers may have."""
+STORED_DIGITS = 19
+"""Whole digits of a stored BIGINT."""
+SHARED = frozenset(
+    "eq ne lt le gt ge is_distinct is_not_distinct and or not is_null in case".split()
+)
+"""Operators that never raise and that are written as everywhere."""
+CONSTANT = re.compile(r"-?\d|\('|\w+ '|(?:TRUE|FALSE|NULL)\Z")
+
+
+class ExpressionPrinter(ABC):
+    """Prints expressions; `column` gives the text of a column."""
+
+    functions: ClassVar[Mapping[str, Rule]]
+    """By their names in the registry."""
+    stored: ClassVar[re.Pattern[str]]
+    """How a column of a table is written; what is computed has another name."""
+    computed: ClassVar[int]
+    """The most whole digits of what a subquery computes."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+
+    @abstractmethod
+    def constant(self, literal: Literal) -> str:
+        """A constant of exactly its value and type."""
+
+    @abstractmethod
+    def converted(self, arg: Sized, kind: SqlType, span: Span) -> Sized:
+        """The value in another type. Raises `Refused`."""
+
+    @abstractmethod
+    def lacking(self, construct: str, span: Span) -> Refused:
+        """The refusal of what the engine has no form of."""
+
+    def aggregate(
+        self, call: AggregateCall | WindowCall, args: tuple[Sized, ...], where: str
+    ) -> str | None:
+        """The call as text, with its FILTER; None where it cannot be said exactly."""
+        return aggregate_sql.aggregate(call, args, where)
+
+    def window(self, call: WindowCall, args: tuple[Sized, ...], where: str) -> str | None:
+        """The call of a window function, without its OVER."""
+        return aggregate_sql.window(call, args, where)
+
+    def sort_key(self, key: SortKey) -> str:
+        """One item of ORDER BY, with our default order of NULL, which is last."""
+        text = self.text(key.expression).sql
+        words = [f"coalesce({text})" if CONSTANT.match(text) else text]
+        if key.descending:
+            words.append("DESC")
+        words.append("NULLS FIRST" if key.nulls_first else "NULLS LAST")
+        return " ".join(words)
+
+    def compared(self, left: Expression, right: Expression) -> tuple[str, str]:
+        """Both sides of a comparison, in one type."""
+        equal = functions.lookup("eq")
+        assert equal is not None
+        first, second = self.operands(equal, (self.text(left), self.text(right)))
+        return first.operand(ATOM), second.sql
+
+    def operands(self, function: functions.Function, args: tuple[Sized, ...]) -> tuple[Sized, ...]:
+        """The arguments in the types that the function wants, where it says anything."""
+        operands = function.operands(tuple(arg.type for arg in args))
+        return tuple(
+            arg if kind is None or kind.kind is Kind.DECIMAL else self.converted(arg, kind, NOWHERE)
+            for arg, kind in zip(args, operands, strict=True)
+        )
+
+    def text(self, e: Expression) -> Sized:
+        tick()
+        match e:
+            case Literal():
+                sql = self.constant(e)
+                level = MINUS if sql.startswith("-") else ATOM
+                return Sized(sql, e.type, level, literal=e, digits=literal_digits(e.value))
+            case Name() | ScalarQuery() | Membership():
+                raise AssertionError(e)
+            case Star():
+                return Sized("*", BOOLEAN)
+            case Ref():
+                return self._ref(e)
+            case Call():
+                return self._call(e)
+            case Cast():
+                return self.converted(self.text(e.arg), e.type, e.span)
+            case AggregateCall(clip=Clip()) | AggregateCall(epsilon=Decimal()):
+                construct = "a named argument where nothing is released"
+                raise Refused(Reason.UNSUPPORTED_SYNTAX, e.span, construct=construct)
+            case AggregateCall():
+                return self._aggregate(e)
+            case WindowCall():
+                return self._window(e)
+            case _:
+                assert_never(e)
+
+    def _ref(self, ref: Ref) -> Sized:
+        sql, kind = self.column(ref), ref.type
+        stored = self.stored.fullmatch(sql) is not None
+        digits = None
+        if kind.kind is Kind.INTEGER:
+            digits = STORED_DIGITS if stored else self.computed
+        elif kind.kind is Kind.DECIMAL:
+            summed = kind.precision == DIGITS and not stored
+            digits = self.computed if summed else kind.precision - kind.scale
+        return Sized(sql, kind, ATOM if stored or _is_atom(sql) else LOOSE, digits=digits)
+
+    def _call(self, call: Call) -> Sized:
+        function = functions.function_of(call)
+        args = tuple(map(self.text, call.args))
+        kind = function.result_type(tuple(arg.type for arg in args)) or call.type
+        args = self.operands(function, args)
+        if call.function in SHARED:
+            printed = OPERATORS[call.function](args, kind)
+            return Sized(printed.sql, kind, printed.level, digits=_most(args))
+        rule = self.functions.get(call.function)
+        text = None if rule is None else rule(args, kind)
+        if text is None:
+            raise self.lacking(f"{call.function.upper()} of such values", call.span)
+        return text
+
+    def _aggregate(self, call: AggregateCall) -> Sized:
+        args = tuple(map(self.text, call.args))
+        where = "" if call.filter is None else f" FILTER (WHERE {self.text(call.filter).sql})"
+        printed = None if call.order_by else self.aggregate(call, args, where)
+        if printed is None:
+            raise self.lacking(f"{call.function.upper()} within a query of rows", call.span)
+        return Sized(printed, call.type)
+
+    def _window(self, call: WindowCall) -> Sized:
+        args = tuple(map(self.text, call.args))
+        where = "" if call.filter is None else f" FILTER (WHERE {self.text(call.filter).sql})"
+        printed = self.window(call, args, where)
+        frame = call.frame
+        if printed is None or (frame and frame.unit == "RANGE" and frame.has_distance):
+            raise self.lacking(f"{call.function.upper()} over such a window of rows", call.span)
+        clauses = []
+        if call.partition_by:
+            listed = ", ".join(self.text(item).sql for item in call.partition_by)
+            clauses.append(f"PARTITION BY {listed}")
+        if call.order_by:
+            keys = map(self.sort_key, call.order_by)
+            clauses.append(f"ORDER BY {', '.join(keys)}")
+        if frame is not None:
+            clauses.append(framed(frame))
+        return Sized(f"{printed} OVER ({' '.join(clauses)})", call.type)
+
+
+def _most(args: tuple[Sized, ...]) -> int | None:
+    """How large the largest of these numbers is; None where one may be any."""
+    sizes = [arg.digits for arg in args if arg.type.is_numeric]
+    bounded = [size for size in sizes if size is not None]
+    return max(bounded) if bounded and len(bounded) == len(sizes) else None
+
+
+def _is_atom(sql: str) -> bool:
+    return re.fullmatch(r'(?:\w+\.)?\w+|\(t\d+\."[^()]*\)', sql) is not None
