@@ -1,20 +1,24 @@
-"""PostgreSQL as the owner's database: the same integers as DuckDB, and what bounding costs there.
+"""PostgreSQL and Sail as the owner's database: the same integers as DuckDB, what bounding costs.
 
-    python -m benchmarks.engines [--customers N] [--output FOLDER]
+    python -m benchmarks.engines [--server postgres|sail] [--customers N] [--output FOLDER]
 
 Every accepted case of the tests is run on both engines over the same rows; then each of some
 questions beside SQL that is written by hand with the same limits, on tables of a shop at size, in
-CPU seconds of one backend, as the median of paired ratios. `plain` has no limits. The first run of
-each is the warm-up. Then the same statements with so little memory that they spill, whose integers
-are compared with DuckDB's over the same rows.
+CPU seconds of the server, as the median of paired ratios. `plain` has no limits. The first run of
+each is the warm-up. Sail has a driver and two workers for the cases, and for the times one process.
+On PostgreSQL then the same statements with so little memory that they spill, whose integers are
+compared with DuckDB's over the same rows.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,7 +29,11 @@ import psycopg
 from benchmarks.common import save, table
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.postgres.postgres_dialect import POSTGRES
+from dpsql.dialects.spark.spark_dialect import SPARK
 from dpsql.engines.postgres.staged import staged
+from dpsql.engines.spark.spark_engine import SparkEngine
+from dpsql.model.resources import Database, Limits
+from grammar_tests import spark_kit
 from grammar_tests.bound import shop
 from grammar_tests.laws import SAMPLING_KEY, compiled
 from grammar_tests.postgres_kit import Postgres, running
@@ -56,6 +64,21 @@ COPIED = {
     " discount DOUBLE, status TEXT, note_length INTEGER",
     "events": "event_id INTEGER, customer_id INTEGER, device TEXT, duration BIGINT",
 }
+PARQUET = """
+CREATE TABLE customers AS SELECT i::INTEGER AS customer_id,
+    ['NO', 'SE', 'IT'][1 + i % 3] AS country, ['consumer', 'business'][1 + i % 2] AS segment,
+    (i % 90)::INTEGER AS age
+    FROM range(1, {customers} + 1) AS t(i);
+CREATE TABLE orders AS SELECT i::INTEGER AS order_id,
+    (1 + random() ** 2 * ({customers} - 1))::INTEGER AS customer_id,
+    (random() * 700)::DECIMAL(10, 2) AS amount, (1 + i % 25)::INTEGER AS quantity,
+    random() AS discount, ['open', 'paid', 'returned', 'odd', 'lost'][1 + i % 5] AS status,
+    (i % 40)::INTEGER AS note_length FROM range(1, {customers} * 10 + 1) AS t(i);
+CREATE TABLE events AS SELECT i::INTEGER AS event_id,
+    (1 + random() ** 2 * ({customers} - 1))::INTEGER AS customer_id,
+    'device ' || i % 12 AS device, i % 5000 AS duration
+    FROM range(1, {customers} * 10 + 1) AS t(i);
+"""
 BOUNDED = """SELECT {key}, SUM(n), SUM(s) FROM (
     SELECT {key}, LEAST(COUNT(*), {rows}) AS n, LEAST(SUM(LEAST(GREATEST({x}, 0), {upper})),
         {rows} * {upper}) AS s,
@@ -89,21 +112,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--customers", type=int, default=100_000)
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--server", choices=("postgres", "sail"), default="postgres")
     given = parser.parse_args()
-    with running() as server:
-        with compared(server) as both:
-            cases = every_case(both)
-        times = timed(server, given.customers)
+    if given.server == "sail":
+        with TemporaryDirectory() as folder:
+            with (
+                spark_kit.running() as sail,
+                spark_kit.compared(sail.url, Path(folder)) as both,
+            ):
+                cases = every_case(both, "Sail")
+            times = timed_on_sail(Path(folder), given.customers)
+    else:
+        with running() as server:
+            with compared(server) as both:
+                cases = every_case(both, "PostgreSQL")
+            times = timed(server, given.customers)
     if given.output is not None:
         save(given.output, "engines", HEADER, times, {"cases": cases, "times": times})
 
 
-def every_case(both: Comparison) -> dict[str, int]:
+def every_case(both: Comparison, name: str) -> dict[str, int]:
     """How many cases the engine accepts, and that it says the same of each."""
     for case in ACCEPTED:
         both.ask(case)
     counts = dict(both.outcomes)
-    table("cases on PostgreSQL", ("outcome", "cases"), sorted(counts.items()))
+    table(f"cases on {name}", ("outcome", "cases"), sorted(counts.items()))
     table("what it lacks", ("construct", "cases"), both.lacking.most_common(20))
     assert both.differences == [], both.differences
     return counts
@@ -123,9 +156,7 @@ def timed(server: Postgres, customers: int) -> list[tuple[object, ...]]:
             ours = statement(compiled(sql, policy, engine))
             runs = (lambda: pg.execute(*ours), lambda: pg.execute(by_hand), lambda: pg.execute(sql))  # noqa: B023
             pairs = [[cpu(pg, run) for run in runs] for _ in range(ROUNDS + 1)][1:]
-            middle = [statistics.median(column) for column in zip(*pairs, strict=True)]
-            ratios = [statistics.median(pair[0] / pair[n] for pair in pairs) for n in (1, 2)]
-            rows.append((title, *middle, *ratios))
+            rows.append((title, *ratios(pairs)))
         spilled(pg)
     table(f"CPU seconds, {customers:,} customers", HEADER, rows)
     return rows
@@ -157,6 +188,40 @@ def spilled(pg: psycopg.Connection[Any]) -> None:
             rows.append((title, blocks // BLOCKS_OF_A_MB, len(theirs), ours == theirs))
     table(f"with work_mem = {LITTLE}", ("question", "MB spilled", "groups", "the same"), rows)
     assert all(row[-1] for row in rows)
+
+
+def timed_on_sail(folder: Path, customers: int) -> list[tuple[object, ...]]:
+    """CPU seconds of each question on one process of Sail."""
+    rows: list[tuple[object, ...]] = []
+    with duckdb.connect() as duck:
+        duck.execute(PARQUET.format(customers=customers))
+        files = spark_kit.files_of(duck, folder / "shop")
+    database = Database("spark", files=tuple(files.items()))
+    policy, engine = shop()
+    with spark_kit.running(workers=0) as process:
+        database = replace(database, settings=(("url", process.url),))
+        with SparkEngine(database, Limits()) as sail:
+            for title, sql, by_hand in QUESTIONS:
+                prepared = compiled(sql, policy, engine)
+                assert prepared.plan is not None
+                (block,) = prepared.plan.blocks
+                texts = [SPARK.block(block).sql.replace("$sampling_key", "'12345'"), by_hand, sql]
+                runs = [partial(sail.rows, named(text, files)) for text in texts]
+                pairs = [[process.cpu(run) for run in runs] for _ in range(ROUNDS + 1)][1:]
+                rows.append((title, *ratios(pairs)))
+    table(f"CPU seconds on Sail, {customers:,} customers", HEADER, rows)
+    return rows
+
+
+def named(sql: str, files: Mapping[str, str]) -> str:
+    """The statement with every table in quotes."""
+    return re.sub(rf'(?<!")\b({"|".join(files)})\b(?!")', r'"\1"', sql)
+
+
+def ratios(pairs: list[list[float]]) -> list[float]:
+    """The median of each, and those of the first to the others."""
+    middle = [statistics.median(column) for column in zip(*pairs, strict=True)]
+    return middle + [statistics.median(pair[0] / pair[n] for pair in pairs) for n in (1, 2)]
 
 
 def statement(prepared: Prepared) -> tuple[str, list[Any]]:

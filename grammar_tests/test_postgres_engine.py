@@ -20,7 +20,8 @@ from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, Unrun
 from dpsql.engines.postgres import reading_session
 from dpsql.engines.postgres.postgres_engine import PostgresEngine
 from dpsql.engines.postgres.reading_session import ReadingSession
-from dpsql.engines.postgres.snapshot import CannotRead, PostgresSettings
+from dpsql.engines.postgres.snapshot import PostgresSettings
+from dpsql.engines.reading_worker import CannotRead
 from dpsql.interfaces.cli import main
 from dpsql.model.errors import DataChanged, PolicyError, Refused, Unreachable
 from dpsql.model.resources import Limits

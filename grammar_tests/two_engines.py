@@ -1,6 +1,6 @@
-"""The same plans on DuckDB and on PostgreSQL: what each counts before there is noise.
+"""The same plans on DuckDB and on another engine: what each counts before there is noise.
 
-DuckDB keeps groups by its own hash, PostgreSQL by MD5: where they are compared DuckDB is told MD5
+DuckDB keeps groups by its own hash, the other by MD5: where they are compared DuckDB is told MD5
 of the same texts, so that both keep the same.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -20,6 +20,7 @@ import psycopg
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockSql, FoundNorm
+from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.dialects.postgres.postgres_dialect import POSTGRES
 from dpsql.engines.postgres.staged import staged
 from dpsql.model.errors import Refused
@@ -50,16 +51,17 @@ TYPES = {"VARCHAR": "text", "DOUBLE": "float8"}
 NORM = Fraction(40)
 """What polls are said to have found."""
 _BLOCK = re.compile(r"hash\(\$sampling_key::UBIGINT, 'block', u\)")
+AS_POSTGRES = r"regexp_replace({}, '\.0$', '')"
+"""The text of a value as PostgreSQL writes it, of that which DuckDB writes."""
 _HASH = re.compile(r"hash\(\$sampling_key::UBIGINT, ([^()]*)\)")
 
 
-def keyed(sql: str) -> str:
-    """A statement of DuckDB with MD5 for its own hash."""
+def keyed(sql: str, written: str = AS_POSTGRES) -> str:
+    """A statement of DuckDB with MD5 for its own hash, of texts as the other engine has them."""
 
     def md5(call: re.Match[str]) -> str:
         texts = (
-            f"coalesce(regexp_replace(CAST({x} AS VARCHAR), '\\.0$', ''), '')"
-            for x in call[1].split(", ")
+            f"coalesce({written.format(f'CAST({x} AS VARCHAR)')}, '')" for x in call[1].split(", ")
         )
         return f"md5(concat_ws('|', $sampling_key::UBIGINT, {', '.join(texts)}))"
 
@@ -112,8 +114,11 @@ class Comparison:
     """Both engines over the same rows; `outcomes` counts cases, `lacking` what is refused and why,
     `differences` are the cases that are not the same, `votes` what polls asked of units."""
 
-    pg: psycopg.Connection[Any]
+    kind: str
+    dialect: Dialect
+    run: Callable[[str, str, Sequence[Any]], list[tuple[Any, ...]]]
     worlds: dict[str, list[tuple[str, PlainEngine]]]
+    written: str = "{}"
     outcomes: Counter[str] = field(default_factory=Counter)
     lacking: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
@@ -127,14 +132,14 @@ class Comparison:
         prepared = compiled(case.sql, policy, engine, dialect=spelling, budget=budget)
         try:
             if prepared.plan is None:
-                there = replace(policy, database=Database("postgres"))
+                there = replace(policy, database=Database(self.kind))
                 other = compiled(case.sql, there, engine, dialect=spelling, budget=budget)
                 same = self._same_rows(prepared, other, engine, case.catalog)
             else:
                 plans = [prepared]
                 if prepared.polls:
                     plans += steps(case.sql, policy, engine, dialect=spelling, budget=budget)
-                printed = [(p, [POSTGRES.block(b) for b in p.blocks]) for p in plans]
+                printed = [(p, [self.dialect.block(b) for b in p.blocks]) for p in plans]
                 self.votes |= {
                     type(b.block.vote) for p in plans for b in p.blocks if b.block.vote is not None
                 }
@@ -158,7 +163,7 @@ class Comparison:
         schema = self.worlds[catalog][0][0].replace(WORLDS[0], "own")
         rows = [
             engine.rows(mine.rewritten.outer_sql),
-            self._run(schema, theirs.rewritten.outer_sql),
+            self.run(schema, theirs.rewritten.outer_sql, ()),
         ]
         first, second = (sorted(map(str, map(shown, listed))) for listed in rows)
         return first == second
@@ -174,23 +179,19 @@ class Comparison:
                 stage(plan, rewritten, n, noisy, engine.rows, engine.scratch) for n in sql.stages
             ]
             shape = len(sql.keys), sql.parts
-            exact = engine.aggregate(keyed(sql.sql), *shape, SAMPLING_KEY, stages)
+            exact = engine.aggregate(keyed(sql.sql, self.written), *shape, SAMPLING_KEY, stages)
             if rewritten.stages:
                 noisy.append(release(exact, _transparent(block, exact), no_noise, the_best))
             ours = {
                 shown(key): tuple(int(part[n]) for part in exact.parts)
                 for n, key in enumerate(exact.keys)
             }
-            rows = self._run(schema, other.sql, stages)
+            rows = self.run(schema, other.sql, stages)
             keys, parts = shape
             theirs = {shown(row[:keys]): tuple(map(int, row[keys : keys + parts])) for row in rows}
             if ours != theirs:
                 return False
         return True
-
-    def _run(self, schema: str, sql: str, tables: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        statement, parameters = staged(sql, tables, SAMPLING_KEY)
-        return self.pg.execute(statement.replace('"public".', f"{schema}."), parameters).fetchall()
 
 
 def shown(row: Sequence[Any]) -> tuple[str, ...]:
@@ -206,30 +207,44 @@ def _text(value: Any) -> str:
     return str(int(value)) if value == int(value) else f"{Decimal(value).normalize():f}"
 
 
+Copy = Callable[[duckdb.DuckDBPyConnection, str], None]
+"""Has the tables of DuckDB under a name in the other engine."""
+
+
+def worlds_of(copy: Copy) -> dict[str, list[tuple[str, PlainEngine]]]:
+    """The worlds of each catalogue, copied."""
+    worlds: dict[str, list[tuple[str, PlainEngine]]] = {}
+    shops = {
+        name: PlainEngine(world.build(getattr(world, name)(), constraints=False)) for name in WORLDS
+    }
+    for catalog, load in CATALOGS.items():
+        _policy, engine = load()
+        own = f"{catalog}_own"
+        copy(engine.connection, own)
+        worlds[catalog] = [(own, engine)]
+        if catalog == "transfers":
+            continue
+        worlds[catalog] = []
+        for name, other in shops.items():
+            schema = f"{catalog}_{name}"
+            copy(other.connection, schema)
+            worlds[catalog].append((schema, other))
+    return worlds
+
+
 @contextmanager
 def compared(server: Postgres) -> Iterator[Comparison]:
-    """Both engines over the same worlds."""
+    """DuckDB and PostgreSQL over the same worlds."""
     raw = psycopg.RawCursor[Any]
     with psycopg.connect(server.conninfo(), autocommit=True, cursor_factory=raw) as pg:
         pg.execute("SET jit = off")
         pg.execute("SET statement_timeout = '20s'")
         pg.execute("SET search_path = pg_catalog")
         pg.execute("SET TimeZone = 'UTC'")
-        worlds: dict[str, list[tuple[str, PlainEngine]]] = {}
-        shops = {
-            name: PlainEngine(world.build(getattr(world, name)(), constraints=False))
-            for name in WORLDS
-        }
-        for catalog, load in CATALOGS.items():
-            _policy, engine = load()
-            own = f"{catalog}_own"
-            copied(engine.connection, pg, own)
-            worlds[catalog] = [(own, engine)]
-            if catalog == "transfers":
-                continue
-            worlds[catalog] = []
-            for name, other in shops.items():
-                schema = f"{catalog}_{name}"
-                copied(other.connection, pg, schema)
-                worlds[catalog].append((schema, other))
-        yield Comparison(pg, worlds)
+
+        def run(schema: str, sql: str, tables: Sequence[Any]) -> list[tuple[Any, ...]]:
+            text, parameters = staged(sql, tables, SAMPLING_KEY)
+            return pg.execute(text.replace('"public".', f"{schema}."), parameters).fetchall()
+
+        worlds = worlds_of(lambda duck, schema: copied(duck, pg, schema))
+        yield Comparison("postgres", POSTGRES, run, worlds, AS_POSTGRES)

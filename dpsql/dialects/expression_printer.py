@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import ClassVar, assert_never
 
-from dpsql import functions
+from dpsql import functions as registry
 from dpsql.dialects import aggregate_sql
 from dpsql.dialects.operators import OPERATORS
 from dpsql.dialects.sized_text import Sized, literal_digits
@@ -104,12 +104,12 @@ class ExpressionPrinter(ABC):
 
     def compared(self, left: Expression, right: Expression) -> tuple[str, str]:
         """Both sides of a comparison, in one type."""
-        equal = functions.lookup("eq")
+        equal = registry.lookup("eq")
         assert equal is not None
         first, second = self.operands(equal, (self.text(left), self.text(right)))
         return first.operand(ATOM), second.sql
 
-    def operands(self, function: functions.Function, args: tuple[Sized, ...]) -> tuple[Sized, ...]:
+    def operands(self, function: registry.Function, args: tuple[Sized, ...]) -> tuple[Sized, ...]:
         """The arguments in the types that the function wants, where it says anything."""
         operands = function.operands(tuple(arg.type for arg in args))
         return tuple(
@@ -156,7 +156,7 @@ class ExpressionPrinter(ABC):
         return Sized(sql, kind, ATOM if stored or _is_atom(sql) else LOOSE, digits=digits)
 
     def _call(self, call: Call) -> Sized:
-        function = functions.function_of(call)
+        function = registry.function_of(call)
         args = tuple(map(self.text, call.args))
         kind = function.result_type(tuple(arg.type for arg in args)) or call.type
         args = self.operands(function, args)

@@ -106,8 +106,35 @@ class _Postgres:
         return Paired(engine, scratch(limits))
 
 
+@dataclass(frozen=True, slots=True)
+class _Spark:
+    """Parquet files that a Spark 3.5 and newer or a Sail reads; scratch is ours."""
+
+    name: str = "spark"
+    keys: tuple[str, ...] = ("url", "files", "token_file")
+
+    @property
+    def dialect(self) -> Dialect:
+        from dpsql.dialects.spark.spark_dialect import SPARK  # noqa: PLC0415
+
+        return SPARK
+
+    def objection(self, database: Database) -> str | None:
+        from dpsql.engines.spark.spark_server import objection  # noqa: PLC0415
+
+        return objection(database)
+
+    def open(self, database: Database, limits: Limits) -> Engine:
+        from dpsql.engines.spark.spark_engine import SparkEngine  # noqa: PLC0415
+        from dpsql.engines.spark.spark_server import installed  # noqa: PLC0415
+
+        installed()
+        return Paired(SparkEngine(database, limits), scratch(limits))
+
+
 _DUCKDB = _DuckDB()
 _POSTGRES = _Postgres()
+_SPARK = _Spark()
 
 
 def scratch(limits: Limits, script: Sequence[tuple[str, list[Any]]] = ()) -> Engine:
@@ -159,7 +186,7 @@ def _accepted(value: object, name: str) -> EngineKind | None:
     return value if isinstance(value, EngineKind) and value.name == name else None
 
 
-_OWN: dict[str, EngineKind] = {_DUCKDB.name: _DUCKDB, _POSTGRES.name: _POSTGRES}
+_OWN: dict[str, EngineKind] = {kind.name: kind for kind in (_DUCKDB, _POSTGRES, _SPARK)}
 _BY_NAME = Registry("engine", "dpsql.engines", _OWN, _accepted)
 
 

@@ -1,33 +1,18 @@
-"""The child process that talks to the owner's PostgreSQL: it can be killed, and dies with us.
-
-It reads requests from standard input and answers on standard output (see `message_frames`). No text
-of the server ever leaves it.
-
-A request is `(call, operation, arguments)`; the first is to open, in a snapshot that others have or
-in a new one. A reply is any number of `("chunk", rows)` and then `("done", None)` or
-`("failed", None)`; the first is a chunk with the `Snapshot`, or `("unreachable", why)`.
+"""The child process that talks to the owner's PostgreSQL (see `reading_worker`).
 
 SECURITY.md S5, S9, S25.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from decimal import Decimal
 from itertools import islice
-from threading import Lock, Thread
 from typing import Any, BinaryIO
 
-import psycopg
-
-from dpsql.engines import message_frames
-from dpsql.engines.memory import bound_memory
 from dpsql.engines.postgres.out_of_range import Beyond, nearest, register
 from dpsql.engines.postgres.reading_session import ReadingSession
-from dpsql.engines.postgres.snapshot import CannotRead, PostgresSettings, Snapshot
-from dpsql.engines.priority import give_way
+from dpsql.engines.postgres.snapshot import PostgresSettings, Snapshot
+from dpsql.engines.reading_worker import integer, serve
 
 CHUNK_ROWS = 1 << 13
 _WHOLE = frozenset({20, 21, 23, 1700})
@@ -35,65 +20,14 @@ _WHOLE = frozenset({20, 21, 23, 1700})
 
 
 def main(requests: BinaryIO, control: int) -> None:
-    """Serve requests until the stream ends; `control` is the descriptor of the control pipe."""
-    replies = message_frames.stream_of_replies()
-    settings = message_frames.read(requests)
-    give_way(settings.niceness)
-    bound_memory(settings.memory)
-    worker = _Worker(settings)
-    Thread(target=message_frames.watch, args=(control, worker.interrupt), daemon=True).start()
-    if (first := message_frames.read(requests)) is not None:
-        message_frames.send(replies, worker.open(*first[2]))
-    while (request := message_frames.read(requests)) is not None:
-        message_frames.send(replies, worker.answer(*request))
+    """Serve requests until the stream ends."""
+    serve(requests, control, _opened, _OPERATIONS)
 
 
-class _Worker:
-    """The session, one running call, and the thread that interrupts it."""
-
-    def __init__(self, settings: PostgresSettings) -> None:
-        self._settings = settings
-        self._lock = Lock()
-        self._call: int | None = None
-        self._session: Any = None
-
-    def open(self, shared: Snapshot | None) -> Iterator[tuple[str, Any]]:
-        """Connect, test the server, begin."""
-        try:
-            self._session = ReadingSession(self._settings, shared)
-            register(self._session.connection)
-        except CannotRead as error:
-            yield "unreachable", error.why
-            return
-        yield "chunk", self._session.snapshot
-        yield "done", None
-
-    def answer(
-        self, call: int, operation: str, arguments: tuple[Any, ...]
-    ) -> Iterator[tuple[str, Any]]:
-        """The replies to one request. A session that is lost ends the process."""
-        with self._lock:
-            self._call = call
-        try:
-            for chunk in _OPERATIONS[operation](self._session, *arguments):
-                yield "chunk", chunk
-            outcome: tuple[str, Any] = "done", None
-        except Exception:  # noqa: BLE001 - its text may quote data
-            outcome = "failed", None
-        finally:
-            with self._lock:
-                self._call = None
-        try:
-            self._session.back()
-        except psycopg.Error:
-            os._exit(1)
-        yield outcome
-
-    def interrupt(self, call: int) -> None:
-        """Stop this call if it is still running."""
-        with self._lock, suppress(psycopg.Error):
-            if self._call == call:
-                self._session.cancel()
+def _opened(settings: PostgresSettings, shared: Snapshot | None) -> ReadingSession:
+    session = ReadingSession(settings, shared)
+    register(session.connection)
+    return session
 
 
 def _ready(session: ReadingSession) -> Iterator[Any]:
@@ -128,24 +62,16 @@ def _aggregate(
     _require_shape(session.prepared(sql)[0], keys, parts)
     for rows in _pieces(session.run(sql, parameters)):
         yield [
-            (row[:keys], tuple(map(_integer, row[keys:])))
+            (row[:keys], tuple(map(integer, row[keys:])))
             for row in rows
             if not any(isinstance(value, Beyond) for value in row[:keys])
         ]
 
 
-def _integer(value: int | Decimal | None) -> int:
-    """Raises `ValueError` where a number is not whole."""
-    whole = int(value or 0)
-    if whole != (value or 0):
-        raise ValueError
-    return whole
-
-
-def _rows(session: ReadingSession, sql: str) -> Iterator[Any]:
+def _rows(session: ReadingSession, sql: str, parameters: Sequence[Any]) -> Iterator[Any]:
     """Of a statement that may name tables as policies do."""
     session.among_tables()
-    yield from _evaluate(session, sql, ())
+    yield from _evaluate(session, sql, parameters)
 
 
 def _evaluate(session: ReadingSession, sql: str, parameters: Sequence[Any]) -> Iterator[Any]:

@@ -15,7 +15,8 @@ from typing import Any
 
 import psycopg
 
-from dpsql.engines.postgres.snapshot import CannotRead, PostgresSettings, Snapshot
+from dpsql.engines.postgres.snapshot import PostgresSettings, Snapshot
+from dpsql.engines.reading_worker import CannotRead
 
 APPLICATION = "dpsql"
 CONNECT_SECONDS, LOCK_SECONDS, NOTICED_SECONDS = 10, 10, 1
@@ -101,7 +102,7 @@ class ReadingSession:
             raise CannotRead("unreadable") from None
         try:
             _require(self.connection)
-            self.snapshot = _begun(self.connection, shared)
+            self.accepted = _begun(self.connection, shared)
         except psycopg.Error:
             self.connection.close()
             raise CannotRead("unreadable") from None

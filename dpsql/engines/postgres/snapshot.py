@@ -19,14 +19,6 @@ WHY = {
 }
 
 
-class CannotRead(Exception):
-    """The owner's database cannot be used; `why` is one of `WHY`."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-        super().__init__(why)
-
-
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """What one session sees: an identity, and the name by which another can see the same."""

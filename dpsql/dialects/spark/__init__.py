@@ -1,0 +1,1 @@
+"""Total expressions and private blocks as the SQL of Spark and of Sail."""

@@ -1,0 +1,179 @@
+"""The one statement of a private block on Spark: clip, bound contributions, sum integers.
+
+Its shape is that of every engine (see `block_printer`). A stage may be computed as often as it is
+read, so that limits are windows over one reading of the totals, and whatever is computed of rows
+follows from them alone: what two readings compute of the same rows is the same.
+
+Proof (PRIVACY.md R27, R89). What is kept of a unit follows from its own rows and the query's key:
+groups strictly below the hash of rank L0 + 1, values and cells by hash and then by value, whatever
+the order of rows. The hash is MD5 behind a key that is a parameter; hashes that somebody brings
+about to be equal keep fewer groups, never more. A value has one text: DECIMAL keys are cast to
+their type, and 0.0 stands for -0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from dpsql.compiler.plan.lattices import Grid
+from dpsql.compiler.plan.measurement_kinds import (
+    DistinctCount,
+    DistinctSum,
+)
+from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
+from dpsql.dialects.block_printer import (
+    BlockPrinter,
+    LatticeSql,
+    LimitedUnits,
+    statement_of,
+    type_of,
+)
+from dpsql.dialects.spark import spark_lattice
+from dpsql.dialects.spark.spark_constants import WHOLE, lacking
+from dpsql.dialects.spark.spark_expressions import SparkPrinter
+from dpsql.dialects.spark.spark_numbers import in_type
+from dpsql.model.tree import INTEGER, Call, Cast, Expression, Kind, Ref, SqlType
+from dpsql.model.walk import map_children
+
+KEY = "$sampling_key"
+
+
+def block_sql(plan: BlockPlan) -> BlockSql:
+    """The statement that returns a block's keys and exact integers, one row per group.
+
+    Raises `Refused` for what Spark has no exact form of.
+    """
+    if plan.block.vote is not None:
+        raise lacking("a bound that is found of what people contribute", plan.block.span)
+    block = SparkBlock(plan)
+    return statement_of(block, block.sql())
+
+
+class SparkBlock(BlockPrinter):
+    """A block as Spark writes it."""
+
+    lattice: ClassVar[LatticeSql] = spark_lattice
+    whole = f"::{WHOLE}"
+    materialized = "AS"
+    listing = "collect_list"
+    unnested = "explode"
+
+    def printer(self) -> SparkPrinter:
+        return SparkPrinter(lambda _relation: None)
+
+    def derived(self, sql: str, alias: str) -> str:
+        return f"({sql}) AS {alias}"
+
+    def key(self, kind: SqlType, node: Expression, text: str) -> str:
+        match kind.kind:
+            case Kind.DOUBLE:
+                return self.ordered(text, kind)
+            case Kind.DECIMAL:
+                return in_type(text, kind)
+            case Kind.INTEGER if not isinstance(node, Ref):
+                return f"try_cast({text} AS BIGINT)"
+            case Kind.LIST | Kind.INTERVAL | Kind.TIME | Kind.UUID:
+                raise lacking(f"groups by a value of type {kind}")
+            case _:
+                return text
+
+    def typed(self, node: Expression, text: str) -> str:
+        if isinstance(node, Call | Cast) and node.type.kind is Kind.DECIMAL:
+            return in_type(text, node.type)
+        return text
+
+    def ordered(self, x: str, kind: SqlType) -> str:
+        """One zero."""
+        return f"CASE WHEN {x} = 0D THEN 0D ELSE {x} END" if kind.kind is Kind.DOUBLE else x
+
+    def hash(self, *columns: tuple[str, SqlType]) -> str:
+        keys = zip(self.keys, (item.field.type for item in self.grouping), strict=True)
+        listed = (("u", self.plan.block.unit.type), *keys, *columns)
+        texts = (f"coalesce({self._text(name, kind)}, '')" for name, kind in listed)
+        return f"md5(concat_ws('|', {KEY}, {', '.join(texts)}))"
+
+    def _text(self, x: str, kind: SqlType) -> str:
+        """The text of a value, the same for equal values."""
+        return f"CAST({self.ordered(x, kind)} AS STRING)"
+
+    def array(self, value: str) -> str:
+        return f"array({value})"
+
+    def least(self, x: str, kind: SqlType, where: str) -> str:
+        value = self.ordered(x, kind)
+        return f"array((MIN(struct({self.hash((x, kind))} AS h, {value} AS x)) {where}).x)"
+
+    def fewest(self, listed: str, most: int, argument: Expression | None) -> str:
+        kind = INTEGER if argument is None else type_of(argument)
+        hashed = self.hash(("x", kind))
+        last = f"try_element_at(sort_array(transform({listed}, x -> {hashed})), {most})"
+        below, at = (f"sort_array(filter({listed}, x -> {hashed} {s} {last}))" for s in "<=")
+        first = f"slice(concat({below}, {at}), 1, {most})"
+        return f"CASE WHEN size({listed}) > {most} THEN {first} ELSE {listed} END"
+
+    def first_pairs(self, every: str, order: str, most: int) -> str:
+        place = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}) AS place"
+        ranked = f"SELECT *, {place} FROM ({every}) AS pairs WHERE v IS NOT NULL"
+        named = ", ".join([*self.keys, "v"])
+        return f"SELECT {named} FROM ({ranked}) AS ranked WHERE place <= {most}"
+
+    def once(self, part: DistinctCount | DistinctSum, x: str, where: str) -> str:
+        if isinstance(part, DistinctSum):
+            raise lacking("a sum of different values", self.plan.block.span)
+        return f"COUNT(DISTINCT {x}){where}"
+
+    def each_once(self, part: DistinctCount | DistinctSum, values: str) -> tuple[str, str]:
+        if isinstance(part, DistinctCount):
+            return values, "COUNT(DISTINCT v)"
+        names = ", ".join([*self.keys, "v"])
+        value = spark_lattice.row_integer(part, self._computed(part))
+        return f"SELECT DISTINCT {names} FROM ({values}) AS every", f"SUM({value})"
+
+    def _computed(self, part: DistinctSum) -> str:
+        """What is said of a value `v`."""
+
+        def over_value(node: Expression) -> Expression:
+            if node != part.values.argument:
+                return map_children(node, over_value)
+            return Ref(0, type_of(node))
+
+        printer = self.printer()
+        node: Expression = over_value(part.argument)
+        return f"({self.typed(node, printer.text(node, {0: 'v'}))})"
+
+    def limited(self, source: str) -> LimitedUnits:
+        """Every group has how many of its unit have no greater hash, equal ones counted: where
+        that is at most L0 it is kept.
+        """
+        if self.scaled:
+            raise lacking("a norm that is enforced over all groups", self.plan.block.span)
+        parts = [f"p{n}" for n in range(len(self.parts))]
+        lists = [f"l{n}" for n in range(len(self.histograms))]
+        place = "COUNT(*) OVER (PARTITION BY u ORDER BY h) AS place"
+        stages = {
+            "clipped AS": source,
+            "hashed AS": f"SELECT *, {self.hash()} AS h FROM clipped",
+            "ranked AS": f"SELECT *, {place} FROM hashed",
+        }
+        names = ", ".join(["u", *self.keys, *parts, *lists])
+        return LimitedUnits(stages, f"SELECT {names} FROM ranked WHERE place <= {self.plan.l0}")
+
+    def place_among(self, values: list[str], x: str) -> str:
+        whens = " ".join(f"WHEN {x} = {value} THEN {n}L" for n, value in enumerate(values))
+        return f"(CASE {whens} END)"
+
+    def instant(self, kind: SqlType, x: str) -> str:
+        if kind.kind is Kind.DATE:
+            return f"datediff({x}, DATE '1970-01-01')"
+        return f"unix_micros(CAST({x} AS TIMESTAMP))"
+
+    def cell_of(self, integer: str, grid: Grid) -> str:
+        place = f"(CAST({integer} AS BIGINT) - ({grid.lower}L))"
+        return place if grid.width == 1 else f"{place} div {grid.width}L"
+
+    def block_of_unit(self, _blocks: int) -> str:
+        raise lacking("SAMPLE_AGGREGATE", self.plan.block.span)
+
+    def as_double(self, _node: Expression, _columns: Mapping[int, str]) -> str:
+        raise lacking("SAMPLE_AGGREGATE", self.plan.block.span)

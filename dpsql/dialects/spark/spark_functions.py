@@ -1,0 +1,336 @@
+"""Scalar functions on Spark: a row is a promise that it cannot raise, with ANSI mode and without,
+and that it is what other engines make of the same values. A missing row is a refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dpsql.dialects.expression_printer import STORED_DIGITS, Rule
+from dpsql.dialects.sized_text import Sized
+from dpsql.dialects.spark.spark_constants import constant
+from dpsql.dialects.spark.spark_numbers import (
+    SHORT,
+    added,
+    as_decimal,
+    as_double,
+    converted,
+    digits_of,
+    divided,
+    exact,
+    multiplied,
+    within_years,
+)
+from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER, TEST
+from dpsql.functions import LONGEST_TEXT
+from dpsql.model.tree import DATE, TIMESTAMP, VARCHAR, Kind, Literal, SqlType
+
+PARTS = {
+    "year": "year({0})",
+    "quarter": "quarter({0})",
+    "month": "month({0})",
+    "week": "weekofyear({0})",
+    "day": "day({0})",
+    "hour": "hour({0})",
+    "minute": "minute({0})",
+    "dow": "dayofweek({0}) - 1",
+    "isodow": "(dayofweek({0}) + 5) % 7 + 1",
+    "doy": "dayofyear({0})",
+}
+"""Parts of a day or moment that are whole numbers on every engine."""
+TRUNCATED = frozenset("year quarter month week day hour minute second".split())
+MOST = {"month": 48_000, "day": 1_000_000}
+"""Steps from years 1 to 9999 that stay within the moments of the engine."""
+MONDAY = "DATE '1970-01-05'"
+_MOMENTS = (DATE, TIMESTAMP)
+_WHOLE_DOUBLES = "4503599627370496.0D"
+"""DOUBLEs no smaller are whole."""
+
+
+def _plus(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    return added("+", args, kind)
+
+
+def _minus(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    if args[0].type != DATE:
+        return added("-", args, kind)
+    return _long(f"datediff({args[0].sql}, {args[1].sql})", kind, 8)
+
+
+def _long(sql: str, kind: SqlType, digits: int) -> Sized:
+    """What the engine computes in 32 bits, in 64."""
+    return Sized(f"CAST({sql} AS BIGINT)", kind, digits=digits)
+
+
+def _number(arg: Sized) -> int | None:
+    """The whole number that a constant is."""
+    value = None if arg.literal is None else arg.literal.value
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _whole(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """A whole quotient by a constant, rounded toward zero."""
+    a, by = args[0], _number(args[1])
+    if kind.kind is not Kind.INTEGER or by is None or by <= 0 or digits_of(a) > STORED_DIGITS:
+        return None
+    return Sized(f"{a.operand(MINUS)} div {by}L", kind, OTHER, digits=digits_of(a))
+
+
+def _quotient(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    return _whole(args, kind) if kind.kind is Kind.INTEGER else divided(args, kind)
+
+
+def _remainder(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    a, by = args[0], _number(args[1])
+    if kind.kind is not Kind.INTEGER or by is None or by <= 0 or digits_of(a) > STORED_DIGITS:
+        return None
+    return Sized(f"{a.operand(MINUS)} % {by}L", kind, OTHER, digits=digits_of(args[1]))
+
+
+def _negative(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    (a,) = args
+    if kind.kind is Kind.DOUBLE:
+        return Sized(f"-{a.operand(ATOM)}", kind, MINUS)
+    return exact(f"-{as_decimal(a)}", kind, digits_of(a))
+
+
+def _size(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    (a,) = args
+    if kind.kind is Kind.DOUBLE:
+        return Sized(f"abs({a.sql})", kind)
+    return exact(f"abs({as_decimal(a)})", kind, digits_of(a))
+
+
+def _root(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    """NULL of what is negative."""
+    x = as_double(args[0]).operand(ATOM)
+    return Sized(f"CASE WHEN {x} >= 0D THEN sqrt({x}) END", kind)
+
+
+def _choice(name: str) -> Rule:
+    """One of its arguments."""
+
+    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+        digits = None if kind.kind is Kind.DOUBLE else max(map(digits_of, args))
+        return Sized(f"{name}({', '.join(arg.sql for arg in args)})", kind, digits=digits)
+
+    return text
+
+
+def _texts(rule: Callable[[tuple[Sized, ...]], str | None], level: int = ATOM) -> Rule:
+    """A function of texts alone."""
+
+    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+        if any(arg.type.kind is not Kind.VARCHAR for arg in args):
+            return None
+        sql = rule(args)
+        if sql is None:
+            return None
+        if kind.kind is Kind.INTEGER:
+            return _long(sql, kind, 10)
+        return Sized(sql, kind, level)
+
+    return text
+
+
+def _joined(args: tuple[Sized, ...]) -> str:
+    """Each is cut before they are joined: no text is so long that there is no room for it."""
+    cut = (a.sql if a.literal is not None else f"left({a.sql}, {LONGEST_TEXT})" for a in args)
+    return f"left(concat({', '.join(cut)}), {LONGEST_TEXT})"
+
+
+def _like(args: tuple[Sized, ...]) -> str | None:
+    """A constant pattern, in which the escape character stands before what it may alone."""
+    pattern = args[1].literal.value if args[1].literal is not None else None
+    escape = args[2].literal.value if args[2:] and args[2].literal is not None else ""
+    if not isinstance(pattern, str) or not isinstance(escape, str) or (args[2:] and not escape):
+        return None
+    if not escape:
+        escape = next((c for c in "~^|#" if c not in pattern), "")
+    if len(escape) != 1 or not _escapes_well(pattern, escape):
+        return None
+    shown = constant(Literal(escape, VARCHAR)) if escape not in "~^|#" else f"'{escape}'"
+    if not shown.startswith("'"):
+        return None
+    return f"{args[0].operand(OTHER)} LIKE {args[1].operand(OTHER)} ESCAPE {shown}"
+
+
+def _escapes_well(pattern: str, escape: str) -> bool:
+    rest = iter(pattern)
+    return all(next(rest, "") in ("%", "_", escape) for c in rest if c == escape)
+
+
+def _word(arg: Sized) -> str:
+    """A part that `accepts` let through: a plain word."""
+    assert arg.literal is not None
+    return str(arg.literal.value).lower()
+
+
+def _part(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    part, moment = _word(args[0]), args[1]
+    of_day = moment.type == DATE and part in ("hour", "minute")
+    if part not in PARTS or of_day or moment.type not in _MOMENTS:
+        return None
+    return _long(PARTS[part].format(moment.sql), kind, 7)
+
+
+def _truncated(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    part, moment = _word(args[0]), args[1]
+    if part not in TRUNCATED or moment.type not in _MOMENTS or kind not in _MOMENTS:
+        return None
+    target = "DATE" if kind == DATE else "TIMESTAMP_NTZ"
+    begun = f"CAST(date_trunc('{part}', {_as_moment(moment)}) AS {target})"
+    return Sized(within_years(moment.sql, begun), kind)
+
+
+def _as_moment(moment: Sized) -> str:
+    return f"CAST({moment.sql} AS TIMESTAMP_NTZ)" if moment.type == DATE else moment.sql
+
+
+def _later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """So many months or days later, of moments in years 1 to 9999."""
+    unit, number, moment = _word(args[0]), _number(args[1]), args[2]
+    if number is None or abs(number) > MOST.get(unit, -1):
+        return None
+    if moment.type not in _MOMENTS or kind not in _MOMENTS:
+        return None
+    target = "DATE" if kind == DATE else "TIMESTAMP_NTZ"
+    moved = f"CAST({_as_moment(moment)} + INTERVAL '{number}' {unit.upper()} AS {target})"
+    return Sized(within_years(moment.sql, moved), kind)
+
+
+def _days_later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    day, number = args[0], _number(args[1])
+    if day.type != DATE or number is None or abs(number) > MOST["day"]:
+        return None
+    return Sized(within_years(day.sql, f"date_add({day.sql}, {number})"), kind)
+
+
+def _between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """DATE_DIFF: how many boundaries of a part lie between two days or moments."""
+    part, *ends = args
+    if any(end.type not in _MOMENTS for end in ends):
+        return None
+    numbers = [_number_of(_word(part), converted(end, DATE).sql) for end in ends]
+    if None in numbers:
+        return None
+    return _long(f"{numbers[1]} - {numbers[0]}", kind, 8)
+
+
+def _number_of(part: str, x: str) -> str | None:
+    """The number of the part of time in which a day is, from any beginning."""
+    parts = {
+        "day": f"datediff({x}, {MONDAY})",
+        "week": f"FLOOR(datediff({x}, {MONDAY}) / 7D)",
+        "month": f"(year({x}) * 12 + month({x}))",
+        "quarter": f"(year({x}) * 4 + quarter({x}))",
+        "year": f"year({x})",
+    }
+    return parts.get(part)
+
+
+def _whole_part(name: str) -> Rule:
+    """FLOOR or CEIL."""
+
+    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+        (a,) = args
+        if kind.kind is not Kind.DOUBLE:
+            return exact(f"{name}({as_decimal(a)})", kind, digits_of(a) + 1)
+        x = as_double(a).operand(ATOM)
+        cut = f"CASE WHEN abs({x}) < {_WHOLE_DOUBLES} THEN CAST({name}({x}) AS DOUBLE) ELSE {x} END"
+        return Sized(cut, kind)
+
+    return text
+
+
+def _rounded(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """ROUND of an exact number, to so many digits or to none."""
+    a, places = args[0], args[1:]
+    if kind.kind is Kind.DOUBLE or a.type.kind is Kind.DOUBLE:
+        return None
+    number = _number(places[0]) if places else 0
+    if number is None or not 0 <= number <= SHORT:
+        return None
+    return exact(f"round({as_decimal(a)}, {number})", kind, digits_of(a) + 1)
+
+
+def _sign(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    x = args[0].operand(ATOM)
+    nan = f"isnan({x}) OR " if args[0].type.kind is Kind.DOUBLE else ""
+    steps = f"WHEN {nan}{x} = 0 THEN 0L WHEN {x} > 0 THEN 1L WHEN {x} < 0 THEN -1L"
+    return Sized(f"CASE {steps} END", kind, digits=1)
+
+
+def _finite(form: str) -> Rule:
+    """Whether a DOUBLE is finite, infinite or NaN."""
+
+    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+        (a,) = args
+        if a.type.kind is not Kind.DOUBLE:
+            return None
+        return Sized(form.format(a.operand(ATOM)), kind, LOOSE)
+
+    return text
+
+
+def _end(name: str) -> Rule:
+    """LEFT or RIGHT, of so many characters as a constant says."""
+
+    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+        number = _number(args[1])
+        if number is None or not 0 <= number <= LONGEST_TEXT:
+            return None
+        return Sized(f"{name}({args[0].sql}, {number})", kind)
+
+    return text
+
+
+def _inside(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """SUBSTRING from a place on, counted from 1."""
+    numbers = [_number(place) for place in args[1:]]
+    given = [n for n in numbers if n is not None and 0 <= n <= LONGEST_TEXT]
+    if len(given) < len(numbers) or given[0] == 0:
+        return None
+    return Sized(f"substr({args[0].sql}, {', '.join(map(str, given))})", kind)
+
+
+_INFINITY = "CAST('Infinity' AS DOUBLE)"
+
+FUNCTIONS: dict[str, Rule] = {
+    "add": _plus,
+    "sub": _minus,
+    "mul": multiplied,
+    "div": divided,
+    "int_div": _whole,
+    "pg_div": _quotient,
+    "mod": _remainder,
+    "neg": _negative,
+    "abs": _size,
+    "sqrt": _root,
+    "floor": _whole_part("floor"),
+    "ceil": _whole_part("ceil"),
+    "round": _rounded,
+    "sign": _sign,
+    "isnan": _finite("CASE WHEN {0} IS NOT NULL THEN isnan({0}) END"),
+    "isinf": _finite(f"abs({{0}}) = {_INFINITY}"),
+    "isfinite": _finite(f"abs({{0}}) < {_INFINITY}"),
+    "left": _end("left"),
+    "right": _end("right"),
+    "substring": _inside,
+    "coalesce": _choice("COALESCE"),
+    "nullif": _choice("NULLIF"),
+    "least": _choice("LEAST"),
+    "greatest": _choice("GREATEST"),
+    "concat": _texts(_joined),
+    "like": _texts(_like, TEST),
+    "length": _texts(lambda args: f"char_length({args[0].sql})"),
+    "starts_with": _texts(lambda args: f"startswith({args[0].sql}, {args[1].sql})"),
+    "contains": _texts(lambda args: f"contains({args[0].sql}, {args[1].sql})"),
+    "strpos": _texts(lambda args: f"instr({args[0].sql}, {args[1].sql})"),
+    "extract": _part,
+    "date_trunc": _truncated,
+    "date_add": _later,
+    "add_days": _days_later,
+    "date_diff": _between,
+}
+"""By their names in the registry."""

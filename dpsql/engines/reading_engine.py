@@ -1,0 +1,196 @@
+"""A database that a worker process reads: what is asked of every one that is not DuckDB.
+
+Every call runs in a child process that can be killed: SECURITY.md S9, S15.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from dpsql.engines import EngineFailed, ScratchTable, Stop, Unrun
+from dpsql.engines.limited import present
+from dpsql.engines.process import Tick, WorkerProcess
+from dpsql.engines.supervised import Reply, SupervisedWorker, WorkerCall, reply_of
+from dpsql.model.errors import DataChanged, Unreachable
+from dpsql.model.resources import Limits
+from dpsql.model.schema import Schema, SchemaTable
+from dpsql.model.table import Table
+from dpsql.model.vocabulary import Exact
+
+Row: TypeAlias = tuple[Any, ...]
+T = TypeVar("T")
+
+_INT64 = 2**63
+
+
+class ReadingEngine(SupervisedWorker, Generic[T]):
+    """The owner's database, read only, behind a worker process; `T` is what it accepted."""
+
+    why: ClassVar[Mapping[str, str]]
+    """What stands behind the name of the database in an error, by why it is not used."""
+
+    grace = 1.5
+
+    def __init__(self, shown: str, limits: Limits) -> None:
+        self._shown, self._limits = shown, limits
+        self._accepted: T | None = None
+        super().__init__()
+
+    @abstractmethod
+    def statement(
+        self, sql: str, tables: Sequence[ScratchTable], sampling_key: int | None = None
+    ) -> tuple[str, Any]:
+        """The statement over these public rows, and its parameters."""
+
+    @abstractmethod
+    def declared(self) -> tuple[SchemaTable, ...]:
+        """The tables that it declares."""
+
+    @abstractmethod
+    def identity(self, accepted: T | None) -> str:
+        """A data version as the rest of the house knows it."""
+
+    def schema(self) -> Schema:
+        """What it declares now; the data as they are now are accepted."""
+        with self._lock:
+            self._accepted = None
+            self._drop()
+            declared = self.declared()
+            return Schema(declared, self.identity(self._accepted))
+
+    @property
+    def accepted(self) -> T | None:
+        """The data that were opened or will be; None while any will do."""
+        return self._accepted
+
+    def follow(self, accepted: T | None) -> None:
+        """See no other data than this from now on."""
+        with self._lock:
+            if self._accepted not in (None, accepted):
+                self._drop()
+            self._accepted = accepted
+
+    def ready(self, data: str | None, stop: Stop | None = None) -> None:
+        """Return where a worker has the data and the server answers."""
+        self._ask("ready", stop=stop, data=data)
+
+    def bind(
+        self, statements: Sequence[Unrun], stop: Stop | None = None, data: str | None = None
+    ) -> None:
+        """Return where the server understands each statement, which it does not run."""
+        prepared = []
+        for statement in statements:
+            sql, parameters = self.statement(statement.sql, statement.tables)
+            prepared.append((sql, len(parameters), statement.shape))
+        self._ask("bind", prepared, stop=stop, data=data)
+
+    def aggregate(
+        self,
+        sql: str,
+        keys: int,
+        parts: int,
+        sampling_key: int,
+        tables: Sequence[ScratchTable] = (),
+        stop: Stop | None = None,
+        data: str | None = None,
+    ) -> Exact:
+        """Run a SELECT of `keys` key columns and then `parts` columns of whole numbers.
+
+        `sql` may read `tables` and `$sampling_key`. NULL parts are 0. A group whose key holds a
+        date outside of years 1 to 9999 is left out. Raises the errors of every call.
+        """
+        statement, parameters = self.statement(sql, tables, sampling_key)
+        request = statement, parameters, keys, parts
+        chunks = self._ask("aggregate", *request, stop=stop, data=data)
+        groups = [group for chunk in chunks for group in chunk]
+        columns = [_integers([whole[n] for _key, whole in groups]) for n in range(parts)]
+        return Exact([tuple(key) for key, _whole in groups], columns)
+
+    def rows(self, sql: str, stop: Stop | None = None, data: str | None = None) -> list[Row]:
+        """Rows of a SELECT on the owner's data: public tables, or the owner's own check."""
+        statement, parameters = self.statement(sql, ())
+        chunks = self._ask("rows", statement, parameters, stop=stop, data=data)
+        return [row for chunk in chunks for row in chunk]
+
+    def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
+        """As `rows`; None where they have more than so many values."""
+        chunks = self._ask("few", self.statement(sql, ())[0], cells, stop=stop)
+        if not chunks:
+            return None
+        width, rows = chunks[0]
+        return _table(rows) if rows else Table(0, [[] for _ in range(width)])
+
+    def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
+        """Hand the rows to `take`, some at a time; raises what it raises."""
+        self._ask(
+            "each", self.statement(sql, ())[0], stop=stop, take=lambda rows: take(_table(rows))
+        )
+
+    def evaluate(
+        self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
+    ) -> list[Row]:
+        """Rows of a SELECT over these tables alone, by the server's own functions."""
+        statement, parameters = self.statement(sql, tables)
+        chunks = self._ask("evaluate", statement, parameters, stop=stop)
+        return [row for chunk in chunks for row in chunk]
+
+    # --- one call ---
+
+    def _ask(
+        self,
+        operation: str,
+        *arguments: Any,
+        stop: Stop | None = None,
+        data: str | None = None,
+        take: Callable[[Any], None] | None = None,
+    ) -> list[Any]:
+        """The chunks of an operation's reply. Raises the errors of every call."""
+
+        def early() -> Reply | None:
+            return None if data in (None, self.identity(self._accepted)) else ("changed", None, [])
+
+        def exchange(call: WorkerCall) -> Reply:
+            return self._sent(call, (operation, arguments), self._seconds, early)
+
+        outcome, why, chunks = self._replied(exchange, stop or Stop(), take)
+        if "changed" in (outcome, why):
+            raise DataChanged(f"{self._shown} {self.why['changed']}.")
+        if outcome == "unreachable":
+            raise Unreachable(f"{self._shown} {self.why[why]}.")
+        if outcome != "done":
+            raise EngineFailed
+        return chunks
+
+    def _seconds(self) -> float:
+        """How long a statement may take; less where it is part of what is free."""
+        most, limit = self._limits.statement_seconds, present()
+        return most if limit is None else min(most, limit.left)
+
+    def _open(self, call: WorkerCall, worker: WorkerProcess, tick: Tick) -> Reply:
+        """Wait until the worker has the data that were accepted, if any were."""
+        if not worker.send((call.number, "open", (self._accepted,)), tick):
+            return "gone", None, []
+        reply = outcome, _why, chunks = reply_of(worker, tick)
+        if outcome != "done":
+            return reply
+        (opened,) = chunks
+        if self._accepted is not None and self.identity(self._accepted) != self.identity(opened):
+            return "unreachable", "changed", []
+        self._accepted = opened
+        return reply
+
+
+def _integers(values: list[int]) -> np.ndarray:
+    """One part: int64, or Python integers where some value needs more bits."""
+    narrow = all(-_INT64 <= value < _INT64 for value in values)
+    column = np.empty(len(values), dtype=np.int64 if narrow else object)
+    column[:] = values
+    return column
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    return Table(len(rows), [list(column) for column in zip(*rows, strict=True)])

@@ -1,0 +1,1 @@
+"""Spark and Sail as the owner's database: files that a server reads, through Spark Connect."""

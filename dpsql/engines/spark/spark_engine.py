@@ -1,0 +1,90 @@
+"""Spark, behind a worker process that holds one session: Parquet files that its server reads.
+
+The files are here too, under the same paths: they are what the data is known by.
+
+SECURITY.md S9, S28.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from dpsql.engines import ScratchTable
+from dpsql.engines.process import WorkerProcess
+from dpsql.engines.reading_engine import ReadingEngine
+from dpsql.engines.spark.spark_server import WHY, Signature, settings_of
+from dpsql.engines.spark.statements import statement
+from dpsql.model.resources import Database, Limits
+from dpsql.model.schema import SchemaColumn, SchemaTable
+from dpsql.model.tree import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    SqlType,
+    decimal,
+)
+
+BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_TYPES = {
+    **dict.fromkeys(BITS, INTEGER),
+    "boolean": BOOLEAN,
+    "float": DOUBLE,
+    "double": DOUBLE,
+    "string": VARCHAR,
+    "date": DATE,
+    "timestamp_ntz": TIMESTAMP,
+    "timestamp": TIMESTAMPTZ,
+}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+class SparkEngine(ReadingEngine[Signature]):
+    """The owner's files, which a Spark Connect server reads."""
+
+    grace = 1.5
+    why = WHY
+
+    def __init__(self, database: Database, limits: Limits) -> None:
+        self._database = database
+        self._files = dict(database.files)
+        super().__init__(f"The Spark at {dict(database.settings)['url']}", limits)
+
+    def statement(
+        self, sql: str, tables: Sequence[ScratchTable], sampling_key: int | None = None
+    ) -> tuple[str, Any]:
+        """Files and public rows are named queries before it."""
+        return statement(sql, self._files, tables, sampling_key)
+
+    def declared(self) -> tuple[SchemaTable, ...]:
+        """The columns of the files: no file enforces a constraint."""
+        columns: dict[str, list[SchemaColumn]] = {table: [] for table in self._files}
+        for table, name, kind in self._ask("declared", self._database.files):
+            bits = BITS.get(kind, 64)
+            columns[table].append(SchemaColumn(name, sql_type(kind), kind, bits=bits))
+        return tuple(SchemaTable(table, tuple(listed)) for table, listed in columns.items())
+
+    def identity(self, accepted: Signature | None) -> str:
+        """That of the files."""
+        return hashlib.sha256(repr(accepted).encode()).hexdigest()
+
+    def _launched(self) -> WorkerProcess:
+        settings = settings_of(self._database, self._limits.memory, self._limits.niceness)
+        return WorkerProcess("dpsql.engines.spark.spark_worker", settings)
+
+
+def sql_type(declared: str) -> SqlType | None:
+    """Spark's name of a type in our terms; None where we have no type that is it.
+
+    >>> str(sql_type("decimal(12,2)")), sql_type("binary")
+    ('DECIMAL(12, 2)', None)
+    """
+    if match := _DECIMAL.fullmatch(declared):
+        return decimal(int(match[1]), int(match[2]))
+    return _TYPES.get(declared)

@@ -1,0 +1,111 @@
+"""Where a Spark Connect server is, what it may be asked through, and why it is not used.
+
+A policy holds no token: one comes from DPSQL_SPARK_TOKEN, or from a file that nobody else reads
+(SECURITY.md S28).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+from dpsql.model.dataclass import dataclass
+from dpsql.model.errors import MissingExtra
+from dpsql.model.resources import Database
+
+TOKEN = "DPSQL_SPARK_TOKEN"  # noqa: S105 - its name
+WHY = {
+    "unreadable": "cannot be reached; check its address and its token",
+    "changed": "has changed since it was opened; open the policy again",
+    "missing": "is to read a file or folder that is not here; correct its path in the policy",
+    "open": "has a file with its token that others may read; chmod 600",
+    "old": "is older than Spark 3.5",
+    "settings": "does not take the settings of a session that every proof leans on",
+    "untrusted": "does not compute as Spark 3.5 does, so that no proof holds on it",
+}
+_URL = re.compile(r"sc://[^;]+(;/?|/;use_ssl=(true|false))?")
+_HIDDEN = f"A token stands in no policy: give it in {TOKEN}, or in a token_file with mode 0600."
+_OTHERS = 0o077
+"""What a group and everybody may do with a file."""
+
+Signature = tuple[tuple[str, int, int, int, int], ...]
+"""Path, device, inode, size and mtime_ns of each file: a data version."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How to reach the server; `files` are the path of each table."""
+
+    url: str
+    token: str
+    token_file: str
+    files: tuple[tuple[str, str], ...]
+    memory: str
+    niceness: int = 0
+
+
+def objection(database: Database) -> str | None:
+    """What is wrong with the policy's [database], None where nothing is.
+
+    >>> files = (("orders", "/d/orders.parquet"),)
+    >>> objection(Database("spark", files=files, settings=(("url", "sc://s;token=x"),))) == _HIDDEN
+    True
+    >>> objection(Database("spark", files=files, settings=(("url", "sc://spark:15002"),)))
+    """
+    url = dict(database.settings).get("url", "")
+    if "token=" in url.lower() or "@" in url:
+        return _HIDDEN
+    if not _URL.fullmatch(url):
+        return 'The server is at a url like "sc://host:15002".'
+    if not database.files:
+        return "The data is in files: a Parquet file or a folder of them for each table."
+    for _table, path in database.files:
+        if set("*?[{`\\") & set(path):
+            return f"{path} is a pattern: name a Parquet file, or a folder of them."
+    return None
+
+
+def installed() -> None:
+    """Raises `MissingExtra`."""
+    if find_spec("pyspark") is None or find_spec("grpc") is None:
+        raise MissingExtra("The engine spark needs pyspark-client: pip install 'dpsql[spark]'.")
+
+
+def settings_of(database: Database, memory: str, niceness: int) -> SparkSettings:
+    """What a worker is told."""
+    said = dict(database.settings)
+    return SparkSettings(
+        url=said["url"],
+        token=os.environ.get(TOKEN, ""),
+        token_file=said.get("token_file", ""),
+        files=database.files,
+        memory=memory,
+        niceness=niceness,
+    )
+
+
+def is_open(path: Path) -> bool:
+    """Whether others may read a file."""
+    return bool(path.stat().st_mode & _OTHERS)
+
+
+def signature(files: tuple[tuple[str, str], ...]) -> Signature:
+    """The data version on disk now. Raises `OSError` where a file is missing."""
+    read = [file for _table, path in files for file in _files_in(Path(path))]
+    return tuple((str(file), *_stamp(file)) for file in read)
+
+
+def _files_in(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    inside = sorted(each for each in path.rglob("*") if each.is_file())
+    if not inside:
+        raise FileNotFoundError
+    return inside
+
+
+def _stamp(path: Path) -> tuple[int, int, int, int]:
+    about = path.stat()
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns

@@ -1,0 +1,181 @@
+"""A session with a Spark Connect server: set, tested, and over files that do not change meanwhile.
+
+A statement is one query: nothing is created, nothing is stored, nothing of the server's catalogue
+is read. The files are looked at before it and after it: what a statement brings of files that are
+others by then is thrown away. Nothing of the server's texts leaves this file but which of
+`spark_server.WHY` holds. Runs in the child process.
+
+SECURITY.md S5, S9, S11, S28. What is computed again of the same rows is the same: PRIVACY.md R89.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from dpsql.engines.reading_worker import CannotRead, DataMoved
+from dpsql.engines.spark.spark_server import Signature, SparkSettings, is_open, signature
+from dpsql.engines.spark.statements import KEY
+
+TAG = "dpsql"
+RETRIES = 4
+"""How often what a server refuses for now is asked again: within a second."""
+_FIRST = (3, 5)
+"""The first version that is read."""
+
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.groupByOrdinal": "true",
+}
+"""Each is set and read back."""
+
+_TRUSTED = (
+    (
+        "SELECT SUM(CAST(v AS DECIMAL(19,0))) = 18446744073709551614BD"
+        " FROM (VALUES (9223372036854775807L), (9223372036854775807L)) AS t(v)"
+    ),
+    (
+        "SELECT CAST(9223372036854775807L AS DECIMAL(19,0)) * CAST(v AS DECIMAL(19,0))"
+        " = 85070591730234615847396907784232501249BD FROM (VALUES (9223372036854775807L)) AS t(v)"
+    ),
+    ("SELECT a div 2L = -3L AND a % 2L = -1L FROM (VALUES (-7L)) AS t(a)"),
+    (
+        "SELECT n > i AND n = n AND -z = z AND a + b = 0.30000000000000004D AND a / NULLIF(z, 0D)"
+        " IS NULL AND FLOOR(-0.5D) = -1 FROM (VALUES (CAST('NaN' AS DOUBLE),"
+        " CAST('Infinity' AS DOUBLE), 0D, 0.1D, 0.2D)) AS t(n, i, z, a, b)"
+    ),
+    (
+        "SELECT round(a) = 3 AND round(-a) = -3 AND bround(CAST(a AS DOUBLE)) = 2"
+        " AND try_cast(a * 100BD AS DECIMAL(3,2)) IS NULL"
+        " AND try_cast(round(a, 0) AS DECIMAL(3,0)) = 3"
+        " FROM (VALUES (2.5BD)) AS t(a)"
+    ),
+    (
+        "SELECT try_cast(a AS BIGINT) IS NULL AND a > 'B' AND b > 'z' AND char_length(b) = 1"
+        " AND b LIKE '_' ESCAPE '~' FROM (VALUES ('a', CAST(X'c3a4' AS STRING))) AS t(a, b)"
+    ),
+    "SELECT md5(a) = '314b3f15a2430e36ed814601f55a7649' FROM (VALUES ('dpsql')) AS t(a)",
+    "SELECT '${spark.sql.ansi.enabled}' = concat('$', '{spark.sql.ansi.enabled}')",
+    (
+        "SELECT dayofweek(d) = 1 AND datediff(d, DATE '2024-02-28') = 4 AND weekofyear(d) = 9"
+        " AND unix_micros(CAST(t AS TIMESTAMP)) = 1709424000000001"
+        " FROM (VALUES (DATE '2024-03-03', TIMESTAMP_NTZ '2024-03-03 00:00:00.000001')) AS t(d, t)"
+    ),
+    (
+        "SELECT SUM(p) = 7 AND COUNT(*) FILTER (WHERE p = 2) = 2 FROM"
+        " (SELECT COUNT(*) OVER (PARTITION BY u ORDER BY h) AS p"
+        " FROM (VALUES (1, 'a'), (1, 'a'), (1, 'b')) AS t(u, h)) AS s"
+    ),
+    (
+        "SELECT COUNT(*) = 2 AND SUM(z) = 2 FROM (SELECT x, COUNT(*) AS z FROM (VALUES"
+        " (CAST('NaN' AS DOUBLE)), (CAST('NaN' AS DOUBLE)), (CAST(NULL AS DOUBLE))) AS t(x)"
+        " WHERE x IS NOT NULL GROUP BY x UNION ALL SELECT 1D, 0L) AS s"
+    ),
+)
+"""What the proofs lean on: each query has one row, of one value that is true."""
+
+
+class SparkReading:
+    """One session over the files of the settings. Raises `CannotRead`."""
+
+    def __init__(self, settings: SparkSettings, shared: Signature | None = None) -> None:
+        self._settings = settings
+        self.accepted = self._now()
+        if shared is not None and shared != self.accepted:
+            raise CannotRead("changed")
+        try:
+            self._session = _connected(settings)
+            _require(self._session)
+        except CannotRead:
+            raise
+        except Exception:  # noqa: BLE001 - its text may quote data
+            raise CannotRead("unreadable") from None
+
+    def _now(self) -> Signature:
+        try:
+            return signature(self._settings.files)
+        except OSError:
+            raise CannotRead("missing") from None
+
+    def same(self) -> None:
+        """Raises `DataMoved` where the files are not those that were opened."""
+        try:
+            now = signature(self._settings.files)
+        except OSError:
+            now = ()
+        if now != self.accepted:
+            raise DataMoved
+
+    def columns(self, sql: str, parameters: dict[str, str] | None = None) -> list[tuple[str, str]]:
+        """The names and types of a statement's columns: it is analysed and not run."""
+        fields = self._query(sql, parameters).schema.fields
+        return [(field.name, field.dataType.simpleString()) for field in fields]
+
+    def run(self, sql: str, parameters: dict[str, str] | None = None) -> Any:
+        """The rows of one statement, as an Arrow table. Raises `DataMoved`."""
+        self.same()
+        rows = self._query(sql, parameters).toArrow()
+        self.same()
+        return rows
+
+    def _query(self, sql: str, parameters: dict[str, str] | None) -> Any:
+        return self._session.sql(sql, args=parameters or None)
+
+    def back(self) -> None:
+        """A session has no state that a statement changes."""
+
+    def ping(self) -> None:
+        """Raises where the server is gone."""
+        self._session.sql("SELECT 1").toArrow()
+
+    def cancel(self) -> None:
+        """Ask the server to stop what runs."""
+        self._session.interruptTag(TAG)
+
+
+def _connected(settings: SparkSettings) -> Any:
+    token = settings.token
+    if settings.token_file:
+        path = Path(settings.token_file).expanduser()
+        if is_open(path):
+            raise CannotRead("open")
+        token = path.read_text().strip()
+    url = settings.url
+    if token:
+        url = f"{url.rstrip('/;')}{'' if '/;' in url else '/'};token={token}"
+    # A part of it looks for a Spark of one's own, and ends the process where there is none.
+    os.environ["SPARK_HOME"] = "none"
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
+    from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415
+
+    session = SparkSession.builder.remote(url).create()
+    session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES)])
+    session.addTag(TAG)
+    return session
+
+
+def _require(session: Any) -> None:
+    """Raises `CannotRead` where the server does not pass a test."""
+    version = tuple(map(int, re.findall(r"\d+", session.version)[:2]))
+    if version < _FIRST:
+        raise CannotRead("old")
+    for name, value in _SETTINGS.items():
+        with suppress(Exception):
+            session.conf.set(name, value)
+        if session.conf.get(name, "") != value:
+            raise CannotRead("settings")
+    key = session.sql(f"SELECT :{KEY} = '7'", args={KEY: "7"})
+    for query in (key, *map(session.sql, _TRUSTED)):
+        try:
+            rows = query.toArrow().to_pylist()
+        except Exception:  # noqa: BLE001 - an engine that cannot say it
+            rows = []
+        if [list(row.values()) for row in rows] != [[True]]:
+            raise CannotRead("untrusted")

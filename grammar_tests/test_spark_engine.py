@@ -1,0 +1,225 @@
+"""Spark Connect as the owner's database: the same integers, files that stay the same, silent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+from threading import Timer
+from time import monotonic
+
+import duckdb
+import pytest
+
+from dpsql.dialects.spark import spark_lattice
+from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, Unrun
+from dpsql.engines.reading_worker import CannotRead
+from dpsql.engines.spark.spark_engine import SparkEngine
+from dpsql.engines.spark.spark_server import SparkSettings
+from dpsql.model.errors import DataChanged, PolicyError, Refused
+from dpsql.model.resources import Database, Limits
+from dpsql.model.tree import INTEGER, VARCHAR
+from dpsql.policy.load import load
+from dpsql.preparation.engine_kinds import opened
+from dpsql.proxy import Proxy
+from grammar_tests import world
+from grammar_tests.proxy_kit import policy, request
+from grammar_tests.spark_kit import compared, files_of, running
+from grammar_tests.test_two_engines import ACCEPTED
+from grammar_tests.two_engines import Comparison
+
+EVERY = 90
+"""One of so many cases is compared here, all of them by `python -m benchmarks.engines`."""
+OF_ONES_OWN = "DPSQL_SPARK_URL"
+"""Where a Spark is that `pytest -m tools` may ask."""
+SECRET = "it's the $secret of a `row` \\ 'ä'"  # noqa: S105
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with running() as started:
+        yield started.url
+
+
+@pytest.fixture(scope="module")
+def both(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
+    with compared(url, tmp_path_factory.mktemp("worlds")) as comparison:
+        yield comparison
+
+
+def test_equal_plans_give_equal_integers(both: Comparison) -> None:
+    for case in ACCEPTED[::EVERY]:
+        both.ask(case)
+    assert both.differences == []
+    assert both.outcomes["the same"] > len(ACCEPTED) / EVERY / 2
+
+
+def test_wrong_twin_a_clip_that_is_gone_is_a_difference(
+    both: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_lattice, "_cases", lambda x, *_: f"WHEN FALSE THEN 0 ELSE {x} END")
+    (case,) = (case for case in ACCEPTED if case.title == "sum of a column with declared bounds")
+    both.ask(case)
+    assert both.differences.pop() == case.id
+
+
+# --- one engine over one file ---
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("people")
+    with duckdb.connect() as duck:
+        duck.execute("CREATE TABLE people (id BIGINT, name TEXT, born DATE, x UTINYINT, y UUID)")
+        rows = [(1, SECRET, "2000-01-01", 1), (2, "b", "12000-01-01", 2)]
+        duck.executemany("INSERT INTO people VALUES (?, ?, ?, ?, uuid())", rows)
+        return Path(files_of(duck, folder / "files")["people"])
+
+
+@pytest.fixture(scope="module")
+def engine(url: str, file: Path) -> Iterator[SparkEngine]:
+    files = (("people", str(file)),)
+    with SparkEngine(Database("spark", files=files, settings=(("url", url),)), Limits()) as one:
+        one.schema()
+        yield one
+
+
+def test_columns_have_the_types_of_the_file(engine: SparkEngine) -> None:
+    (people,) = engine.schema().tables
+    types = {column.name: (str(column.type), column.bits) for column in people.columns}
+    assert types["id"] == ("INTEGER", 64)
+    assert (types["name"][0], types["born"][0], types["y"][0]) == ("VARCHAR", "DATE", "None")
+    assert (people.unique_keys, people.primary_key) == ((), ())
+
+
+def test_whole_numbers_and_keys_are_exact(engine: SparkEngine) -> None:
+    sql = f'SELECT "id", "name", {2**100 + 1}BD, CAST(NULL AS BIGINT) FROM "people" ORDER BY 1'
+    exact = engine.aggregate(sql, 2, 2, 0)
+    assert exact.keys == [(1, SECRET), (2, "b")]
+    assert [part.tolist() for part in exact.parts] == [[2**100 + 1] * 2, [0, 0]]
+    by_day = engine.aggregate('SELECT "born", 1 FROM "people"', 1, 1, 0)
+    assert by_day.keys == [(date(2000, 1, 1),)]  # no value of ours is in the year 12000
+    assert engine.rows('SELECT max("born") FROM "people"') == [(date.max,)]
+
+
+def test_stages_and_texts_are_what_they_are(engine: SparkEngine) -> None:
+    rows = [(1, SECRET), (2**70, None)]
+    table = ScratchTable("stage_0", (("c0", INTEGER), ("c1", VARCHAR)), rows)
+    assert engine.evaluate('SELECT "c0", "c1" FROM "stage_0"', [table]) == rows
+    none = ScratchTable("stage_0", table.columns, [])
+    assert engine.evaluate('SELECT "c0", "c1" FROM "stage_0"', [none]) == []
+    key = 2**64 - 1
+    sql = "SELECT 1, CAST($sampling_key AS DECIMAL(38,0)), char_length('$sampling_key')"
+    assert [part.tolist() for part in engine.aggregate(sql, 1, 2, key).parts] == [[key], [13]]
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1, 1.5BD", "SELECT 1, 1D", "SELECT 1", "SELECT x"])
+def test_what_is_no_whole_number_fails(engine: SparkEngine, sql: str) -> None:
+    with pytest.raises(EngineFailed):
+        engine.aggregate(sql, 1, 1, 0)
+    with pytest.raises(EngineFailed):
+        engine.bind([Unrun(sql, shape=(1, 1))])
+
+
+def test_no_text_of_the_server_comes_out(
+    engine: SparkEngine, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for sql in ('SELECT absent FROM "people"', "SELECT raise_error('a')", "SELEC"):
+        with pytest.raises(EngineFailed) as caught:
+            engine.rows(sql)
+        error = caught.value
+        assert (error.args, error.__cause__, error.__context__) == ((), None, None)
+    assert capfd.readouterr() == ("", "")
+    engine.bind([Unrun('SELECT "id" FROM "people"')])
+    assert engine.few('SELECT "id" FROM "people"', 1) is None
+
+
+def test_files_that_change_are_other_data(engine: SparkEngine, file: Path) -> None:
+    identity = engine.schema().identity
+    engine.ready(identity)
+    before = file.stat()
+    shutil.copy(file, file.with_suffix(".new"))
+    file.with_suffix(".new").replace(file)
+    for ask in (lambda: engine.rows('SELECT "id" FROM "people"'), lambda: engine.ready(identity)):
+        with pytest.raises(DataChanged):
+            ask()
+    assert file.stat().st_ino != before.st_ino
+    assert engine.schema().identity != identity
+    engine.ready(engine.schema().identity)
+
+
+def test_a_server_that_computes_otherwise_is_refused(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark's own
+        from dpsql.engines.spark import spark_session  # noqa: PLC0415 - where it is installed
+
+        settings = SparkSettings(url, "", "", (), "1GB")
+        spark_session.SparkReading(settings)
+        with monkeypatch.context() as patch:
+            patch.setattr(spark_session, "_TRUSTED", ("SELECT 2L % 2L = 1L",))
+            with pytest.raises(CannotRead, match="untrusted"):
+                spark_session.SparkReading(settings)
+        monkeypatch.setattr(spark_session, "_FIRST", (5, 0))
+        with pytest.raises(CannotRead, match="old"):
+            spark_session.SparkReading(settings)
+
+
+# --- a policy ---
+
+
+def on(url: str, folder: Path, more: str = "") -> Path:
+    with closing(world.build(world.well_behaved(), constraints=False)) as duck:
+        files = files_of(duck, folder / "files")
+    listed = ", ".join(f'{table} = "{path}"' for table, path in files.items())
+    where = f'engine = "spark"\nurl = "{url}"\n{more}files = {{ {listed} }}'
+    return policy(folder, ('engine = "duckdb"\npath = "shop.duckdb"', where))
+
+
+def test_a_policy_names_it_and_questions_are_answered(url: str, tmp_path: Path) -> None:
+    with Proxy.open(str(on(url, tmp_path))) as proxy:
+        answer = proxy.ask(request("SELECT status, SUM(amount) AS s FROM orders GROUP BY status"))
+        assert answer.receipt is not None
+        assert proxy.ask(request("SELECT COUNT(*) AS n FROM countries")).rows == [(3,)]
+        with pytest.raises(Refused, match="Spark"):
+            proxy.ask(request("SELECT UPPER(city) AS c, COUNT(*) AS n FROM customers GROUP BY 1"))
+
+
+def test_no_token_stands_in_a_policy(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="A token stands in no policy"):
+        opened(load(str(on("sc://spark:15002/;token=x", tmp_path))))
+
+
+def test_a_file_with_a_token_that_others_read_is_refused(url: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("x")
+    (tmp_path / "token").chmod(0o644)
+    path = on(url, tmp_path, f'token_file = "{tmp_path / "token"}"\n')
+    with closing(opened(load(str(path)))) as engine, pytest.raises(Exception, match="chmod 600"):
+        engine.schema()
+
+
+# --- a Spark of one's own ---
+
+
+@pytest.mark.tools
+def test_spark_says_the_same_and_stops(tmp_path: Path) -> None:
+    if (where := os.environ.get(OF_ONES_OWN)) is None:
+        pytest.skip(f"{OF_ONES_OWN} names no Spark Connect server")
+    with compared(where, tmp_path / "worlds") as both:
+        for case in ACCEPTED[:: EVERY // 9]:
+            both.ask(case)
+    assert both.differences == []
+    with SparkEngine(Database("spark", settings=(("url", where),)), Limits()) as engine:
+        engine.schema()
+        stop = Stop()
+        Timer(3, lambda: setattr(stop, "requested", True)).start()
+        began, many = monotonic(), "SELECT id FROM range(100000000)"
+        with pytest.raises(Interrupted):
+            engine.rows(f"SELECT COUNT(*) FROM ({many}) a JOIN ({many}) b ON a.id < b.id", stop)
+        assert monotonic() - began < 3 + 2
+        assert engine.rows("SELECT 1") == [(1,)]
