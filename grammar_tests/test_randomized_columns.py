@@ -271,6 +271,11 @@ def test_other_columns_of_the_table_are_as_ever(proxy: Proxy) -> None:
     assert ask(proxy, "SELECT said FROM survey LIMIT 1").rows[0][0] in ("yes", "no")
 
 
+def test_where_nobody_reported_there_is_no_group(proxy: Proxy) -> None:
+    sql = "SELECT town, said, COUNT(*) FROM survey WHERE town = 'c' GROUP BY town, said"
+    assert ask(proxy, sql).rows == ()
+
+
 def test_keys_alone_are_the_listed_values_that_are_left(proxy: Proxy) -> None:
     sql = "SELECT status FROM people WHERE status <> 'paid' GROUP BY status ORDER BY status"
     assert list(ask(proxy, sql, "1").rows) == [("open",), ("returned",)]
