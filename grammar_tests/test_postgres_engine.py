@@ -397,13 +397,16 @@ def on(server: Postgres, folder: Path, *changes: tuple[str, str]) -> Path:
     return policy(folder, ('engine = "duckdb"\npath = "shop.duckdb"', where), *changes)
 
 
-STAGED = """SELECT k.region, COUNT(*) AS n FROM public.customers AS c
+STAGED = """SELECT k.region, COUNT(*) AS n FROM customers AS c
 JOIN (SELECT code, region FROM countries LIMIT 2) AS k ON c.country = k.code GROUP BY k.region"""
 ASKED = (
     "SELECT status, COUNT(*) AS n, SUM(amount) AS s, AVG(discount) FROM orders GROUP BY status",
     STAGED,
     "SELECT COUNT(*) AS n FROM orders WHERE placed_at >= DATE '2024-05-01' - INTERVAL 3 DAY",
     "SELECT device, MEDIAN(duration) AS m FROM events GROUP BY device",
+    "SELECT EXTRACT(month FROM day) AS m, COUNT(*) AS n FROM logins GROUP BY m",
+    "SELECT SAMPLE_AGGREGATE(SUM(amount) / SUM(quantity), 0, 100, 20) AS price FROM orders",
+    "SELECT LOWER(city) AS c, COUNT(*) AS n FROM customers WHERE city ILIKE 'o%' GROUP BY 1",
 )
 
 
