@@ -497,7 +497,7 @@ def test_a_fit_by_a_package_that_is_not_there_is_refused_free_of_charge(
     options = ("--policy", str(proxy_kit.shop(tmp_path / "shop")), "--analyst", "ana")
     done = CliRunner().invoke(main, ["synth", PEOPLE, "--fit", "mbi", *options])
     assert done.exit_code != 0
-    assert isinstance(done.exception, MissingExtra) or "dpsql[synth]" in done.stderr
+    assert isinstance(done.exception, MissingExtra) or "dpsql[synth]" in done.output
 
 
 def test_shares_are_whole_and_no_total_drifts() -> None:
