@@ -111,6 +111,8 @@ class StoreOfDuckDB:
             signature = self._sources.signature()
             connection = duckdb.connect(":memory:", config=configuration(memory))
             connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET enable_progress_bar = true")  # so that `progress` knows it
+            connection.execute("SET enable_progress_bar_print = false")
             if self._sources.path is None:
                 with_views(connection, self._sources.matches())
             else:
