@@ -160,7 +160,7 @@ def test_a_server_that_computes_otherwise_is_refused(
         from dpsql.engines.spark import spark_session  # noqa: PLC0415 - where it is installed
 
         settings = SparkSettings(url, "", "", (), "1GB")
-        spark_session.SparkReading(settings)
+        spark_session.SparkReading(settings).ping()
         with monkeypatch.context() as patch:
             patch.setattr(spark_session, "_TRUSTED", ("SELECT 2L % 2L = 1L",))
             with pytest.raises(CannotRead, match="untrusted"):
