@@ -245,7 +245,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         (
             ('engine = "duckdb"', 'engine = "toys"'),
             'engine = "toys"',
-            "one of duckdb, postgres, toy",
+            "one of duckdb, postgres, spark, toy",
         ),
         (('engine = "duckdb"', 'engine = "toy"'), "[database]", "needs a host"),
         ((A_TOY[0], f"{A_TOY[1]}\nhots = 'x'"), "hots = 'x'", "Did you mean host"),
