@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from dpsql.engines import EngineFailed, Interrupted, Load, ScratchTable, Stop
+from dpsql.engines import EngineFailed, Interrupted, Load, ScratchTable, Stop, TimedOut
 from dpsql.engines.duckdb import duckdb_engine
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from dpsql.engines.limited import limited, tick
 from dpsql.engines.pool import EnginePool
 from dpsql.model.errors import Unreachable
 from dpsql.model.resources import Database
@@ -163,6 +164,31 @@ def test_who_waits_can_be_stopped_and_the_others_go_on(threads: ThreadPoolExecut
     assert not first.done()
     leave.set()
     assert first.result(30) == third.result(30)
+
+
+def test_waiting_for_the_statements_of_others_is_no_work(threads: ThreadPoolExecutor) -> None:
+    """Nor is it of a step within a step; what comes behind it is."""
+    pool, _made = pool_of(1)
+    inside, now = Event(), [0.0]
+
+    def takes_long(_stop: Stop | None) -> None:
+        inside.set()
+        end = time.monotonic() + 30
+        while not pool.load()["waiting"] and time.monotonic() < end:
+            time.sleep(0.001)
+        now[0] += 100
+
+    first = threads.submit(run, pool, takes_long)
+    assert inside.wait(30)
+    with limited(Stop(), 5, lambda: now[0]):
+        with limited(Stop(), 4, lambda: now[0]):
+            run(pool, nothing)
+            tick()
+        tick()
+        now[0] += 6
+        with pytest.raises(TimedOut):
+            tick()
+    first.result(30)
 
 
 def test_a_failure_gives_the_engine_back() -> None:

@@ -18,16 +18,19 @@ from dpsql.engines import Engine, Interrupted, ScratchTable, Stop, TimedOut
 from dpsql.model.dataclass import dataclass
 from dpsql.model.ticking import CHECK, tick
 
-__all__ = ["Following", "WorkLimit", "limited", "present", "tick"]
+__all__ = ["Following", "WorkLimit", "in_a_queue", "limited", "present", "tick"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WorkLimit:
-    """When the work of a context must end: at once on `stop`, else at `deadline`."""
+    """When the work of a context must end: at once on `stop`, else at `deadline`; `outer` is that
+    of the work that it is a part of.
+    """
 
     stop: Stop
     deadline: float
     clock: Callable[[], float]
+    outer: WorkLimit | None = None
 
     def __call__(self) -> None:
         """Raises `Interrupted` or `TimedOut` where the work must end."""
@@ -40,6 +43,12 @@ class WorkLimit:
     def left(self) -> float:
         """Seconds until the deadline."""
         return self.deadline - self.clock()
+
+    def put_off(self, seconds: float) -> None:
+        """Let it last so much longer."""
+        self.deadline += seconds
+        if self.outer is not None:
+            self.outer.put_off(seconds)
 
 
 def present() -> WorkLimit | None:
@@ -54,11 +63,25 @@ def limited(stop: Stop, seconds: float, clock: Callable[[], float] = monotonic) 
     outer, deadline = present(), clock() + seconds
     if outer is not None:
         deadline = min(deadline, clock() + outer.left)
-    token = CHECK.set(WorkLimit(stop, deadline, clock))
+    token = CHECK.set(WorkLimit(stop, deadline, clock, outer))
     try:
         yield
     finally:
         CHECK.reset(token)
+
+
+@contextmanager
+def in_a_queue() -> Iterator[None]:
+    """Around a wait for what others have: it is no work, and does not count as such."""
+    limit = present()
+    if limit is None:
+        yield
+        return
+    start = limit.clock()
+    try:
+        yield
+    finally:
+        limit.put_off(limit.clock() - start)
 
 
 class Following:

@@ -11,6 +11,7 @@ from threading import Condition
 from typing import Any, Generic, Protocol, TypeVar
 
 from dpsql.engines import Engine, Interrupted, Load, ScratchTable, Stop, Unrun
+from dpsql.engines.limited import in_a_queue
 from dpsql.engines.process import SLICE_SECONDS
 from dpsql.model.schema import Schema
 from dpsql.model.table import Table
@@ -224,6 +225,10 @@ class EnginePool(WorkerPool[Engine]):
         """As `Engine.scratch`, on whichever engine is free."""
         with self.taken(stop) as engine:
             return engine.scratch(sql, tables, stop, cells)
+
+    def _taken(self, owner: str, stop: Stop | None) -> Engine:
+        with in_a_queue():  # of statements, which may be long
+            return super()._taken(owner, stop)
 
     def _another(self) -> Engine | None:
         if self._first.accepted is None:
