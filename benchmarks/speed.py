@@ -1,6 +1,7 @@
 """CPU seconds of what dpsql runs, beside hand-written and plain SQL of the same numbers.
 
-    python -m benchmarks.speed [--events FOLDER] [--tpch FOLDER] [--prepared] [--rounds N]
+    python -m benchmarks.speed [--events FOLDER] [--tpch FOLDER] [--prepared] [--analysts 8]
+        [--rounds N]
 
 The data are made in the folders, where they stay: ten million events of a million people (see
 `benchmarks.events`), TPC-H at scale factor 1 with the customer as unit (see `benchmarks.tpch`).
@@ -10,6 +11,10 @@ least: `GROUP BY unit, key`, and a sum over that; `plain` is the question as it 
 three run in the same engine with the same settings, in turns; ratios are taken within a turn and
 their median is shown. `found` is with the bound of a norm that is found in the same question.
 Prepared: the same over the store that `dpsql prepare` makes of them, without rollups and with them.
+
+At once: so many analysts through one proxy and the DB-API, each with new questions one after
+another. `kept busy` is what the questions answered per second take of CPU, alone, as a part of
+that of all processors; `p99 / queue` how long 99 % wait at most, beside the turns of all analysts.
 
 TPC-H: CPU of proxy and engine for a new question, its plan known, over that of DuckDB alone.
 `floor` is what the hand-written `GROUP BY unit, key` of the largest private block costs there, of
@@ -27,18 +32,23 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import duckdb
 
+import dpsql
 from benchmarks import tpch
-from benchmarks.common import table
+from benchmarks.common import seconds, table
 from benchmarks.drafts import Price
 from benchmarks.events import MILLION, built, policy_of
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from dpsql.engines.pool import EnginePool
 from dpsql.model.vocabulary import Exact, Request
 from dpsql.owner.preparing import preparation
 from dpsql.policy.load import load
@@ -219,6 +229,47 @@ def with_store(policy: Path, store: Path) -> Path:
     return policy
 
 
+def at_once(folder: Path, analysts: int, each: int) -> Iterator[tuple[object, ...]]:
+    """New questions of all analysts at once, beside the CPU of one alone."""
+    database, price = built(folder, MILLION), Price("zcdp", 1.0, 1e-6)
+    with tempfile.TemporaryDirectory() as name:
+        policy = policy_of(Path(name), database, replace(MILLION, columns=COLUMNS), price, LIMITS)
+        draft = load(str(policy))
+        engine = Metered(draft.database, draft.limits)
+        with Proxy.over(draft, engine) as proxy:
+            alone = statistics.median([_alone(proxy, engine, n) for n in range(4)][1:])
+        make = partial(DuckDBEngine, draft.database, draft.limits)
+        with Proxy.over(draft, EnginePool(make, draft.server.workers)) as proxy:
+            _asked_by(proxy, [10])
+            numbers = [range(n, n + each) for n in range(100, 100 + analysts * each, each)]
+            start = perf_counter()
+            with ThreadPoolExecutor(analysts) as threads:
+                waits = [w for own in threads.map(partial(_asked_by, proxy), numbers) for w in own]
+            rate = len(waits) / (perf_counter() - start)
+    busy, p99 = rate * alone / (os.cpu_count() or 1), sorted(waits)[-1 - len(waits) // 100]
+    verdict = "holds" if busy >= 0.9 else "MISSED"
+    yield analysts, len(waits), alone, rate, busy, 0.9, p99, p99 * rate / analysts, verdict
+
+
+def _new(number: int) -> str:
+    shown = f"SELECT country AS k, {BOTH} FROM events"
+    return f"{shown} WHERE amount < {500 + number} GROUP BY country"
+
+
+def _alone(proxy: Proxy, engine: Metered, number: int) -> float:
+    """CPU of a new question, of this process and of the engine."""
+    before = own_seconds() + engine.seconds
+    proxy.ask(Request(_new(number), "ana", confirmed=True))
+    return own_seconds() + engine.seconds - before
+
+
+def _asked_by(proxy: Proxy, numbers: Iterable[int]) -> list[float]:
+    """How long each of an analyst's questions took."""
+    with dpsql.connect(analyst="ana", proxy=proxy, confirm=True) as connection:
+        cursor = connection.cursor()
+        return [seconds(partial(cursor.execute, _new(number))) for number in numbers]
+
+
 def queries(folder: Path, rounds: int, *, stored: bool = False) -> Iterator[tuple[object, ...]]:
     tpch.prepare("1", folder)
     policy, target = folder / "tpch.toml", 1.6 if stored else 2.5
@@ -303,6 +354,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=Path, help="the folder of the events")
     parser.add_argument("--prepared", action="store_true", help="over what dpsql prepare makes")
+    parser.add_argument("--analysts", type=int, default=0, help="how many ask the events at once")
     parser.add_argument("--tpch", type=Path, help="the folder of TPC-H at scale factor 1")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
@@ -312,6 +364,10 @@ def main() -> None:
     if given.events is not None and given.prepared:
         stored = ("store", "question", "plain", "bare", "dpsql", "/ bare", "/ plain", "")
         table("Prepared events, CPU s", stored, [*prepared(given.events, given.rounds)])
+    if given.events is not None and given.analysts:
+        shown = ("analysts", "questions", "CPU s of one", "a second", "kept busy", "target")
+        rows = [*at_once(given.events, given.analysts, 4 * given.rounds)]
+        table("At once", (*shown, "p99 s", "p99 / queue", ""), rows)
     if given.tpch is not None:
         each = ("query", "plain", "engine", "proxy", "both / plain", "floor / plain", "target", "")
         table("TPC-H, CPU s", each, [*queries(given.tpch, given.rounds)])
