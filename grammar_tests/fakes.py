@@ -155,6 +155,7 @@ class FakeProxy:
         return SimpleNamespace(budgets=(), analysts=(), tables=(), budget_of=lambda _who: pot)
 
     facts_lapsed = False
+    store_unused = False
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         return ((Budget("default", Decimal(3), Decimal("1e-6")), CHARGE, LIMIT),)
