@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def test_errors_are_computed_with(proxy: Proxy) -> None:
         _, n, share, high, shown, e, half = row
         assert (error := errors[1])
         assert e == error
-        assert share == (pytest.approx(error / n) if n else None)
+        assert share == pytest.approx(error / n if n else math.inf)
         assert high == pytest.approx(n + 2 * error)
         assert shown == n
         assert half == pytest.approx(error / 2)
