@@ -12,11 +12,14 @@ from threading import Thread
 from time import monotonic, sleep
 from typing import Any
 
+import duckdb
+import numpy as np
 import psycopg
 import pytest
 from click.testing import CliRunner
 
 from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, Unrun
+from dpsql.engines.broadcast_tables import BroadcastTable, with_broadcast
 from dpsql.engines.postgres import reading_session
 from dpsql.engines.postgres.postgres_engine import PostgresEngine
 from dpsql.engines.postgres.reading_session import ReadingSession
@@ -25,10 +28,11 @@ from dpsql.engines.reading_worker import CannotRead
 from dpsql.interfaces.cli import main
 from dpsql.model.errors import DataChanged, PolicyError, Refused, Unreachable
 from dpsql.model.resources import Limits
-from dpsql.model.schema import SchemaTable
+from dpsql.model.schema import ForeignKey, SchemaTable
 from dpsql.model.tree import INTEGER, VARCHAR
 from dpsql.owner.check import check_policy
 from dpsql.policy.load import load
+from dpsql.preparation import public_elsewhere
 from dpsql.preparation.engine_kinds import opened
 from dpsql.proxy import Proxy
 from grammar_tests import world
@@ -38,6 +42,8 @@ from grammar_tests.two_engines import filled
 
 SECRET = "the secret of a row"  # noqa: S105
 READER = "reader"
+OF_PEOPLE = "reader_of_people"
+"""A role that may read no public table."""
 TOUCH = "INSERT INTO other VALUES (0)"
 LOG = {"log_statement": "all", "log_min_duration_statement": "0"}
 TABLES = f"""
@@ -63,6 +69,8 @@ CREATE ROLE {READER} LOGIN;
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO {READER};
 REVOKE ALL ON unread FROM {READER};
 ALTER ROLE {READER} SET log_parameter_max_length = 0;
+CREATE ROLE {OF_PEOPLE} LOGIN;
+ALTER ROLE {OF_PEOPLE} SET log_parameter_max_length = 0;
 """
 
 
@@ -76,7 +84,8 @@ def server() -> Iterator[Postgres]:
             pg.execute(TABLES)
             for table, columns in world.COLUMNS.items():
                 typed = columns.format(**world.CONSTRAINTS).replace("DOUBLE", "float8")
-                pg.execute(f"CREATE TABLE {table} ({typed}); GRANT SELECT ON {table} TO {READER}")
+                readers = READER if table in world.PUBLIC else f"{READER}, {OF_PEOPLE}"
+                pg.execute(f"CREATE TABLE {table} ({typed}); GRANT SELECT ON {table} TO {readers}")
                 filled(pg, table, world.well_behaved()[table])
         yield started
 
@@ -422,6 +431,108 @@ def test_a_policy_names_it_and_questions_are_answered(server: Postgres, tmp_path
         assert list(rows) == [(3,), (2,), (1,)]
         with pytest.raises(Refused, match="PostgreSQL"):
             proxy.ask(request("SELECT REVERSE(city) AS c, COUNT(*) AS n FROM customers GROUP BY 1"))
+
+
+def elsewhere(server: Postgres, folder: Path, *changes: tuple[str, str]) -> Path:
+    """The policy of a role that may read no public table: those are in files beside it."""
+    with duckdb.connect() as duck:
+        duck.execute("CREATE TYPE region AS ENUM ('north', 'south')")
+        duck.execute("CREATE TABLE countries (code VARCHAR PRIMARY KEY, region region)")
+        duck.executemany("INSERT INTO countries VALUES (?, ?)", world.PUBLIC["countries"])
+        duck.execute(f"COPY countries TO '{folder}/countries.parquet'")
+        products = "product_id INTEGER, category VARCHAR, list_price DECIMAL(8, 2)"
+        duck.execute(f"CREATE TABLE products ({products})")
+        duck.executemany("INSERT INTO products VALUES (?, ?, ?)", world.PUBLIC["products"])
+        duck.execute(f"COPY products TO '{folder}/products.csv'")
+    files = '{ countries = "countries.parquet", products = "products.csv" }'
+    public = f'[database.public]\nengine = "duckdb"\nfiles = {files}\n\n[privacy_unit]'
+    people = f"user={READER}", f"user={OF_PEOPLE}"
+    return on(server, folder, people, ("[privacy_unit]", public), *changes)
+
+
+JOINED = (
+    STAGED,
+    """SELECT k.region, SUM(o.amount) AS s FROM orders AS o JOIN customers AS c USING (customer_id)
+    JOIN countries AS k ON c.country = k.code GROUP BY k.region""",
+    """SELECT category, SUM(units) AS n FROM items JOIN products USING (product_id)
+    WHERE list_price > 8 GROUP BY category""",
+    "SELECT COUNT(*) AS n FROM customers WHERE country IN (SELECT code FROM countries)",
+    "SELECT country, COUNT(*) AS n FROM customers GROUP BY country",
+)
+PUBLIC_ALONE = "SELECT region, COUNT(*) AS n, MAX(code) AS c FROM countries GROUP BY 1 ORDER BY 1"
+
+
+def test_public_tables_may_be_in_another_engine(server: Postgres, tmp_path: Path) -> None:
+    answers = []
+    for policy_of in (on, elsewhere):
+        folder = tmp_path / policy_of.__name__
+        folder.mkdir()
+        draft = load(str(policy_of(server, folder)))
+        with Proxy.over(draft, opened(draft)) as proxy:
+            proxy.vault.sampler = lambda _law, draws: np.zeros(draws, dtype=np.int64)
+            answers.append([list(proxy.ask(request(sql)).rows) for sql in (*JOINED, PUBLIC_ALONE)])
+    assert answers[0] == answers[1]
+    assert answers[0][-1] == [("north", 2, "SE"), ("south", 1, "IT")]
+
+
+def test_rows_of_another_engine_are_part_of_the_data_version(
+    server: Postgres, tmp_path: Path
+) -> None:
+    draft = load(str(elsewhere(server, tmp_path)))
+    with closing(opened(draft)) as engine, closing(opened(draft)) as other:
+        schema = engine.schema()
+        other.follow(engine.accepted)
+        (tmp_path / "countries.parquet").unlink()  # nobody looks any more
+        other.ready(schema.identity)
+        sql = 'SELECT count(*) FROM "public"."countries"'
+        assert other.rows(sql, data=schema.identity) == [(3,)]
+        assert other.aggregate(f"SELECT 1, ({sql})", 1, 1, 0).parts[0].tolist() == [3]
+        assert list(other.few('SELECT * FROM "countries"', 99) or ()) == world.PUBLIC["countries"]
+        countries = schema.table("countries")
+        assert countries is not None
+        assert [str(c.type) for c in countries.columns] == ["VARCHAR", "VARCHAR"]
+        customers = schema.table("customers")
+        assert customers is not None
+        with duckdb.connect() as duck:
+            fewer = "SELECT 'NO' AS code, 'north' AS region"
+            duck.execute(f"COPY ({fewer}) TO '{tmp_path}/countries.parquet'")
+        assert engine.schema().identity != schema.identity
+        with pytest.raises(DataChanged):
+            engine.ready(schema.identity)
+
+
+def test_keys_of_the_database_say_nothing_of_tables_elsewhere() -> None:
+    key = ForeignKey(("country",), "Countries", ("code",))
+    customers = SchemaTable("customers", (), foreign_keys=(key,))
+    countries = BroadcastTable(SchemaTable("countries", ()), ScratchTable("countries", (), ()), "")
+    assert with_broadcast([customers], (), "It")[0].foreign_keys == (key,)
+    assert with_broadcast([customers], (countries,), "It")[0].foreign_keys == ()
+
+
+def test_public_tables_elsewhere_are_small_and_in_one_place(
+    server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = elsewhere(server, tmp_path)
+    with monkeypatch.context() as small:
+        small.setattr(public_elsewhere, "MOST_CELLS", 14)
+        with (
+            closing(opened(load(str(path)))) as engine,
+            pytest.raises(Unreachable, match=r"table products has too many values .* 14"),
+        ):
+            engine.schema()
+    path.write_text(path.read_text().replace(OF_PEOPLE, READER))
+    with (
+        closing(opened(load(str(path)))) as engine,
+        pytest.raises(Unreachable, match="has a table countries, and so has"),
+    ):
+        engine.schema()
+    text = path.read_text().replace(f"user={READER}", f"user={OF_PEOPLE}")
+    path.write_text(text.replace("countries = ", "customers = "))
+    with closing(opened(load(str(path)))) as engine:  # what is private is never read there
+        assert engine.schema().table("countries") is None
+    path.write_text(text.replace("files = ", "dsn = 'dbname=x' # "))
+    with pytest.raises(PolicyError, match="The engine duckdb has no key dsn"):
+        opened(load(str(path)))
 
 
 def test_a_policy_is_drafted_of_it(server: Postgres, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -22,8 +22,11 @@ from dpsql.dialects.duckdb.expression_sql import expression as duckdb_expression
 from dpsql.dialects.postgres import lattice_sql, scaling_sql, text_sql
 from dpsql.dialects.postgres.function_sql import MOST
 from dpsql.dialects.postgres.total_expressions import expression
+from dpsql.engines import ScratchTable
+from dpsql.engines.broadcast_tables import BroadcastTable, mentioned
 from dpsql.functions.strings import groups_of
 from dpsql.model.errors import Refused
+from dpsql.model.schema import SchemaTable
 from dpsql.model.tree import (
     DATE,
     DOUBLE,
@@ -37,7 +40,9 @@ from dpsql.model.tree import (
     Literal,
     Ref,
     SqlType,
+    decimal,
 )
+from grammar_tests import world
 from grammar_tests.function_checks import column_text, connection, readable, sources
 from grammar_tests.function_samples import COLUMNS, calls, column_of
 from grammar_tests.postgres_kit import Postgres, running
@@ -77,6 +82,46 @@ def test_wrong_twin_a_clip_that_is_gone_is_a_difference(
     both.ask(case)
     assert both.differences == [*before, case.id]
     both.differences[:] = before
+
+
+PUBLIC = tuple(
+    BroadcastTable(SchemaTable(name, ()), ScratchTable(name, columns, world.PUBLIC[name]), name)
+    for name, columns in {
+        "countries": (("code", VARCHAR), ("region", VARCHAR)),
+        "products": (("product_id", INTEGER), ("category", VARCHAR), ("list_price", decimal(8, 2))),
+    }.items()
+)
+JOINING = tuple(
+    case
+    for case in ACCEPTED
+    if case.catalog == "shop" and re.search("JOIN (countries|products)", case.sql)
+)
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_public_tables_of_another_engine_give_equal_integers(
+    both: Comparison,
+    monkeypatch: pytest.MonkeyPatch,
+    twin: bool,  # noqa: FBT001
+) -> None:
+    broadcast = [replace(t, rows=replace(t.rows, rows=t.rows.rows[twin:])) for t in PUBLIC]
+    run, given = both.run, list[str]()
+
+    def beside(schema: str, sql: str, tables: Sequence[Any]) -> list[tuple[Any, ...]]:
+        named = mentioned(sql, tuple(broadcast))
+        given.extend(table.name for table in named)
+        return run(schema, sql, (*tables, *named))
+
+    monkeypatch.setattr(both, "run", beside)
+    before, outcomes = list(both.differences), both.outcomes.copy()
+    for case in JOINING:
+        both.ask(case)
+    different = both.differences[len(before) :]
+    asked = both.outcomes["the same"] - outcomes["the same"] + len(different)
+    both.differences[:] = before
+    assert asked > len(JOINING) / 2
+    assert len(given) >= asked
+    assert len(different) > asked / 2 if twin else not different
 
 
 POLLED = tuple(

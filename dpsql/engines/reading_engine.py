@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from dpsql.engines import EngineFailed, ScratchTable, Stop, Unrun
+from dpsql.engines.broadcast_tables import BroadcastTables, identity_with, mentioned, with_broadcast
 from dpsql.engines.limited import present
 from dpsql.engines.process import Tick, WorkerProcess
 from dpsql.engines.supervised import Reply, SupervisedWorker, WorkerCall, reply_of
@@ -35,9 +36,13 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
 
     grace = 1.5
 
-    def __init__(self, shown: str, limits: Limits) -> None:
-        self._shown, self._limits = shown, limits
+    def __init__(
+        self, shown: str, limits: Limits, read: Callable[[], BroadcastTables] = tuple
+    ) -> None:
+        """`read` reads the public tables that are not there."""
+        self._shown, self._limits, self._read = shown, limits, read
         self._accepted: T | None = None
+        self._broadcast: BroadcastTables = ()
         super().__init__()
 
     @abstractmethod
@@ -57,22 +62,35 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
     def schema(self) -> Schema:
         """What it declares now; the data as they are now are accepted."""
         with self._lock:
-            self._accepted = None
+            self._accepted, self._broadcast = None, ()
             self._drop()
             declared = self.declared()
-            return Schema(declared, self.identity(self._accepted))
+            self._broadcast = self._read()
+            tables = with_broadcast(declared, self._broadcast, self._shown)
+            return Schema(tables, self._version())
 
     @property
-    def accepted(self) -> T | None:
+    def accepted(self) -> tuple[T, BroadcastTables] | None:
         """The data that were opened or will be; None while any will do."""
-        return self._accepted
+        return None if self._accepted is None else (self._accepted, self._broadcast)
 
-    def follow(self, accepted: T | None) -> None:
+    def follow(self, accepted: tuple[T, BroadcastTables] | None) -> None:
         """See no other data than this from now on."""
+        there, broadcast = accepted or (None, ())
         with self._lock:
-            if self._accepted not in (None, accepted):
+            if self._accepted not in (None, there):
                 self._drop()
-            self._accepted = accepted
+            self._accepted, self._broadcast = there, broadcast
+
+    def _version(self) -> str:
+        """By what the data are known now, with the tables that are broadcast."""
+        return identity_with(self.identity(self._accepted), self._broadcast)
+
+    def _said(
+        self, sql: str, tables: Sequence[ScratchTable] = (), sampling_key: int | None = None
+    ) -> tuple[str, Any]:
+        """The statement over these public rows, and over the broadcast tables that it reads."""
+        return self.statement(sql, (*tables, *mentioned(sql, self._broadcast)), sampling_key)
 
     def ready(self, data: str | None, stop: Stop | None = None) -> None:
         """Return where a worker has the data and the server answers."""
@@ -84,7 +102,7 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         """Return where the server understands each statement, which it does not run."""
         prepared = []
         for statement in statements:
-            sql, parameters = self.statement(statement.sql, statement.tables)
+            sql, parameters = self._said(statement.sql, statement.tables)
             prepared.append((sql, len(parameters), statement.shape))
         self._ask("bind", prepared, stop=stop, data=data)
 
@@ -103,7 +121,7 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         `sql` may read `tables` and `$sampling_key`. NULL parts are 0. A group whose key holds a
         date outside of years 1 to 9999 is left out. Raises the errors of every call.
         """
-        statement, parameters = self.statement(sql, tables, sampling_key)
+        statement, parameters = self._said(sql, tables, sampling_key)
         request = statement, parameters, keys, parts
         chunks = self._ask("aggregate", *request, stop=stop, data=data)
         groups = [group for chunk in chunks for group in chunk]
@@ -112,13 +130,12 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
 
     def rows(self, sql: str, stop: Stop | None = None, data: str | None = None) -> list[Row]:
         """Rows of a SELECT on the owner's data: public tables, or the owner's own check."""
-        statement, parameters = self.statement(sql, ())
-        chunks = self._ask("rows", statement, parameters, stop=stop, data=data)
+        chunks = self._ask("rows", *self._said(sql), stop=stop, data=data)
         return [row for chunk in chunks for row in chunk]
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
         """As `rows`; None where they have more than so many values."""
-        chunks = self._ask("few", self.statement(sql, ())[0], cells, stop=stop)
+        chunks = self._ask("few", *self._said(sql), cells, stop=stop)
         if not chunks:
             return None
         width, rows = chunks[0]
@@ -126,16 +143,13 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
 
     def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
         """Hand the rows to `take`, some at a time; raises what it raises."""
-        self._ask(
-            "each", self.statement(sql, ())[0], stop=stop, take=lambda rows: take(_table(rows))
-        )
+        self._ask("each", *self._said(sql), stop=stop, take=lambda rows: take(_table(rows)))
 
     def evaluate(
         self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
     ) -> list[Row]:
         """Rows of a SELECT over these tables alone, by the server's own functions."""
-        statement, parameters = self.statement(sql, tables)
-        chunks = self._ask("evaluate", statement, parameters, stop=stop)
+        chunks = self._ask("evaluate", *self._said(sql, tables), stop=stop)
         return [row for chunk in chunks for row in chunk]
 
     # --- one call ---
@@ -151,7 +165,7 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         """The chunks of an operation's reply. Raises the errors of every call."""
 
         def early() -> Reply | None:
-            return None if data in (None, self.identity(self._accepted)) else ("changed", None, [])
+            return None if data in (None, self._version()) else ("changed", None, [])
 
         def exchange(call: WorkerCall) -> Reply:
             return self._sent(call, (operation, arguments), self._seconds, early)

@@ -16,7 +16,8 @@ class Database:
     """The owner's database as a policy says it: which engine, and where the data is.
 
     `path`, `files` (by table name) and `prepared`, where `dpsql prepare` puts what it makes of it,
-    are absolute; `settings` are texts by the engine's own keys.
+    are absolute; `settings` are texts by the engine's own keys. `public` is another one, which has
+    those `tables` that are public and not in this one.
     """
 
     engine: str
@@ -24,11 +25,14 @@ class Database:
     files: tuple[tuple[str, str], ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
     prepared: str | None = None
+    public: Database | None = None
+    tables: tuple[str, ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:
         """What is said beside the engine."""
-        where = {"path": self.path, "files": self.files, "prepared": self.prepared}
+        where: dict[str, object] = {"path": self.path, "files": self.files}
+        where |= {"prepared": self.prepared, "public": self.public}
         return (*(key for key, said in where.items() if said), *(key for key, _ in self.settings))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -102,12 +102,14 @@ def _draft(reader: Reader, folder: Path) -> Draft:
     )
     budgets = tuple(_budget(r, name) for name, r in reader.table("budgets", required=True).tables())
     analysts = _analysts(reader.table("analysts", required=True), budgets)
+    tables = tuple(_table(r, name) for name, r in reader.table("tables", required=True).tables())
+    public = tuple(table.name for table in tables if not table.private)
     draft = Draft(
         path=str(Path(reader.file).resolve()),
         lines=reader.lines,
-        database=_database(reader.table("database", required=True), folder),
+        database=_database(reader.table("database", required=True), folder, public),
         unit=unit_of(reader.table("privacy_unit", required=True)),
-        tables=tuple(_table(r, name) for name, r in reader.table("tables", required=True).tables()),
+        tables=tables,
         budgets=budgets,
         analysts=analysts,
         ledger=_ledger(reader.table("ledger"), folder),
@@ -142,9 +144,18 @@ def _check_names(draft: Draft, reader: Reader) -> None:
             place.fail(None, why, "Leave one out, or rename it in the database.")
 
 
-def _database(reader: Reader, folder: Path) -> Database:
-    """What is said of the database: its engine knows whether that makes sense."""
-    files, common = reader.table("files"), ("engine", "path", "files", "prepared")
+def _database(reader: Reader, folder: Path, public: tuple[str, ...]) -> Database:
+    """What is said of the database: its engine knows whether that makes sense. Another one may
+    have these public tables.
+    """
+    if "public" not in reader.values:
+        return _one_database(reader, folder)
+    there = replace(_one_database(reader.table("public"), folder), tables=public)
+    return replace(_one_database(reader, folder), public=there)
+
+
+def _one_database(reader: Reader, folder: Path) -> Database:
+    files, common = reader.table("files"), ("engine", "path", "files", "prepared", "public")
     files.distinct(tuple(files.values), None)
     return Database(
         reader.text("engine"),

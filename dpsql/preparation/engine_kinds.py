@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -25,6 +26,7 @@ from dpsql.policy.draft import Draft
 
 if TYPE_CHECKING:
     from dpsql.compiler.rewrite.dialect import Dialect, Dialects
+    from dpsql.engines.broadcast_tables import BroadcastTables
     from dpsql.engines.stores import StoreWriter
 
 
@@ -84,7 +86,7 @@ class _Postgres:
     """PostgreSQL 15 and newer, of which nothing but the tables is read; scratch is ours."""
 
     name: str = "postgres"
-    keys: tuple[str, ...] = ("dsn", "service")
+    keys: tuple[str, ...] = ("dsn", "service", "public")
 
     @property
     def dialect(self) -> Dialect:
@@ -102,7 +104,8 @@ class _Postgres:
         from dpsql.engines.postgres.whereabouts import conninfo, shown  # noqa: PLC0415
 
         settings = dict(database.settings)
-        engine = PostgresEngine(conninfo(settings), shown(settings), limits)
+        read = partial(_broadcast, database, limits)
+        engine = PostgresEngine(conninfo(settings), shown(settings), limits, read)
         return Paired(engine, scratch(limits))
 
 
@@ -111,7 +114,7 @@ class _Spark:
     """Parquet files that a Spark 3.5 and newer or a Sail reads; scratch is ours."""
 
     name: str = "spark"
-    keys: tuple[str, ...] = ("url", "files", "token_file")
+    keys: tuple[str, ...] = ("url", "files", "token_file", "public")
 
     @property
     def dialect(self) -> Dialect:
@@ -129,12 +132,24 @@ class _Spark:
         from dpsql.engines.spark.spark_server import installed  # noqa: PLC0415
 
         installed()
-        return Paired(SparkEngine(database, limits), scratch(limits))
+        engine = SparkEngine(database, limits, partial(_broadcast, database, limits))
+        return Paired(engine, scratch(limits))
 
 
 _DUCKDB = _DuckDB()
 _POSTGRES = _Postgres()
 _SPARK = _Spark()
+
+
+def _broadcast(database: Database, limits: Limits) -> BroadcastTables:
+    """The public tables that another database has."""
+    from dpsql.preparation.public_elsewhere import broadcast  # noqa: PLC0415
+
+    if database.public is None:
+        return ()
+    kind = get(database.public.engine)
+    with closing(kind.open(database.public, limits)) as engine:
+        return broadcast(engine, kind.dialect, database.public.tables)
 
 
 def scratch(limits: Limits, script: Sequence[tuple[str, list[Any]]] = ()) -> Engine:
@@ -222,19 +237,24 @@ def _kind(draft: Draft) -> EngineKind:
     Raises `Unreachable` on a system that cannot bound its processes.
     """
     process_limits()
-    database = draft.database
+    if draft.database.public is not None:
+        _kind_of(draft, draft.database.public, ("public",))
+    return _kind_of(draft, draft.database, ())
+
+
+def _kind_of(draft: Draft, database: Database, place: tuple[str, ...]) -> EngineKind:
     try:
         kind = get(database.engine)
     except Unusable as error:
-        raise _wrong(draft, ("engine",), error.message, error.fix) from None
+        raise _wrong(draft, (*place, "engine"), error.message, error.fix) from None
     fix = f"Give {' or '.join(kind.keys)}."
     for key in database.keys:
         if key not in kind.keys:
             near = get_close_matches(key, kind.keys, 1)
             message = f"The engine {kind.name} has no key {key}."
-            raise _wrong(draft, (key,), message, f"Did you mean {near[0]}?" if near else fix)
+            raise _wrong(draft, (*place, key), message, f"Did you mean {near[0]}?" if near else fix)
     if (objection := kind.objection(database)) is not None:
-        raise _wrong(draft, (), objection, fix)
+        raise _wrong(draft, place, objection, fix)
     return kind
 
 

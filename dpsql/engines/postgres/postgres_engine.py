@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpsql.engines import ScratchTable
+from dpsql.engines.broadcast_tables import BroadcastTables
 from dpsql.engines.postgres.postgres_schema import tables as catalogue
 from dpsql.engines.postgres.snapshot import WHY, PostgresSettings, Snapshot
 from dpsql.engines.postgres.staged import staged
@@ -33,9 +34,11 @@ class PostgresEngine(ReadingEngine[Snapshot]):
     grace = 1.5
     why = WHY
 
-    def __init__(self, conninfo: str, shown: str, limits: Limits) -> None:
+    def __init__(
+        self, conninfo: str, shown: str, limits: Limits, read: Callable[[], BroadcastTables] = tuple
+    ) -> None:
         self._conninfo = conninfo
-        super().__init__(shown, limits)
+        super().__init__(shown, limits, read)
 
     def statement(
         self, sql: str, tables: Sequence[ScratchTable], sampling_key: int | None = None

@@ -79,18 +79,18 @@ def _evaluate(session: ReadingSession, sql: str, parameters: Sequence[Any]) -> I
         yield _held_by_python(rows)
 
 
-def _few(session: ReadingSession, sql: str, cells: int) -> Iterator[Any]:
+def _few(session: ReadingSession, sql: str, parameters: Sequence[Any], cells: int) -> Iterator[Any]:
     """How many columns there are, and the rows; nothing where that would be so many values."""
     types, _ = session.prepared(sql)
     most = cells // max(1, len(types))
     cut = f"SELECT * FROM ({sql}\n) AS r LIMIT {most + 1}"
-    rows = session.run(cut).fetchall()
+    rows = session.run(cut, parameters).fetchall()
     if len(rows) <= most:
         yield len(types), _held_by_python(rows)
 
 
-def _each(session: ReadingSession, sql: str) -> Iterator[Any]:
-    for rows in _pieces(session.run(sql, stream=True)):
+def _each(session: ReadingSession, sql: str, parameters: Sequence[Any]) -> Iterator[Any]:
+    for rows in _pieces(session.run(sql, parameters, stream=True)):
         yield _held_by_python(rows)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -35,7 +36,9 @@ _TYPES = {
 }
 """Everything else stays the text that it crosses as."""
 _INT64 = 2**63
-_KEY = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$sampling_key\b""")
+_WORD = re.compile(
+    r"""'(?:[^']|'')*'|(?P<first>"public"\.)?(?P<name>"(?:[^"]|"")*")|\$sampling_key\b"""
+)
 
 
 def staged(
@@ -54,18 +57,20 @@ def staged(
         names = ", ".join(f"a{n}" for n in range(len(table.columns)))
         source = f"unnest({', '.join(given)}) AS e({names})"
         named.append(f"{identifier(table.name)} AS (SELECT {', '.join(listed)} FROM {source})")
-    number = len(parameters) + 1
-    keyed = _KEY.sub(lambda word: _keyed(word[0], number), sql)
-    if keyed != sql:
+    key, given_rows = f"${len(parameters) + 1}::text", {identifier(t.name) for t in tables}
+    spelled = _WORD.sub(lambda word: _spelled(word, key, given_rows), sql)
+    if any(word[0][0] == "$" for word in _WORD.finditer(sql)):
         parameters.append(str(sampling_key or 0))
     if named:
-        keyed = f"WITH {', '.join(named)} SELECT * FROM ({keyed}\n) AS q"
-    return keyed, parameters
+        spelled = f"WITH {', '.join(named)} SELECT * FROM ({spelled}\n) AS q"
+    return spelled, parameters
 
 
-def _keyed(word: str, number: int) -> str:
-    """The key as a parameter; what stands in quotes is a constant or a name."""
-    return word if word[0] in "'\"" else f"${number}::text"
+def _spelled(word: re.Match[str], key: str, given: AbstractSet[str]) -> str:
+    """The key as a parameter; rows that are given are in no schema; constants as they are."""
+    if word[0][0] == "$":
+        return key
+    return word["name"] if word["name"] in given else word[0]
 
 
 def _read(text: str, kind: SqlType, values: Sequence[Any]) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpsql.engines import ScratchTable
+from dpsql.engines.broadcast_tables import BroadcastTables
 from dpsql.engines.process import WorkerProcess
 from dpsql.engines.reading_engine import ReadingEngine
 from dpsql.engines.spark.spark_server import WHY, Signature, settings_of
@@ -51,10 +52,12 @@ class SparkEngine(ReadingEngine[Signature]):
     grace = 1.5
     why = WHY
 
-    def __init__(self, database: Database, limits: Limits) -> None:
+    def __init__(
+        self, database: Database, limits: Limits, read: Callable[[], BroadcastTables] = tuple
+    ) -> None:
         self._database = database
         self._files = dict(database.files)
-        super().__init__(f"The Spark at {dict(database.settings)['url']}", limits)
+        super().__init__(f"The Spark at {dict(database.settings)['url']}", limits, read)
 
     def statement(
         self, sql: str, tables: Sequence[ScratchTable], sampling_key: int | None = None

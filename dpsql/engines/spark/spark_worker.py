@@ -80,17 +80,17 @@ def _rows(session: SparkReading, sql: str, parameters: dict[str, str]) -> Iterat
     yield from _pieces(session.run(sql, parameters), _nearest)
 
 
-def _few(session: SparkReading, sql: str, cells: int) -> Iterator[Any]:
+def _few(session: SparkReading, sql: str, parameters: dict[str, str], cells: int) -> Iterator[Any]:
     """How many columns there are, and the rows; nothing where that would be so many values."""
-    width = len(session.columns(sql))
+    width = len(session.columns(sql, parameters))
     most = cells // max(1, width)
-    table = session.run(f"SELECT * FROM ({sql}) AS r LIMIT {most + 1}")
+    table = session.run(f"SELECT * FROM ({sql}) AS r LIMIT {most + 1}", parameters)
     if table.num_rows <= most:
         yield width, [row for rows in _pieces(table, _nearest) for row in rows]
 
 
-def _each(session: SparkReading, sql: str) -> Iterator[Any]:
-    yield from _pieces(session.run(sql), _nearest)
+def _each(session: SparkReading, sql: str, parameters: dict[str, str]) -> Iterator[Any]:
+    yield from _pieces(session.run(sql, parameters), _nearest)
 
 
 def _pieces(table: pa.Table, beyond: Callable[[pa.Scalar], Any]) -> Iterator[list[tuple[Any, ...]]]:

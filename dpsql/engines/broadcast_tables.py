@@ -1,0 +1,74 @@
+"""Public tables that are not in the owner's database but in another engine: small as they are, they
+are read once for each data version, and given to every statement that reads them, like the small
+side of a broadcast join.
+
+They are a part of the data version: PRIVACY.md R21.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import TypeAlias
+
+from dpsql.engines import ScratchTable
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.errors import Unreachable
+from dpsql.model.schema import SchemaTable
+
+_NAME = re.compile(r"""'(?:[^']|'')*'|"((?:[^"]|"")*)\"""")
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastTable:
+    """A public table and its rows; `digest` says which rows these are."""
+
+    schema: SchemaTable
+    rows: ScratchTable
+    digest: str
+
+
+BroadcastTables: TypeAlias = tuple[BroadcastTable, ...]
+
+
+def mentioned(sql: str, broadcast: BroadcastTables) -> list[ScratchTable]:
+    r"""The tables of which a statement has the name in quotes.
+
+    >>> rows = ScratchTable("days", (), ())
+    >>> days = BroadcastTable(SchemaTable("days", ()), rows, "")
+    >>> len(mentioned('SELECT 1 FROM "public"."days"', (days,)))
+    1
+    >>> mentioned("SELECT '\"days\"'", (days,))
+    []
+    """
+    if not broadcast:
+        return []
+    named = {match[1] for match in _NAME.finditer(sql)}
+    return [table.rows for table in broadcast if table.rows.name.replace('"', '""') in named]
+
+
+def with_broadcast(
+    declared: Sequence[SchemaTable], broadcast: BroadcastTables, shown: str
+) -> tuple[SchemaTable, ...]:
+    """The tables of the database and those beside it; raises `Unreachable` where one is in both.
+
+    What a key of the database references is a table of its own, even of such a name.
+    """
+    names, here = {t.schema.name.lower() for t in broadcast}, list[SchemaTable]()
+    for table in declared:
+        if table.name.lower() in names:
+            why = f"{shown} has a table {table.name}, and so has [database.public]"
+            raise Unreachable(f"{why}. Leave one of them out.")
+        own = tuple(key for key in table.foreign_keys if key.table.lower() not in names)
+        here.append(replace(table, foreign_keys=own))
+    return (*here, *(table.schema for table in broadcast))
+
+
+def identity_with(identity: str, broadcast: BroadcastTables) -> str:
+    """By what data are known to which these tables belong."""
+    if not broadcast:
+        return identity
+    return sha256(
+        "\n".join([identity, *(table.digest for table in broadcast)]).encode()
+    ).hexdigest()
