@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, Unrun
 from dpsql.engines.broadcast_tables import BroadcastTable, with_broadcast
-from dpsql.engines.postgres import reading_session
+from dpsql.engines.postgres import postgres_schema, reading_session
 from dpsql.engines.postgres.postgres_engine import PostgresEngine
 from dpsql.engines.postgres.reading_session import ReadingSession
 from dpsql.engines.postgres.snapshot import PostgresSettings
@@ -31,6 +31,7 @@ from dpsql.model.resources import Limits
 from dpsql.model.schema import ForeignKey, SchemaTable
 from dpsql.model.tree import INTEGER, VARCHAR
 from dpsql.owner.check import check_policy
+from dpsql.policy.bind import Check, checks
 from dpsql.policy.load import load
 from dpsql.preparation import public_elsewhere
 from dpsql.preparation.engine_kinds import opened
@@ -47,6 +48,10 @@ OF_PEOPLE = "reader_of_people"
 TOUCH = "INSERT INTO other VALUES (0)"
 LOG = {"log_statement": "all", "log_min_duration_statement": "0"}
 TABLES = f"""
+CREATE SCHEMA theirs;
+CREATE FUNCTION theirs.length(text) RETURNS INTEGER IMMUTABLE LANGUAGE sql RETURN 0;
+CREATE FUNCTION theirs.le(INTEGER, INTEGER) RETURNS BOOLEAN IMMUTABLE LANGUAGE sql RETURN TRUE;
+CREATE OPERATOR theirs.<= (leftarg = INTEGER, rightarg = INTEGER, function = theirs.le);
 CREATE TABLE other (a INTEGER);
 CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT NOT NULL, born DATE, paid NUMERIC(10, 2));
 INSERT INTO people VALUES (1, '{SECRET}', '2000-01-01', 'NaN'), (2, 'b', 'infinity', 1.50);
@@ -61,6 +66,21 @@ CREATE TABLE parent (a INTEGER PRIMARY KEY, b INTEGER NOT NULL);
 CREATE TABLE heir () INHERITS (parent);
 CREATE TABLE parted (a INTEGER PRIMARY KEY) PARTITION BY RANGE (a);
 CREATE TABLE part PARTITION OF parted FOR VALUES FROM (0) TO (10);
+CREATE FOREIGN DATA WRAPPER elsewhere;
+CREATE SERVER away FOREIGN DATA WRAPPER elsewhere;
+CREATE TABLE afar (a INTEGER NOT NULL CHECK (a BETWEEN 0 AND 9)) PARTITION BY RANGE (a);
+CREATE FOREIGN TABLE away PARTITION OF afar FOR VALUES FROM (0) TO (10) SERVER away;
+CREATE TABLE near (a INTEGER NOT NULL CHECK (a BETWEEN 0 AND 9)) PARTITION BY RANGE (a);
+CREATE TABLE checked (
+  a INTEGER CHECK (a BETWEEN 1 AND 110), b BIGINT CHECK (b > -5), c NUMERIC(8, 2) CHECK (0 <= c),
+  d TEXT CHECK (d IN ('open', 'it''s')), e VARCHAR(9) CHECK (e IN ('x', 'y')), f VARCHAR(7),
+  g INTEGER CHECK (g BETWEEN 1 AND 5 OR g = 9), h NUMERIC(8, 2) CHECK (h BETWEEN 0 AND 2.7::int),
+  i INTEGER CHECK (a IS NULL OR i BETWEEN 0 AND 9), j CHARACTER(2) CHECK (j IN ('x')),
+  k REAL CHECK (k BETWEEN 0 AND 0.1), l TEXT CHECK (length(l) <= 20), m INTEGER,
+  CHECK ((b < 9 AND c <= 1.5) AND d <> 'z'));
+ALTER TABLE checked ADD CONSTRAINT late CHECK (m BETWEEN 0 AND 9) NOT VALID;
+CREATE TABLE odd (
+  a TEXT CHECK (theirs.length(a) <= 3), b INTEGER CHECK (b OPERATOR(theirs.<=) 1 AND b >= 0));
 CREATE VIEW seen AS SELECT * FROM people;
 CREATE MATERIALIZED VIEW saved AS SELECT customer_id, 1 AS n FROM (SELECT 1 AS customer_id) AS t;
 CREATE TABLE rowwise (a INTEGER); ALTER TABLE rowwise ENABLE ROW LEVEL SECURITY;
@@ -392,6 +412,37 @@ def test_constraints_count_where_the_server_enforces_them(engine: PostgresEngine
     assert (tables["saved"].view, tables["saved"].is_derived) == (False, True)
     types = {column.name: str(column.type) for column in facts.columns}
     assert [types[name] for name in "ghij"] == ["None", "None", "DECIMAL(8, 2)", "VARCHAR"]
+
+
+def test_checks_say_what_the_server_enforces(engine: PostgresEngine) -> None:
+    tables = {table.name: table for table in engine.schema().tables}
+    proved = checks(tables["checked"])
+    assert proved == {
+        "a": Check(bounds=("1", "110")),
+        "b": Check(bounds=("-5", "9")),
+        "c": Check(bounds=("0", "1.5")),
+        "d": Check(values=("open", "it's")),
+        "e": Check(values=("x", "y")),
+        "f": Check(length=7),
+        "j": Check(length=2),
+        "l": Check(length=20),
+    }
+    # NOT VALID, and what others call length and <=, prove nothing; nor do foreign parts.
+    assert tables["odd"].checks == ()
+    assert (tables["afar"].checks, _not_null(tables["afar"])) == ((), [])
+    assert (len(tables["near"].checks), _not_null(tables["near"])) == (1, ["a"])
+
+
+def test_wrong_twin_a_check_that_is_not_valid_would_be_believed(
+    server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "pg_get_constraintdef(o.oid)"
+    everything = postgres_schema._CHECKS.replace("o.convalidated AND", "")
+    unmarked = everything.replace(text, f"replace({text}, ' NOT VALID', '')")
+    monkeypatch.setattr(postgres_schema, "_CHECKS", unmarked)
+    with closing(started(server)) as one:
+        (checked,) = (t for t in one.schema().tables if t.name == "checked")
+    assert checks(checked)["m"] == Check(bounds=("0", "9"))
 
 
 def _not_null(table: SchemaTable) -> list[str]:

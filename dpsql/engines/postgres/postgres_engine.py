@@ -48,7 +48,7 @@ class PostgresEngine(ReadingEngine[Snapshot]):
 
     def declared(self) -> tuple[SchemaTable, ...]:
         """What the role may read, in a snapshot of now."""
-        return catalogue(self.rows)
+        return catalogue(lambda sql: self.evaluate(sql, ()))
 
     def identity(self, accepted: Snapshot | None) -> str:
         """That of the snapshot."""

@@ -2,7 +2,8 @@
 
 A constraint counts where the server enforces it for every row that a query sees: not while it is
 NOT VALID, deferrable or NOT ENFORCED, not where its triggers are off, and none of a table with
-heirs, whose rows it says nothing of. Texts that may be equal though they differ have no type here.
+heirs or foreign parts, whose rows it says nothing of. Texts that may be equal though they differ
+have no type here.
 
 SECURITY.md S25.
 """
@@ -11,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dpsql.engines.postgres.enforced_checks import proved
 from dpsql.model.schema import ForeignKey, SchemaColumn, SchemaTable
 from dpsql.model.table_names import full_name
 from dpsql.model.tree import (
@@ -55,11 +57,17 @@ _OURS = (
     " AND NOT row_security_active(c.oid)"
 )
 """A schema called main would be taken for the first one; hidden rows are no table's rows."""
-_HEIRS = "c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid)"
+_HEIRS = (
+    "(c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid)"
+    " OR c.relkind = 'p' AND EXISTS (SELECT FROM pg_partition_tree(c.oid) p"
+    " JOIN pg_class l ON l.oid = p.relid WHERE l.relkind = 'f'))"
+)
+"""Tables with rows of which their constraints say nothing: those of heirs and of foreign parts."""
+_OWN_ROWS = f"c.relkind IN ('r', 'p') AND NOT {_HEIRS}"
 _COLUMNS = (
     "SELECT n.nspname, c.relname, c.relkind::text, a.attname,"
     " format_type(a.atttypid, a.atttypmod), coalesce(l.collisdeterministic, true),"
-    f" a.attnotnull AND c.relkind IN ('r', 'p') AND NOT ({_HEIRS})"
+    f" {_OWN_ROWS}, a.attnotnull"
     " AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'n'"
     " AND NOT k.convalidated AND k.conkey = ARRAY[a.attnum])"
     " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -72,6 +80,16 @@ _NAMES = (
     "ARRAY(SELECT a.attname::text FROM unnest({keys}) WITH ORDINALITY AS k(n, place)"
     " JOIN pg_attribute a ON a.attrelid = {table} AND a.attnum = k.n ORDER BY k.place)"
 )
+_ENFORCED = (
+    "o.convalidated AND coalesce((to_jsonb(o) ->> 'conenforced')::boolean, true)"
+    f" AND {_OWN_ROWS} AND {_OURS}"
+)
+_CHECKS = (
+    "SELECT n.nspname, c.relname, pg_get_constraintdef(o.oid)"
+    " FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid"
+    " JOIN pg_namespace n ON n.oid = c.relnamespace"
+    f" WHERE o.contype = 'c' AND {_ENFORCED} ORDER BY o.oid"
+)
 _CONSTRAINTS = (
     "SELECT n.nspname, c.relname, o.contype::text, "
     f"{_NAMES.format(keys='o.conkey', table='o.conrelid')}, m.nspname, f.relname, "
@@ -79,13 +97,12 @@ _CONSTRAINTS = (
     " FROM pg_constraint o JOIN pg_class c ON c.oid = o.conrelid"
     " JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_class f ON f.oid = o.confrelid"
     " LEFT JOIN pg_namespace m ON m.oid = f.relnamespace"
-    " WHERE o.contype IN ('p', 'u', 'f') AND o.convalidated AND NOT o.condeferrable"
-    " AND coalesce((to_jsonb(o) ->> 'conenforced')::boolean, true)"
+    " WHERE o.contype IN ('p', 'u', 'f') AND NOT o.condeferrable"
     " AND NOT coalesce((to_jsonb(o) ->> 'conperiod')::boolean, false)"
     " AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgconstraint = o.oid AND t.tgenabled <> 'O')"
     " AND (o.contype = 'f' OR EXISTS (SELECT FROM pg_index x WHERE x.indexrelid = o.conindid"
     " AND x.indisvalid AND x.indisunique AND x.indimmediate AND x.indpred IS NULL))"
-    f" AND c.relkind IN ('r', 'p') AND NOT ({_HEIRS}) AND {_OURS} ORDER BY o.oid"
+    f" AND {_ENFORCED} ORDER BY o.oid"
 )
 
 
@@ -93,30 +110,34 @@ def tables(ask: Ask) -> tuple[SchemaTable, ...]:
     """All tables and views that the role may read, in the order of their creation."""
     columns: dict[str, list[SchemaColumn]] = defaultdict(list)
     views: dict[str, set[str]] = {"v": set(), "m": set()}
-    for schema, name, kind, column, declared, binary, not_null in ask(_COLUMNS):
+    enforced: dict[str, dict[str, str]] = defaultdict(dict)
+    for schema, name, kind, column, declared, binary, own_rows, not_null in ask(_COLUMNS):
         table = _name(schema, name)
-        column_type = sql_type(declared) if binary else None
-        bits = BITS.get(declared, 64)
-        columns[table].append(SchemaColumn(column, column_type, declared, not_null, bits=bits))
+        kind_of_ours = sql_type(declared) if binary else None
+        never, bits = own_rows and not_null, BITS.get(declared, 64)
+        columns[table].append(SchemaColumn(column, kind_of_ours, declared, never, bits=bits))
+        enforced[table] |= {column: declared} if own_rows and kind_of_ours else {}
         if kind in views:
             views[kind].add(table)
-    unique: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    unique = defaultdict[str, list[tuple[str, ...]]](list)
     primary: dict[str, tuple[str, ...]] = {}
     foreign: dict[str, list[ForeignKey]] = defaultdict(list)
     for schema, name, kind, own, their_schema, their_name, theirs in ask(_CONSTRAINTS):
         table = _name(schema, name)
         if kind == "f":
-            there = _name(their_schema, their_name)
             if _are_binary(columns[table], own):
-                foreign[table].append(ForeignKey(tuple(own), there, tuple(theirs)))
+                there = _name(their_schema, their_name), tuple(theirs)
+                foreign[table].append(ForeignKey(tuple(own), *there))
             continue
         unique[table].append(tuple(own))
         if kind == "p":
             primary[table] = tuple(own)
+    checks = _checks(ask, enforced)
     return tuple(
         SchemaTable(
             name=name,
             columns=tuple(listed),
+            checks=checks[name],
             unique_keys=tuple(unique[name]),
             primary_key=primary.get(name, ()),
             foreign_keys=tuple(foreign[name]),
@@ -125,6 +146,17 @@ def tables(ask: Ask) -> tuple[SchemaTable, ...]:
         )
         for name, listed in columns.items()
     )
+
+
+def _checks(
+    ask: Ask, enforced: Mapping[str, Mapping[str, str]]
+) -> defaultdict[str, tuple[str, ...]]:
+    """What is proved of the columns of each table, by their types and CHECK constraints."""
+    definitions: dict[str, list[str]] = defaultdict(list)
+    for schema, name, definition in ask(_CHECKS):
+        definitions[_name(schema, name)].append(definition)
+    checks = ((name, proved(definitions[name], types)) for name, types in enforced.items())
+    return defaultdict(tuple, checks)
 
 
 def _are_binary(columns: Sequence[SchemaColumn], names: Sequence[str]) -> bool:
