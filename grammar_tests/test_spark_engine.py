@@ -7,29 +7,45 @@ import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import date
+from math import ceil, sqrt
 from pathlib import Path
 from threading import Timer
 from time import monotonic
 
 import duckdb
 import pytest
+from click.testing import CliRunner
 
-from dpsql.dialects.spark import spark_lattice
+from dpsql.compiler.plan.lattices import Lattice
+from dpsql.compiler.plan.measurement_kinds import (
+    ClippedSum,
+    MeanVote,
+    RangeVote,
+    RatioVote,
+    ScaledTotal,
+    Vote,
+)
+from dpsql.dialects.spark import spark_lattice, spark_norms
 from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, Unrun
+from dpsql.engines.duckdb.found_files import parquet_of
 from dpsql.engines.reading_worker import CannotRead
 from dpsql.engines.spark.spark_engine import SparkEngine
 from dpsql.engines.spark.spark_server import SparkSettings
+from dpsql.interfaces.cli import main
+from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DataChanged, PolicyError, Refused
 from dpsql.model.resources import Database, Limits
-from dpsql.model.tree import INTEGER, VARCHAR
+from dpsql.model.tree import INTEGER, VARCHAR, Ref
+from dpsql.model.vocabulary import Norm
 from dpsql.policy.load import load
 from dpsql.preparation.engine_kinds import opened
 from dpsql.proxy import Proxy
 from grammar_tests import world
 from grammar_tests.proxy_kit import policy, request
 from grammar_tests.spark_kit import compared, files_of, running
-from grammar_tests.test_two_engines import ACCEPTED
+from grammar_tests.test_two_engines import ACCEPTED, LARGEST, POLLED
 from grammar_tests.two_engines import Comparison
 
 EVERY = 90
@@ -65,6 +81,84 @@ def test_wrong_twin_a_clip_that_is_gone_is_a_difference(
     (case,) = (case for case in ACCEPTED if case.title == "sum of a column with declared bounds")
     both.ask(case)
     assert both.differences.pop() == case.id
+
+
+VOTED = tuple(
+    case
+    for case in POLLED
+    if case.title in ("a share of the rows", "an average asks for its mean first")
+)
+
+
+def test_votes_about_people_are_the_same(both: Comparison) -> None:
+    before = both.outcomes["the same"]
+    cases = [*VOTED, replace(POLLED[0], title="of their largest rows", sql=LARGEST)]
+    for case in cases:
+        both.ask(case)
+    assert both.differences == []
+    assert both.votes == {Vote, MeanVote, RangeVote, RatioVote}
+    assert both.outcomes["the same"] == before + len(cases)
+
+
+def _part(norm: Norm, largest: int, bound: int) -> ScaledTotal:
+    total = ClippedSum(
+        argument=Ref(0, INTEGER),
+        condition=None,
+        lattice=Lattice(10, 0),
+        lower=-largest,
+        upper=largest,
+        total_lower=-largest,
+        total_upper=largest,
+    )
+    return ScaledTotal(total, norm, bound, 0)
+
+
+def _scaled(engine: SparkEngine, part: ScaledTotal, totals: list[int]) -> list[int]:
+    """What is left of the totals of one unit in that many groups."""
+    rows = f"SELECT 1 AS u, p0 FROM (VALUES {', '.join(f'({n}L)' for n in totals)}) AS v(p0)"
+    for columns in spark_norms.scaled({0: part}):
+        rows = f"SELECT *, {columns} FROM ({rows}) AS s"
+    return sorted(int(row[0]) for row in engine.rows(f"SELECT r0 FROM ({rows}) AS s"))
+
+
+def _expected(part: ScaledTotal, totals: list[int]) -> list[int]:
+    """The same in whole numbers of any size (PRIVACY.md R73)."""
+    norm = sum(map(abs, totals))
+    if part.norm is Norm.L2:
+        bits = max(0, max(map(abs, totals)).bit_length() - 44)
+        squares = sum((-(-abs(n) // 2**bits)) ** 2 for n in totals)
+        norm = (ceil(sqrt(squares) * (1 + 2**-40)) + 1) * 2**bits
+    norm = max(norm, part.bound)
+    return sorted((abs(n) * part.bound // norm) * (-1 if n < 0 else 1) for n in totals)
+
+
+HUGE = 2**62 - 1
+NORMS = [
+    (_part(Norm.L1, HUGE, HUGE), [HUGE, -HUGE, 2**53 + 1, 1, 0]),
+    (_part(Norm.L1, HUGE, HUGE - 2), [HUGE - 1, -1]),
+    (_part(Norm.L1, HUGE, 3 * 10**17 + 1), [HUGE, -HUGE + 12345, 10**17 + 7]),
+    (_part(Norm.L1, 2**40, 7), [5, -2, 0]),
+    (_part(Norm.L1, 2**40, 7), [5, -2, 1]),
+    (_part(Norm.L2, HUGE, 10**18 + 1), [HUGE, -HUGE, 10**15]),
+    (_part(Norm.L2, 1000, 100), [100, -99, 1]),
+]
+
+
+def test_totals_are_scaled_exactly_whatever_their_size(engine: SparkEngine) -> None:
+    for part, totals in NORMS:
+        assert _scaled(engine, part, totals) == _expected(part, totals), (part.norm, totals)
+
+
+def test_wrong_twin_of_a_quotient_that_is_rounded_once(
+    engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        spark_norms,
+        "_divided",
+        lambda _part, n: [f"CAST(q{n} AS DECIMAL(20,0)) AS r{n}"],
+    )
+    wrong = [_scaled(engine, part, totals) != _expected(part, totals) for part, totals in NORMS]
+    assert any(wrong)
 
 
 # --- one engine over one file ---
@@ -171,6 +265,24 @@ def test_a_server_that_computes_otherwise_is_refused(
 
 
 # --- a policy ---
+
+
+def test_a_policy_is_drafted_of_it(url: str, file: Path, tmp_path: Path) -> None:
+    parts = tmp_path / "data" / "visits"
+    parts.mkdir(parents=True)
+    for number in range(2):
+        shutil.copy(file, parts / f"part-0000{number}.snappy.parquet")
+    target = str(tmp_path / "dpsql.toml")
+    options = ["--unit", "people.id", "--yes", "-o", target]
+    done = CliRunner().invoke(main, ["init", url, str(file), str(tmp_path / "data"), *options])
+    assert done.exit_code == 0, done.output
+    draft = load(target)
+    assert (draft.database.engine, draft.database.settings) == ("spark", (("url", url),))
+    assert dict(draft.database.files) == {"people": str(file), "visits": str(parts)}
+    assert dict(parquet_of([str(parts)])) == {"visits": str(parts)}
+    for wrong in (str(file.parent / "p*.parquet"), "a=/x.csv"):
+        refused = CliRunner().invoke(main, ["init", url, wrong, *options[:-1], "-"])
+        assert refused.exit_code == ExitCode.UNREACHABLE, refused.output
 
 
 def on(url: str, folder: Path, more: str = "") -> Path:

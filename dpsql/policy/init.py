@@ -79,8 +79,7 @@ def _database(database: Database) -> Iterator[str]:
     if database.path is not None:
         yield f"path = {_text(database.path)}"
     if database.files:
-        texts = [path for _, path in database.files if not path.endswith(".parquet")]
-        if texts:
+        if any(path.removesuffix(".gz").endswith(("sv", "SV")) for _, path in database.files):
             yield "# Texts get their types from their first rows; Parquet files declare them."
         yield "[database.files]"
         yield from (f"{toml_key(name)} = {_text(path)}" for name, path in database.files)

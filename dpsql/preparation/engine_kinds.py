@@ -158,26 +158,33 @@ def scratch(limits: Limits, script: Sequence[tuple[str, list[Any]]] = ()) -> Eng
 
 
 def of_sources(names: Sequence[str]) -> tuple[Database, Engine]:
-    """The database that an owner names by a file, by data files, folders and globs, or as libpq
-    does, and an engine over it, before there is a policy.
+    """The database that an owner names by a file, by data files, folders and globs, behind a Spark
+    where its address stands first, or as libpq does; and an engine over it, before there is a
+    policy.
 
     Raises `Unreachable` where there is none, and `MissingExtra`.
     """
-    from dpsql.engines.duckdb.found_files import is_data, tables_of  # noqa: PLC0415
+    from dpsql.engines.duckdb.found_files import is_data, parquet_of, tables_of  # noqa: PLC0415
     from dpsql.engines.postgres.whereabouts import named  # noqa: PLC0415
+    from dpsql.engines.spark.spark_server import is_address  # noqa: PLC0415
 
-    if len(names) == 1 and (settings := named(names[0])):
-        database = Database(_POSTGRES.name, settings=settings)
-        if (objection := _POSTGRES.objection(database)) is not None:
-            raise Unreachable(objection)
-        return database, _POSTGRES.open(database, Limits())
-    if len(names) == 1 and not is_data(names[0]):
-        database = Database(_DUCKDB.name, os.path.abspath(names[0]))  # noqa: PTH100
+    kind: EngineKind = _DUCKDB
+    if is_address(names[0]):
+        kind, files = _SPARK, _absolute(parquet_of(names[1:]))
+        database = Database(kind.name, files=files, settings=(("url", names[0]),))
+    elif len(names) == 1 and (settings := named(names[0])):
+        kind, database = _POSTGRES, Database(_POSTGRES.name, settings=settings)
+    elif len(names) == 1 and not is_data(names[0]):
+        database = Database(kind.name, os.path.abspath(names[0]))  # noqa: PTH100
     else:
-        files = tables_of(names)
-        absolute = tuple((table, os.path.abspath(path)) for table, path in files)  # noqa: PTH100
-        database = Database(_DUCKDB.name, files=absolute)
-    return database, _DUCKDB.open(database, Limits())
+        database = Database(kind.name, files=_absolute(tables_of(names)))
+    if (objection := kind.objection(database)) is not None:
+        raise Unreachable(objection)
+    return database, kind.open(database, Limits())
+
+
+def _absolute(files: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((table, os.path.abspath(path)) for table, path in files)  # noqa: PTH100
 
 
 def scratch_dialect() -> Dialect:

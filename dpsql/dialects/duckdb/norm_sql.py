@@ -2,7 +2,7 @@
 
 With P the totals in steps of the released grid, j bits too many for squares, and C the bound:
 
-* q = ⌈|P| / 2^j⌉ fits `SQUARED_BITS`, and s = 2^j·(⌈√Σq² · (1 + 2^-40)⌉ + 1) >= ‖P‖₂,
+* q = ⌈|P| / 2^j⌉ fits 44 bits, and s = 2^j·(⌈√Σq² · (1 + 2^-40)⌉ + 1) >= ‖P‖₂,
 * s = Σ|P| = ‖P‖₁,
 
 and where s > C a total becomes ⌊|P|·C / s⌋ with its sign. What fails on no data: a total has fewer
@@ -25,13 +25,12 @@ from dpsql.compiler.plan.measurement_kinds import (
     ScaledTotal,
     Vote,
 )
+from dpsql.dialects.norm_edges import ROOM, bits_of, excess_bits
 from dpsql.mechanisms.norm_bounds import Octaves
 from dpsql.model.vocabulary import Norm
 
-SQUARED_BITS = 44
-"""Bits of what is squared: 2^38 groups of a unit fit 126 bits."""
 _MARGIN = 1 - 2.0**-10
-_ROOM = f"{1 + 2.0**-40!r}::DOUBLE"
+_ROOM = f"{ROOM!r}::DOUBLE"
 
 
 def norm_of_total(part: ScaledTotal, total: str) -> str:
@@ -39,7 +38,7 @@ def norm_of_total(part: ScaledTotal, total: str) -> str:
     steps = _steps(total, part.steps)
     if part.norm is Norm.L1:
         return _sum_of_sizes(steps)
-    bits = _excess(part.total.total_lower, part.total.total_upper, part.steps)
+    bits = excess_bits(part.total.total_lower, part.total.total_upper, part.steps)
     root = f"ceil(sqrt({_sum_of_squares(steps, bits)}::DOUBLE) * {_ROOM})::HUGEINT + 1"
     return f"({root}) * {2**bits}"
 
@@ -63,7 +62,7 @@ def maybe_beyond(part: ScaledTotal, total: str) -> str:
     """
     if part.norm is Norm.L1:
         return f"SUM(abs({total})::DOUBLE) * {part.steps} >= {part.bound * _MARGIN!r}::DOUBLE"
-    bits = _excess(part.total.total_lower, part.total.total_upper, part.steps)
+    bits = excess_bits(part.total.total_lower, part.total.total_upper, part.steps)
     size = f"abs({total})::DOUBLE * {part.steps / 2**bits!r}::DOUBLE"
     least = max(0.0, part.bound / 2**bits * _MARGIN - 2)
     size = size if bits == 0 else f"ceil({size})"
@@ -86,7 +85,7 @@ def norm_of_unit(vote: Vote, total: str) -> str:
         case Norm.L1:
             return _sum_of_sizes(steps)
         case Norm.L2:
-            return _sum_of_squares(steps, _bits(vote))
+            return _sum_of_squares(steps, bits_of(vote))
         case _:
             assert_never(vote.norm)
 
@@ -102,7 +101,7 @@ def octave(vote: Vote | RangeVote, norm: str) -> str:
     if isinstance(vote, Vote):
         bins = vote.bins
         if vote.norm is Norm.L2:
-            half, bits = 2, _bits(vote) * bins.parts
+            half, bits = 2, bits_of(vote) * bins.parts
     places = bins.places
     times = "" if bins.parts == 1 else f" * {bins.parts}"
     number, whole = f"{norm}::DOUBLE", bins.whole**half
@@ -129,15 +128,6 @@ def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
     )
     cases = " ".join(f"WHEN {test} THEN {n}" for n, test in enumerate(less))
     return f"(CASE {cases} ELSE {len(vote.edges)} END)::BIGINT"
-
-
-def _bits(vote: Vote) -> int:
-    return _excess(vote.total.total_lower, vote.total.total_upper, vote.steps)
-
-
-def _excess(lower: int, upper: int, steps: int) -> int:
-    """The bits of a total that are too many for its square."""
-    return max(0, (max(-lower, upper) * steps).bit_length() - SQUARED_BITS)
 
 
 def _steps(total: str, steps: int) -> str:

@@ -10,7 +10,6 @@ C·‖P‖/s <= C. Where nothing is scaled ‖P‖ <= s <= C. The square root of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isqrt
 from typing import assert_never
 
 from dpsql.compiler.plan.measurement_kinds import (
@@ -21,14 +20,12 @@ from dpsql.compiler.plan.measurement_kinds import (
     ScaledTotal,
     Vote,
 )
-from dpsql.mechanisms.norm_bounds import Octaves
+from dpsql.dialects.norm_edges import ROOM, bits_of, edges_of, excess_bits, first_place
 from dpsql.model.vocabulary import Norm
 
-SQUARED_BITS = 44
-"""Bits of what is squared."""
 _MOST = "float8 '9e18'"
 """More than the root of the squares of 2^37 groups."""
-_ROOM = f"float8 '{1 + 2.0**-40!r}'"
+_ROOM = f"float8 '{ROOM!r}'"
 
 
 def norm_of_total(part: ScaledTotal, total: str) -> str:
@@ -36,7 +33,7 @@ def norm_of_total(part: ScaledTotal, total: str) -> str:
     steps = _steps(total, part.steps)
     if part.norm is Norm.L1:
         return f"SUM(abs({steps}))"
-    bits = _excess(part.total.total_lower, part.total.total_upper, part.steps)
+    bits = excess_bits(part.total.total_lower, part.total.total_upper, part.steps)
     root = f"least(ceil(sqrt({_sum_of_squares(steps, bits)}::float8) * {_ROOM}), {_MOST})::bigint"
     return f"({root}::numeric + 1) * {2**bits}"
 
@@ -59,7 +56,7 @@ def norm_of_unit(vote: Vote, total: str) -> str:
         case Norm.L1:
             return f"SUM(abs({steps}))"
         case Norm.L2:
-            return _sum_of_squares(steps, _bits(vote))
+            return _sum_of_squares(steps, bits_of(vote))
         case _:
             assert_never(vote.norm)
 
@@ -73,16 +70,8 @@ def octave(vote: Vote | RangeVote, norm: str) -> str:
     """The octave of a positive `norm_of_unit`, or its half, no farther than what is counted: the
     lowest, and as many more as have their end below the norm.
     """
-    bins, half, bits = Octaves(*vote.octaves), 1, 0
-    if isinstance(vote, Vote):
-        bins = vote.bins
-        if vote.norm is Norm.L2:
-            half, bits = 2, _bits(vote) * bins.parts
-    ends = (
-        _root_of_power(bins.whole ** (2 * half), 2 * half * (place - bits) // bins.parts)
-        for place in bins.places[:-1]
-    )
-    return f"{_place(norm, [end + 1 for end in ends])} + ({bins.places[0]})"
+    first = first_place(vote)
+    return f"{_place(norm, [end + 1 for end in edges_of(vote)])} + ({first})"
 
 
 def place_of_mean(vote: MeanVote, mean: str) -> str:
@@ -107,20 +96,6 @@ def _place(x: str, edges: Sequence[int]) -> str:
     """How many of the edges, which ascend, are no more than a whole number."""
     listed = ",".join(map(str, edges))
     return f"width_bucket(({x})::numeric, '{{{listed}}}'::numeric[])::bigint"
-
-
-def _root_of_power(square: int, power: int) -> int:
-    """√(square · 2^power), rounded down."""
-    return isqrt(square << power if power >= 0 else square >> -power)
-
-
-def _bits(vote: Vote) -> int:
-    return _excess(vote.total.total_lower, vote.total.total_upper, vote.steps)
-
-
-def _excess(lower: int, upper: int, steps: int) -> int:
-    """The bits of a total that are too many for its square."""
-    return max(0, (max(-lower, upper) * steps).bit_length() - SQUARED_BITS)
 
 
 def _sum_of_squares(steps: str, bits: int) -> str:

@@ -29,14 +29,17 @@ from dpsql.dialects.block_printer import (
     statement_of,
     type_of,
 )
-from dpsql.dialects.spark import spark_lattice
+from dpsql.dialects.spark import spark_lattice, spark_norms
 from dpsql.dialects.spark.spark_constants import WHOLE, lacking
 from dpsql.dialects.spark.spark_expressions import SparkPrinter
 from dpsql.dialects.spark.spark_numbers import in_type
-from dpsql.model.tree import INTEGER, Call, Cast, Expression, Kind, Ref, SqlType
+from dpsql.dialects.unit_votes import votes
+from dpsql.model.tree import DOUBLE, INTEGER, Call, Cast, Expression, Kind, Ref, SqlType
 from dpsql.model.walk import map_children
 
 KEY = "$sampling_key"
+BLOCK_DIGITS = 15
+"""Hexadecimal digits of a hash that 60 bits have."""
 
 
 def block_sql(plan: BlockPlan) -> BlockSql:
@@ -44,10 +47,9 @@ def block_sql(plan: BlockPlan) -> BlockSql:
 
     Raises `Refused` for what Spark has no exact form of.
     """
-    if plan.block.vote is not None:
-        raise lacking("a bound that is found of what people contribute", plan.block.span)
-    block = SparkBlock(plan)
-    return statement_of(block, block.sql())
+    vote = plan.block.vote
+    block = SparkBlock(plan, vote)
+    return statement_of(block, block.sql() if vote is None else votes(block, vote, spark_norms))
 
 
 class SparkBlock(BlockPrinter):
@@ -144,20 +146,24 @@ class SparkBlock(BlockPrinter):
 
     def limited(self, source: str) -> LimitedUnits:
         """Every group has how many of its unit have no greater hash, equal ones counted: where
-        that is at most L0 it is kept.
+        that is at most L0 it is kept. Norms are of what is kept.
         """
+        stages = {"clipped AS": source}
+        rows = "SELECT * FROM clipped"
+        if self.plan.enforce_l0:
+            place = "COUNT(*) OVER (PARTITION BY u ORDER BY h) AS place"
+            stages["hashed AS"] = f"SELECT *, {self.hash()} AS h FROM clipped"
+            stages["ranked AS"] = f"SELECT *, {place} FROM hashed"
+            rows = f"SELECT * FROM ranked WHERE place <= {self.plan.l0}"
         if self.scaled:
-            raise lacking("a norm that is enforced over all groups", self.plan.block.span)
-        parts = [f"p{n}" for n in range(len(self.parts))]
+            stages["kept AS"] = rows
+            rows = "SELECT * FROM kept"
+            for columns in spark_norms.scaled(self.scaled):
+                rows = f"SELECT *, {columns} FROM ({rows}) AS s"
+        parts = [f"r{n} AS p{n}" if n in self.scaled else f"p{n}" for n in range(len(self.parts))]
         lists = [f"l{n}" for n in range(len(self.histograms))]
-        place = "COUNT(*) OVER (PARTITION BY u ORDER BY h) AS place"
-        stages = {
-            "clipped AS": source,
-            "hashed AS": f"SELECT *, {self.hash()} AS h FROM clipped",
-            "ranked AS": f"SELECT *, {place} FROM hashed",
-        }
         names = ", ".join(["u", *self.keys, *parts, *lists])
-        return LimitedUnits(stages, f"SELECT {names} FROM ranked WHERE place <= {self.plan.l0}")
+        return LimitedUnits(stages, f"SELECT {names} FROM ({rows}) AS limited")
 
     def place_among(self, values: list[str], x: str) -> str:
         whens = " ".join(f"WHEN {x} = {value} THEN {n}L" for n, value in enumerate(values))
@@ -172,8 +178,13 @@ class SparkBlock(BlockPrinter):
         place = f"(CAST({integer} AS BIGINT) - ({grid.lower}L))"
         return place if grid.width == 1 else f"{place} div {grid.width}L"
 
-    def block_of_unit(self, _blocks: int) -> str:
-        raise lacking("SAMPLE_AGGREGATE", self.plan.block.span)
+    def block_of_unit(self, blocks: int) -> str:
+        unit = self._text("u", self.plan.block.unit.type)
+        digits = f"substr(md5(concat_ws('|', {KEY}, 'block', {unit})), 1, {BLOCK_DIGITS})"
+        return f"CAST(conv({digits}, 16, 10) AS BIGINT) % {blocks}L"
 
-    def as_double(self, _node: Expression, _columns: Mapping[int, str]) -> str:
-        raise lacking("SAMPLE_AGGREGATE", self.plan.block.span)
+    def as_double(self, node: Expression, columns: Mapping[int, str]) -> str:
+        return self.printer().text(Cast(node, DOUBLE), columns)
+
+    def finite(self, x: str) -> str:
+        return f"CASE WHEN abs({x}) < CAST('Infinity' AS DOUBLE) THEN {x} END"

@@ -68,14 +68,19 @@ class SparkExpressions(ExpressionPrinter):
     def aggregate(
         self, call: AggregateCall | WindowCall, args: tuple[Sized, ...], where: str
     ) -> str | None:
-        """Sums are of DECIMALs, which have ten digits to spare: sums of BIGINT may wrap around."""
-        if call.function == "sum" and args:
-            (arg,) = args
-            exact = arg.type.kind in (Kind.INTEGER, Kind.DECIMAL)
-            if not exact or digits_of(arg) + arg.type.scale > _SUMMED_DIGITS:
-                return None
-            args = (Sized(as_decimal(arg), arg.type),)
-        return aggregate(call, args, where)
+        """Sums are of DECIMALs, which have ten digits to spare, or are NULL where they overflow:
+        sums of BIGINT may wrap around.
+        """
+        if call.function != "sum" or not args:
+            return aggregate(call, args, where)
+        (arg,) = args
+        if arg.type.kind not in (Kind.INTEGER, Kind.DECIMAL):
+            return None
+        short = digits_of(arg) + arg.type.scale <= _SUMMED_DIGITS
+        if not short and isinstance(call, WindowCall):
+            return None
+        printed = aggregate(call, (Sized(as_decimal(arg), arg.type),), where)
+        return printed if short or printed is None else f"try_{printed}"
 
     def window(self, call: WindowCall, args: tuple[Sized, ...], where: str) -> str | None:
         frame = call.frame

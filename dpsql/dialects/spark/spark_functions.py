@@ -81,10 +81,15 @@ def _quotient(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _remainder(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    a, by = args[0], _number(args[1])
-    if kind.kind is not Kind.INTEGER or by is None or by <= 0 or digits_of(a) > STORED_DIGITS:
+    """A whole remainder with the sign of the dividend; NULL by zero."""
+    a, b = args
+    by = _number(b)
+    if kind.kind is not Kind.INTEGER or any(arg.type.kind is not Kind.INTEGER for arg in args):
         return None
-    return Sized(f"{a.operand(MINUS)} % {by}L", kind, OTHER, digits=digits_of(args[1]))
+    if by is not None and by > 0 and digits_of(a) <= STORED_DIGITS:
+        return Sized(f"{a.operand(MINUS)} % {by}L", kind, OTHER, digits=digits_of(b))
+    sql = f"{as_decimal(a)} % NULLIF({as_decimal(b)}, 0BD)"
+    return exact(sql, kind, min(digits_of(a), digits_of(b)))
 
 
 def _negative(args: tuple[Sized, ...], kind: SqlType) -> Sized:

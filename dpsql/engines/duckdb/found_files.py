@@ -11,6 +11,7 @@ from dpsql.model.errors import Unreachable
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _WILD = re.compile(r"[*?\[]")
+_ALL_OF = re.compile(r"/(\*\*/)?\*\.parquet$")
 _NUMBER = re.compile(r"[-_. ]\d[\d\-_. T]*$")
 """What tells the parts of one table apart: a number or a date at the end of their names."""
 
@@ -51,6 +52,22 @@ def tables_of(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
                 both = f"{other} and {pattern}"
                 raise Unreachable(f"{both} would be one table; call them: NAME={pattern}.")
     return tuple(tables.values())
+
+
+def parquet_of(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """As `tables_of`, for engines that read a folder by its path, and no glob.
+
+    A folder of files `part-…`, as Spark writes them, is a table. Files that are parts of one table
+    beside others stay a glob.
+    """
+    written = (_whole_table(name) for name in names)
+    return tuple((table, _ALL_OF.sub("", path)) for table, path in tables_of(written))
+
+
+def _whole_table(name: str) -> str:
+    table, path = named(name)
+    is_one = table is None and any(Path(path).glob("part-*.parquet"))
+    return f"{_word(Path(path).resolve().name)}={path}" if is_one else name
 
 
 def _tables(table: str | None, path: str) -> Iterator[tuple[str, str]]:

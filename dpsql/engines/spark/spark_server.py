@@ -27,6 +27,7 @@ WHY = {
 }
 _URL = re.compile(r"sc://[^;]+(;/?|/;use_ssl=(true|false))?")
 _HIDDEN = f"A token stands in no policy: give it in {TOKEN}, or in a token_file with mode 0600."
+_TEXTS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _OTHERS = 0o077
 """What a group and everybody may do with a file."""
 
@@ -64,7 +65,18 @@ def objection(database: Database) -> str | None:
     for _table, path in database.files:
         if set("*?[{`\\") & set(path):
             return f"{path} is a pattern: name a Parquet file, or a folder of them."
+        if path.lower().endswith(_TEXTS):
+            return f"{path} is a text: Spark is asked for Parquet files and folders of them."
     return None
+
+
+def is_address(source: str) -> bool:
+    """Whether an owner names a Spark so.
+
+    >>> is_address("sc://spark.example:15002"), is_address("/data/orders.parquet")
+    (True, False)
+    """
+    return source.startswith("sc://")
 
 
 def installed() -> None:

@@ -314,7 +314,6 @@ def init(
 
     DATA is a DuckDB file; Parquet and CSV files, folders and globs, where NAME=PATH says what a
     table is called; or a PostgreSQL as libpq names it. On a terminal what no option says is asked;
-    elsewhere it stays a DECIDE.
     """
     if update:
         if sources or target or any(value for key, value in given.items() if key != "accountant"):
@@ -354,7 +353,9 @@ def _draft(sources: Sequence[str], given: Given, decide: Decide, target: str) ->
 
 
 def _beside(database: Database, target: Path) -> Database:
-    """The database with its paths relative to the policy's own folder."""
+    """The database with its paths relative to the policy's own folder; a server's stay as they are."""
+    if database.settings:
+        return database
 
     def relative(path: str) -> str:
         return os.path.relpath(path, target.parent)

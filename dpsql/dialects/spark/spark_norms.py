@@ -1,0 +1,170 @@
+"""The norm of one unit's totals over its groups on Spark, in whole numbers, and scaling by it.
+
+As on DuckDB (see `norm_sql` there), in DECIMAL(38, 0), which none of these numbers leaves. No
+engine's quotient of two such numbers is used: with a = P·C less its remainder by s, a multiple of
+s, and q the whole number nearest to a / s in DOUBLE, the quotient is q and the whole number nearest
+to (a − q·s) / s in DOUBLE.
+
+Proof (PRIVACY.md R73). Each scaled total is at most |P|·C/s, so that their norm is at most
+C·‖P‖/s <= C. Where ‖P‖ <= s <= C it is scaled by C / C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+from dpsql.compiler.plan.measurement_kinds import (
+    DistinctCount,
+    MeanVote,
+    RangeVote,
+    RatioVote,
+    ScaledTotal,
+    Vote,
+)
+from dpsql.dialects.norm_edges import ROOM, bits_of, edges_of, excess_bits, first_place
+from dpsql.dialects.spark.spark_constants import MOST_DIGITS, WHOLE, double, lacking
+from dpsql.dialects.spark.spark_lattice import summed_type
+from dpsql.model.vocabulary import Norm
+
+_MOST = double(9e18)
+"""More than the root of the squares of 2^37 groups."""
+_SHORT = "DECIMAL(19,0)"
+_SHORT_END = 10**19
+_LARGEST = 2**62
+
+
+def scaled(totals: Mapping[int, ScaledTotal]) -> Iterable[str]:
+    """What stands beside the totals p of each unit and group, stage by stage, until r is p scaled:
+    each stage reads all columns of the one before.
+    """
+    yield from (
+        ", ".join(column for n, part in totals.items() for column in stage(part, n))
+        for stage in (_added, _bounded, _divisible, _nearest, _divided)
+    )
+
+
+def _added(part: ScaledTotal, n: int) -> list[str]:
+    """x, the total in steps times the bound, and n, its part of the norm over all groups."""
+    largest = max(-part.total.total_lower, part.total.total_upper) * part.steps
+    if max(largest, part.bound) > _LARGEST:
+        raise lacking("a norm of so large numbers")
+    steps = _steps(f"p{n}", part.steps)
+    bits = _bits(part)
+    size = f"abs({steps})" if part.norm is Norm.L1 else _squared(steps, bits)
+    norm = f"SUM(CAST({size} AS DECIMAL(28,0))) OVER (PARTITION BY u) AS n{n}"
+    return [f"CAST({steps} AS {_SHORT}) * CAST({part.bound}BD AS {_SHORT}) AS x{n}", norm]
+
+
+def _bounded(part: ScaledTotal, n: int) -> list[str]:
+    """s, no less than the norm nor the bound."""
+    norm = f"n{n}"
+    if part.norm is not Norm.L1:
+        root = f"ceil(least(sqrt(CAST(n{n} AS DOUBLE)) * {double(ROOM)}, {_MOST}))"
+        norm = f"(CAST({root} AS {_SHORT}) + 1BD) * {2 ** _bits(part)}BD"
+    return [f"greatest(CAST({norm} AS {WHOLE}), CAST({max(1, part.bound)}BD AS {WHOLE})) AS s{n}"]
+
+
+def _divisible(_part: ScaledTotal, n: int) -> list[str]:
+    return [f"x{n} - x{n} % s{n} AS a{n}"]
+
+
+def _nearest(_part: ScaledTotal, n: int) -> list[str]:
+    return [f"{_near(f'a{n}', f's{n}')} AS q{n}"]
+
+
+def _divided(part: ScaledTotal, n: int) -> list[str]:
+    rest = _near(f"a{n} - CAST(q{n} AS {_SHORT}) * s{n}", f"s{n}")
+    kind = summed_type(part.total_lower, part.total_upper)
+    return [f"CAST(q{n} + {rest} AS {kind}) AS r{n}"]
+
+
+def _near(above: str, below: str) -> str:
+    """The whole number nearest to a quotient, about."""
+    return f"FLOOR(CAST({above} AS DOUBLE) / CAST({below} AS DOUBLE) + 0.5D)"
+
+
+def norm_of_unit(vote: Vote, total: str) -> str:
+    """The norm of one unit, or its square; of a count of values, lists are counted."""
+    if isinstance(vote.total, DistinctCount):
+        total = f"CASE WHEN {total} IS NULL THEN 0 ELSE size({total}) END"
+    elif max(-vote.total.total_lower, vote.total.total_upper) * vote.steps > _LARGEST:
+        raise lacking("a norm of so large numbers")
+    steps = _steps(total, vote.steps)
+    match vote.norm:
+        case Norm.MAX:
+            return f"MAX(abs({steps}))"
+        case Norm.L1:
+            return f"SUM(CAST(abs({steps}) AS DECIMAL(28,0)))"
+        case Norm.L2:
+            return f"SUM(CAST({_squared(steps, bits_of(vote))} AS DECIMAL(28,0)))"
+        case _:
+            assert_never(vote.norm)
+
+
+def mean_of_values(x: str) -> str:
+    """The sum of whole numbers and how many there are: no quotient of theirs."""
+    return f"struct(SUM({x}) AS s, COUNT({x}) AS c)"
+
+
+def octave(vote: Vote | RangeVote, norm: str) -> str:
+    """The octave of a positive `norm_of_unit`, or its half, no farther than what is counted: the
+    lowest, and as many more as have their end below the norm.
+    """
+    edges = edges_of(vote)
+    if edges and len(str(edges[-1])) > MOST_DIGITS:
+        raise lacking("a vote about so large numbers")
+    return _place((f"{norm} <= {end}BD" for end in edges), first_place(vote))
+
+
+def place_of_mean(vote: MeanVote, mean: str) -> str:
+    """The place of a mean among the edges: s / c, rounded toward zero, is below an edge e > 0 where
+    s < e·c, and below one that is not where s <= (e − 1)·c.
+    """
+
+    def below(edge: int) -> str:
+        sign, times = ("<", edge) if edge > 0 else ("<=", edge - 1)
+        return f"{mean}.s {sign} {_product(times, f'{mean}.c')}"
+
+    return _place(map(below, vote.edges))
+
+
+def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
+    """The place of a quotient among the edges, in whole numbers; `below` is positive, `above` NULL
+    where a unit has nothing of it.
+    """
+    number = f"COALESCE({above}, 0)"
+    return _place(
+        f"{_product(edge.denominator, number)} < {_product(edge.numerator, below)}"
+        for edge in vote.edges
+    )
+
+
+def _place(tests: Iterable[str], first: int = 0) -> str:
+    """The number of the first test that is true, of the last one and one more where none is."""
+    listed = list(tests)
+    cases = " ".join(f"WHEN {test} THEN {first + n}L" for n, test in enumerate(listed))
+    last = f"{first + len(listed)}L"
+    return f"(CASE {cases} ELSE {last} END)" if listed else last
+
+
+def _product(times: int, x: str) -> str:
+    if abs(times) >= _SHORT_END:
+        raise lacking("a vote about so large numbers")
+    return f"CAST({times}BD AS {_SHORT}) * CAST({x} AS {_SHORT})"
+
+
+def _bits(part: ScaledTotal) -> int:
+    return excess_bits(part.total.total_lower, part.total.total_upper, part.steps)
+
+
+def _squared(steps: str, bits: int) -> str:
+    """At most 44 bits times as many."""
+    coarse = f"abs({steps})" if bits == 0 else f"((abs({steps}) + {2**bits - 1}L) div {2**bits}L)"
+    coarse = f"CAST({coarse} AS DECIMAL(14,0))"
+    return f"{coarse} * {coarse}"
+
+
+def _steps(total: str, steps: int) -> str:
+    whole = f"CAST({total} AS BIGINT)"
+    return whole if steps == 1 else f"({whole} * {steps}L)"
