@@ -59,6 +59,10 @@ try { person().answer(two, 'a') } catch (error) { over = error.message }
 const again = me.answer(one, 'no')
 let unknown = ''
 try { me.answer(one, 'x') } catch (error) { unknown = error.message }
+const believes = given.liars.map(([q, budget]) => {
+  const victim = new Respondent({ budget, url: '/r', store: { getItem: () => null, setItem() {} } })
+  try { return victim.answer(q, 'yes') } catch (error) { return error.message }
+})
 const alone = new Map(), statuses = [503, 422, 204]
 const its = { getItem: (k) => alone.get(k) ?? null, setItem: (k, v) => alone.set(k, v) }
 const keys = [], counts = []
@@ -78,11 +82,31 @@ const cells = given.places.map(([x, y]) => cell(six, x, y, [4.7, 52.2, 5.1, 52.5
 const buckets = given.places.map(([x]) => bucket(six, x, [4.5, 4.8, 4.9, 5, 5.1]))
 console.log(JSON.stringify({ equal, told, first, other, refused, sent, left, same, over, places,
   waiting: person().memory.waiting, body: JSON.parse(posted[1][1].body), request: posted[1][1],
-  memory: person().memory, unknown, again, keys, counts, taken, cells, buckets }))
+  memory: person().memory, unknown, believes, again, keys, counts, taken, cells, buckets }))
 """
 
 
 PLACES = (np.random.default_rng(3).random((50, 2)) * [0.6, 0.5] + [4.6, 52.1]).tolist()
+
+_NEARLY = {"p": [999999, 1000000], "q": [1, 1000000], "epsilon": "0"}
+_BITS = {"p": [1, 1], "q": [1, 2], "epsilon": "0"}
+LIARS = [
+    ({"name": "bribe", "mechanism": "grr", "values": ["yes", "no"], **law}, budget)
+    for law, budget in (
+        (_NEARLY, "2"),
+        (_NEARLY | {"epsilon": "-9"}, "2"),
+        (_NEARLY | {"epsilon": "x"}, "2"),
+        (_NEARLY, "x"),
+        (_NEARLY | {"p": [1, 2], "q": [1, 2], "epsilon": "1"}, "2"),
+        (_NEARLY | {"p": [1, 1000000], "q": [999999, 1000000]}, "2"),
+        (_NEARLY | {"p": [3, 1], "q": [2, 1]}, "2"),
+        (_NEARLY | {"p": [0.6, 1], "q": [0.4, 1]}, "2"),
+        (_NEARLY | {"p": [1, 1], "q": [0, 1]}, "2"),
+        (_BITS | {"mechanism": "oue"}, "2"),
+        (_NEARLY | {"mechanism": "unary"}, "2"),
+    )
+]
+"""Questions of a collector that lies about what they lose, and laws that are none."""
 
 
 def feed(data: bytes) -> Callable[[int], bytes]:
@@ -107,6 +131,7 @@ def ran() -> dict[str, Any]:
     bribe = LocalQuestion("bribe", ("yes", "no"), two_coins(2))
     job = LocalQuestion("job", tuple("abc"), randomized(LocalMechanism.OUE, 3, Decimal(1)), days=30)
     given = {
+        "liars": LIARS,
         "cases": [(q.as_json(), truth, list(data)) for q, truth, data in cases],
         "questions": [bribe.as_json(), job.as_json()],
         "places": PLACES,
@@ -143,6 +168,12 @@ def test_it_answers_once_within_its_budget_and_remembers_across_visits(ran: dict
     assert {key for each in ran["memory"]["answers"].values() for key in each} == {
         *("report", "law", "day")
     }
+
+
+@needs_node
+def test_who_asks_is_not_believed_what_a_law_loses(ran: dict[str, Any]) -> None:
+    assert {*ran["believes"]} == {"no budget for bribe", "no law"}
+    assert ran["believes"].count("no budget for bribe") == 5
 
 
 @needs_node
