@@ -73,7 +73,7 @@ from dpsql.release.release import Sampler
 from dpsql.synthesis import synthesis_plan
 from dpsql.synthesis.synthesis import RowsWish, SyntheticTable, synthesised
 from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish
-from dpsql.synthesis.synthetic_statement import CreateSynthetic, begins, creation
+from dpsql.synthesis.synthetic_statement import CreateSynthetic, DropSynthetic, begins, creation
 from dpsql.synthesis.synthetic_tables import CREATED, SyntheticTables, TablesAlone, doubted, over
 
 
@@ -155,6 +155,8 @@ class Proxy:
             statement = self._creation(request, registered)
             if isinstance(statement, CreateSynthetic):
                 return self.synthetic.create(*own, statement, registered)
+            if isinstance(statement, DropSynthetic):
+                return self.synthetic.drop(*own, statement)
             if statement is not None:
                 return self.models.obey(*own, statement, registered)
             written = self.models.written_out(*own, registered)
@@ -172,7 +174,7 @@ class Proxy:
         stop = stop or Stop()
         own = self.compiler, self.vault, request
         statement = self._creation(request, stop)
-        if isinstance(statement, CreateSynthetic):
+        if isinstance(statement, CreateSynthetic | DropSynthetic):
             return self.synthetic.explained(*own, statement, stop)
         if statement is not None:
             return self.models.explained(*own, statement, stop)
@@ -250,7 +252,7 @@ class Proxy:
                 return Signature(CREATED, ())
             case CreateModel():
                 return Signature(MADE, ())
-            case DropModel():
+            case DropModel() | DropSynthetic():
                 return Signature(DROPPED, ())
         written = self.models.written_out(self.compiler, self.vault, request, stop)
         if written is None:
@@ -330,7 +332,9 @@ class Proxy:
             alone = self._synthetic(request, refused, stop)
         return alone.compiler.signature(request, places, declared, stop)
 
-    def _creation(self, request: Request, stop: Stop) -> CreateSynthetic | ModelStatement | None:
+    def _creation(
+        self, request: Request, stop: Stop
+    ) -> CreateSynthetic | DropSynthetic | ModelStatement | None:
         """What a text wants to be made or forgotten, if it does; read where texts are read."""
         if cubes.begins(request.sql):
             construct = "CREATE DP CUBE, which is the owner's"

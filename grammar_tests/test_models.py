@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from decimal import Decimal
 from itertools import product
 from math import isnan
 from pathlib import Path
@@ -401,7 +402,9 @@ def test_what_is_refused_of_a_prediction_is_shown_at_its_place(
         assert text[refused.value.span.start : refused.value.span.stop] == place
 
 
-def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(tmp_path: Path) -> None:
+def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = proxy_kit.shop(tmp_path)
     with Proxy.open(str(path)) as own:
         own.ask(Request(LINEAR, "ana"))
@@ -409,25 +412,36 @@ def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(tmp_path: Path
         with pytest.raises(Refused, match="unknown-name"):
             own.ask(Request("SELECT PREDICT(aged, 'consumer', TRUE, 'NO')", "bob"))
         again = own.ask(Request(LINEAR.replace("aged", "other"), "ana"))
-        assert again.rows[0][2] == AS_THE_PROCESS
+        assert again.rows[0][2] == AS_THE_DATA
         with pytest.raises(Refused, match="there is a model aged"):
             own.ask(Request(LINEAR.replace("country, ", ""), "ana"))
         before = spent(own)
         own.models = Models()  # as another process has it
         assert own.model("aged", "ana").scores == model.scores
-        assert [model.name for model in own.models_of("ana")] == ["aged"]
+        assert [model.name for model in own.models_of("ana")] == ["aged", "other"]
         assert list(own.ask(Request("DROP MODEL aged", "ana")).rows) == [("aged",)]
         told = [(each["text"], each["epsilon"], each["requested"]) for each in history(own)]
-        assert told[:2] == [("DROP MODEL aged", None, None), (LINEAR, 1, 1)]
+        other = LINEAR.replace("aged", "other"), None, None
+        assert told[:3] == [("DROP MODEL aged", None, None), other, (LINEAR, 1, 1)]
         own.models = Models()
-        assert own.models_of("ana") == []
+        assert [model.name for model in own.models_of("ana")] == ["other"]
         stamp = own.stamp(1)
-        own.ask(Request(LINEAR, "ana"))  # remembered still
+        monkeypatch.setattr("dpsql.answering.paid_names.MOST_NAMES", 1)
+        assert own.ask(Request(LINEAR, "ana")).rows[0][2] == AS_THE_PROCESS  # remembered still
         assert own.stamp(1) != stamp  # though the ledger says nothing of it
         assert spent(own) == before
         own.refresh()
         with pytest.raises(Refused, match="unknown-name"):
             own.model("aged", "ana")
+        fewer = LINEAR.replace("country, ", "").replace("aged", "other")
+        assert own.ask(Request(fewer, "ana")).rows[0][2] == AS_THE_DATA
+
+
+def test_a_name_is_of_what_was_paid_for_it_and_not_of_a_default_epsilon(tmp_path: Path) -> None:
+    with Proxy.open(str(proxy_kit.shop(tmp_path))) as own:
+        own.ask(Request(LINEAR, "ana", epsilon=Decimal("0.5")))
+        own.models = Models()
+        assert [model.name for model in own.models_of("ana")] == ["aged"]
 
 
 def test_a_session_makes_a_model_and_asks_it(proxy: Proxy) -> None:

@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 from dpsql import accountants
-from dpsql.answering.paid_names import AS_THE_DATA, AS_THE_PROCESS
+from dpsql.answering.paid_names import AS_THE_DATA
 from dpsql.consistency.drawn_rows import PublicDice, apportioned, drawn
 from dpsql.consistency.graphical_model import GraphicalModel, NoisyTable, Tables, fitted
 from dpsql.engines import Stop
@@ -727,11 +727,15 @@ def test_the_name_that_was_paid_for_lasts_as_long_as_the_data(tmp_path: Path) ->
     with Proxy.open(str(path)) as first:
         created = first.ask(Request(CREATE, "ana"))
         again = first.ask(Request(CREATE.replace("people", "others"), "ana"))
-        assert [created.rows[0][2], again.rows[0][2]] == [AS_THE_DATA, AS_THE_PROCESS]
+        assert created.rows[0][2] == again.rows[0][2] == AS_THE_DATA
         answer = first.ask(Request(OF_PEOPLE, "ana"))
     with Proxy.open(str(path)) as later:
-        with pytest.raises(Refused, match="unknown-table"):
-            later.ask(Request(OF_PEOPLE.replace("people", "others"), "ana"))
+        of_others = Request(OF_PEOPLE.replace("people", "others"), "ana")
+        assert list(later.ask(of_others).rows) == list(answer.rows)
+        assert list(later.ask(Request("DROP SYNTHETIC TABLE others", "ana")).rows) == [("others",)]
+        for gone in (of_others, Request("DROP SYNTHETIC TABLE others", "ana")):
+            with pytest.raises(Refused, match="unknown"):
+                later.ask(gone)
         assert later.ask(Request(CREATE, "ana")).rows[0][2] == AS_THE_DATA
         before = spent(later)
         assert list(later.ask(Request(OF_PEOPLE, "ana")).rows) == list(answer.rows)
@@ -739,3 +743,6 @@ def test_the_name_that_was_paid_for_lasts_as_long_as_the_data(tmp_path: Path) ->
         later.refresh()
         with pytest.raises(Refused, match="unknown-table"):
             later.ask(Request(OF_PEOPLE, "ana"))
+        assert later.synthetic_tables("ana") == ()
+        another = CREATE.replace("segment, ", "")
+        assert later.ask(Request(another, "ana")).rows[0][2] == AS_THE_DATA

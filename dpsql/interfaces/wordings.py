@@ -182,7 +182,8 @@ WORDINGS: dict[Reason, Wording] = {
             "There are several: say which {role}.",
             "There is nobody of this name.",
         ),
-        "Analysts and budgets are those that the policy names; users those that the owner added.",
+        "Analysts and budgets are those that the policy names, users those that the owner added;"
+        " models and synthetic tables are of the analyst who made them.",
         *_SAYS_WHAT[:-1],
         "Ask the owner of the policy.",
     ),

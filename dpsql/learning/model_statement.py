@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
-from dpsql.preparation.creations import NAMES, Creation, creation, statement_words, syntax
+from dpsql.preparation.creations import Creation, creation, dropped
 
 OPTIONS = ("model_type", "label", "features", "epsilon", "components")
 DESCENT = ("steps", "gradient_norm", "input_norm", "momentum")
@@ -96,12 +96,9 @@ steps=None, gradient_norm=None, input_norm=None, momentum=None))
     >>> statement("DROP MODEL m;")
     DropModel(name='m')
     """
-    every = statement_words(text)
-    if tuple(word.value for word in every[:2]) == _DROP:
-        name, more = every[2:3], every[3:]
-        if not name or name[0].kind not in NAMES or more:
-            raise syntax("one name is expected here", more or name)
-        return DropModel(name[0].value)
+    name = dropped(text, _DROP)
+    if name is not None:
+        return DropModel(name)
     said = creation(text, _CREATE, (*OPTIONS, "method", *DESCENT))
     if said is None:
         return None

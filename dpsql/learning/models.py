@@ -8,10 +8,8 @@ Whom they are told to: PRIVACY.md R69, R82.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from math import nan
 
 from dpsql.accountants.remaining import rest
@@ -23,6 +21,7 @@ from dpsql.answering.paid_names import (
     PaidNames,
     owner,
     request_of,
+    write_down,
 )
 from dpsql.answering.vault import Vault
 from dpsql.engines import Stop
@@ -41,7 +40,7 @@ from dpsql.learning.predictions import WrittenOut, written_out
 from dpsql.learning.predictions import begins as calling
 from dpsql.learning.released_gradients import descended as gradients_of
 from dpsql.learning.released_moments import measured
-from dpsql.ledgers import Entry, Inquiry
+from dpsql.ledgers import Entry
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
@@ -49,9 +48,8 @@ from dpsql.model.notices import Modelled
 from dpsql.model.table import Repeated
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import INTEGER, VARCHAR
-from dpsql.model.vocabulary import Answer, Column, Event, Loss, Request
+from dpsql.model.vocabulary import Answer, Column, Loss, Request
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.question import Cost, account
 
 CREATED = (
     Column("model", VARCHAR),
@@ -123,9 +121,12 @@ class Models:
         plan = planned(compiler, vault, named.of, said, stop)
         model = _fitted(compiler, vault, named, plan, stop)
         recorded = not model.receipt.remembered or (before is not None and before.recorded)
+        if not recorded:
+            own = replace(request, epsilon=named.of.request.epsilon)
+            recorded = self._names.written_down(compiler, vault, whose, own)
         names[key] = replace(named, recorded=recorded)
         self._models.put((whose, key), model)
-        self.changes += 1  # of a name that cost nothing the ledger tells nobody
+        self.changes += 1  # of a name that is in no ledger its stamp tells nobody
         row = (said.name, model.rows, AS_THE_DATA if recorded else AS_THE_PROCESS)
         doubt = None, model.rows_error, None
         margins = None, CONFIDENT * model.rows_error, None
@@ -134,18 +135,13 @@ class Models:
     def _dropped(
         self, compiler: Compiler, vault: Vault, request: Request, said: DropModel, whose: Owner
     ) -> Answer:
-        """Forget a name: the ledger is told where it has it, once for each that was paid for."""
+        """Forget a name: the ledger is told where it has it."""
         names, key = self._names.of(vault, whose), said.name.lower()
         named = names.get(key)
         if named is None:
             raise unknown_name("model", said.name, tuple(each.wish.name for each in names.values()))
-        payer = account(compiler.policy, request.analyst, request.epsilon)
-        query_id = secrets.token_hex(8)
         if named.recorded:
-            inquiry = Inquiry(request.door, request.client, request.sql)
-            cost = Cost(sha256(query_id.encode()).hexdigest(), Event(()), Loss(0))
-            vault.ledger.charge(payer.charge(query_id, cost, compiler.policy.version, inquiry))
-            vault.ledger.remember(query_id, ())
+            write_down(compiler, vault, request)
         names.pop(key, None)
         self.changes += 1
         return Answer(DROPPED, ((named.wish.name,),), ((None,),), ((None,),))

@@ -158,7 +158,7 @@ class Entry:
     """One charge as the ledger recorded it; `time` is in UTC.
 
     `remembered` says whether its answer was recorded too: without one, the query failed or was
-    cut off after its charge.
+    cut off after its charge. It was of the data and the policy of these versions.
     """
 
     query_id: str
@@ -171,6 +171,8 @@ class Entry:
     event: Event
     question: str
     remembered: bool
+    policy_version: str
+    data_version: int
     inquiry: Inquiry = Inquiry()
 
 

@@ -476,6 +476,8 @@ def _entry(row: EntryRow, *, remembered: bool) -> Entry:
         event=decode_event(str(row.event)),
         question=str(row.question),
         remembered=remembered,
+        policy_version=str(row.policy_version),
+        data_version=row.data_version,
         inquiry=decode_inquiry(row.detail),
     )
 

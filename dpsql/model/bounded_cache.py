@@ -32,10 +32,10 @@ class BoundedCache(Generic[T]):
     def put(self, key: Any, value: T) -> None:
         """Keep a value, in place of others where there is no room; one too heavy is not kept."""
         weight = self._weight(value)
-        if weight > self._most:
-            return
         with self._lock:
             self._forget(key)
+            if weight > self._most:
+                return
             while self._total + weight > self._most:
                 self._forget(next(iter(self._values)))
             self._values[key] = value

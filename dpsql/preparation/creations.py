@@ -53,6 +53,17 @@ def statement_words(text: str) -> list[Word]:
     return [word for word in words(text) if word.text != ";"]
 
 
+def dropped(text: str, head: tuple[str, ...]) -> str | None:
+    """The name behind these words, if a text begins with them. Raises `Refused`."""
+    every = statement_words(text)
+    if tuple(word.value for word in every[: len(head)]) != head:
+        return None
+    name, more = every[len(head) : len(head) + 1], every[len(head) + 1 :]
+    if not name or name[0].kind not in NAMES or more:
+        raise syntax("one name is expected here", more or name)
+    return name[0].value
+
+
 def creation(text: str, head: tuple[str, ...], allowed: tuple[str, ...]) -> Creation | None:
     """What is to be created, with options that are `allowed`; None where the text begins otherwise.
 

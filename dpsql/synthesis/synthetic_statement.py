@@ -1,4 +1,4 @@
-"""CREATE SYNTHETIC TABLE name AS SELECT … OPTIONS(…), read from its words."""
+"""CREATE SYNTHETIC TABLE name AS SELECT … OPTIONS(…), and DROP SYNTHETIC TABLE name, by words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.preparation import creations
 
 OPTIONS = ("epsilon", "rows", "keep")
-_HEAD = ("create", "synthetic", "table")
+_HEAD, _DROP = ("create", "synthetic", "table"), ("drop", "synthetic", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,15 @@ class CreateSynthetic:
     keep: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class DropSynthetic:
+    """The name of a table that is to be forgotten."""
+
+    name: str
+
+
 def begins(text: str) -> bool:
-    """Whether a text may create one, as far as it can be told without its words.
+    """Whether a text may be about one, as far as it can be told without its words.
 
     >>> begins("create synthetic table s as select 1"), begins("SELECT 1")
     (True, False)
@@ -32,13 +39,18 @@ def begins(text: str) -> bool:
     return _HEAD[1] in text.lower()
 
 
-def creation(text: str) -> CreateSynthetic | None:
-    """What is to be created; None where the text begins otherwise. Raises `Refused`.
+def creation(text: str) -> CreateSynthetic | DropSynthetic | None:
+    """What is to be made or forgotten; None where the text begins otherwise. Raises `Refused`.
 
     >>> creation("CREATE SYNTHETIC TABLE s AS SELECT 1 OPTIONS(epsilon = 0.5, keep = 'a,b')")
     CreateSynthetic(name='s', query='SELECT 1', epsilon=Decimal('0.5'), rows=None, \
 keep=(('a', 'b'),))
+    >>> creation("drop synthetic table s;")
+    DropSynthetic(name='s')
     """
+    dropped = creations.dropped(text, _DROP)
+    if dropped is not None:
+        return DropSynthetic(dropped)
     said = creations.creation(text, _HEAD, OPTIONS)
     if said is None:
         return None

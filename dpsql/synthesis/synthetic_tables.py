@@ -24,6 +24,7 @@ from dpsql.answering.paid_names import (
     PaidNames,
     owner,
     request_of,
+    write_down,
 )
 from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, ScratchTable, Stop
@@ -34,6 +35,7 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Synthetic
 from dpsql.model.table import Repeated, Table
+from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import INTEGER, VARCHAR, identifier
 from dpsql.model.vocabulary import (
     Answer,
@@ -51,7 +53,7 @@ from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import account
 from dpsql.synthesis.synthesis import RowsWish, SyntheticTable, remembered, synthesised
 from dpsql.synthesis.synthesis_plan import SynthesisWish, columns_of, planned
-from dpsql.synthesis.synthetic_statement import CreateSynthetic, begins, creation
+from dpsql.synthesis.synthetic_statement import CreateSynthetic, DropSynthetic, begins, creation
 
 CREATED = (
     Column("synthetic_table", VARCHAR),
@@ -59,6 +61,7 @@ CREATED = (
     Column("lasts", VARCHAR),
 )
 """What CREATE SYNTHETIC TABLE answers with; a name lasts as long as one of the next."""
+DROPPED = (Column("dropped", VARCHAR),)
 MOST_CELLS = 20_000_000
 """Values of all tables that are kept; what has no room is made again."""
 
@@ -152,28 +155,51 @@ class SyntheticTables:
         whose = owner(compiler, vault, request.analyst)
         before = self._names.of(vault, whose).get(named.name.lower())
         if compiler.policy.table(named.name) is not None or (before or named).what != named.what:
-            why = f"there is a table {named.name}"
-            raise Refused(Reason.BAD_OPTION, option="name", why=why, fix="Take another name.")
+            why, fix = f"there is a table {named.name}", "Take another name."
+            if before is not None:
+                fix = f"Take another name, or DROP SYNTHETIC TABLE {named.name}."
+            raise Refused(Reason.BAD_OPTION, option="name", why=why, fix=fix)
         if before is None and len(self._names.of(vault, whose)) >= MOST_NAMES:
             raise Refused(Reason.TOO_LARGE, what="synthetic tables", limit=MOST_NAMES)
         table = synthesised(compiler, vault, named.wish, stop, RowsWish(named.rows))
         recorded = not table.receipt.remembered or (before is not None and before.recorded)
+        if not recorded:
+            own = replace(request, epsilon=named.wish.request.epsilon)
+            recorded = self._names.written_down(compiler, vault, whose, own)
         self._names.of(vault, whose)[named.name.lower()] = replace(named, recorded=recorded)
         self._tables.put((whose, named.name.lower()), table)
-        self.changes += 1  # of a name that cost nothing the ledger tells nobody
+        self.changes += 1  # of a name that is in no ledger its stamp tells nobody
         row = (named.name, len(table.rows), AS_THE_DATA if recorded else AS_THE_PROCESS)
         exact = (None,) * len(row)
         return Answer(CREATED, (row,), (exact,), (exact,), table.receipt)
+
+    def drop(
+        self, compiler: Compiler, vault: Vault, request: Request, statement: DropSynthetic
+    ) -> Answer:
+        """Forget a name; what was paid stays remembered. Raises `Refused` where there is none."""
+        whose = owner(compiler, vault, request.analyst)
+        names, key = self._names.of(vault, whose), statement.name.lower()
+        named = names.get(key)
+        if named is None:
+            there = tuple(each.name for each in names.values())
+            raise unknown_name("synthetic table", statement.name, there)
+        if named.recorded:
+            write_down(compiler, vault, request)
+        names.pop(key, None)
+        self.changes += 1
+        return Answer(DROPPED, ((named.name,),), ((None,),), ((None,),))
 
     def explained(
         self,
         compiler: Compiler,
         vault: Vault,
         request: Request,
-        statement: CreateSynthetic,
+        statement: CreateSynthetic | DropSynthetic,
         stop: Stop,
     ) -> Explanation:
         """What `create` would do and cost now: runs nothing, charges nothing."""
+        if isinstance(statement, DropSynthetic):
+            raise Refused(Reason.UNSUPPORTED_STATEMENT, statement="EXPLAIN of DROP SYNTHETIC TABLE")
         wish = _named(request, statement).wish
         plan = planned(compiler, wish, stop)
         payer, question = plan.source.payer, plan.cost.question
@@ -315,11 +341,13 @@ def _notice(compiler: Compiler) -> Synthetic:
     return Synthetic(tuple(table.name for table in compiler.policy.tables))
 
 
-def _recorded(entry: Entry) -> tuple[str, _Named] | None:
-    """The table that a text made, if one did."""
+def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:
+    """The table that a text made, if one did, or nothing where it forgot one."""
     statement = creation(entry.inquiry.sql) if begins(entry.inquiry.sql) else None
     if statement is None:
         return None
+    if isinstance(statement, DropSynthetic):
+        return statement.name, None
     return statement.name, replace(_named(request_of(entry), statement), recorded=True)
 
 
