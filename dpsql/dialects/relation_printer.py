@@ -281,7 +281,9 @@ class RelationPrinter(ABC):
 
     def _join(self, relation: Join) -> _Select:
         inner = relation.kind in (JoinKind.INNER, JoinKind.CROSS)
-        left, right = (self._joinable(side, inner) for side in (relation.left, relation.right))
+        left, right = self._joinable(relation.left, inner), self._joinable(relation.right, inner)
+        if " JOIN " in right.source:  # joins are read from the left
+            right = self._nested(right, relation.right)
         columns = {**left.columns, **right.columns}
         where = left.where + right.where
         if relation.condition is None:
@@ -292,8 +294,7 @@ class RelationPrinter(ABC):
 
     def _joinable(self, side: Relation, inner: bool) -> _Select:  # noqa: FBT001
         built = self._build(side)
-        is_table = " JOIN " not in built.source
-        if not built.is_plain or not built.source or not is_table or (built.where and not inner):
+        if not built.is_plain or not built.source or (built.where and not inner):
             return self._nested(built, side)
         return built
 

@@ -50,7 +50,7 @@ class Factor:
             return places
         threshold = self.at(places).numerator
         hit = entropy.below(self.denominator, places.size) < threshold
-        return places.take(np.flatnonzero(hit))
+        return places.take(hit.nonzero()[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,8 +89,8 @@ class Decay:
         rounds = 0
         while places.size:
             more = times.take(places) > rounds
-            done.append(places.take(np.flatnonzero(~more)))
-            places = self.survivors(places.take(np.flatnonzero(more)), entropy)
+            done.append(places.take((~more).nonzero()[0]))
+            places = self.survivors(places.take(more.nonzero()[0]), entropy)
             rounds += 1
         return np.concatenate([*done, places])
 
@@ -117,7 +117,7 @@ def _algorithm_1(
             inside = factor.succeed(inside, entropy)
         first_failure_is_odd[inside] = k % 2 == 0
         k += 1
-    return places.take(np.flatnonzero(first_failure_is_odd))
+    return places.take(first_failure_is_odd.nonzero()[0])
 
 
 def discrete_laplace(scale: Fraction, count: int, entropy: Entropy) -> np.ndarray:
@@ -144,7 +144,7 @@ def signed(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The candidates with random signs, without those that would be a second zero, -0."""
     signs = entropy.signs(places.size)
-    drawn = np.flatnonzero((magnitudes != 0) | (signs > 0))
+    drawn = ((magnitudes != 0) | (signs > 0)).nonzero()[0]
     return places.take(drawn), signs.take(drawn) * magnitudes.take(drawn)
 
 

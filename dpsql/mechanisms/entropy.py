@@ -81,7 +81,7 @@ class Entropy:
     ) -> np.ndarray:
         """Draws of `draw`, repeated wherever it says that a draw is not valid."""
         values, valid = draw(count)
-        invalid = np.flatnonzero(~valid)
+        invalid = (~valid).nonzero()[0]
         while invalid.size:
             again, valid = draw(invalid.size)
             values[invalid] = again

@@ -37,6 +37,9 @@ from dpsql.dialects.unit_votes import votes
 from dpsql.model.algebra import Join, Relation
 from dpsql.model.tree import Call, Cast, Expression, Kind, SqlType, type_name
 
+EXACT = frozenset({"add", "sub", "mul"})
+"""Calls whose DECIMAL has on DuckDB the scale of its type here, if fewer digits: no cast is due."""
+
 
 def block_sql(plan: BlockPlan) -> BlockSql:
     """The statement that returns a block's keys and exact integers, one row per group."""
@@ -89,9 +92,10 @@ class DuckDBBlock(BlockPrinter):
         return f"CASE WHEN {text} = 0 THEN 0.0 ELSE {text} END"
 
     def typed(self, node: Expression, text: str) -> str:
-        if isinstance(node, Call | Cast) and node.type.kind is Kind.DECIMAL:
-            return f"TRY_CAST({text} AS {type_name(node.type)})"
-        return text
+        if not (isinstance(node, Call | Cast) and node.type.kind is Kind.DECIMAL):
+            return text
+        exact = isinstance(node, Call) and node.function in EXACT
+        return text if exact else f"TRY_CAST({text} AS {type_name(node.type)})"
 
     def hash(self, *columns: tuple[str, SqlType]) -> str:
         return self._hash_of(*(column for column, _kind in columns))

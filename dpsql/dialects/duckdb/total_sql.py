@@ -39,18 +39,12 @@ def row_value(part: ValueTotal, x: str) -> str:
 def unit_value(part: ValueTotal, x: str) -> str:
     """One row for the total of its unit: in 32 bits where its bounds allow, else as `row_value`.
 
-    DuckDB adds INTEGERs in 64 bits and what is wider in 128, at several times the cost. A unit with
-    2^32 rows in a group would overflow; its total is clipped all the same.
+    DuckDB adds INTEGERs in 64 bits and what is wider in 128, at several times the cost; a DECIMAL
+    it adds as it is for less than what makes an INTEGER of each row. A unit with 2^32 rows in a
+    group would overflow; its total is clipped all the same.
     """
-    if not _is_narrow(part):
-        return row_value(part, x)
-    if not _is_decimal(part.lattice):
-        return f"({row_value(part, x)})::INTEGER"
-    scale, digits = part.lattice.digits, _digits(part, part.lower, part.upper)
-    value = clamped(x, _decimal(part.lower, part), _decimal(part.upper, part))
-    steps = f"'{10**scale}'::DECIMAL({scale + 1}, 0)"
-    integer = f"(({value})::DECIMAL({digits}, {scale}) * {steps})::INTEGER"
-    return f"{integer} - ({part.centre})" if part.centre else integer
+    value = row_value(part, x)
+    return f"({value})::INTEGER" if _is_narrow(part) else value
 
 
 def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
@@ -73,11 +67,7 @@ def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
     A sum of `weighed_value` is a `whole` number already.
     """
     lower, upper = clip_of_unit(part)
-    if (
-        isinstance(part, ValueTotal)
-        and _is_decimal(part.lattice)
-        and not (whole or _is_narrow(part))
-    ):
+    if isinstance(part, ValueTotal) and _is_decimal(part.lattice) and not whole:
         return _decimal_integer(part, total, lower, upper)
     return f"({clamped(total, str(lower), str(upper))})::{_integer(lower, upper)}"
 
@@ -93,8 +83,12 @@ def _decimal_integer(part: ValueTotal, x: str, lower: int, upper: int) -> str:
     """A DECIMAL, clamped, as its digits without the point."""
     clipped = f"({clamped(x, _decimal(lower, part), _decimal(upper, part))})"
     scale, integer = part.lattice.digits, _integer(lower, upper)
-    if _digits(part, lower, upper) + scale > MOST_DIGITS:
+    digits = _digits(part, lower, upper) + scale
+    if digits > MOST_DIGITS:
         return f"{as_integer(part.lattice, clipped)}::{integer}"
+    if digits < NARROW_DIGITS:  # a product with its scale, which has one digit more
+        steps = f"'{10**scale}'::DECIMAL({scale + 1}, 0)"
+        return f"({clipped}::DECIMAL({digits - scale}, {scale}) * {steps})::{integer}"
     # With 38 digits on the left the product has 38 too: with fewer it can overflow.
     return f"({clipped}::DECIMAL({MOST_DIGITS}, {scale}) * {10**scale})::{integer}"
 
@@ -111,14 +105,9 @@ def _is_decimal(lattice: Lattice) -> bool:
 
 
 def _is_narrow(part: ValueTotal) -> bool:
-    """Whether the policy's bounds keep a row, centred or not, within 32 bits.
-
-    A DECIMAL times its scale must stay within 18 digits, which DuckDB multiplies in 64 bits.
-    """
+    """Whether a row is an integer that its bounds keep within 32 bits, centred or not."""
     bounds = (part.lower, part.upper, part.lower - part.centre, part.upper - part.centre)
-    scale = part.lattice.digits if _is_decimal(part.lattice) else 0
-    digits = _digits(part, part.lower, part.upper) + scale + 1 if scale else 0
-    return max(map(abs, bounds)) < INTEGER_LIMIT and digits <= NARROW_DIGITS
+    return not _is_decimal(part.lattice) and max(map(abs, bounds)) < INTEGER_LIMIT
 
 
 def _decimal(value: int, part: ValueTotal) -> str:
