@@ -166,6 +166,32 @@ def test_who_waits_can_be_stopped_and_the_others_go_on(threads: ThreadPoolExecut
     assert first.result(30) == third.result(30)
 
 
+def test_who_waited_longest_is_next_and_nobody_overtakes(threads: ThreadPoolExecutor) -> None:
+    """Not even who just had the engine, is awake and asks again; all ask for one owner."""
+    pool, _made = pool_of(1)
+    order, inside = list[str](), Event()
+
+    def wait_for(waiting: int) -> None:
+        end = time.monotonic() + 30
+        while pool.load()["waiting"] != waiting and time.monotonic() < end:
+            time.sleep(0.001)
+
+    def again() -> None:
+        with pool.taken():
+            inside.set()
+            wait_for(2)
+        run(pool, lambda _stop: order.append("again"))
+
+    asked = [threads.submit(again)]
+    assert inside.wait(30)
+    for n, name in enumerate(("first", "second")):
+        wait_for(n)
+        asked.append(threads.submit(run, pool, lambda _stop, name=name: order.append(name)))
+    for done in asked:
+        done.result(60)
+    assert order == ["first", "second", "again"]
+
+
 def test_waiting_for_the_statements_of_others_is_no_work(threads: ThreadPoolExecutor) -> None:
     """Nor is it of a step within a step; what comes behind it is."""
     pool, _made = pool_of(1)

@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from dpsql.engines import Engine, Interrupted, Load, ScratchTable, Stop, Unrun
 from dpsql.engines.limited import in_a_queue
 from dpsql.engines.process import SLICE_SECONDS
+from dpsql.model.dataclass import dataclass
 from dpsql.model.schema import Schema
 from dpsql.model.table import Table
 from dpsql.model.vocabulary import Exact
@@ -33,6 +34,13 @@ class Worker(Protocol):
 M = TypeVar("M", bound=Worker)
 
 
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    """Somebody who waits for a worker, and is no other who waits for the same owner."""
+
+    owner: str
+
+
 class WorkerPool(Generic[M]):
     """At most `most` workers, started as they are needed, that take turns.
 
@@ -44,7 +52,7 @@ class WorkerPool(Generic[M]):
         self._make, self._most = make, most
         self._share = most if owners <= 1 else max(1, most - 1)
         self._having: Counter[str] = Counter()
-        self._waiting: list[str] = []
+        self._waiting: list[_Waiter] = []
         self._first = make()
         self._all = [self._first]
         self._idle = [self._first]
@@ -85,22 +93,24 @@ class WorkerPool(Generic[M]):
 
     def _taken(self, owner: str, stop: Stop | None) -> M:
         """A free worker, or a new one; raises `Interrupted` where the wait is ended by `stop`."""
+        waiter = _Waiter(owner)
         with self._changed:
-            self._waiting.append(owner)
+            self._waiting.append(waiter)
             try:
-                while not (self._is_next(owner) and (worker := self._free()) is not None):
+                while not (self._is_next(waiter) and (worker := self._free()) is not None):
                     if stop is not None and stop.requested:
                         raise Interrupted
                     self._changed.wait(SLICE_SECONDS)
             finally:
-                self._waiting.remove(owner)
+                self._waiting.remove(waiter)
             self._having[owner] += 1
             return worker
 
-    def _is_next(self, owner: str) -> bool:
-        """Whether the next turn is this owner's."""
-        able = [other for other in self._waiting if not other or self._having[other] < self._share]
-        return bool(able) and min(able, key=lambda other: self._having[other]) == owner
+    def _is_next(self, waiter: _Waiter) -> bool:
+        """Whether the next turn is this one's."""
+        having = self._having
+        able = [w for w in self._waiting if not w.owner or having[w.owner] < self._share]
+        return bool(able) and min(able, key=lambda w: having[w.owner]) is waiter
 
     def _free(self) -> M | None:
         """An idle worker, or a new one if there may be more."""
