@@ -9,10 +9,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from benchmarks.accuracy import environments, ours
-from benchmarks.accuracy.environments import Peer, PeerFailedError
+from benchmarks import environments
+from benchmarks.accuracy import ours
 from benchmarks.accuracy.errors import Error, error_of, ratio_of, scales_of
 from benchmarks.accuracy.questions import EIGHT, QUESTIONS, Measure, Question
+from benchmarks.environments import Peer, PeerFailedError
 
 TRUTH = {"a": [10.0, 2.0], "b": [20.0, 4.0]}
 
@@ -62,11 +63,11 @@ def test_our_answers_are_near_the_truth(tmp_path: Path) -> None:
 
 
 def test_a_peer_that_does_not_run_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    peer = Peer("none", (), "opendp")
-    folder = tmp_path / "opendp" / "bin"
+    peer = Peer("none", (), "benchmarks.peers.opendp")
+    folder = tmp_path / peer.module / "bin"
     folder.mkdir(parents=True)
     (folder / "python").symlink_to(sys.executable)
-    (tmp_path / "opendp" / "installed").write_text("pyarrow\n")
+    (tmp_path / peer.module / "installed").write_text("pyarrow\n")
     monkeypatch.setattr(environments, "ROOT", tmp_path)
-    with pytest.raises(PeerFailedError, match="benchmarks"):
-        environments.answers(peer, tmp_path, tmp_path / "no.parquet", 1)
+    with pytest.raises(PeerFailedError, match="opendp"):
+        environments.output(environments.asked(peer, tmp_path, "no.parquet", "1"))

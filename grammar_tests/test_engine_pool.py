@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError, Event
@@ -182,7 +182,7 @@ def test_who_waited_longest_is_next_and_nobody_overtakes(threads: ThreadPoolExec
             wait_for(2)
         run(pool, lambda _stop: order.append("again"))
 
-    asked = [threads.submit(again)]
+    asked: list[Future[Any]] = [threads.submit(again)]
     assert inside.wait(30)
     for n, name in enumerate(("first", "second")):
         wait_for(n)

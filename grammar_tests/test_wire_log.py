@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dpsql.dialects.postgres.words import pieces
 from dpsql.engines import Interrupted, Stop
-from dpsql.engines.pool import EnginePool
+from dpsql.engines.pool import EnginePool, Waiter
 from dpsql.interfaces.pgwire.outcomes import normalised
 from dpsql.interfaces.pgwire.present import label
 from dpsql.interfaces.pgwire.telemetry import Gauge, JsonHandler, Telemetry, serve_metrics
@@ -254,9 +254,8 @@ def test_a_single_analyst_has_them_all() -> None:
 def test_the_next_turn_is_of_who_has_the_fewest() -> None:
     pool = EnginePool(Idle, 3, owners=3)  # type: ignore[arg-type]
     pool._having.update({"ana": 2, "bob": 1})
-    pool._waiting[:] = ["ana", "bob", "carl"]
-    assert pool._is_next("carl")
-    assert not pool._is_next("ana")
-    assert not pool._is_next("bob")
-    pool._waiting[:] = ["ana"]
-    assert not pool._is_next("ana")  # has its share
+    ana, bob, carl, later = map(Waiter, ("ana", "bob", "carl", "carl"))
+    pool._waiting[:] = [ana, bob, carl, later]
+    assert [waiter for waiter in pool._waiting if pool._is_next(waiter)] == [carl]
+    pool._waiting[:] = [ana]
+    assert not pool._is_next(ana)  # has its share

@@ -11,17 +11,29 @@ files unless another is named.
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from benchmarks.accuracy import ours
-from benchmarks.accuracy.environments import PEERS, PeerFailedError, answers
 from benchmarks.accuracy.errors import Error, error_of, ratio_of, scales_of
 from benchmarks.accuracy.questions import DELTA, EPSILON, QUESTIONS, Question
 from benchmarks.common import table
+from benchmarks.environments import Peer, PeerFailedError, asked, output
 from dpsql.model.errors import Refused
+
+PEERS = tuple(
+    Peer(name, packages, f"benchmarks.accuracy.peers.{module}")
+    for name, packages, module in (
+        ("OpenDP", ("opendp>=0.14", "numpy"), "opendp"),
+        ("SmartNoise SQL", ("smartnoise-sql>=1.0", "pandas<3"), "smartnoise"),
+        # Its tree imports a name that later versions of scikit-learn do not have.
+        ("diffprivlib", ("diffprivlib>=0.6", "scikit-learn<1.7"), "diffprivlib"),
+        ("PyDP", ("python-dp>=1.1", "numpy"), "pydp"),
+    )
+)
 
 Cell = tuple[Error, str]
 """The error of a row, and how it was reached."""
@@ -50,12 +62,16 @@ def main() -> None:
     table("Every participant", header, details)
 
 
-def _asked(peer: Any, environments: Path, data: Path, releases: int) -> dict[str, Any] | str:
+def _asked(peer: Peer, environments: Path, data: Path, releases: int) -> dict[str, Any] | str:
+    """What a peer answers to every question, as its script prints it, or why it does not."""
     print(f"asking {peer.name}", file=sys.stderr)
     try:
-        return answers(peer, environments, data, releases)
+        command = asked(peer, environments, str(data.resolve()), str(releases))
+        printed = output(command)
     except PeerFailedError as error:
         return f"does not run: {error}"
+    answer: dict[str, Any] = json.loads(printed)
+    return answer
 
 
 def _ours(question: Question, data: Path, releases: int) -> list[Cell] | str:

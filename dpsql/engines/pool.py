@@ -35,7 +35,7 @@ M = TypeVar("M", bound=Worker)
 
 
 @dataclass(eq=False, slots=True)
-class _Waiter:
+class Waiter:
     """Somebody who waits for a worker, and is no other who waits for the same owner."""
 
     owner: str
@@ -52,7 +52,7 @@ class WorkerPool(Generic[M]):
         self._make, self._most = make, most
         self._share = most if owners <= 1 else max(1, most - 1)
         self._having: Counter[str] = Counter()
-        self._waiting: list[_Waiter] = []
+        self._waiting: list[Waiter] = []
         self._first = make()
         self._all = [self._first]
         self._idle = [self._first]
@@ -93,7 +93,7 @@ class WorkerPool(Generic[M]):
 
     def _taken(self, owner: str, stop: Stop | None) -> M:
         """A free worker, or a new one; raises `Interrupted` where the wait is ended by `stop`."""
-        waiter = _Waiter(owner)
+        waiter = Waiter(owner)
         with self._changed:
             self._waiting.append(waiter)
             try:
@@ -106,7 +106,7 @@ class WorkerPool(Generic[M]):
             self._having[owner] += 1
             return worker
 
-    def _is_next(self, waiter: _Waiter) -> bool:
+    def _is_next(self, waiter: Waiter) -> bool:
         """Whether the next turn is this one's."""
         having = self._having
         able = [w for w in self._waiting if not w.owner or having[w.owner] < self._share]
