@@ -12,9 +12,10 @@ three run in the same engine with the same settings, in turns; ratios are taken 
 their median is shown. `found` is with the bound of a norm that is found in the same question.
 Prepared: the same over the store that `dpsql prepare` makes of them, without rollups and with them.
 
-At once: so many analysts through one proxy and the DB-API, each with new questions one after
-another. `kept busy` is what the questions answered per second take of CPU, alone, as a part of
-that of all processors; `p99 / queue` how long 99 % wait at most, beside the turns of all analysts.
+At once: so many analysts through one proxy and the DB-API, and through `dpsql serve`, which holds
+answers back until the next moment of its grid; each with new questions one after another. `kept
+busy` is what the questions answered per second take of CPU, alone, as a part of that of all
+processors; `p99 / queue` how long 99 % wait at most, beside the turns of all analysts.
 
 TPC-H: CPU of proxy and engine for a new question, its plan known, over that of DuckDB alone.
 `floor` is what the hand-written `GROUP BY unit, key` of the largest private block costs there, of
@@ -26,6 +27,7 @@ Cold: CPU of a whole `dpsql query`, its engine included, for a question of which
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import resource
 import statistics
@@ -40,6 +42,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import asyncpg
 import duckdb
 
 import dpsql
@@ -47,8 +50,10 @@ from benchmarks import tpch
 from benchmarks.common import seconds, table
 from benchmarks.drafts import Price
 from benchmarks.events import MILLION, built, policy_of
+from benchmarks.wire import PASSWORD, Where, serving
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
+from dpsql.interfaces.pgwire.login_file import User, verifier_of, write_users
 from dpsql.model.vocabulary import Exact, Request
 from dpsql.owner.preparing import preparation
 from dpsql.policy.load import load
@@ -232,8 +237,10 @@ def with_store(policy: Path, store: Path) -> Path:
 def at_once(folder: Path, analysts: int, each: int) -> Iterator[tuple[object, ...]]:
     """New questions of all analysts at once, beside the CPU of one alone."""
     database, price = built(folder, MILLION), Price("zcdp", 1.0, 1e-6)
+    numbers = [range(n, n + each) for n in range(100, 100 + analysts * each, each)]
     with tempfile.TemporaryDirectory() as name:
-        policy = policy_of(Path(name), database, replace(MILLION, columns=COLUMNS), price, LIMITS)
+        data = replace(MILLION, columns=COLUMNS)
+        policy = policy_of(Path(name), database, data, price, LIMITS)
         draft = load(str(policy))
         engine = Metered(draft.database, draft.limits)
         with Proxy.over(draft, engine) as proxy:
@@ -241,14 +248,50 @@ def at_once(folder: Path, analysts: int, each: int) -> Iterator[tuple[object, ..
         make = partial(DuckDBEngine, draft.database, draft.limits)
         with Proxy.over(draft, EnginePool(make, draft.server.workers)) as proxy:
             _asked_by(proxy, [10])
-            numbers = [range(n, n + each) for n in range(100, 100 + analysts * each, each)]
-            start = perf_counter()
             with ThreadPoolExecutor(analysts) as threads:
+                start = perf_counter()
                 waits = [w for own in threads.map(partial(_asked_by, proxy), numbers) for w in own]
-            rate = len(waits) / (perf_counter() - start)
-    busy, p99 = rate * alone / (os.cpu_count() or 1), sorted(waits)[-1 - len(waits) // 100]
-    verdict = "holds" if busy >= 0.9 else "MISSED"
-    yield analysts, len(waits), alone, rate, busy, 0.9, p99, p99 * rate / analysts, verdict
+                taken = perf_counter() - start
+        yield "DB-API", *_at_once(alone, waits, taken, analysts)
+        with policy.open("a", encoding="utf-8") as file:
+            file.write(f"\n[server]\nmax_connections_per_analyst = {2 * analysts}\n")
+        write_users(f"{name}/dpsql.users", {"ana": User(verifier_of(PASSWORD))})
+        with serving(str(policy)) as (where, _process):
+            waits, taken = asyncio.run(_served(where, [range(1, 2), *numbers]))
+        yield "dpsql serve", *_at_once(alone, waits, taken, analysts)[:-1], ""
+
+
+def _at_once(
+    alone: float, waits: Sequence[float], taken: float, analysts: int
+) -> tuple[object, ...]:
+    rate, p99 = len(waits) / taken, sorted(waits)[-1 - len(waits) // 100]
+    busy, queued = rate * alone / (os.cpu_count() or 1), p99 * rate / analysts
+    verdict = "holds" if busy >= 0.9 and queued <= 1.5 else "MISSED"
+    return analysts, len(waits), alone, rate, busy, 0.9, p99, queued, 1.5, verdict
+
+
+async def _served(where: Where, numbers: Sequence[range]) -> tuple[list[float], float]:
+    """How long each question took of all but the first of these clients, who asks alone; and all
+    of theirs together.
+    """
+    settings = {"dpsql.confirm": "on"}
+    clients = [await asyncpg.connect(**where, server_settings=settings) for _ in numbers]
+
+    async def asked(client: Any, numbers: range) -> list[float]:
+        waits = []
+        for number in numbers:
+            start = perf_counter()
+            await client.fetch(_new(number))
+            waits.append(perf_counter() - start)
+        return waits
+
+    await asked(clients[0], numbers[0])
+    start = perf_counter()
+    found = await asyncio.gather(*map(asked, clients[1:], numbers[1:]))
+    taken = perf_counter() - start
+    for client in clients:
+        await client.close()
+    return [wait for own in found for wait in own], taken
 
 
 def _new(number: int) -> str:
@@ -365,9 +408,9 @@ def main() -> None:
         stored = ("store", "question", "plain", "bare", "dpsql", "/ bare", "/ plain", "")
         table("Prepared events, CPU s", stored, [*prepared(given.events, given.rounds)])
     if given.events is not None and given.analysts:
-        shown = ("analysts", "questions", "CPU s of one", "a second", "kept busy", "target")
+        shown = ("by", "analysts", "questions", "CPU s of one", "a second", "kept busy", "target")
         rows = [*at_once(given.events, given.analysts, 4 * given.rounds)]
-        table("At once", (*shown, "p99 s", "p99 / queue", ""), rows)
+        table("At once", (*shown, "p99 s", "p99 / queue", "target", ""), rows)
     if given.tpch is not None:
         each = ("query", "plain", "engine", "proxy", "both / plain", "floor / plain", "target", "")
         table("TPC-H, CPU s", each, [*queries(given.tpch, given.rounds)])
