@@ -121,6 +121,7 @@ def test_a_limit_costs_nothing_beyond_the_rows(asked: str, limit: int, tmp_path:
 def with_equal_hashes(plan: Prepared) -> Prepared:
     (block,) = plan.rewritten.blocks
     equal = re.sub(r"hash\(\$sampling_key[^)]*\)", "$sampling_key::UBIGINT", block.sql)
+    equal = re.sub(r"hash\(u[^)]*\)", "0", equal)
     assert equal != block.sql
     return replace(plan, rewritten=replace(plan.rewritten, blocks=(replace(block, sql=equal),)))
 

@@ -201,6 +201,8 @@ def test_tighter_bounds_are_asked_of_the_rows() -> None:
         "UPDATE {0} SET rows = rows - 1",  # of a finer filter
         "UPDATE {0} SET s0 = s0 - 1, n0 = n0 + 1",
         "UPDATE {0} SET groups = 1",  # nobody has too many groups
+        "UPDATE {0} SET place = groups - place + 1",  # another order
+        "UPDATE {0} SET place = 1",  # of whom all groups are kept, or none
     ],
 )
 def test_wrong_twin_a_rollup_of_other_rows_is_a_difference(wrong: str) -> None:

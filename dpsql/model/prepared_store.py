@@ -17,7 +17,7 @@ SCHEMA = "dpsql_store"
 ABOUT = "dpsql.about"
 """The schema and table in which the store says what it is."""
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,8 @@ class Rollup:
     """One row for each unit and group of `table` by the columns `keys`, in the table `name`.
 
     Beside unit and keys it has the rows in `ROWS`, in `GROUPS` in how many of these groups the
-    unit is, and of each of `sums`, by its canonical text, the sum and how many rows add to it.
+    unit is, in `PLACE` which of them this is in the order in which questions keep some, and of each
+    of `sums`, by its canonical text, the sum and how many rows add to it.
     """
 
     table: str
@@ -34,7 +35,7 @@ class Rollup:
     sums: tuple[str, ...] = ()
 
 
-ROWS, GROUPS, UNIT = "rows", "groups", "unit"
+ROWS, GROUPS, PLACE, UNIT = "rows", "groups", "place", "unit"
 """Columns of a rollup; a column of the table that is called so has another name before it."""
 
 

@@ -14,12 +14,14 @@ from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.compiler.rewrite.rollups import MOST, can_be_key, described
 from dpsql.compiler.rewrite.stored_rows import unit_beside
+from dpsql.dialects.places import place_in_unit
 from dpsql.dialects.reading.parse import parse
 from dpsql.model.algebra import Field, Scan
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import PolicyError, Refused
 from dpsql.model.prepared_store import (
     GROUPS,
+    PLACE,
     ROWS,
     UNIT,
     Rollup,
@@ -52,19 +54,28 @@ class PreparedRollup:
     @property
     def creation(self) -> str:
         """The statement that puts it into the store, made of the table that is there."""
+        keys = [key_column(n) for n in range(len(self.rollup.keys))]
+        place = place_in_unit(UNIT, keys) if keys else "1::BIGINT"
+        sums = [name for n in range(len(self.sums)) for name in sum_columns(n)]
+        counted = [f"COUNT(*) OVER (PARTITION BY {UNIT}) AS {GROUPS}", f"{place} AS {PLACE}"]
+        return (
+            f"CREATE TABLE {address(table_in_store(self.rollup.name))} AS"
+            f" SELECT {', '.join([UNIT, *keys, ROWS, *counted, *sums])}"
+            f" FROM ({self._of_rows(address(table_in_store(self.table.name)))})"
+            f" ORDER BY {GROUPS}, {UNIT}"
+        )
+
+    def _of_rows(self, source: str) -> str:
+        """Counts and sums of rows as the store's table of them has them."""
         keys = [self._column(name) for name in self.rollup.keys]
         unit = identifier(unit_beside(self.table, self.policy))
         named = [f"{unit} AS {UNIT}", *(f"{k} AS {key_column(n)}" for n, k in enumerate(keys))]
-        named += [f"COUNT(*) AS {ROWS}", f"COUNT(*) OVER (PARTITION BY {unit}) AS {GROUPS}"]
+        named.append(f"COUNT(*) AS {ROWS}")
         for n, part in enumerate(self.sums):
-            summed, counted = sum_columns(n)
-            value = self._value(part)
+            (summed, counted), value = sum_columns(n), self._value(part)
             named += [f"SUM({value})::BIGINT AS {summed}", f"COUNT({value}) AS {counted}"]
-        return (
-            f"CREATE TABLE {address(table_in_store(self.rollup.name))} AS"
-            f" SELECT {', '.join(named)} FROM {address(table_in_store(self.table.name))} AS t0"
-            f" GROUP BY {', '.join([unit, *keys])} ORDER BY {unit}"
-        )
+        groups = ", ".join([unit, *keys])
+        return f"SELECT {', '.join(named)} FROM {source} AS t0 GROUP BY {groups}"
 
     @property
     def largest(self) -> str:

@@ -12,9 +12,11 @@ class Weighed:
     """The rows of a block without repetitions: each is `weight` of them, or just one if None.
 
     Sums over them are the same integers; see `compiler.rewrite.weights`. With `groups` each is all
-    that its unit has in its group, and that column no less than the unit's number of groups.
+    that its unit has in its group, and that column no less than the unit's number of groups. With
+    `place` it is that number, and `place` is the group's in the order of its unit's.
     """
 
     rows: Relation
     weight: Expression | None
     groups: Ref | None = None
+    place: Ref | None = None

@@ -10,7 +10,8 @@ the integer that a measurement adds of a row is the same, in the same lattice wi
 that which was summed, less its centre times the rows that add one. So the totals are the same
 integers, and whatever is done with them is as before. Where the keys are those of the rollup, each
 of its rows is a total, and conditions drop groups of a unit, so that it has no more than were
-counted.
+counted. Where in the unit's order of groups one stands follows from unit and keys (PRIVACY.md R27):
+where conditions are on units alone and keys are in the same order, it is what was stored.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from dpsql.model.algebra import Field, Filter, Relation, Scan
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.prepared_store import (
     GROUPS,
+    PLACE,
     ROWS,
     UNIT,
     PreparedStore,
@@ -135,10 +137,11 @@ class _Rollup:
             for release, query in zip(plan.releases, queries, strict=True)
             if query is not None
         )
-        groups = self._column(GROUPS)
-        columns = [rows, groups, *(column for each in sums for column in each)]
+        groups, place = self._column(GROUPS), self._column(PLACE)
+        columns = [rows, groups, place, *(column for each in sums for column in each)]
         whole = groups.ref if self._is_whole(keys, [*unreleased(plan.keys), *queries]) else None
-        weighed = Weighed(self._rows(columns), None, whole)
+        placed = whole and keys and self._names(keys) == self._own_names and self._of_units()
+        weighed = Weighed(self._rows(columns), None, whole, place.ref if placed else None)
         return replace(plan, block=replace(block, weighed=weighed), releases=releases)
 
     def _column(self, name: str) -> Field:
@@ -191,13 +194,22 @@ class _Rollup:
 
     def _is_whole(self, keys: Sequence[Expression], queries: Sequence[Measurement | None]) -> bool:
         """Whether each row of the rollup is a whole total of the block."""
-        named = sorted(self.names[key.id] for key in keys if isinstance(key, Ref))
         plain = all(isinstance(q, UnitCount | ClippedSum | ScaledTotal) for q in queries)
-        return (
-            plain
-            and len(named) == len(keys)
-            and named == sorted(name.lower() for name in self.rollup.keys)
-        )
+        named = self._names(keys)
+        return plain and len(named) == len(keys) and sorted(named) == sorted(self._own_names)
+
+    def _names(self, keys: Sequence[Expression]) -> list[str]:
+        """The columns that keys are."""
+        return [self.names[key.id] for key in keys if isinstance(key, Ref)]
+
+    def _of_units(self) -> bool:
+        """Whether conditions leave all groups of a unit, or none."""
+        return all(self.names[n] == self.unit for node in self.conditions for n in refs(node))
+
+    @property
+    def _own_names(self) -> list[str]:
+        """The columns of the rollup's keys."""
+        return [name.lower() for name in self.rollup.keys]
 
 
 def _of_count(counted: Ref, condition: Expression | None, most: int) -> ClippedSum:

@@ -4,7 +4,7 @@ Its shape is that of every engine (see `block_printer`), with the limits of `uni
 memory follow the rows that there are, never a limit: what is within its limit is neither hashed nor
 ranked.
 
-Proof (PRIVACY.md R27). The hash is DuckDB's own, of the query's key and of the values themselves.
+Proof (PRIVACY.md R27). The hash is DuckDB's own, of the values themselves, and of the query's key.
 """
 
 from __future__ import annotations
@@ -60,8 +60,11 @@ class DuckDBBlock(BlockPrinter):
         super().__init__(plan, vote)
         weighed = plan.block.weighed
         if weighed is not None and weighed.groups is not None:
-            self.inputs.setdefault(weighed.groups, "g")
+            self.inputs[weighed.groups] = "g"
             self.carried = ("g",)
+            if weighed.place is not None:
+                self.inputs[weighed.place] = "o"
+                self.carried = ("g", "o")
 
     def totals(self) -> str:
         """Rows that are totals already are not grouped."""
@@ -127,10 +130,10 @@ class DuckDBBlock(BlockPrinter):
         limits = UnitLimits(
             keys=self.keys,
             values=[*(f"p{n}" for n in range(len(self.parts))), *listed],
-            hashed=self.hash(),
             l0=self.plan.l0 if self.plan.enforce_l0 else None,
             scaled={f"p{n}": part for n, part in self.scaled.items()},
-            crowd=next(iter(self.carried), None),
+            crowd="g" if "g" in self.carried else None,
+            place="o" if "o" in self.carried else None,
         )
         return LimitedUnits(limits.stages(source), limits.rows, limits.signed)
 

@@ -2,10 +2,14 @@
 
 Shape: `clipped` (the clipped totals of each unit and group, which are read several times, so that
 all see the same rows), `above` (the units beyond a limit, made once: what is in doubt of a norm is
-computed in floating point, and twice might be two answers), `beyond` (their totals, and how many
-groups of the unit have no greater hash) and `kept` (those of L0 groups). Units within their limits
-are neither hashed nor ranked nor scaled. Sums need not look them up either: they are those of all
-totals less those that are lost.
+computed in floating point, and twice might be two answers), `beyond` (their totals, and the place
+of each in its unit's turn) and `kept` (those of L0 groups). Units within their limits are neither
+hashed nor ranked nor scaled. Sums need not look them up either: they are those of all totals less
+those that are lost.
+
+The groups of a unit stand in a circle, in an order that is the same for every question, and the
+query's key says with which the L0 begin that are kept. So their order can be stored, and each
+question keeps others.
 
 Proof (PRIVACY.md R27, R73). Whether a unit is in `above` follows from its own totals, with all of
 which it is. One that is not has at most L0 groups and a norm within the bound: to keep L0 of them
@@ -18,6 +22,7 @@ from collections.abc import Mapping, Sequence
 
 from dpsql.compiler.plan.measurement_kinds import ScaledTotal
 from dpsql.dialects.duckdb.norm_sql import maybe_beyond, norm_of_total, scaled_total, steps_of_total
+from dpsql.dialects.places import place_in_unit
 from dpsql.model.dataclass import dataclass
 
 
@@ -26,50 +31,64 @@ class UnitLimits:
     """The most groups of a unit (None: as many as it has), and which of its totals have a norm.
 
     A total is of the unit `u` in the group of `keys`; `values` are the columns that it has there
-    beside them. `hashed` is the keyed hash of a unit and a group. Where totals were stored, the
-    column `crowd` of them is no less than the number of groups of the unit.
+    beside them. Where totals were stored, the column `crowd` of them is no less than the number of
+    groups of the unit; where it is that number, `place` is the column of a group's place.
     """
 
     keys: Sequence[str]
     values: Sequence[str]
-    hashed: str
     l0: int | None
     scaled: Mapping[str, ScaledTotal]
     crowd: str | None = None
+    place: str | None = None
 
     def stages(self, source: str) -> dict[str, str]:
         """The stages over these totals, by name."""
         over = [] if self.l0 is None else [f"COUNT(*) > {self.l0}"]
         over += [maybe_beyond(part, name) for name, part in self.scaled.items()]
         place = "" if self.l0 is None else f", {self._place} AS place"
+        if self._stored:
+            return {"clipped AS NOT MATERIALIZED": source}
         if self.crowd is not None and self.signed is not None:
-            many = f"SELECT clipped.*{place} FROM clipped WHERE {self.crowd} > {self.l0}"
+            groups = "SELECT *, COUNT(*) OVER (PARTITION BY u) AS groups FROM clipped"
+            many = f"SELECT *{place} FROM ({groups} WHERE {self.crowd} > {self.l0})"
             return {"clipped AS NOT MATERIALIZED": source, "beyond AS": many}
+        counted = "SELECT u, COUNT(*) AS groups FROM clipped GROUP BY u"
         named = {
             "clipped AS MATERIALIZED": source,
-            "above AS MATERIALIZED": f"SELECT u FROM clipped GROUP BY u HAVING {' OR '.join(over)}",
-            "beyond AS": f"SELECT clipped.*{place} FROM clipped SEMI JOIN above USING (u)",
+            "above AS MATERIALIZED": f"{counted} HAVING {' OR '.join(over)}",
+            "beyond AS": f"SELECT clipped.*{place} FROM clipped JOIN above USING (u)",
         }
         return {**named, "kept AS MATERIALIZED": self._limited} if self.scaled else named
 
     @property
     def _limited(self) -> str:
         """What is kept of units beyond a limit."""
-        chosen = "" if self.l0 is None else f" WHERE place <= {self.l0}"
+        chosen = "" if self.l0 is None else f" WHERE place < {self.l0}"
         return f"SELECT {self._listed()} FROM beyond{chosen}"
 
     @property
     def _place(self) -> str:
-        """How many groups of the unit have no greater hash.
+        """How many groups of the unit come before, from where its turn begins."""
+        return self._turned(place_in_unit("u", self.keys), "groups")
 
-        Of equal hashes all are counted: where L0 groups are kept, they are those strictly below the
-        hash of rank L0 + 1. Which they are depends on the rows of the unit and the key alone.
-        """
-        return f"COUNT(*) OVER (PARTITION BY u ORDER BY {self.hashed})"
+    def _turned(self, place: str, groups: str) -> str:
+        return f"({place} + (hash($sampling_key::UBIGINT, u) >> 2)::BIGINT) % {groups}"
+
+    @property
+    def _stored(self) -> bool:
+        """Whether places need not be computed."""
+        return self.place is not None and self.l0 is not None and not self.scaled
 
     @property
     def rows(self) -> str:
         """The totals of each unit and group as far as they count."""
+        if self._stored:
+            assert self.place is not None
+            assert self.crowd is not None
+            every, l0 = f"SELECT {self._listed()} FROM clipped WHERE {self.crowd}", self.l0
+            chosen = f"{self._turned(self.place, self.crowd)} < {l0}"
+            return f"{every} <= {l0} UNION ALL {every} > {l0} AND {chosen}"
         within = {name: steps_of_total(part, name) for name, part in self.scaled.items()}
         return (
             f"SELECT {self._listed(within)} FROM clipped ANTI JOIN above USING (u)"
@@ -80,14 +99,14 @@ class UnitLimits:
     def signed(self) -> str | None:
         """Rows of which the sums are those of `rows`, the units of a group being the sum of `one`.
 
-        None where totals are scaled.
+        None where totals are scaled, or places stored.
         """
-        if self.scaled or self.l0 is None:
+        if self.scaled or self.l0 is None or self._stored:
             return None
         lost = [*self.keys, *(f"-{name}" for name in self.values), "-1"]
         return (
             f"SELECT {', '.join([*self.keys, *self.values])}, 1 AS one FROM clipped"
-            f" UNION ALL SELECT {', '.join(lost)} FROM beyond WHERE place > {self.l0}"
+            f" UNION ALL SELECT {', '.join(lost)} FROM beyond WHERE place >= {self.l0}"
         )
 
     def _bounded(self) -> str:
