@@ -353,7 +353,7 @@ def _draft(sources: Sequence[str], given: Given, decide: Decide, target: str) ->
 
 
 def _beside(database: Database, target: Path) -> Database:
-    """The database with its paths relative to the policy's own folder; a server's stay as they are."""
+    """The database with paths relative to the policy's own folder; a server's stay as they are."""
     if database.settings:
         return database
 
