@@ -602,6 +602,12 @@ def test_a_policy_is_drafted_of_it(server: Postgres, tmp_path: Path) -> None:
     assert "A password stands in no policy" in wrong.output
 
 
+def test_nothing_is_prepared_of_it(server: Postgres, tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["prepare", "--policy", str(on(server, tmp_path))])
+    assert "dpsql prepare copies data that DuckDB reads; what postgres reads stays" in done.output
+    assert (done.exit_code, "Traceback" in done.output) == (1, False)
+
+
 def test_no_password_stands_in_a_policy(server: Postgres, tmp_path: Path) -> None:
     path = on(server, tmp_path, ("user=reader", "user=reader password=x"))
     with pytest.raises(PolicyError, match="A password stands in no policy"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -18,6 +19,7 @@ from dpsql.model.errors import Unreachable
 from dpsql.model.schema import SchemaTable
 
 _NAME = re.compile(r"""'(?:[^']|'')*'|"((?:[^"]|"")*)\"""")
+_WHOLE_ROWS = re.compile(r"""\*\s+FROM\s+"|\.\*""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +35,28 @@ BroadcastTables: TypeAlias = tuple[BroadcastTable, ...]
 
 
 def mentioned(sql: str, broadcast: BroadcastTables) -> list[ScratchTable]:
-    r"""The tables of which a statement has the name in quotes.
+    r"""The tables of which a statement has the name in quotes, with the columns of which it has.
 
-    >>> rows = ScratchTable("days", (), ())
+    >>> from dpsql.model.tree import INTEGER
+    >>> rows = ScratchTable("days", (("day", INTEGER), ("week", INTEGER)), [(8, 2)])
     >>> days = BroadcastTable(SchemaTable("days", ()), rows, "")
-    >>> len(mentioned('SELECT 1 FROM "public"."days"', (days,)))
-    1
+    >>> [(t.columns[0][0], t.rows) for t in mentioned('SELECT "week" FROM "days"', (days,))]
+    [('week', [(2,)])]
     >>> mentioned("SELECT '\"days\"'", (days,))
     []
     """
     if not broadcast:
         return []
-    named = {match[1] for match in _NAME.finditer(sql)}
-    return [table.rows for table in broadcast if table.rows.name.replace('"', '""') in named]
+    named = {match[1].replace('""', '"') for match in _NAME.finditer(sql) if match[1] is not None}
+    tables = [table.rows for table in broadcast if table.rows.name in named]
+    return tables if _WHOLE_ROWS.search(sql) else [_narrowed(table, named) for table in tables]
+
+
+def _narrowed(table: ScratchTable, names: AbstractSet[str]) -> ScratchTable:
+    """The columns of these names; of a table whose rows are counted the first."""
+    places = [n for n, (name, _) in enumerate(table.columns) if name in names] or [0]
+    columns = tuple(table.columns[n] for n in places)
+    return ScratchTable(table.name, columns, [tuple(row[n] for n in places) for row in table.rows])
 
 
 def with_broadcast(

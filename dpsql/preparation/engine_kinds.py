@@ -225,7 +225,10 @@ def store_writer(draft: Draft) -> StoreWriter:
     from dpsql.engines.duckdb.duckdb_engine import sources_of  # noqa: PLC0415
     from dpsql.engines.duckdb.store_writer import StoreOfDuckDB  # noqa: PLC0415
 
-    _kind(draft)
+    kind = _kind(draft)
+    if "prepared" not in kind.keys:
+        why = f"dpsql prepare copies data that DuckDB reads; what {kind.name} reads stays there."
+        raise _wrong(draft, ("engine",), why, "Ask as it is: no question needs a store.")
     if draft.database.prepared is None:
         why = "The policy names no file for what is prepared of its data."
         raise _wrong(draft, (), why, 'Write prepared = "prepared.duckdb"; the engine is duckdb.')
