@@ -226,10 +226,12 @@ def test_arithmetic_of_doubles_is_ieees_and_never_raises(
 ) -> None:
     a, b = Ref(1, DOUBLE), Ref(2, DOUBLE)
     found = _values(odd, "doubles", Call(name, (a, b), DOUBLE))
+    found += [(x, x, v) for x, _, v in _values(odd, "doubles", Call(name, (a, a), DOUBLE))]
     for constant in DOUBLES[:-1]:
         literal = Literal(constant, DOUBLE)
-        for call in (Call(name, (a, literal), DOUBLE), Call(name, (literal, a), DOUBLE)):
-            _values(odd, "doubles", call)
+        by = _values(odd, "doubles", Call(name, (a, literal), DOUBLE))
+        of = _values(odd, "doubles", Call(name, (literal, a), DOUBLE))
+        found += [(x, constant, v) for x, _, v in by] + [(constant, x, v) for x, _, v in of]
     for left, right, value in found:
         if left is None or right is None:
             assert value is None

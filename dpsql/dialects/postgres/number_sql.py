@@ -13,14 +13,18 @@ Proof (SECURITY.md S8). With |b| >= 1 and |a| < 8e307 / |b| the product is below
 and no less than |a|; with |b| < 1 <= |a| it lies between them; with both below 1 and
 |a| > 1e-300 / |b| it is above 1e-300 · (1 - 2^-52). Quotients are such products. Sums of numbers
 below 1e290 and any others, and of numbers whose halves sum to less than 2^1023, do not overflow;
-halves are taken of numbers above 1e290 alone.
+halves are taken of numbers above 1e290 alone. By a constant of at least 1 a product can only be too
+large, and a quotient too small, by a smaller one the other way round; a square is neither between
+1e-150 and 8e153. What is multiplied by infinity is infinite or NaN, and never an error.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from dpsql.dialects.expression_printer import DIGITS
 from dpsql.dialects.postgres.lacking import lacking
-from dpsql.dialects.sized_text import Sized
+from dpsql.dialects.sized_text import Sized, literal_digits
 from dpsql.dialects.sql_text import ATOM, CAST, OTHER, PRODUCT, SUM
 from dpsql.model.tree import DOUBLE, Kind, SqlType
 
@@ -34,6 +38,7 @@ NORMAL = 290
 LONGEST_GUARDED = 2_000
 """Operands that are longer are not printed a dozen times."""
 _HUGE, _HALF, _TINY = "float8 '8e307'", "float8 '8.98846567431158e307'", "float8 '1e-300'"
+_SMALL_ROOT, _LARGE_ROOT = "float8 '1e-150'", "float8 '8e153'"
 _INFINITY, _MOST = "float8 'Infinity'", "float8 '1.7976931348623157e308'"
 
 
@@ -48,7 +53,8 @@ def double(text: Sized) -> Sized:
     """A number as DOUBLE: of no exact number that we compute is it out of range."""
     if text.type.kind is Kind.DOUBLE:
         return text
-    return Sized(f"{text.operand(ATOM)}::float8", DOUBLE, CAST, digits=COMPUTED_DIGITS)
+    sql, literal = f"{text.operand(ATOM)}::float8", text.literal
+    return Sized(sql, DOUBLE, CAST, literal=literal, digits=COMPUTED_DIGITS)
 
 
 def exact(sql: str, kind: SqlType, level: int, digits: int, precision: int = DIGITS) -> Sized:
@@ -97,6 +103,8 @@ def divided(args: tuple[Sized, ...], kind: SqlType) -> Sized:
         digits = a.digits + b.digits
         if nonzero:
             return Sized(f"{a.operand(PRODUCT)} / {b.operand(CAST)}", kind, OTHER, digits=digits)
+    if (constant := _constant(b)) is not None and constant != 0:
+        return _by_constant("/", a, b, kind, too_large=abs(constant) < 1)
     a_, b_ = short(a.operand(ATOM)), short(b.operand(ATOM))
     plain = f"{a_} / {b_}"
     sign = f"CASE WHEN ({a_} > 0) = ({b_}::text <> '-0') THEN {_INFINITY} ELSE -{_INFINITY} END"
@@ -118,6 +126,8 @@ def _added_doubles(sign: str, a: Sized, b: Sized, kind: SqlType) -> Sized:
     plain = f"{a.operand(SUM)} {sign} {b.operand(PRODUCT)}"
     if a.digits is not None and b.digits is not None and max(a.digits, b.digits) + 20 <= NORMAL:
         return Sized(plain, kind, OTHER, digits=max(a.digits, b.digits) + 20)
+    if any(each.digits is not None and each.digits <= NORMAL for each in (a, b)):
+        return Sized(plain, kind, OTHER)
     a_, b_ = short(a.operand(ATOM)), short(b.operand(ATOM))
     positive = f"{a_} > 0"
     steps = [
@@ -134,7 +144,13 @@ def _multiplied_doubles(a: Sized, b: Sized, kind: SqlType) -> Sized:
     plain = f"{a.operand(PRODUCT)} * {b.operand(CAST)}"
     if a.digits is not None and b.digits is not None and a.digits + b.digits <= NORMAL:
         return Sized(plain, kind, OTHER, digits=a.digits + b.digits)
+    for one, other in ((a, b), (b, a)):
+        if (constant := _constant(other)) is not None:
+            return _by_constant("*", one, other, kind, too_large=abs(constant) >= 1)
     a_, b_ = short(a.operand(ATOM)), short(b.operand(ATOM))
+    if a_ == b_:
+        inner = f"WHEN abs({a_}) < {_LARGE_ROOT} THEN {plain} ELSE abs({a_}) * {_INFINITY}"
+        return Sized(f"CASE WHEN abs({a_}) <= {_SMALL_ROOT} THEN 0 {inner} END", kind, 0)
     beyond = f"CASE WHEN ({a_} > 0) = ({b_} > 0) THEN {_INFINITY} ELSE -{_INFINITY} END"
     larger = f"CASE WHEN abs({a_}) < {_HUGE} / abs({b_}) THEN {plain} ELSE {beyond} END"
     smaller = f"CASE WHEN abs({a_}) > {_TINY} / abs({b_}) THEN {plain} ELSE 0 END"
@@ -145,6 +161,35 @@ def _multiplied_doubles(a: Sized, b: Sized, kind: SqlType) -> Sized:
         f"WHEN abs({a_}) >= 1 THEN {plain}",
     ]
     return Sized(f"CASE {' '.join(steps)} ELSE {smaller} END", kind, 0)
+
+
+def _constant(text: Sized) -> float | None:
+    """A number that stands in the text, if it is one that can be computed with at will."""
+    value = None if text.literal is None else text.literal.value
+    digits = literal_digits(value)
+    if digits is None or digits > NORMAL or isinstance(value, bool):
+        return None
+    assert isinstance(value, int | float | Decimal)
+    return float(value)
+
+
+def _by_constant(sign: str, a: Sized, b: Sized, kind: SqlType, *, too_large: bool) -> Sized:
+    """A product or quotient by a constant, which can be `too_large`, or else too small."""
+    constant = _constant(b)
+    assert constant is not None
+    a_, b_ = short(a.operand(ATOM)), b.operand(ATOM)
+    plain = f"{a_} {sign} {b_}"
+    if constant == 0:
+        return Sized(plain, kind, OTHER)
+    scale = abs(constant) if sign == "/" else 1 / abs(constant)
+    if too_large:
+        infinity = _INFINITY if constant > 0 else f"-{_INFINITY}"
+        end = f"float8 '{8e307 * scale!r}'"
+        guarded = f"CASE WHEN abs({a_}) < {end} THEN {plain} ELSE {a_} * ({infinity}) END"
+    else:
+        end = f"float8 '{1e-300 * scale!r}'"
+        guarded = f"CASE WHEN {a_} <> 0 AND abs({a_}) <= {end} THEN 0 ELSE {plain} END"
+    return Sized(guarded, kind, 0)
 
 
 def short(sql: str) -> str:
