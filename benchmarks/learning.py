@@ -1,6 +1,6 @@
 """How often models of private rows are right, and how long they take.
 
-`python -m benchmarks.learning [adult.parquet] [--seeds 20] [--delta 1e-9] [--runs 1000]` fits a
+`python -m benchmarks.learning [adult.parquet] [--seeds 20] [--delta 1e-9] [--runs 1000]` fits
 logistic models of income on four fifths of UCI Adult, in one pass and by gradients, and counts on
 the rest how often they are right, by other four fifths for each seed: of seven columns that were
 chosen by hand, and of all 14; beside them, on the same columns and rows, the model of
@@ -32,7 +32,7 @@ from dpsql.accountants.conversion import rho_of
 from dpsql.engines import Stop
 from dpsql.learning.fits import least_squares
 from dpsql.learning.model import CONFIDENT, Model, design
-from dpsql.learning.model_inputs import input_of
+from dpsql.learning.model_inputs import NumberInput, input_of
 from dpsql.learning.moment_layout import SQUARE, Layout, layout_of
 from dpsql.learning.moments_plan import MomentsWish, planned
 from dpsql.learning.released_moments import Moments
@@ -122,17 +122,21 @@ def adult(folder: Path, parquet: str, delta: str, seeds: int) -> None:
                 seconds.setdefault("statement of one pass", []).append(
                     engine_seconds(proxy, seed, columns)
                 )
-                features = list[np.ndarray]()
+                features: dict[bool, list[np.ndarray]] = {}
                 for who, model, took in fitted(proxy, title, seed):
                     (score,) = model.scores
                     slopes = np.array([term.coefficient for term in score.terms])
-                    features = features or [design(model, truth[seed][n]) for n in (0, 2)]
-                    guess = score.intercept.coefficient + features[1] @ slopes > 0
+                    bends = any(isinstance(c, NumberInput) and c.levels for c in model.columns)
+                    if bends not in features:
+                        features[bends] = [design(model, truth[seed][n]) for n in (0, 2)]
+                    guess = score.intercept.coefficient + features[bends][1] @ slopes > 0
                     right = float(np.mean(guess == truth[seed][3]))
                     rights.setdefault(f"dpsql, {who}", []).append(right)
                     seconds.setdefault(who, []).append(took)
-                for who, right in others(features, truth[seed], len(columns), seed):
+                for who, right in others(features[False], truth[seed], len(columns), seed):
                     rights.setdefault(who, []).append(right)
+                for who, right in others(features.get(True, ()), truth[seed], None, seed):
+                    rights.setdefault(f"{who}, bends", []).append(right)
         told(f"{title} columns, {seeds} seeds, δ = {delta}", rights, seconds)
 
 
@@ -208,10 +212,12 @@ def engine_seconds(proxy: Proxy, seed: int, columns: Mapping[str, str]) -> float
 
 
 def others(
-    features: Sequence[np.ndarray], truth: Sequence[Any], columns: int, seed: int
+    features: Sequence[np.ndarray], truth: Sequence[Any], columns: int | None, seed: int
 ) -> Iterator[tuple[str, float]]:
-    """How often the models of others are right, of numbers that are from -1 to 1."""
-    if find_spec("sklearn") is None:
+    """How often the models of others are right, of numbers that are from -1 to 1; of so many
+    columns one with noise too.
+    """
+    if find_spec("sklearn") is None or not features:
         return
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
@@ -224,7 +230,7 @@ def others(
     inside, outside = (np.where(wide, 2 * (f - least) / width - 1, f) for f in features)
     plain = LogisticRegression(max_iter=1000).fit(inside, labels)
     yield "scikit-learn, no noise", float(plain.score(outside, held))
-    if find_spec("diffprivlib") is None:
+    if find_spec("diffprivlib") is None or columns is None:
         return
     from diffprivlib.models import LogisticRegression as Private  # noqa: PLC0415
 

@@ -14,6 +14,7 @@ from dpsql import accountants
 from dpsql.answering.vault import JointRun
 from dpsql.engines import EngineFailed, Stop
 from dpsql.learning import methods
+from dpsql.learning.bends import heights
 from dpsql.learning.descent import Walk, descent
 from dpsql.learning.gradient_plan import FINE, ONE, GradientPlan, bound_of, counted, planned
 from dpsql.learning.model import Model
@@ -90,7 +91,7 @@ def farthest(
     ("options", "text", "facts"),
     [
         (VIPS, PEOPLE, ONE_ROW),
-        (f"{VIPS}, input_norm = 1.5", PEOPLE, ONE_ROW),
+        (f"{VIPS}, input_norm = 1.5, knots = 17", PEOPLE, ONE_ROW),
         (f"{AMOUNTS}, gradient_norm = 0.4", FIRST, frozenset()),
         (AMOUNTS, ORDERS, frozenset()),
     ],
@@ -118,16 +119,19 @@ def test_a_step_is_the_gradient_of_the_rows() -> None:
     """Text and layout against the rows themselves, at weights that leave some rows clipped."""
     policy, engine = bound.shop()
     text = "SELECT segment, vip, country, age FROM customers WHERE income > 0"
-    plan = plan_of(Compiler(policy, engine.public), f"{VIPS}, gradient_norm = 1", text)
+    options = f"{VIPS}, gradient_norm = 1, knots = 9"
+    plan = plan_of(Compiler(policy, engine.public), options, text)
     weights = np.random.default_rng(4).normal(0, 1, plan.layout.cells)
     (sums,) = laws.integers(plan.step(weights), engine)
     weights, expected, rows = np.round(weights * FINE) / FINE, np.zeros(len(weights)), 0
     clipped = 0
     for segment, vip, country, age in engine.rows(text):
-        place = 0.0 if age is None else np.trunc((age - 60) / 60 * STEPS) / STEPS
         countries = [float(country == code) for code in plan.layout.columns[1].cells]
         own = 1 if segment == "consumer" else -1
-        row = np.array([1.0, own, *countries, place, float(age is None)])
+        place = 1.0 if age is None else np.trunc((age - 60) / 60 * STEPS) / STEPS
+        line, *hats = heights(np.array([place]), 3)[0]
+        number = 0.0 if age is None else line
+        row = np.array([1.0, own, *countries, number, float(age is None), *hats])
         off = 1 / (1 + np.exp(-row @ weights)) - vip
         most = 1 / np.linalg.norm(row)
         clipped += abs(off) > most
@@ -209,7 +213,7 @@ def test_without_noise_descent_finds_what_the_rows_say() -> None:
     way = descent(
         said(f"{VIPS}, steps = 200, momentum = 0.8, gradient_norm = 20").descent, np.sqrt(2), 0.0
     )
-    walk = Walk(way, 2, 1.0, 0.0)
+    walk = Walk(way, np.array([False, False]), 1.0, 0.0)
     rows = np.stack([np.ones(size), x], 1)
     for _ in range(way.steps):
         off = 1 / (1 + np.exp(-rows @ walk.weights)) - vip

@@ -117,8 +117,8 @@ def test_a_direction_that_noise_hides_gets_no_coefficient_of_its_own() -> None:
     assert np.abs(fit.coefficients).max() < 2
 
 
-@pytest.mark.parametrize("options", ["linear_reg', label = 'age", "logistic_reg', label = 'vip",
-                                     "pca"])  # fmt: skip
+@pytest.mark.parametrize("options", ["linear_reg', label = 'age", "pca",
+                                     "logistic_reg', knots = 5, label = 'vip"])  # fmt: skip
 def test_scikit_learn_says_the_same(proxy: Proxy, options: str) -> None:
     pytest.importorskip("sklearn", reason="the extra learn is not installed")
     name = f"sk_{options[:3]}"

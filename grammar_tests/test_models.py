@@ -28,13 +28,14 @@ from dpsql.interfaces.sentences import sentences
 from dpsql.learning.joint_sums import UnitRows
 from dpsql.learning.model import design
 from dpsql.learning.model import test_sql as of_holdout
-from dpsql.learning.model_inputs import STEPS, Input
+from dpsql.learning.model_inputs import STEPS, Input, NumberInput
 from dpsql.learning.models import Models
 from dpsql.learning.moment_layout import PRODUCT, SQUARE, Layout, layout_of
 from dpsql.learning.moments_plan import ONE, planned, sensitivities, vectors_of
 from dpsql.learning.released_moments import measured
 from dpsql.mechanisms.laws import Law
 from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.tree import DOUBLE
 from dpsql.model.vocabulary import (
     Fact,
     FactKind,
@@ -147,30 +148,34 @@ def test_wrong_twins_of_the_joint_sensitivity_are_refuted() -> None:
 def test_all_numbers_of_a_row_are_within_its_norm_whatever_is_stored(proxy: Proxy) -> None:
     """The text clips: what is beyond the bounds, NaN and NULL are no more than 1 in size."""
     (number,) = (c for c in planned(proxy.compiler, wish(), Stop()).layout.columns[3:])
-    text = str(number.number).replace('"age"', "v")
+    assert isinstance(number, NumberInput)
+    text = str(replace(number, type=DOUBLE).number).replace('"age"', "v")
     values = "(1e300), (-1e300), ('nan'::DOUBLE), ('inf'::DOUBLE), (NULL), (60), (0.01)"
     rows = proxy.vault.engine.rows(f"SELECT {text} AS n FROM (VALUES {values}) AS t(v)")
     assert sorted(n for (n,) in rows) == [-4096, -4095, 0, 4096, 4096, 4096, 4096]
+    whole = str(number.number).replace('"age"', "v")
+    rows = proxy.vault.engine.rows(f"SELECT {whole} AS n FROM (VALUES (-1), (0), (1), (120)) t(v)")
+    assert sorted(n for (n,) in rows) == [-4080, -4080, -4012, 4080]  # 120 times 34, exactly
 
 
 ONE_ROW = frozenset({Fact(FactKind.UNIQUE_KEY, "customers", Voucher.CHECK)})
 
 
 @pytest.mark.parametrize(
-    ("text", "facts", "rows"),
+    ("text", "facts", "rows", "knots"),
     [
-        (PEOPLE, ONE_ROW, 1),
-        (FIRST_ORDERS, frozenset(), 2),
-        ("SELECT status, quantity, amount FROM orders", frozenset(), 10),
+        (PEOPLE, ONE_ROW, 1, 5),
+        (FIRST_ORDERS, frozenset(), 2, 2),
+        ("SELECT status, quantity, amount FROM orders", frozenset(), 10, 2),
     ],
 )
 def test_neighbours_differ_by_no_more_than_claimed(
-    text: str, facts: frozenset[Fact], rows: int
+    text: str, facts: frozenset[Fact], rows: int, knots: int
 ) -> None:
     tables = world.well_behaved() if facts else world.adversarial()
     policy, engine = bound.over(tables, constraints=False)
     compiler = Compiler(replace(policy, facts=facts), engine.public)
-    plan = planned(compiler, wish(text), Stop())
+    plan = planned(compiler, replace(wish(text), knots=knots), Stop())
     assert plan.vectors.rows.most == rows
     (here,) = laws.integers(plan.prepared, engine)
     for unit in (1, 2, 7):
@@ -317,7 +322,7 @@ def test_without_noise_moments_are_those_of_the_rows(
     moments = measured(proxy.compiler, proxy.vault, of, plan, stop)
     listed = []
     for segment, vip, country, age in proxy.vault.engine.rows(plan.rows):
-        place = 0.0 if age is None else np.trunc((age - 60) / 60 * STEPS) / STEPS
+        place = 0.0 if age is None else (age - 60) * 68 / STEPS
         countries = [float(country == code) for code in plan.layout.columns[2].cells]
         numbers = 1 if segment == "consumer" else -1, 1 if vip else -1, *countries
         listed.append([1.0, *numbers, place, float(age is None)])

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import isnan
+from fractions import Fraction
+from math import ceil, floor, isnan
 
 from dpsql.functions.arithmetic import ARITHMETIC
 from dpsql.functions.conditionals import CONDITIONALS, reached
@@ -173,7 +174,7 @@ def _domain(
     if function.union is not None:
         merged = _merged([args[n] for n in function.union(len(args))], kind)
         if merged is not None and len(merged) <= limit:
-            return tuple(value for value in merged if _may_be(value, interval))
+            return _possible(merged, interval)
     return function.image(args, kind, interval, limit)
 
 
@@ -192,6 +193,16 @@ def _merged(sides: Sequence[Facts], kind: SqlType) -> Domain:
 def _same_values(source: SqlType, target: SqlType) -> bool:
     exact = {Kind.INTEGER, Kind.DECIMAL}
     return source.kind is target.kind or {source.kind, target.kind} <= exact
+
+
+def _possible(values: Sequence[Value], interval: Interval) -> tuple[Value, ...]:
+    """The values that an interval leaves; of many whole numbers quickly."""
+    lo, hi = interval.lo, interval.hi
+    whole = [value for value in values if type(value) is int]
+    if len(whole) == len(values) and isinstance(lo, Fraction) and isinstance(hi, Fraction):
+        least, most = ceil(lo), floor(hi)
+        return tuple(value for value in whole if least <= value <= most)
+    return tuple(value for value in values if _may_be(value, interval))
 
 
 def _may_be(value: Value, interval: Interval) -> bool:

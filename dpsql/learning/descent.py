@@ -12,7 +12,8 @@ from statistics import fmean
 
 import numpy as np
 
-from dpsql.learning.model_statement import DescentOptions
+from dpsql.learning.bends import KNOTS
+from dpsql.learning.model_statement import DescentOptions, ModelType
 from dpsql.model.dataclass import dataclass
 
 MOMENTUM = 0.9
@@ -24,6 +25,9 @@ says nothing else."""
 NOISY = 16
 """So many of the longest rows are hidden by the noise of one gradient at the whole price, where few
 steps that are clipped more lead farther: about as at ε = 0.3, of people with one row each."""
+
+BENT = 9
+"""Knots of a column of numbers in a logistic model, where noise is not as large as that."""
 
 _LENGTH = 24.0
 """The size of a step times the longest row's square. Of the mean loss per row no direction bends
@@ -47,6 +51,14 @@ class Descent:
     clip: float
     inputs: float | None = None
 
+    def wandering(self, noise: float) -> float:
+        """The standard deviation of the mean of a weight over the later half of all steps, if it
+        goes by noise of this deviation in each gradient alone.
+        """
+        ages = np.arange(self.steps // 2, self.steps)[:, None] - np.arange(self.steps)
+        moved = np.where(ages < 0, 0.0, (1 - self.momentum ** (ages + 1.0)) / (1 - self.momentum))
+        return float(self.size * noise * np.linalg.norm(moved.mean(axis=0)))
+
 
 def descent(said: DescentOptions, longest: float, noise: float) -> Descent:
     """The way of a statement, of rows that are no longer than this; noise of this deviation would
@@ -66,15 +78,25 @@ def descent(said: DescentOptions, longest: float, noise: float) -> Descent:
     )
 
 
+def knots_of(kind: ModelType, longest: float, noise: float) -> int:
+    """How many knots columns of numbers have where a statement says nothing; arguments as in
+    `descent`. With more, a row is as long as it can be, and is clipped sooner.
+    """
+    return BENT if kind is ModelType.LOGISTIC and noise < NOISY * longest else KNOTS[0]
+
+
 class Walk:
     """Weights after each gradient that was released; rows are counted beside them.
 
-    `counted` is what a row counts, `deviation` that of the noise in each sum.
+    `counted` is what a row counts, `deviation` that of the noise in each sum. Where cells are
+    `bends` steps are shorter, as much as noise hides them: with s the deviation of a weight of
+    noise alone and 1 about what a bend may be, as Wiener's filter leaves of it, 1 / (1 + s²).
     """
 
-    def __init__(self, way: Descent, cells: int, counted: float, deviation: float) -> None:
+    def __init__(self, way: Descent, bends: np.ndarray, counted: float, deviation: float) -> None:
         self._way, self._counted, self._deviation = way, counted, deviation
-        self._weights, self._moving = np.zeros(cells), np.zeros(cells)
+        self._weights, self._moving = np.zeros(len(bends)), np.zeros(len(bends))
+        self._bends = bends
         self._path, self._rows = list[np.ndarray](), list[float]()
 
     @property
@@ -92,7 +114,9 @@ class Walk:
         """One step down this gradient, a sum over rows, behind which they are counted."""
         self._rows.append(float(sums[-1]) / self._counted)
         self._moving = self._way.momentum * self._moving + sums[:-1] / self.rows
-        moved = self._weights - self._way.size * self._moving
+        wandering = self._way.wandering(self._deviation / self.rows)
+        sizes = self._way.size / np.where(self._bends, 1 + wandering**2, 1.0)
+        moved = self._weights - sizes * self._moving
         self._weights = np.clip(moved, -MOST_WEIGHT, MOST_WEIGHT)
         self._path.append(self._weights)
 

@@ -16,6 +16,7 @@ from math import log, sqrt
 
 import numpy as np
 
+from dpsql.learning.bends import heights, parts_of
 from dpsql.learning.model_inputs import Input, ListedInput, NumberInput, PairInput
 from dpsql.learning.released_moments import Moments
 from dpsql.model.dataclass import dataclass
@@ -28,10 +29,9 @@ there is less: the log odds would be without bounds."""
 
 @dataclass(frozen=True, slots=True)
 class ModelCell:
-    """A cell of a column of a model: the number itself, a value, or NULL."""
+    """A cell of a column of a model: the number itself, what is at a knot, a value, or NULL."""
 
     column: int
-    cell: int
     value: Value
 
 
@@ -69,13 +69,13 @@ def explaining(moments: Moments, label: int) -> tuple[tuple[ModelCell, ...], np.
     Of listed values the first is what others are compared with: it has none.
     """
     cells, numbers = list[ModelCell](), [0]
-    for n, column in enumerate(moments.columns):
+    for place, (n, part) in enumerate(moments.layout.parts, 1):
         if n == label:
             continue
-        for cell, value in enumerate(column.cells):
-            if not (isinstance(column, ListedInput) and cell == 0):
-                cells.append(ModelCell(n, cell, value))
-                numbers.append(moments.layout.starts[n + 1] + cell)
+        for cell, value in enumerate(part.cells):
+            if not (isinstance(part, ListedInput) and cell == 0):
+                cells.append(ModelCell(n, value))
+                numbers.append(moments.layout.starts[place] + cell)
     return tuple(cells), np.array(numbers)
 
 
@@ -86,21 +86,21 @@ def against_first(
     behind a 1: of listed values each is against the first.
     """
     cells, coefficients, start = list[ModelCell](), [float(weights[0])], 1
-    for n, column in enumerate(columns):
-        first = float(weights[start]) if isinstance(column, ListedInput) else 0.0
+    for n, part in parts_of(columns):
+        first = float(weights[start]) if isinstance(part, ListedInput) else 0.0
         coefficients[0] += first
-        for cell, value in enumerate(column.cells):
-            if not (isinstance(column, ListedInput) and cell == 0):
-                cells.append(ModelCell(n, cell, value))
+        for cell, value in enumerate(part.cells):
+            if not (isinstance(part, ListedInput) and cell == 0):
+                cells.append(ModelCell(n, value))
                 coefficients.append(float(weights[start + cell]) - first)
-        start += len(column.cells)
+        start += len(part.cells)
     return tuple(cells), np.array(coefficients)
 
 
 def least_squares(moments: Moments, label: int, target: int) -> LinearFit:
     """What the other columns say of the cell `target` of the column `label`, linearly."""
     cells, used = explaining(moments, label)
-    own = moments.layout.starts[label + 1] + target
+    own = moments.layout.numbers_of(label)[target]
     matrix, rows = moments.matrix, moments.rows
     both, square = matrix[used, own], float(matrix[own, own])
     products = matrix[np.ix_(used, used)]
@@ -160,11 +160,7 @@ def logistic(fit: LinearFit) -> tuple[np.ndarray, np.ndarray]:
 
 def components(moments: Moments, count: int) -> Components:
     """The first so many principal components of all cells of all columns."""
-    cells = tuple(
-        ModelCell(n, cell, value)
-        for n, column in enumerate(moments.columns)
-        for cell, value in enumerate(column.cells)
-    )
+    cells = tuple(ModelCell(n, value) for n, part in moments.layout.parts for value in part.cells)
     rows, matrix = moments.rows, moments.matrix
     mean = matrix[0, 1:] / rows
     spread = matrix[1:, 1:] / rows - np.outer(mean, mean)
@@ -190,18 +186,32 @@ def in_units(
     cells: Sequence[ModelCell],
     coefficients: np.ndarray,
     covariance: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients of numbers as they are, instead of from -1 to 1, and of a second value where it
-    is there, instead of -1 or 1; and their covariance.
+) -> tuple[tuple[ModelCell, ...], np.ndarray, np.ndarray]:
+    """Coefficients of numbers as they are, instead of from -1 to 1, of each knot against the first
+    one, instead of hats, and of a second value where it is there, instead of -1 or 1; with the
+    cells that they are of, and their covariance.
     """
-    change = np.eye(len(coefficients))
-    for place, cell in enumerate(cells, 1):
-        match columns[cell.column]:
-            case NumberInput() as column if cell.value is not None:
-                change[place, place] = 1 / column.half
-                change[0, place] = -column.middle / column.half
-            case PairInput() if cell.value is not None:
-                change[place, place], change[0, place] = 2.0, -1.0
+    change, result = np.eye(len(coefficients)), list(cells)
+    for n, column in enumerate(columns):
+        places = [place for place, cell in enumerate(cells, 1) if cell.column == n]
+        own = [place for place in places if cells[place - 1].value is not None]
+        match column:
+            case NumberInput(levels=0) if own:
+                times, start = (
+                    np.array([[1 / column.half]]),
+                    np.array([-column.middle / column.half]),
+                )
+            case NumberInput() if own:
+                start, *others = heights(np.linspace(-1, 1, len(column.knots)), column.levels)
+                times = np.array(others) - start
+                for place, knot in zip(own, column.knots[1:], strict=True):
+                    result[place - 1] = ModelCell(n, knot)
+            case PairInput() if own:
+                times, start = np.array([[2.0]]), np.array([-1.0])
             case _:
-                pass
-    return change @ coefficients, change @ covariance @ change.T
+                continue
+        change[np.ix_(own, own)] = times
+        change[0, own] = start
+        for null in set(places) - set(own):  # of which none of this is
+            change[null, own] = -start
+    return tuple(result), change @ coefficients, change @ covariance @ change.T

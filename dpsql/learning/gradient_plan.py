@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
+from itertools import chain
 from math import isqrt, sqrt
 
 import numpy as np
@@ -24,7 +25,8 @@ import numpy as np
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.engines import Stop
-from dpsql.learning.descent import MOST_WEIGHT, Descent, descent
+from dpsql.learning.bends import BendInput, InputPart, bent, coded, has_content, parts_of
+from dpsql.learning.descent import MOST_WEIGHT, Descent, descent, knots_of
 from dpsql.learning.joint_sums import (
     RowVectors,
     UnitRows,
@@ -33,7 +35,7 @@ from dpsql.learning.joint_sums import (
     paid,
     rows_of_unit,
 )
-from dpsql.learning.model_inputs import STEPS, Input
+from dpsql.learning.model_inputs import STEPS, Input, NumberInput
 from dpsql.learning.model_labels import label_of, require_columns
 from dpsql.learning.model_statement import CreateModel, ModelType
 from dpsql.learning.moments_plan import MomentsWish, learned_rows
@@ -71,14 +73,25 @@ class CellLayout:
     columns: tuple[Input, ...]
 
     @cached_property
+    def parts(self) -> tuple[InputPart, ...]:
+        """The parts of the columns."""
+        return tuple(part for _, part in parts_of(self.columns))
+
+    @cached_property
     def starts(self) -> tuple[int, ...]:
-        """The number of each column's first cell."""
-        sizes = [1, *(len(column.cells) for column in self.columns)]
-        return tuple(sum(sizes[: n + 1]) for n in range(len(self.columns)))
+        """The number of each part's first cell."""
+        sizes = [1, *(len(part.cells) for part in self.parts)]
+        return tuple(sum(sizes[: n + 1]) for n in range(len(self.parts)))
 
     @cached_property
     def cells(self) -> int:
-        return 1 + sum(len(column.cells) for column in self.columns)
+        return 1 + sum(len(part.cells) for part in self.parts)
+
+    @cached_property
+    def bends(self) -> np.ndarray:
+        """Which cells are hats."""
+        parts = ([isinstance(part, BendInput)] * len(part.cells) for part in self.parts)
+        return np.array([False, *chain.from_iterable(parts)])
 
     @property
     def longest(self) -> float:
@@ -109,6 +122,12 @@ class GradientPlan:
         return self.prepared.blocks[0].releases[0].noise
 
     @property
+    def knots(self) -> int:
+        """The most knots that a column of numbers has."""
+        columns = (c for c in self.layout.columns if isinstance(c, NumberInput))
+        return max((len(column.knots) for column in columns), default=0)
+
+    @property
     def deviation(self) -> float:
         """The standard deviation of that, in units of multipliers and cells."""
         return standard_deviation(self.noise) / ONE
@@ -132,9 +151,11 @@ class GradientPlan:
     def summary(self) -> str:
         """What is measured, in a sentence."""
         steps, of = self.descent.steps, len(self.layout.columns)
+        knots = f", numbers between {self.knots} knots" if self.layout.bends.any() else ""
         return (
-            f"{steps} gradients of {of} columns, each one vector of {self.vectors.entries:,}"
-            f" entries, of which a row is clipped to {self.descent.clip:.3g}."
+            f"{steps} gradients of {of} columns{knots}, each one vector of"
+            f" {self.vectors.entries:,} entries, of which a row is clipped to"
+            f" {self.descent.clip:.3g}."
         )
 
     def step(self, weights: np.ndarray) -> Prepared:
@@ -191,12 +212,13 @@ def _planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Sto
         raise Refused(Reason.TOO_LARGE, what="cells of columns", limit=limit)
     payer, rows, prepared = learned.payer, learned.rows, learned.prepared
     most = rows_of_unit(prepared(f"SELECT COUNT(*) AS n {_USE.source(rows)}"), _USE)
+    knots = said.knots or knots_of(said.type, layout.longest, _whole_noise(layout, most, payer))
+    layout = CellLayout(bent(layout.columns, knots))
     way = descent(said.descent, layout.longest, _whole_noise(layout, most, payer))
-    largest = (min(int(way.clip * STEPS), STEPS) - 1) * STEPS
-    vectors = RowVectors(layout.cells + 1, 0, largest, length_of(way), most)
+    vectors = _vectors(layout, way, most)
     text = _text(layout, learned.columns[label], said.type, way, rows)
     dialect = dialects(compiler.policy.database).database
-    meets = len(_WEIGHTS) * (len(layout.columns) + 2)
+    meets = len(_WEIGHTS) * (len(layout.parts) + 2)
     summed = jointly(prepared(text), vectors, meets, dialect, _USE)
     claim = sensitivity(vectors, compiler.policy.unit.neighbours)
     measured = paid(summed, (claim,), payer, _USE, way.steps)
@@ -217,6 +239,15 @@ def _planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Sto
         dialect=dialect,
         text=wish.text,
     )
+
+
+def _vectors(layout: CellLayout, way: Descent, rows: UnitRows) -> RowVectors:
+    """What each row adds at each step: to the entry of the 1 the longest rows add `most`, if they
+    are as far off as they can be.
+    """
+    most = (int(min(way.clip / layout.longest, 1) * STEPS) - 1) * STEPS
+    length = length_of(way)
+    return RowVectors(layout.cells + 1, 0, least=-most, most=most, length=length, rows=rows)
 
 
 def _whole_noise(layout: CellLayout, rows: UnitRows, payer: Account) -> float:
@@ -259,10 +290,11 @@ def sensitivity(vectors: RowVectors, neighbours: Neighbours) -> Sensitivity:
     """What a unit can change at each step.
 
     >>> from dpsql.learning.joint_sums import UnitRows
-    >>> rows = RowVectors(9, 0, ONE, 5, UnitRows(3, proved=True))
-    >>> sensitivity(rows, Neighbours.ADD_REMOVE).l2_squared
+    >>> own = {"entries": 9, "parts": 0, "least": -5, "most": 5, "length": 5}
+    >>> vectors = RowVectors(rows=UnitRows(3, proved=True), **own)
+    >>> sensitivity(vectors, Neighbours.ADD_REMOVE).l2_squared
     225
-    >>> sensitivity(rows, Neighbours.REPLACE).l2_squared
+    >>> sensitivity(vectors, Neighbours.REPLACE).l2_squared
     900
     """
     length = vectors.rows.most * vectors.length
@@ -274,9 +306,10 @@ def sensitivity(vectors: RowVectors, neighbours: Neighbours) -> Sensitivity:
 
 def _text(layout: CellLayout, label: Input, kind: ModelType, way: Descent, rows: str) -> str:
     """What rows add to each entry; four levels: cells, score, multiplier, entries."""
-    places = range(1, len(layout.columns) + 1)
-    contents = [_content(column, n) for n, column in enumerate(layout.columns, 1)]
-    last, carried = len(layout.columns) + 1, _carried(layout)
+    places = range(1, len(layout.parts) + 1)
+    contents = [_content(part, n) for n, part in enumerate(layout.parts, 1)]
+    last, carried = len(layout.parts) + 1, _carried(layout)
+    rows = coded(layout.columns, [f"{label.code} AS l0", f"{label.number} AS y"], _USE.source(rows))
     entries = " ".join(f"WHEN {n} THEN {layout.starts[n - 1]} + f{n}" for n in places)
     parts = " ".join(f"WHEN {n} THEN {content}" for n, content in enumerate(contents, 1))
     squares = " + ".join([str(ONE), *(f"{content} * {content}" for content in contents)])
@@ -299,39 +332,29 @@ def _text(layout: CellLayout, label: Input, kind: ModelType, way: Descent, rows:
         f"FROM (SELECT {carried}, y, q, z, {_largest(way.clip)} AS m\n"
         f"FROM (SELECT {carried}, y, {squares} AS q,"
         f" CAST({_score(layout, contents)} AS DOUBLE) * {1 / (STEPS * FINE)!r} AS z\n"
-        f"FROM (SELECT {_coded(layout, label)} {_USE.source(rows)}) AS r\n"
+        f"FROM ({rows}) AS r\n"
         f"CROSS JOIN (VALUES {weights}) AS w({names})\n"
         f"WHERE w.which = {_NOW} AND {there}) AS scored) AS bounded) AS off) AS every\n"
         f"CROSS JOIN (VALUES {listed}) AS p(part)) AS products GROUP BY entry"
     )
 
 
-def _coded(layout: CellLayout, label: Input) -> str:
-    """The cell of each column, and what it holds."""
-    coded = [f"{label.code} AS l0", f"{label.number} AS y"]
-    for n, column in enumerate(layout.columns, 1):
-        coded.append(f"{column.code} AS f{n}")
-        if column.number is not None:
-            coded.append(f"{column.number} AS v{n}")
-    return ", ".join(coded)
-
-
-def _content(column: Input, place: int) -> str:
-    """What the cell of a column holds, in steps."""
-    return str(STEPS) if column.number is None else f"v{place}"
+def _content(part: InputPart, place: int) -> str:
+    """What the cell of a part holds, in steps."""
+    return f"v{place}" if has_content(part) else str(STEPS)
 
 
 def _carried(layout: CellLayout) -> str:
     """The names of cells and of what they hold."""
-    contents = (f"v{n}" for n, c in enumerate(layout.columns, 1) if c.number is not None)
-    return ", ".join([*(f"f{n}" for n in range(1, len(layout.columns) + 1)), *contents])
+    contents = (f"v{n}" for n, part in enumerate(layout.parts, 1) if has_content(part))
+    return ", ".join([*(f"f{n}" for n in range(1, len(layout.parts) + 1)), *contents])
 
 
 def _score(layout: CellLayout, contents: Sequence[str]) -> str:
     """What the weights of a row's cells add up to, in steps of both."""
     scores = [f"w.w0 * {STEPS}"]
-    for n, (column, start) in enumerate(zip(layout.columns, layout.starts, strict=True), 1):
-        cells = " ".join(f"WHEN {c} THEN w.w{start + c}" for c in range(len(column.cells)))
+    for n, (part, start) in enumerate(zip(layout.parts, layout.starts, strict=True), 1):
+        cells = " ".join(f"WHEN {c} THEN w.w{start + c}" for c in range(len(part.cells)))
         scores.append(f"(CASE f{n} {cells} ELSE 0 END) * {contents[n - 1]}")
     return " + ".join(scores)
 

@@ -40,12 +40,13 @@ class UnitRows:
 
 @dataclass(frozen=True, slots=True)
 class RowVectors:
-    """What is summed of each row: so many `entries`, no one above `most`, of a norm no more than
+    """What is summed of each row: so many `entries`, from `least` to `most`, of a norm no more than
     `length`; it has `parts`, in each of which one entry is not zero. Of one unit `rows` count.
     """
 
     entries: int
     parts: int
+    least: int
     most: int
     length: int
     rows: UnitRows
@@ -97,7 +98,7 @@ def jointly(
     totals = [_total(query) for query in block.queries]
     match totals:
         case [ClippedSum(condition=None, centre=0) as total] if total.lattice.step == 1:
-            whole = total.lower <= -vectors.most and vectors.most <= total.upper
+            whole = total.lower <= vectors.least and vectors.most <= total.upper
         case _:
             whole = False
     rows = block.block.max_rows

@@ -5,7 +5,8 @@ It is computed of released numbers alone, so that anybody may have it whom its r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,9 @@ CONFIDENT = 1.959964
 
 @dataclass(frozen=True, slots=True)
 class ModelTerm:
-    """What a cell of a column adds: for each unit of a number, or where a value is, or NULL."""
+    """What a cell of a column adds: for each unit of a number, or where a value is, or NULL. Of a
+    column with bends a `value` is a knot; between them it is linear, and at the first it is 0.
+    """
 
     column: int
     value: Value
@@ -161,7 +164,8 @@ def _explaining(
     and their covariance.
     """
     label, others = places
-    column, (coefficients, covariance) = columns[label], in_units(columns, cells, *fit)
+    column = columns[label]
+    cells, coefficients, covariance = in_units(columns, cells, *fit)
     if wish.type is ModelType.LINEAR and isinstance(column, NumberInput):
         coefficients, covariance = coefficients * column.half, covariance * column.half**2
         coefficients[0] += column.middle
@@ -210,10 +214,10 @@ def _component(moments: Moments, result: Components, place: int) -> Score:
     direction = result.directions[place]
     start = np.concatenate([[-float(direction @ result.mean)], direction])
     nothing = np.zeros((len(start), len(start)))
-    coefficients, _ = in_units(moments.columns, result.cells, start, nothing)
+    cells, coefficients, _ = in_units(moments.columns, result.cells, start, nothing)
     others = list(range(len(moments.columns)))
     unknown = np.full(len(start), np.nan)
-    intercept, *terms = _terms(moments.columns, result.cells, others, coefficients, unknown)
+    intercept, *terms = _terms(moments.columns, cells, others, coefficients, unknown)
     return Score(
         f"pc{place + 1}",
         intercept,
@@ -238,7 +242,8 @@ def _terms(
         )
     ]
     for place, cell in enumerate(cells, 1):
-        number = isinstance(columns[cell.column], NumberInput) and cell.value is not None
+        column = columns[cell.column]
+        number = isinstance(column, NumberInput) and not column.levels and cell.value is not None
         own = others.index(cell.column), None if number else cell.value
         sizes = float(coefficients[place]), float(errors[place])
         result.append(ModelTerm(*own, number=number, coefficient=sizes[0], error=sizes[1]))
@@ -267,20 +272,37 @@ def _added(column: Input, terms: Sequence[ModelTerm], text: str) -> str:
     """What one column adds."""
     branches = list[str]()
     match column:
-        case NumberInput():
+        case NumberInput(levels=0):
             (slope,) = (term.coefficient for term in terms if term.number)
-            ends = (_double(float(end)) for end in (column.lower, column.upper))
-            lower, upper = ends
-            inside = f"LEAST(GREATEST(CAST({text} AS DOUBLE), {lower}), {upper})"
+            inside = _between(text, float(column.lower), float(column.upper))
             branches.append(f"WHEN {text} IS NOT NULL THEN {_double(slope)} * {inside}")
+        case NumberInput():
+            branches += _segments(
+                column, [t.coefficient for t in terms if t.value is not None], text
+            )
         case ListedInput() | PairInput():
             by_value = {term.value: term.coefficient for term in terms}
             for value in column.values:
                 listed = constant(Literal(value, column.type))
                 branches.append(f"WHEN {text} = {listed} THEN {_double(by_value.get(value, 0.0))}")
     missing = [t.coefficient for t in terms if t.value is None and not t.number]
-    branches += [f"WHEN {text} IS NULL THEN {_double(added)}" for added in missing]
+    branches += [f"WHEN {text} IS NULL THEN {_double(each)}" for each in missing]
     return f"CASE {' '.join(branches)} END"
+
+
+def _segments(column: NumberInput, added: Sequence[float], text: str) -> Iterator[str]:
+    """What a column with bends adds between one knot and the next, that at the first being 0."""
+    ends = list(zip(column.knots, (0.0, *added), strict=True))
+    last = len(ends) - 2
+    for n, ((lower, start), (upper, end)) in enumerate(pairwise(ends)):
+        slope = (end - start) / (upper - lower)
+        within = f"{text} < {_double(upper)}" if n < last else f"{text} IS NOT NULL"
+        inside = f"({_between(text, lower, upper)} - {_double(lower)})"
+        yield f"WHEN {within} THEN {_double(start)} + {_double(slope)} * {inside}"
+
+
+def _between(text: str, lower: float, upper: float) -> str:
+    return f"LEAST(GREATEST(CAST({text} AS DOUBLE), {_double(lower)}), {_double(upper)})"
 
 
 def _double(number: float) -> str:
@@ -339,6 +361,7 @@ def _column_json(column: Input) -> dict[str, Any]:
     match column:
         case NumberInput():
             own = {"lower": float(column.lower), "upper": float(column.upper)}
+            own |= {"knots": list(column.knots)} if column.levels else {}
         case ListedInput() | PairInput():
             own = {"values": [_plain(value) for value in column.values]}
     return {"name": column.name, "type": str(column.type), **own, "nullable": column.nullable}
@@ -377,17 +400,22 @@ def _plain(value: Value) -> str | int | float | bool | None:
 
 def design(model: Model, rows: Sequence[Sequence[Any]]) -> np.ndarray:
     """Rows of the model's columns as one number for each term of its scores, as `as_sklearn` wants
-    them: a number within its bounds, or 1 where a value is there.
+    them: a number within its bounds, how near it is to a knot, or 1 where a value is there.
     """
     result = np.zeros((len(rows), len(model.scores[0].terms)))
     for place, term in enumerate(model.scores[0].terms):
         column = model.columns[term.column]
-        for n, row in enumerate(rows):
-            value = row[term.column]
-            if not term.number:
-                result[n, place] = value == term.value
-            elif value is not None and isinstance(column, NumberInput):
-                result[n, place] = min(max(float(value), float(column.lower)), float(column.upper))
+        own = [row[term.column] for row in rows]
+        if not isinstance(column, NumberInput) or (term.value is None and not term.number):
+            result[:, place] = [value == term.value for value in own]
+            continue
+        there = [n for n, value in enumerate(own) if value is not None]
+        numbers = np.array([float(own[n]) for n in there])
+        if term.number:
+            result[there, place] = np.clip(numbers, float(column.lower), float(column.upper))
+        else:
+            tip = [float(knot == term.value) for knot in column.knots]
+            result[there, place] = np.interp(numbers, column.knots, tip)
     return result
 
 

@@ -16,7 +16,7 @@ from dpsql.dialects.literal_sql import constant
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
-from dpsql.model.tree import DOUBLE, Literal, SqlType, Value, identifier
+from dpsql.model.tree import DOUBLE, Kind, Literal, SqlType, Value, identifier
 
 STEPS = 1 << 12
 """Into so many parts 1 is divided."""
@@ -55,6 +55,11 @@ class ListedInput:
         return None
 
     @property
+    def least(self) -> int:
+        """The least that a cell holds, of those that tell of a row, in steps."""
+        return STEPS
+
+    @property
     def has_squares(self) -> bool:
         """Whether the square of what a cell holds is another number than that itself, or 1."""
         return False
@@ -87,6 +92,11 @@ class PairInput:
         return f"CASE WHEN {identifier(self.name)} = {self._first} THEN -{STEPS} ELSE {STEPS} END"
 
     @property
+    def least(self) -> int:
+        """The least that a cell holds, of those that tell of a row, in steps."""
+        return -STEPS
+
+    @property
     def has_squares(self) -> bool:
         """Whether the square of what a cell holds is another number than that itself, or 1."""
         return self.nullable
@@ -102,22 +112,64 @@ class PairInput:
 
 @dataclass(frozen=True, slots=True)
 class NumberInput:
-    """A column of numbers between bounds: what lies outside counts as the bound."""
+    """A column of numbers between bounds: what lies outside counts as the bound. With `levels` it
+    has bends at knots between them (see `bends`).
+    """
 
     name: str
     type: SqlType
     lower: Fraction
     upper: Fraction
     nullable: bool
+    levels: int = 0
 
     @property
     def middle(self) -> float:
         return float((self.lower + self.upper) / 2)
 
     @property
+    def is_exact(self) -> bool:
+        """Whether every value is a whole number of steps: whole numbers that are not too many."""
+        whole = self.lower.denominator == self.upper.denominator == 1
+        few = 1 <= self.upper - self.lower <= STEPS
+        return self.type.kind is Kind.INTEGER and whole and few and not self.levels
+
+    @property
+    def times(self) -> float:
+        """Into how many steps a unit is divided: the whole range into twice `STEPS`, or of whole
+        numbers a few less.
+        """
+        span = self.upper - self.lower
+        if self.is_exact:
+            return 2.0 * (STEPS // int(span))
+        return STEPS / (float(span / 2) or 1.0)
+
+    @property
+    def most(self) -> int:
+        """How many steps a bound is from the middle."""
+        if self.is_exact:
+            return int(self.times) * int(self.upper - self.lower) // 2
+        return STEPS
+
+    @property
     def half(self) -> float:
-        """Half of the distance between the bounds; 1 where there is none."""
-        return float((self.upper - self.lower) / 2) or 1.0
+        """What 1 is in units of the column: half of the distance between the bounds, about."""
+        return STEPS / self.times
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """The numbers between which it is linear."""
+        count = 2**self.levels
+        return tuple(self.at(2 * n / count - 1) for n in range(count + 1))
+
+    def at(self, place: float) -> float:
+        """The number at a place from -1 to 1.
+
+        >>> from dpsql.model.tree import INTEGER
+        >>> NumberInput("x", INTEGER, Fraction(0), Fraction(10), nullable=False).at(0)
+        5.0
+        """
+        return self.middle + self.half * place
 
     @property
     def cells(self) -> tuple[Value, ...]:
@@ -135,13 +187,16 @@ class NumberInput:
         which the last clip makes true of whole numbers, whatever the engine does with others.
         """
         column = identifier(self.name)
-        middle, times = (
-            constant(Literal(value, DOUBLE)) for value in (self.middle, STEPS / self.half)
-        )
+        middle, times = (constant(Literal(value, DOUBLE)) for value in (self.middle, self.times))
         place = f"(CAST({column} AS DOUBLE) - {middle}) * {times}"
-        whole = f"CAST(TRUNC({_within(place, f'{STEPS}e0')}) AS BIGINT)"
-        inside = _within(whole, str(STEPS))
+        whole = f"CAST(TRUNC({_within(place, f'{self.most}e0')}) AS BIGINT)"
+        inside = _within(whole, str(self.most))
         return f"CASE WHEN {column} IS NULL THEN {STEPS * self.nullable} ELSE {inside} END"
+
+    @property
+    def least(self) -> int:
+        """The least that a cell holds, of those that tell of a row, in steps."""
+        return -self.most
 
     @property
     def has_squares(self) -> bool:

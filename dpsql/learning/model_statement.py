@@ -7,11 +7,12 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TypeAlias
 
+from dpsql.learning.bends import KNOTS
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.preparation.creations import Creation, creation, dropped
 
-OPTIONS = ("model_type", "label", "features", "epsilon", "components")
+OPTIONS = ("model_type", "label", "features", "epsilon", "components", "knots")
 DESCENT = ("steps", "gradient_norm", "input_norm", "momentum")
 """Options of gradient descent alone."""
 _CREATE, _DROP = ("create", "model"), ("drop", "model")
@@ -53,7 +54,8 @@ class CreateModel:
     """The name of a model, the SELECT whose rows it is of, and what it is.
 
     `label` is the column that is explained by the others, or by `features` alone (none: all), None
-    of principal components, of which there are so many.
+    of principal components, of which there are so many. Columns of numbers have so many `knots`
+    (None: as `dpsql.learning.descent.knots_of` says).
     """
 
     name: str
@@ -65,6 +67,7 @@ class CreateModel:
     features: tuple[str, ...] = ()
     method: Method = Method.AUTO
     descent: DescentOptions = DescentOptions()
+    knots: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ def statement(text: str) -> ModelStatement | None:
     >>> statement("CREATE MODEL m OPTIONS(model_type = 'linear_reg', label = 'y') AS SELECT x, y")
     CreateModel(name='m', query='SELECT x, y', type=<ModelType.LINEAR: 'linear_reg'>, label='y', \
 epsilon=None, components=2, features=(), method=<Method.AUTO: 'auto'>, descent=DescentOptions(\
-steps=None, gradient_norm=None, input_norm=None, momentum=None))
+steps=None, gradient_norm=None, input_norm=None, momentum=None), knots=None)
     >>> statement("DROP MODEL m;")
     DropModel(name='m')
     """
@@ -121,7 +124,18 @@ steps=None, gradient_norm=None, input_norm=None, momentum=None))
         features=tuple(filter(None, map(str.strip, said.options.get("features", "").split(",")))),
         method=_method(said, kind),
         descent=_descent(said),
+        knots=_knots(said, kind),
     )
+
+
+def _knots(said: Creation, kind: ModelType) -> int | None:
+    knots = said.whole("knots")
+    if knots is not None and kind is ModelType.PCA:
+        raise Refused(Reason.BAD_OPTION, option="knots", why="components are of numbers themselves")
+    if knots is not None and knots not in KNOTS:
+        counts = ", ".join(map(str, KNOTS))
+        raise Refused(Reason.BAD_OPTION, option="knots", value=knots, known=counts)
+    return knots
 
 
 def _descent(said: Creation) -> DescentOptions:

@@ -291,7 +291,8 @@ def _named(request: Request, said: CreateModel) -> _Named:
     epsilon = request.epsilon if said.epsilon is None else said.epsilon
     of_query = replace(request, sql=said.query, epsilon=epsilon, flowing=False)
     never_null = () if said.label is None else (said.label.lower(),)
-    return _Named(said, MomentsWish(of_query, never_null, request.sql))
+    knots = {} if said.knots is None else {"knots": said.knots}
+    return _Named(said, MomentsWish(of_query, never_null, request.sql, **knots))
 
 
 def without_calls(request: Request, written: WrittenOut) -> Request:

@@ -17,6 +17,7 @@ from itertools import combinations
 
 import numpy as np
 
+from dpsql.learning.bends import InputPart, parts_of
 from dpsql.learning.model_inputs import Input, PairInput
 from dpsql.model.dataclass import dataclass
 
@@ -26,7 +27,7 @@ SQUARE, PRODUCT = 29, 41
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
-    """Two columns, 0 being the 1 before all others: the entry of their cells a and b is
+    """Two parts of columns, 0 being the 1 before them: the entry of their cells a and b is
     `base` + `width`·a + b; what is measured is their product times the `weight`.
     """
 
@@ -44,19 +45,34 @@ class Layout:
     columns: tuple[Input, ...]
 
     @cached_property
+    def parts(self) -> tuple[tuple[int, InputPart], ...]:
+        """The parts of the columns, each behind the place of its column."""
+        return tuple(parts_of(self.columns))
+
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The cells of each column, of the 1 before them too."""
-        return (1, *(len(column.cells) for column in self.columns))
+        """The cells of each part, of the 1 before them too."""
+        return (1, *(len(part.cells) for _, part in self.parts))
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """The number of each column's first cell."""
+        """The number of each part's first cell."""
         return tuple(sum(self.sizes[:n]) for n in range(len(self.sizes)))
+
+    @property
+    def squared_norm(self) -> int:
+        """The most that the square of a row's norm can be."""
+        return 1 + len(self.columns)
+
+    def numbers_of(self, column: int) -> list[int]:
+        """The numbers of all cells of a column."""
+        owned = (n for n, (place, _) in enumerate(self.parts, 1) if place == column)
+        return [self.starts[n] + cell for n in owned for cell in range(self.sizes[n])]
 
     @cached_property
     def pairs(self) -> tuple[ColumnPair, ...]:
         """What is measured, in the order of its entries."""
-        squares = [0, *(n for n, column in enumerate(self.columns, 1) if column.has_squares)]
+        squares = [0, *(n for n, (_, part) in enumerate(self.parts, 1) if part.has_squares)]
         base, result = 0, list[ColumnPair]()
         together = *((n, n) for n in squares), *combinations(range(len(self.sizes)), 2)
         for one, other in together:
@@ -87,10 +103,10 @@ class Layout:
             entry = pair.base + pair.width * rows[:, None] + columns
             result[first[:, None], second + columns] = entry
             result[(second + columns)[:, None], first] = entry.T
-        for n, column in enumerate(self.columns, 1):
-            if not column.has_squares:
+        for n, (_, part) in enumerate(self.parts, 1):
+            if not part.has_squares:
                 cells = self.starts[n] + np.arange(self.sizes[n])
-                result[cells, cells] = 0 if isinstance(column, PairInput) else result[0, cells]
+                result[cells, cells] = 0 if isinstance(part, PairInput) else result[0, cells]
         return result
 
     @cached_property

@@ -16,6 +16,7 @@ from hashlib import sha256
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Stop
+from dpsql.learning.bends import KNOTS, bent, coded, has_content
 from dpsql.learning.joint_sums import RowVectors, UnitRows, jointly, paid, rows_of_unit
 from dpsql.learning.model_inputs import STEPS, Input, input_of
 from dpsql.learning.moment_layout import PRODUCT, SQUARE, Layout, layout_of
@@ -48,12 +49,14 @@ _QUESTION = "second moments 1"
 @dataclass(frozen=True, slots=True)
 class MomentsWish:
     """Second moments of a table, by its name, or of a SELECT; rows count in which the columns
-    `never_null` are not. The owner reads `text` in the ledger, if that is another.
+    `never_null` are not. The owner reads `text` in the ledger, if that is another. Columns of
+    numbers have so many `knots`.
     """
 
     request: Request
     never_null: tuple[str, ...] = ()
     text: str = ""
+    knots: int = KNOTS[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,8 @@ def planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
 
 def _planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
     learned = learned_rows(compiler, wish, _USE, stop)
-    rows, prepared, layout = learned.rows, learned.prepared, layout_of(learned.columns)
+    rows, prepared = learned.rows, learned.prepared
+    layout = layout_of(bent(learned.columns, wish.knots))
     limit = compiler.policy.limits.max_public_groups
     if layout.entries > limit:
         raise Refused(Reason.TOO_LARGE, what="products of columns' cells", limit=limit)
@@ -164,12 +168,8 @@ def _planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
 
 def _text(layout: Layout, rows: str) -> str:
     """The sum of products by entry, each clipped in steps."""
-    coded, numbers = ["0 AS f0"], dict[int, str]()
-    for place, column in enumerate(layout.columns, 1):
-        coded.append(f"{column.code} AS f{place}")
-        if column.number is not None:
-            coded.append(f"{column.number} AS v{place}")
-            numbers[place] = f"v{place}"
+    rows = coded(layout.columns, ["0 AS f0"], _USE.source(rows))
+    numbers = {n: f"v{n}" for n, (_, part) in enumerate(layout.parts, 1) if has_content(part)}
     there = " AND ".join(f"f{n} IS NOT NULL" for n in range(len(layout.sizes)))
     codes = {n: f"f{n}" for n in range(len(layout.sizes))}
     entry = f"p.base + p.width * {_chosen('p.one', codes, '0')} + {_chosen('p.other', codes, '0')}"
@@ -183,7 +183,7 @@ def _text(layout: Layout, rows: str) -> str:
     return (
         f"SELECT entry, SUM(LEAST(GREATEST(product, -{most}), {most})) AS total FROM (\n"
         f"SELECT LEAST({entry}, {layout.entries - 1}) AS entry, {product} AS product\n"
-        f"FROM (SELECT {', '.join(coded)} {_USE.source(rows)}) AS r\n"
+        f"FROM ({rows}) AS r\n"
         f"CROSS JOIN (VALUES {listed}) AS p(one, other, base, width, weight)\n"
         f"WHERE {there}) AS products GROUP BY entry"
     )
@@ -201,14 +201,24 @@ def _chosen(place: str, texts: dict[int, str], otherwise: str) -> str:
 
 def vectors_of(layout: Layout, rows: UnitRows) -> RowVectors:
     """What each row adds to the entries."""
-    length = SQUARE * len(layout.sizes) * ONE
-    return RowVectors(layout.entries, len(layout.pairs), PRODUCT * ONE, length, rows)
+    length = SQUARE * layout.squared_norm * ONE
+    lowest = min(part.least for _, part in layout.parts)
+    least = lowest * STEPS * (PRODUCT if lowest < 0 else SQUARE)
+    return RowVectors(
+        entries=layout.entries,
+        parts=len(layout.pairs),
+        least=least,
+        most=PRODUCT * ONE,
+        length=length,
+        rows=rows,
+    )
 
 
 def sensitivities(vectors: RowVectors, neighbours: Neighbours) -> tuple[Sensitivity, ...]:
     """What a unit can change, as one length, and where its rows are proved entry by entry.
 
-    >>> vectors = RowVectors(6, 6, PRODUCT * ONE, 3 * SQUARE * ONE, UnitRows(1, proved=True))
+    >>> own = {"entries": 6, "parts": 6, "least": -PRODUCT * ONE, "most": PRODUCT * ONE}
+    >>> vectors = RowVectors(rows=UnitRows(1, proved=True), length=3 * SQUARE * ONE, **own)
     >>> both = sensitivities(vectors, Neighbours.ADD_REMOVE)
     >>> [round(s.l2_squared**0.5 / (SQUARE * ONE), 2) for s in both]  # 3 by proof
     [3.0, 3.46]

@@ -148,7 +148,9 @@ def written_out(text: str, look: Callable[[str], Model]) -> WrittenOut:
         inner = [written_out(text[a.start : a.stop], look) for a in call.arguments]
         names |= dict.fromkeys(name for each in inner for name in each.models)
         columns = _columns(model, call, [each.sql for each in inner])
-        times = [3 + 2 * len(column.cells) for column in model.columns]
+        terms = model.score(call.part).terms
+        places = range(len(model.columns))
+        times = [3 + 2 * (1 + sum(t.column == n for t in terms)) for n in places]
         size = sum(n * (len(each) + _TERM) for n, each in zip(times, columns, strict=True))
         if length + size > MOST_WRITTEN:
             what = "characters that PREDICT stands for"

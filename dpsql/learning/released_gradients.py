@@ -91,7 +91,7 @@ def _recalled(
 
 
 def _walk(plan: GradientPlan) -> Walk:
-    return Walk(plan.descent, plan.layout.cells, plan.counted, plan.deviation)
+    return Walk(plan.descent, plan.layout.bends, plan.counted, plan.deviation)
 
 
 def _gradients(plan: GradientPlan, answer: Sequence[Noisy], receipt: Receipt) -> Gradients:

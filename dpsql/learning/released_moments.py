@@ -54,8 +54,7 @@ class Moments:
     def of(self, columns: Sequence[int]) -> Moments:
         """The moments of some of the columns."""
         layout, whole = layout_of([self.columns[n] for n in columns]), self.layout
-        cells = [(whole.starts[n + 1], whole.sizes[n + 1]) for n in columns]
-        numbers = [0, *(start + cell for start, size in cells for cell in range(size))]
+        numbers = [0, *(number for n in columns for number in whole.numbers_of(n))]
         entries = whole.places[np.ix_(numbers, numbers)]
         sums, variances = np.zeros(layout.entries), np.zeros(layout.entries)
         there = layout.places >= 0

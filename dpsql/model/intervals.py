@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor, inf, isfinite, isnan, nextafter
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeGuard, cast
 from uuid import UUID
 
 from dpsql.model.dataclass import dataclass
@@ -198,14 +198,21 @@ def hull(values: Iterable[Value]) -> Interval:
     >>> hull([3, 1, 2])
     Interval(lo=Fraction(1, 1), hi=Fraction(3, 1))
     """
-    ends = [bound_of(value) for value in values]
-    bounds = [end for end in ends if end is not None]
-    if not bounds or len(bounds) < len(ends) or len({type(end) for end in bounds}) > 1:
+    listed = list(values)
+    numbers = [value for value in listed if _is_plain(value)]
+    if numbers and len(numbers) == len(listed):
+        return Interval(Fraction(min(numbers)), Fraction(max(numbers)))
+    bounds = [end for end in map(bound_of, listed) if end is not None]
+    if not bounds or len(bounds) < len(listed) or len({type(end) for end in bounds}) > 1:
         return EVERYTHING
     result = Interval(bounds[0], bounds[0])
     for end in bounds[1:]:
         result = result.union(Interval(end, end))
     return result
+
+
+def _is_plain(value: Value) -> TypeGuard[int | float]:
+    return type(value) is int or (type(value) is float and isfinite(value))
 
 
 def lattice(kind: SqlType, interval: Interval, limit: int) -> tuple[Value, ...] | None:
