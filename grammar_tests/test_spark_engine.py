@@ -27,7 +27,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     ScaledTotal,
     Vote,
 )
-from dpsql.dialects.spark import spark_lattice, spark_norms
+from dpsql.dialects.spark import spark_expressions, spark_lattice, spark_norms
 from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, Unrun
 from dpsql.engines.duckdb.found_files import parquet_of
 from dpsql.engines.reading_worker import CannotRead
@@ -98,6 +98,43 @@ def test_votes_about_people_are_the_same(both: Comparison) -> None:
     assert both.differences == []
     assert both.votes == {Vote, MeanVote, RangeVote, RatioVote}
     assert both.outcomes["the same"] == before + len(cases)
+
+
+SETS = tuple(
+    case
+    for case in ACCEPTED
+    if case.title
+    in (
+        "how often a row is there in both",
+        "rows of people that are there once more",
+        "NOT IN one's own rows, of which NULL may be one",
+        "NOT IN of NULL is true where there is none",
+        "NOT IN leaves out no listed key that may occur",
+    )
+)
+
+
+def test_rows_that_others_hold_are_found_as_often_as_they_are_and_with_null(
+    both: Comparison,
+) -> None:
+    before = both.outcomes["the same"]
+    for case in SETS:
+        both.ask(case)
+    assert both.differences == []
+    assert both.outcomes["the same"] == before + len(SETS) > before
+
+
+def test_wrong_twin_of_an_in_that_knows_no_null(
+    both: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        spark_expressions,
+        "_by_three_tests",
+        lambda match: spark_expressions._where_equal(match, match.mark),
+    )
+    (case,) = (case for case in SETS if case.title.startswith("NOT IN one's own"))
+    both.ask(case)
+    assert both.differences.pop() == case.id
 
 
 def _part(norm: Norm, largest: int, bound: int) -> ScaledTotal:

@@ -53,7 +53,7 @@ Column = Callable[[Ref], str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Select:
+class SelectText:
     """A SELECT under construction: `columns` maps ids to text valid in its FROM.
 
     `computed` are columns that are more than a column of FROM; `marks` those whose text is a
@@ -138,16 +138,16 @@ class RelationPrinter(ABC):
         """The text of each column here, or of the query around."""
         return lambda ref: columns[ref.id] if ref.id in columns else self.outer[ref.id]
 
-    def _build(self, relation: Relation) -> _Select:
+    def _build(self, relation: Relation) -> SelectText:
         if (released := self.released(relation)) is not None:
             return self._table(*released)
         return self._looked_into(relation)
 
-    def _looked_into(self, relation: Relation) -> _Select:
+    def _looked_into(self, relation: Relation) -> SelectText:
         self.accept(relation)
         match relation:
             case OneRow():
-                return _Select("", {})
+                return SelectText("", {})
             case Scan():
                 return self._scan(relation)
             case Values():
@@ -183,12 +183,12 @@ class RelationPrinter(ABC):
             case _:
                 assert_never(relation)
 
-    def _scan(self, relation: Scan) -> _Select:
+    def _scan(self, relation: Scan) -> SelectText:
         alias, readings = self._alias(), dict(relation.readings)
         columns = {f.id: self.column(alias, f, readings.get(f.name)) for f in relation.fields}
-        return _Select(f"{self.table(relation.table)} AS {alias}", columns)
+        return SelectText(f"{self.table(relation.table)} AS {alias}", columns)
 
-    def _elsewhere(self, relation: Staged | Again) -> _Select:
+    def _elsewhere(self, relation: Staged | Again) -> SelectText:
         """The rows of a stage, or of the last step of a recursion."""
         match relation:
             case Staged(stage=number):
@@ -197,7 +197,7 @@ class RelationPrinter(ABC):
                 name = f"again_{number}"
         return self._table(name, {f.id: f"c{n}" for n, f in enumerate(relation.fields)})
 
-    def _ordered(self, relation: Sort | Limit) -> _Select:
+    def _ordered(self, relation: Sort | Limit) -> SelectText:
         built = self._build(relation.input)
         if built.limit or (built.computed and not built.order_by):
             built = self._nested(built, relation.input)
@@ -209,7 +209,7 @@ class RelationPrinter(ABC):
         offset = f"OFFSET {relation.offset}" if relation.offset else ""
         return replace(built, limit=f"{count} {offset}".strip())
 
-    def _project(self, relation: Project) -> _Select:
+    def _project(self, relation: Project) -> SelectText:
         built = self._build(relation.input)
         if built.computed or any(_buries(i.expression, built.marks) for i in relation.items):
             built = self._nested(built, relation.input)
@@ -220,7 +220,7 @@ class RelationPrinter(ABC):
         marks = frozenset(i.field.id for i in relation.items if refs(i.expression) & built.marks)
         return replace(built, columns=columns, computed=computed, marks=marks)
 
-    def _match(self, relation: Match) -> _Select:
+    def _match(self, relation: Match) -> SelectText:
         """EXISTS and IN as a column: a subquery over the other side."""
         built, other = self._build(relation.input), self._build(relation.other)
         if built.limit or built.computed:
@@ -239,7 +239,7 @@ class RelationPrinter(ABC):
         mark = relation.mark.id
         return replace(built, columns={**built.columns, mark: text}, marks=built.marks | {mark})
 
-    def _applied(self, relation: Apply) -> _Select:
+    def _applied(self, relation: Apply) -> SelectText:
         """A subquery as a column, over whose row it is evaluated."""
         built = self._build(relation.input)
         if built.limit or built.computed:
@@ -261,7 +261,7 @@ class RelationPrinter(ABC):
         value, listed = self.compared(member, option, self._reader(other.columns))
         return f"{value} IN ({_clauses(other, listed)})"
 
-    def _recursion(self, relation: Recursion) -> _Select:
+    def _recursion(self, relation: Recursion) -> SelectText:
         """WITH RECURSIVE where its rows are read: steps add rows of the types of the first."""
         name = f"again_{relation.id}"
         sides = (self._as(side, relation.fields) for side in (relation.first, relation.step))
@@ -279,7 +279,7 @@ class RelationPrinter(ABC):
         outputs = (f.ref if f.type == NULL else Cast(f.ref, new.type) for f, new in pairs)
         return self.select(side, tuple(outputs))
 
-    def _join(self, relation: Join) -> _Select:
+    def _join(self, relation: Join) -> SelectText:
         inner = relation.kind in (JoinKind.INNER, JoinKind.CROSS)
         left, right = self._joinable(relation.left, inner), self._joinable(relation.right, inner)
         if " JOIN " in right.source:  # joins are read from the left
@@ -287,18 +287,18 @@ class RelationPrinter(ABC):
         columns = {**left.columns, **right.columns}
         where = left.where + right.where
         if relation.condition is None:
-            return _Select(f"{left.source} CROSS JOIN {right.source}", columns, where)
+            return SelectText(f"{left.source} CROSS JOIN {right.source}", columns, where)
         condition = self.expression(relation.condition, self._reader(columns))
         source = f"{left.source} {relation.kind} JOIN {right.source} ON {condition}"
-        return _Select(source, columns, where)
+        return SelectText(source, columns, where)
 
-    def _joinable(self, side: Relation, inner: bool) -> _Select:  # noqa: FBT001
+    def _joinable(self, side: Relation, inner: bool) -> SelectText:  # noqa: FBT001
         built = self._build(side)
         if not built.is_plain or not built.source or (built.where and not inner):
             return self._nested(built, side)
         return built
 
-    def _aggregate(self, relation: Aggregate) -> _Select:
+    def _aggregate(self, relation: Aggregate) -> SelectText:
         built = self._build(relation.input)
         if not built.is_plain:
             built = self._nested(built, relation.input)
@@ -309,7 +309,7 @@ class RelationPrinter(ABC):
         group = _group_by([text for _number, text in items[: len(relation.keys)]], relation.sets)
         return self._derived(_clauses(built, listed) + group, [number for number, _ in items])
 
-    def _window(self, relation: Window) -> _Select:
+    def _window(self, relation: Window) -> SelectText:
         built = self._build(relation.input)
         if not built.is_plain:
             built = self._nested(built, relation.input)
@@ -318,7 +318,7 @@ class RelationPrinter(ABC):
         listed = ", ".join(f"{text} AS c{number}" for number, text in items)
         return self._derived(_clauses(built, listed), [number for number, _ in items])
 
-    def _union(self, relation: Union) -> _Select:
+    def _union(self, relation: Union) -> SelectText:
         sides = []
         for side in (relation.left, relation.right):
             built = self._nested(self._build(side), side)
@@ -330,30 +330,30 @@ class RelationPrinter(ABC):
         word = f"{relation.kind} ALL" if relation.all else relation.kind
         return self._derived(f" {word} ".join(sides), [f.id for f in relation.fields])
 
-    def _values(self, relation: Values) -> _Select:
+    def _values(self, relation: Values) -> SelectText:
         alias = self._alias()
         rows = ", ".join(f"({', '.join(map(self.constant, row))})" for row in relation.rows)
         names = ", ".join(f"c{f.id}" for f in relation.fields)
         columns = {f.id: f"{alias}.c{f.id}" for f in relation.fields}
-        return _Select(f"(VALUES {rows}) AS {alias}({names})", columns)
+        return SelectText(f"(VALUES {rows}) AS {alias}({names})", columns)
 
-    def _nested(self, built: _Select, relation: Relation) -> _Select:
+    def _nested(self, built: SelectText, relation: Relation) -> SelectText:
         listed = ", ".join(f"{built.columns[f.id]} AS c{f.id}" for f in relation.fields)
         return self._derived(_clauses(built, listed or "1 AS c0"), [f.id for f in relation.fields])
 
-    def _derived(self, sql: str, numbers: list[int]) -> _Select:
+    def _derived(self, sql: str, numbers: list[int]) -> SelectText:
         alias = self._alias()
-        return _Select(f"({sql}) AS {alias}", {n: f"{alias}.c{n}" for n in numbers})
+        return SelectText(f"({sql}) AS {alias}", {n: f"{alias}.c{n}" for n in numbers})
 
-    def _table(self, name: str, columns: Text) -> _Select:
+    def _table(self, name: str, columns: Text) -> SelectText:
         alias = self._alias()
-        return _Select(f"{name} AS {alias}", {n: f"{alias}.{c}" for n, c in columns.items()})
+        return SelectText(f"{name} AS {alias}", {n: f"{alias}.{c}" for n, c in columns.items()})
 
     def _alias(self) -> str:
         self.aliases += 1
         return f"t{self.aliases}"
 
-    def _text(self, node: Expression, built: _Select) -> str:
+    def _text(self, node: Expression, built: SelectText) -> str:
         return self.expression(node, self._reader(built.columns))
 
 
@@ -371,7 +371,7 @@ def _buries(node: Expression, marks: frozenset[int]) -> bool:
     return not isinstance(node, Ref) and bool(refs(node) & marks)
 
 
-def _clauses(built: _Select, listed: str) -> str:
+def _clauses(built: SelectText, listed: str) -> str:
     parts = [f"SELECT {listed}"]
     if built.source:
         parts.append(f"FROM {built.source}")

@@ -8,7 +8,7 @@ Proof (PRIVACY.md R27, R89). What is kept of a unit follows from its own rows an
 groups strictly below the hash of rank L0 + 1, values and cells by hash and then by value, whatever
 the order of rows. The hash is MD5 behind a key that is a parameter; hashes that somebody brings
 about to be equal keep fewer groups, never more. A value has one text: DECIMAL keys are cast to
-their type, and 0.0 stands for -0.0.
+their type, 0.0 stands for -0.0, and one NaN for all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dpsql.dialects.block_printer import (
 from dpsql.dialects.spark import spark_lattice, spark_norms
 from dpsql.dialects.spark.spark_constants import WHOLE, lacking
 from dpsql.dialects.spark.spark_expressions import SparkPrinter
-from dpsql.dialects.spark.spark_numbers import in_type
+from dpsql.dialects.spark.spark_numbers import in_type, one_value
 from dpsql.dialects.unit_votes import votes
 from dpsql.model.tree import DOUBLE, INTEGER, Call, Cast, Expression, Kind, Ref, SqlType
 from dpsql.model.walk import map_children
@@ -86,8 +86,7 @@ class SparkBlock(BlockPrinter):
         return text
 
     def ordered(self, x: str, kind: SqlType) -> str:
-        """One zero."""
-        return f"CASE WHEN {x} = 0D THEN 0D ELSE {x} END" if kind.kind is Kind.DOUBLE else x
+        return one_value(x, kind)
 
     def hash(self, *columns: tuple[str, SqlType]) -> str:
         keys = zip(self.keys, (item.field.type for item in self.grouping), strict=True)

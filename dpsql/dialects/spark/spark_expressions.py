@@ -17,18 +17,32 @@ import re
 
 from dpsql.dialects.aggregate_sql import aggregate, window
 from dpsql.dialects.expression_printer import DIGITS, Column, ExpressionPrinter
-from dpsql.dialects.relation_printer import RelationPrinter
+from dpsql.dialects.relation_printer import RelationPrinter, SelectText
 from dpsql.dialects.sized_text import Sized
 from dpsql.dialects.spark.spark_constants import constant, lacking
 from dpsql.dialects.spark.spark_functions import FUNCTIONS
-from dpsql.dialects.spark.spark_numbers import as_decimal, converted, digits_of
-from dpsql.model.algebra import Apply, Field, Match, Recursion, Relation, Union
+from dpsql.dialects.spark.spark_numbers import as_decimal, converted, digits_of, one_value
+from dpsql.model.algebra import (
+    Apply,
+    Field,
+    Filter,
+    Item,
+    Match,
+    Project,
+    Recursion,
+    Relation,
+    Union,
+)
+from dpsql.model.dataclass import replace
 from dpsql.model.errors import Refused
 from dpsql.model.tree import (
+    BOOLEAN,
     AggregateCall,
+    Call,
     Expression,
     Kind,
     Literal,
+    Ref,
     SortKey,
     Span,
     SqlType,
@@ -36,7 +50,10 @@ from dpsql.model.tree import (
     WindowCall,
     identifier,
 )
+from dpsql.model.walk import both
 
+_APART = 10**9
+"""Between the number of a column and those that are made of it: no statement has so many."""
 _SUMMED_DIGITS = 28
 """Digits of which sums have 38."""
 
@@ -116,12 +133,73 @@ class SparkPrinter(RelationPrinter):
                 raise lacking("WITH RECURSIVE", relation.span)
             case Apply():
                 raise lacking("a subquery that is computed for each row", relation.span)
-            case Match(member=(_, _)):
-                raise lacking("IN with a subquery", relation.span)
-            case Union(kind=kind, all=True) if kind != "UNION":
-                raise lacking(f"{kind} ALL", relation.span)
             case _:
                 pass
+
+    def _looked_into(self, relation: Relation) -> SelectText:
+        match relation:
+            case Filter(Match(member=(_, _)) as membership, Ref(id=number)) if (
+                number == membership.mark.id
+            ):
+                relation = Filter(_where_equal(membership, membership.mark), relation.predicate)
+            case Match(member=(_, _)):
+                relation = _by_three_tests(relation)
+            case _:
+                pass
+        return super()._looked_into(relation)
+
+    def _union(self, relation: Union) -> SelectText:
+        """INTERSECT ALL and EXCEPT ALL: the nth of equal rows is there, or is not, on the right."""
+        if relation.kind == "UNION" or not relation.all:
+            return super()._union(relation)
+        left, right = (self._numbered(side, relation) for side in (relation.left, relation.right))
+        names = [f"c{n}" for n in range(len(relation.fields))]
+        same = (f"a.{name} IS NOT DISTINCT FROM b.{name}" for name in (*names, "place"))
+        join = f"LEFT {'SEMI' if relation.kind == 'INTERSECT' else 'ANTI'} JOIN"
+        pairs = zip(names, relation.fields, strict=True)
+        listed = ", ".join(f"a.{name} AS c{field.id}" for name, field in pairs)
+        return self._derived(
+            f"SELECT {listed} FROM ({left}) AS a {join} ({right}) AS b ON {' AND '.join(same)}",
+            [field.id for field in relation.fields],
+        )
+
+    def _numbered(self, side: Relation, relation: Union) -> str:
+        """The rows of a side with the number of each among its equals."""
+        items = [
+            f"{one_value(f'c{n}', field.type)} AS c{n}" for n, field in enumerate(relation.fields)
+        ]
+        names = ", ".join(f"c{n}" for n in range(len(items)))
+        place = f"ROW_NUMBER() OVER (PARTITION BY {names} ORDER BY {names}) AS place"
+        values = f"SELECT {', '.join(items)} FROM ({self._as(side, relation.fields)}) AS v"
+        return f"SELECT *, {place} FROM ({values}) AS r"
+
+
+def _where_equal(membership: Match, mark: Field) -> Match:
+    """Whether a value is among options, without a word of NULL: EXISTS."""
+    assert membership.member is not None
+    return _tested(membership, Call("eq", membership.member, BOOLEAN), mark)
+
+
+def _tested(membership: Match, test: Expression | None, mark: Field) -> Match:
+    tests = tuple(each for each in (membership.condition, test) if each is not None)
+    return replace(membership, condition=both(tests), mark=mark, member=None)
+
+
+def _by_three_tests(membership: Match) -> Project:
+    """IN as it is with NULL, of what EXISTS says: an equal option, an option that is NULL, any."""
+    assert membership.member is not None
+    value, option = membership.member
+    first, mark = membership.input, membership.mark
+    equal, null, some = (Field(mark.id + n * _APART, mark.name, BOOLEAN) for n in (1, 2, 3))
+    matched = replace(_where_equal(membership, equal), input=first)
+    matched = replace(_tested(membership, Call("is_null", (option,), BOOLEAN), null), input=matched)
+    matched = replace(_tested(membership, None, some), input=matched)
+    of_null = Call("and", (Call("is_null", (value,), BOOLEAN), some.ref), BOOLEAN)
+    unknown = Call("or", (null.ref, of_null), BOOLEAN)
+    yes, no, neither = (Literal(said, BOOLEAN) for said in (True, False, None))
+    said = Call("case", (equal.ref, yes, unknown, neither, no), BOOLEAN)
+    columns = tuple(Item(each, each.ref) for each in first.fields)
+    return Project(matched, (*columns, Item(mark, said)))
 
 
 def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:

@@ -49,6 +49,14 @@ def as_double(text: Sized) -> Sized:
     return Sized(f"CAST({text.sql} AS DOUBLE)", kind)
 
 
+def one_value(x: str, kind: SqlType) -> str:
+    """The same bits for equal values: one zero, one NaN."""
+    if kind.kind is not Kind.DOUBLE:
+        return x
+    nan = double(float("nan"))
+    return f"CASE WHEN {x} = 0D THEN 0D WHEN isnan({x}) THEN {nan} ELSE {x} END"
+
+
 def exact(sql: str, kind: SqlType, digits: int, precision: int = DIGITS) -> Sized:
     """A computed exact number of so many whole digits; NULL where its type has fewer."""
     if digits + kind.scale > DIGITS:
