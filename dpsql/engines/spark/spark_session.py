@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -132,18 +133,35 @@ class SparkReading:
         return rows
 
     def _query(self, sql: str, parameters: dict[str, str] | None) -> Any:
-        return self._session.sql(sql, args=parameters or None)
+        return _query(self._session, sql, parameters or {})
 
     def back(self) -> None:
         """A session has no state that a statement changes."""
 
     def ping(self) -> None:
         """Raises where the server is gone."""
-        self._session.sql("SELECT 1").toArrow()
+        self._query("SELECT 1", None).toArrow()
 
     def cancel(self) -> None:
         """Ask the server to stop what runs."""
         self._session.interruptTag(TAG)
+
+
+def _query(session: Any, sql: str, parameters: Mapping[str, str]) -> Any:
+    """A statement in the one form that servers from 3.5 on read: as a relation whose parameters
+    are constants. What a client of 4 sends by itself a server of 3.5 takes for an empty text.
+    """
+    from pyspark.sql.connect.dataframe import DataFrame  # noqa: PLC0415 - see below
+    from pyspark.sql.connect.plan import SQL  # noqa: PLC0415 - see below
+
+    class Query(SQL):
+        def plan(self, session: Any) -> Any:
+            relation = super().plan(session)
+            for name, value in parameters.items():
+                relation.sql.args[name].string = value
+            return relation
+
+    return DataFrame(Query(sql), session)
 
 
 def _connected(settings: SparkSettings) -> Any:
@@ -177,8 +195,8 @@ def _require(session: Any) -> None:
             session.conf.set(name, value)
         if session.conf.get(name, "") != value:
             raise CannotRead("settings")
-    key = session.sql(f"SELECT :{KEY} = '7'", args={KEY: "7"})
-    for query in (key, *map(session.sql, _TRUSTED)):
+    key = _query(session, f"SELECT :{KEY} = '7'", {KEY: "7"})
+    for query in (key, *(_query(session, sql, {}) for sql in _TRUSTED)):
         try:
             rows = query.toArrow().to_pylist()
         except Exception:  # noqa: BLE001 - an engine that cannot say it
