@@ -5,7 +5,7 @@ Every key of a domain is there, and every draw is its own: PRIVACY.md R29, SECUR
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, TypeAlias, assert_never
@@ -41,8 +41,9 @@ def release(
 
     Public keys: one row per key of the domain, in its order, whether the data has it or not.
     Private keys: those whose noisy unit count reaches the threshold, or whose trial succeeds,
-    ordered by key. Draws are made for every group of a column at once, those later dropped
-    included. The top keys come in the order of their choice, each with its place or measurements.
+    ordered by key. What decides is drawn for every group at once, the rest for those that are
+    shown: noise of one group says nothing of another's, so the law is that of drawing it for all.
+    The top keys come in the order of their choice, each with its place or measurements.
     """
     sums, cells = separated(exact, plan)
     public = plan.domain
@@ -57,14 +58,13 @@ def release(
         case ListedKeys():
             return _public(sums, plan, plan.keys, sampler, chosen)
         case ThresholdKeys(threshold=threshold, counted=counted):
-            columns = _noisy(sums.parts, plan, sampler)
+            columns = _noisy(sums.parts, plan, sampler, counted)
             places = threshold.shown([columns[column] for column in counted])
-            return _shown(sums, plan, places, {**columns, **chosen})
+            return _shown(sums, plan, places, {**columns, **chosen}, sampler)
         case TrialKeys(trials=trials):
             counts, *parts = sums.parts
-            columns = _noisy(parts, plan, sampler)
             places = np.flatnonzero(trials.shown(counts, sampler(trials.draw, len(counts))))
-            return _shown(sums, plan, places, {**columns, **chosen})
+            return _shown(Exact(sums.keys, parts), plan, places, chosen, sampler)
         case _:
             assert_never(plan.keys)
 
@@ -129,19 +129,29 @@ def _differences(column: np.ndarray, sizes: Sequence[int], along: Sequence[int])
     return differences(column.astype(object).reshape(sizes), along).ravel()
 
 
-def _noisy(parts: Sequence[np.ndarray], plan: BlockPlan, sampler: Sampler) -> Columns:
-    """The releases by their ids, of the exact parts of each."""
+def _noisy(
+    parts: Sequence[np.ndarray],
+    plan: BlockPlan,
+    sampler: Sampler,
+    only: Collection[int] | None = None,
+) -> Columns:
+    """The releases by their ids, or `only` these, of the exact parts of each."""
     return {
         release_.field.id: _noised(part, release_.payment.noise, sampler)
         for release_, part in zip(plan.releases, parts, strict=True)
+        if only is None or release_.field.id in only
     }
 
 
-def _shown(exact: Exact, plan: BlockPlan, places: np.ndarray, columns: Columns) -> Noisy:
-    """The groups at these places, ordered by key."""
+def _shown(
+    exact: Exact, plan: BlockPlan, places: np.ndarray, columns: Columns, sampler: Sampler
+) -> Noisy:
+    """The groups at these places, ordered by key, with the releases that are no columns yet."""
     order = sorted(places.tolist(), key=lambda n: tuple(map(_sortable, exact.keys[n])))
     keys = tuple(exact.keys[n] for n in order)
+    others = {release_.field.id for release_ in plan.releases} - columns.keys()
     shown = {column: values[order] for column, values in columns.items()}
+    shown |= _noisy([part[order] for part in exact.parts], plan, sampler, others)
     return Noisy(keys, _rows(plan, shown, len(order)))
 
 

@@ -89,9 +89,16 @@ def _rows(
         return [()] * count, None
     decoded = _decoded(count, chunk, decoders)
     rows = list(zip(*decoded, strict=True))
-    if not any(value is _BEYOND for column in decoded for value in column):
+    beyond = {
+        n
+        for name, column in zip(decoders, decoded, strict=True)
+        if name in _MOMENTS
+        for n, value in enumerate(column)
+        if value is _BEYOND
+    }
+    if not beyond:
         return rows, None
-    places = [n for n, row in enumerate(rows) if not any(v is _BEYOND for v in row)]
+    places = [n for n in range(count) if n not in beyond]
     return [rows[n] for n in places], np.array(places, dtype=np.intp)
 
 
@@ -143,6 +150,10 @@ _DECODE: dict[str, Callable[[list[Any]], list[Any]]] = {
     "time": _each(_time),
     "uuid": _each(UUID),
 }
+
+
+_MOMENTS = frozenset({"date", "timestamp", "timestamptz", "time"})
+"""Decoders of which a value can be `_Beyond`."""
 
 
 def _integers(narrow: np.ndarray | None, beyond: np.ndarray | None) -> np.ndarray:
