@@ -435,6 +435,15 @@ def test_what_nothing_limits_is_found(sql: str, accountant: str, tmp_path: Path)
     assert abs(value - truth) < truth  # the widest bound errs by thousands
 
 
+def test_what_is_promised_is_charged_whatever_bounds_are_found(tmp_path: Path) -> None:
+    """Noise of another bound is rounded otherwise, and what it loses by some billionths."""
+    with opened(tmp_path) as proxy:
+        for sql in ("SELECT COUNT(*) FROM logins", RATIO, f"SELECT AVG(n) AS a FROM {EACH}"):
+            asked = proxy_kit.request(sql, "0.77")
+            promised = proxy.explain(asked).charge
+            assert charged(proxy.ask(asked)) == promised.amount
+
+
 def test_one_place_that_seems_to_hold_somebody_moves_no_centre() -> None:
     """The mean of all places is the wrong twin: it is far beyond anything that anybody has."""
     places = [(900, (8, 12)), (60, (2**29, 2**30))]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from math import floor
 
 from dpsql.accountants import Accountant, Allowance
 from dpsql.compiler.aggregates.recipe import MeasurementOptions
@@ -57,7 +58,7 @@ from dpsql.model.algebra import Field, Relation
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
-from dpsql.model.vocabulary import Event, EventPart, Neighbours, NoiseEvent
+from dpsql.model.vocabulary import NANO, Event, EventPart, Loss, Neighbours, NoiseEvent
 from dpsql.model.walk import refs
 
 _FIRST = 5
@@ -100,7 +101,16 @@ def calibrate(
     if not (claims or options.whole):
         blocks, queries = with_top(blocks, queries, paid, accountant)
     plan = _priced(blocks, queries, accountant, options.epsilon, shares)
+    if polls or options.norms:
+        plan = replace(plan, loss=_whole(plan.loss, allowance, sum(shares, Fraction(0))))
     return replace(plan, polls=polls)
+
+
+def _whole(loss: Loss, allowance: Allowance, shares: Fraction) -> Loss:
+    """What measurements may lose that are paid for before their bounds are found: the noise of any
+    is a little more than it has to be, so that what is charged would depend on them.
+    """
+    return replace(loss, amount=max(loss.amount, floor(allowance.share(shares).amount * NANO)))
 
 
 @dataclass(frozen=True, slots=True)
