@@ -129,6 +129,7 @@ def test_concurrent_senders_lose_nothing(survey: Collection, store: ReportStore)
         ({"body": NO, "key": "short"}, 400, "Idempotency-Key"),
         ({"body": NO, "origin": "https://b.example"}, 403, "does not list this origin"),
         ({"body": NO, "origin": "null"}, 403, "does not list this origin"),
+        ({"body": NO, "origin": "http://["}, 403, "does not list this origin"),
         ({"body": NO, "origin": "https://a.example.evil"}, 403, "does not list this origin"),
         ({"body": NO, "path": "/orders/reports"}, 404, "the collector of visits"),
         ({"method": "GET"}, 405, "Method Not Allowed"),

@@ -439,9 +439,9 @@ def test_what_is_promised_is_charged_whatever_bounds_are_found(tmp_path: Path) -
     """Noise of another bound is rounded otherwise, and what it loses by some billionths."""
     with opened(tmp_path) as proxy:
         for sql in ("SELECT COUNT(*) FROM logins", RATIO, f"SELECT AVG(n) AS a FROM {EACH}"):
-            asked = proxy_kit.request(sql, "0.77")
-            promised = proxy.explain(asked).charge
-            assert charged(proxy.ask(asked)) == promised.amount
+            request = proxy_kit.request(sql, "0.77")
+            promised = proxy.explain(request).charge
+            assert charged(proxy.ask(request)) == promised.amount
 
 
 def test_one_place_that_seems_to_hold_somebody_moves_no_centre() -> None:

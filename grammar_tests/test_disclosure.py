@@ -335,6 +335,9 @@ def test_wrong_twin_a_door_that_leads_to_it_is_seen(tmp_path: Path) -> None:
         Inspection("people", generalise=(("born", "hour"),)),
         Inspection("people", clips=(("age", "9:3"),)),
         Inspection("people", clips=(("zip", "1:3"),)),
+        Inspection("people", by=("zip",), generalise=(("age", "5"),)),
+        Inspection("people", by=("zip",), clips=(("age", "20:60"),)),
+        Inspection("people", by=("zip", "age"), sensitive=("age",)),
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong: Inspection) -> None:

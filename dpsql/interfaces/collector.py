@@ -12,7 +12,6 @@ import socket
 import ssl
 from collections.abc import Callable
 from importlib.resources import files
-from urllib.parse import urlsplit
 
 from dpsql.interfaces.hosts import is_local
 from dpsql.local.collection import Collection, NoReports
@@ -147,7 +146,7 @@ class Collector:
         origin = request.headers.get("origin")
         if origin is None or origin in self._origins:
             return
-        if urlsplit(origin).netloc != request.headers.get("host"):
+        if origin.partition("://")[2] != request.headers.get("host"):
             raise HTTPException(403, "The owner of this collector does not list this origin.")
 
     async def _questions_of(self, request: Request) -> Response:

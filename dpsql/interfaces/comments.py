@@ -49,7 +49,11 @@ def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> 
         parts.append(f"at most {column.max_per_unit} of one unit in all")
     if column.max_length is not None:
         parts.append(f"at most {column.max_length} characters")
-    if column.values is not None:
+    if column.randomized is not None:
+        law = column.randomized.law
+        how = f"what people reported ({law.mechanism}, ε = {law.epsilon:.4g})"
+        parts.append(f"{how}: {_values(column.randomized.values)}")
+    elif column.values is not None:
         parts.append(_values(column.values))
     if column.nullable and table.private:
         parts.append("may be NULL")

@@ -169,7 +169,7 @@ def reasons(risk: Disclosure) -> Iterator[str]:
         f"again. As published, k = {published.crowd.k:,}."
     )
     for s in risk.sensitive:
-        if s.level == published.level.title:
+        if s.level == published.level.title and s.in_crowd:
             yield (
                 f"k hides who, and not what: of {s.in_crowd:,} people in classes of two and more "
                 f"the {printable(s.column)} is certain, since all of their class have the same."

@@ -235,8 +235,9 @@ def disclosure(policy: Policy, inspection: Inspection, rows: Rows) -> Disclosure
     table = private_table(policy, inspection.table)
     measured = _Measured(policy, table, rows)
     by = _chosen(table, policy, inspection)
-    clips = {name: clipped(_column(table, name), text) for name, text in inspection.clips}
-    coarse = {name: generalised(_column(table, name), t) for name, t in inspection.generalise}
+    clips = {c.name: clipped(c, t) for c, t in _about(table, by, "clip", inspection.clips)}
+    coarser = _about(table, by, "generalise", inspection.generalise)
+    coarse = {column.name: generalised(column, text) for column, text in coarser}
     ladder = levels(clips, coarse)
     others = _others(policy, table, inspection.others)
 
@@ -294,6 +295,18 @@ def _column(table: TablePolicy, name: str) -> ColumnPolicy:
     return column
 
 
+def _about(
+    table: TablePolicy, by: Sequence[str], option: str, each: Sequence[tuple[str, str]]
+) -> Iterator[tuple[ColumnPolicy, str]]:
+    """The columns of an option, with what it says of them. Raises `Refused` for one not in `by`."""
+    for name, text in each:
+        column = _column(table, name)
+        if column.name not in by:
+            why, fix = f"people are not known by {column.name}", "Name it in --by, too."
+            raise Refused(Reason.BAD_OPTION, option=option, why=why, fix=fix)
+        yield column, text
+
+
 def _leading(table: TablePolicy, policy: Policy) -> set[str]:
     """Columns that name a row or its person within the database, in lower case."""
     links = (table.link, *table.unprotected)
@@ -316,6 +329,10 @@ def _chosen(table: TablePolicy, policy: Policy, inspection: Inspection) -> tuple
             for column in table.columns
             if not column.hidden and column.name not in apart and column.name.lower() not in leading
         )
+    both = [name for name in inspection.sensitive if _column(table, name).name in by]
+    if both:
+        why = f"who is known by {both[0]} has nothing more to learn of it"
+        raise Refused(Reason.BAD_OPTION, option="sensitive", why=why)
     if not by:
         raise Refused(Reason.BAD_OPTION, option="by", why="there is no column to know people by")
     number = sum(comb(len(by), size) for size in range(1, inspection.size + 1))
