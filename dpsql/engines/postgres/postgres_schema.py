@@ -2,8 +2,8 @@
 
 A constraint counts where the server enforces it for every row that a query sees: not while it is
 NOT VALID, deferrable or NOT ENFORCED, not where its triggers are off, and none of a table with
-heirs or foreign parts, whose rows it says nothing of. Texts that may be equal though they differ
-have no type here.
+heirs or foreign parts, whose rows it says nothing of. What a foreign table has may be other rows
+each time that it is read, as of a view. Texts that may be equal though they differ have no type.
 
 SECURITY.md S25.
 """
@@ -57,15 +57,21 @@ _OURS = (
     " AND NOT row_security_active(c.oid)"
 )
 """A schema called main would be taken for the first one; hidden rows are no table's rows."""
-_HEIRS = (
-    "(c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid)"
-    " OR c.relkind = 'p' AND EXISTS (SELECT FROM pg_partition_tree(c.oid) p"
-    " JOIN pg_class l ON l.oid = p.relid WHERE l.relkind = 'f'))"
+_FOREIGN = (
+    "EXISTS (WITH RECURSIVE h(o) AS (SELECT c.oid UNION SELECT i.inhrelid FROM h"
+    " JOIN pg_inherits i ON i.inhparent = h.o)"
+    " SELECT FROM h JOIN pg_class l ON l.oid = h.o WHERE l.relkind = 'f')"
 )
-"""Tables with rows of which their constraints say nothing: those of heirs and of foreign parts."""
-_OWN_ROWS = f"c.relkind IN ('r', 'p') AND NOT {_HEIRS}"
+"""Tables with rows of other servers or files, which are in no snapshot."""
+_OWN_ROWS = (
+    "(c.relkind = 'p' OR c.relkind = 'r'"
+    " AND NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid))"
+    f" AND NOT {_FOREIGN}"
+)
+"""Tables whose constraints hold of all their rows: not of those of heirs and of foreign parts."""
 _COLUMNS = (
-    "SELECT n.nspname, c.relname, c.relkind::text, a.attname,"
+    f"SELECT n.nspname, c.relname, CASE WHEN {_FOREIGN} THEN 'v' ELSE c.relkind::text END,"
+    " a.attname,"
     " format_type(a.atttypid, a.atttypmod), coalesce(l.collisdeterministic, true),"
     f" {_OWN_ROWS}, a.attnotnull"
     " AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'n'"

@@ -31,8 +31,8 @@ def _opened(settings: PostgresSettings, shared: Snapshot | None) -> ReadingSessi
 
 
 def _ready(session: ReadingSession) -> Iterator[Any]:
-    """Fails where the server is gone."""
-    session.connection.execute("SELECT 1")
+    """Fails where the server is gone, or what it has is not what was opened."""
+    session.same()
     yield from ()
 
 

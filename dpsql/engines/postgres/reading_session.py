@@ -9,14 +9,14 @@ SECURITY.md S5, S9, S25.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 import psycopg
 
 from dpsql.engines.postgres.snapshot import PostgresSettings, Snapshot
-from dpsql.engines.reading_worker import CannotRead
+from dpsql.engines.reading_worker import CannotRead, DataMoved
 
 APPLICATION = "dpsql"
 CONNECT_SECONDS, LOCK_SECONDS, NOTICED_SECONDS = 10, 10, 1
@@ -25,7 +25,7 @@ MARK = "dpsql"
 """The savepoint to which every statement goes back."""
 
 _SETTINGS = {
-    "search_path": "pg_catalog",  # no function of another schema is taken for one of the server's
+    "search_path": "pg_catalog, pg_temp",  # nothing of another schema is taken for the server's
     "default_transaction_read_only": "on",
     "row_security": "off",  # a table of which rows are hidden fails
     "TimeZone": "UTC",
@@ -35,6 +35,7 @@ _SETTINGS = {
     "transform_null_equals": "off",
     "idle_in_transaction_session_timeout": "0",
     "log_parameter_max_length_on_error": "0",
+    **dict.fromkeys(("debug_print_parse", "debug_print_rewritten", "debug_print_plan"), "off"),
     "lock_timeout": f"{LOCK_SECONDS}s",
     "jit": "off",
 }
@@ -46,9 +47,8 @@ _WRITABLE = """SELECT NOT EXISTS
 
 _SILENT = """SELECT current_setting('log_parameter_max_length') = '0'
  AND coalesce(current_setting('pgaudit.log_parameter', true), 'off') = 'off'
- AND (current_setting('server_version_num')::int < 160000
- OR coalesce(current_setting('auto_explain.log_min_duration', true), '-1') = '-1'
- OR coalesce(current_setting('auto_explain.log_parameter_max_length', true), '-1') = '0')"""
+ AND coalesce(current_setting('auto_explain.log_min_duration', true), '-1') = '-1'"""
+"""Whether no parameter is in the log; auto_explain writes them as constants of the plan."""
 
 _UNSHADOWED = """SELECT
  NOT coalesce(has_schema_privilege('public', to_regnamespace('public'), 'CREATE'), false)
@@ -84,6 +84,18 @@ _TESTS = (
     ("shadowed", _UNSHADOWED),
     ("untrusted", _TRUSTED),
 )
+
+_SAME = """SELECT NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND has_any_column_privilege(c.oid, 'SELECT')
+ AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
+ AND (pg_identify_object('pg_class'::regclass, c.oid, a.attnum)).identity
+ IS DISTINCT FROM format('%I.%I.%I', n.nspname, c.relname, a.attname))
+ AND NOT EXISTS (SELECT FROM pg_class c, pg_partition_tree(c.oid) t
+ WHERE c.relkind = 'p' AND t.relid <> c.oid AND NOT EXISTS (SELECT FROM pg_inherits i
+ WHERE i.inhrelid = t.relid AND i.inhparent = t.parentrelid))"""
+"""Whether names still lead to the tables, columns and parts of the snapshot: rows are those of the
+snapshot, and catalogues that are read as tables, but names are looked up as they are now."""
 
 _IDENTITY = (
     "SELECT concat_ws('|', (SELECT system_identifier FROM pg_control_system()),"
@@ -134,14 +146,29 @@ class ReadingSession:
 
     def among_tables(self) -> None:
         """Until `back`, tables of the first schema have their names alone."""
-        self.connection.execute("SET LOCAL search_path = pg_catalog, public")
+        self.connection.execute("SET LOCAL search_path = pg_catalog, public, pg_temp")
+
+    def same(self) -> None:
+        """Raises `DataMoved` where a table, or a column, is another one than in the snapshot.
+
+        While what was run has its locks, it is about what was run.
+        """
+        row = self.connection.execute(_SAME).fetchone()
+        if row is None or row[0] is not True:
+            raise DataMoved
 
     def run(self, sql: str, parameters: Sequence[Any] = (), *, stream: bool = False) -> Any:
-        """The rows of one statement, all at once or as they come."""
+        """The rows of one statement, all at once or as they come. Raises `DataMoved`."""
         self.prepared(sql)  # several statements are none
         if stream:
-            return self.connection.cursor().stream(sql, parameters)
-        return self.connection.execute(sql, parameters)
+            return self._streamed(sql, parameters)
+        rows = self.connection.execute(sql, parameters)
+        self.same()
+        return rows
+
+    def _streamed(self, sql: str, parameters: Sequence[Any]) -> Iterator[Any]:
+        yield from self.connection.cursor().stream(sql, parameters)
+        self.same()
 
 
 def _connected(settings: PostgresSettings) -> psycopg.Connection[Any]:
