@@ -17,7 +17,7 @@ from math import sqrt
 import numpy as np
 
 from benchmarks.common import table
-from dpsql.compiler.resolve.randomized_columns import variance_weights, weights
+from dpsql.compiler.resolve.report_weights import variance_weights, weights
 from dpsql.mechanisms import standard_deviation
 from dpsql.mechanisms.calibration import laplace
 from dpsql.mechanisms.randomized_response import randomized

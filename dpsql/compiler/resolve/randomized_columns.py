@@ -15,6 +15,7 @@ and constants: post-processing. A report r has the weight w(r) = Σ a(v)·W(v, r
 Σ a(truth): W is the inverse of the law, so that w(r) is a(truth) on average; of several columns it
 is the product of theirs (Kronecker). Reports are drawn one by one, so that their variances add up:
 E w² - a² of each, estimated without bias by Σ n(r)·(w(r)² - Σ a(v)²·W(v, r)).
+Of texts of bits rows are counted that have a bit, or one of each of several texts.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import NoReturn, TypeAlias
 
 import numpy as np
 
+from dpsql.compiler.resolve.report_weights import Parts, numbers_of
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import (
     Aggregate,
@@ -45,7 +47,7 @@ from dpsql.model.algebra import (
 )
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.local_reports import LocalColumn, Randomized
+from dpsql.model.local_reports import LocalColumn
 from dpsql.model.notices import Reported
 from dpsql.model.tree import (
     BOOLEAN,
@@ -82,6 +84,9 @@ ESTIMATE = "local_estimate"
 
 MOST_CELLS = 100_000
 """Weights of one query: groups by combinations of reports."""
+
+MOST_COUNTS = 1_000
+"""Counts of one query: of rows that have a bit, or one of each of several texts."""
 
 Row: TypeAlias = tuple[Value, ...]
 Evaluate: TypeAlias = Callable[
@@ -347,14 +352,7 @@ class _Estimate:
         read = frozenset[int]().union(
             *(refs(part) for part in (*parts, *self._source.conditions) if part is not None)
         )
-        reports = [r for n, r in self._source.reports.items() if n in read]
-        if any(r.column.law.of_bits for r in reports) and len(reports) > 1:
-            _refuse(
-                "reports of bits beside those of another randomised column",
-                self._aggregate.span,
-                "Ask of one of the columns at a time.",
-            )
-        return reports
+        return [r for n, r in self._source.reports.items() if n in read]
 
     # --- the weights ---
 
@@ -390,16 +388,20 @@ class _Estimate:
     def _counts(self) -> tuple[Aggregate, list[Field], dict[Expression | None, list[Field]]]:
         """Rows counted by the plain keys and by what was reported: a query like any other.
 
-        Of bits, rows are counted, and those with each bit.
+        Of texts of bits, rows are counted, and those with each bit, or one of each text.
         """
-        rows, span, reports = self._source.rows, self._aggregate.span, self._reports
-        bits: list[Expression | None] = [None]
-        if reports[0].column.law.of_bits:
-            text, count = reports[0].ref, reports[0].column.law.values
+        rows, span = self._source.rows, self._aggregate.span
+        reports = [r for r in self._reports if not r.column.law.of_bits]
+        texts = list["list[Expression | None]"]()
+        for report in (r for r in self._reports if r.column.law.of_bits):
+            text, count = report.ref, report.column.law.values
             rows = Filter(rows, scalar("length", text, kind=INTEGER).eq(count))
             places = range(1, count + 1)
-            bits += [scalar("substring", text, n, 1, kind=VARCHAR).eq("1") for n in places]
-            reports = []
+            each = (scalar("substring", text, n, 1, kind=VARCHAR).eq("1") for n in places)
+            texts.append([None, *each])
+        if prod(map(len, texts)) > MOST_COUNTS:
+            raise Refused(Reason.TOO_LARGE, span, what="combinations of bits", limit=MOST_COUNTS)
+        several = [tuple(bit for bit in chosen if bit is not None) for chosen in product(*texts)]
         cells = [self._identities.field(r.name.rpartition(".")[2], r.ref.type) for r in reports]
         self._debiasing.cells |= {cell.id for cell in cells}
         keys = [
@@ -410,9 +412,9 @@ class _Estimate:
         measures = list[Measure]()
         numbers = dict["Expression | None", list[Field]]()
         for counted in dict.fromkeys(total.rows for total in self._totals) or [None]:
-            numbers[counted] = [self._identities.field("n", INTEGER) for _ in bits]
-            for number, bit in zip(numbers[counted], bits, strict=True):
-                chosen = both(tuple(part for part in (counted, bit) if part is not None))
+            numbers[counted] = [self._identities.field("n", INTEGER) for _ in several]
+            for number, bits in zip(numbers[counted], several, strict=True):
+                chosen = both((*bits, *([] if counted is None else [counted])))
                 call = AggregateCall("count", (Star(),), filter=chosen, type=INTEGER, span=span)
                 measures.append(Measure(number, call))
         self._debiasing.notices |= {m.field.id: self._notices() for m in measures}
@@ -434,16 +436,17 @@ class _Estimate:
         listed = list(dict.fromkeys(k for k, row in zip(keys, masks, strict=True) if row[0]))
         if not listed and self._local:
             _refuse("a condition that no listed value meets", self._aggregate.span, "Change it.")
-        reported: list[Row] = list(product(*values)) if cells else [()]
+        of_values = (r.column for r in self._reports if not r.column.law.of_bits)
+        reported: list[Row] = list(product(*(column.values for column in of_values)))
         if len(listed) * len(reported) > MOST_CELLS:
             raise Refused(Reason.TOO_LARGE, what="combinations of reports", limit=MOST_CELLS)
         rows = list[tuple[Literal, ...]]()
-        shape, tables = tuple(map(len, values)), list["list[Parts]"]()
+        shape, tables = tuple(map(len, values)), list[list[Parts]]()
         for group in listed or [()]:
             chosen = np.array([1.0 if key == group else 0.0 for key in keys])
             masked = [masks[:, n + 1] * masks[:, 0] * chosen for n in range(len(amounts))]
             tables = [
-                _numbers(laws, shape, where * amount, where if total.average else None)
+                numbers_of(laws, shape, where * amount, where if total.average else None)
                 for total, where, amount in zip(self._totals, masked, amounts, strict=True)
             ]
             flat = [column for table in tables for parts in table for column in parts]
@@ -511,81 +514,3 @@ def _estimate(total: _Total, sums: Sequence[Expression]) -> Expression:
     amount, squares = (scalar("coalesce", part, 0.0) for part in sums)
     variance, kind = scalar("greatest", squares, 0.0), total.measure.field.type
     return scalar(ESTIMATE, amount.to(kind), variance, kind=kind)
-
-
-# --- linear algebra ---
-
-
-Parts: TypeAlias = "tuple[np.ndarray, ...]"
-"""What each count of a cell is multiplied by: one array over cells; of bits, of which there is one
-cell, one of each for all rows and for those with each bit."""
-
-
-def _numbers(
-    laws: Sequence[Randomized],
-    shape: tuple[int, ...],
-    amount: np.ndarray,
-    counted: np.ndarray | None,
-) -> list[Parts]:
-    """The weights of an estimate and of its variance; of an average of its two totals, and of the
-    variances of these and of both.
-    """
-    one = amount.reshape(shape)
-    if counted is None:
-        return [weights(laws, one), variance_weights(laws, one, one)]
-    other = counted.reshape(shape)
-    pairs = ((one, one), (one, other), (other, other))
-    return [
-        weights(laws, one),
-        weights(laws, other),
-        *(variance_weights(laws, a, b) for a, b in pairs),
-    ]
-
-
-def weights(laws: Sequence[Randomized], table: np.ndarray) -> Parts:
-    """The weights of counts in the estimate of Σ a(truth), for a table of a(truth).
-
-    What is the same of every truth is known without an error.
-    """
-    if not laws[0].of_bits:
-        return (_inverse(laws, table),)
-    low, high = _apart(laws[0])
-    if _is_constant(table):
-        return _of_bits(float(table[0]), np.zeros_like(table))
-    return _of_bits(low * float(table.sum()), (high - low) * table)
-
-
-def variance_weights(laws: Sequence[Randomized], one: np.ndarray, other: np.ndarray) -> Parts:
-    """The weights of counts in the covariance of two such estimates: E wv - ab of each truth."""
-    if not laws[0].of_bits:
-        (first,), (second,) = weights(laws, one), weights(laws, other)
-        return (first * second - _inverse(laws, one * other),)
-    products, (low, high) = one * other, _apart(laws[0])
-    if _is_constant(one) or _is_constant(other):
-        return _of_bits(0.0, np.zeros_like(products))
-    of_zero, of_one = low**2 - low, high**2 - high
-    return _of_bits(of_zero * float(products.sum()), (of_one - of_zero) * products)
-
-
-def _of_bits(of_all: float, of_each: np.ndarray) -> Parts:
-    return (np.array([of_all]), *(np.array([each]) for each in of_each))
-
-
-def _is_constant(table: np.ndarray) -> bool:
-    return bool((table == table.flat[0]).all())
-
-
-def _apart(law: Randomized) -> tuple[float, float]:
-    """What a report adds that does not support a value, and what one that does."""
-    return float(law.weight(supported=False)), float(law.weight(supported=True))
-
-
-def _inverse(laws: Sequence[Randomized], table: np.ndarray) -> np.ndarray:
-    """Σ a(v)·W(v, r) of each report r."""
-
-    def along(table: np.ndarray, axis: int) -> np.ndarray:
-        other, own = _apart(laws[axis])
-        inverted: np.ndarray = other * table.sum(axis, keepdims=True) + (own - other) * table
-        return inverted
-
-    return reduce(along, range(len(laws)), table).ravel()
