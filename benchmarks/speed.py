@@ -21,7 +21,8 @@ TPC-H: CPU of proxy and engine for a new question, its plan known, over that of 
 `floor` is what the hand-written `GROUP BY unit, key` of the largest private block costs there, of
 the queries that are furthest from plain.
 
-Cold: CPU of a whole `dpsql query`, its engine included, for a question of which nothing is kept.
+Cold: CPU and time of a whole `dpsql query`, its engine included, for a question of which nothing is
+kept.
 """
 
 from __future__ import annotations
@@ -380,17 +381,17 @@ def cold(rounds: int) -> Iterator[tuple[object, ...]]:
             "dpsql --version": [["--version"]] * len(asked),
         }
         for title, each in commands.items():
-            spent = [_of_command(["--policy", str(policy), *words]) for words in each][1:]
-            median = statistics.median(spent)
-            yield title, median, 0.45, "holds" if median <= 0.45 else "MISSED"
+            turns = [_of_command(["--policy", str(policy), *words]) for words in each][1:]
+            spent, waited = (statistics.median(turn) for turn in zip(*turns, strict=True))
+            yield title, spent, waited, 0.45, "holds" if waited <= 0.45 else "MISSED"
 
 
-def _of_command(words: Sequence[str]) -> float:
-    """CPU of a command and of what it started and waited for."""
-    before = own_seconds(resource.RUSAGE_CHILDREN)
+def _of_command(words: Sequence[str]) -> tuple[float, float]:
+    """CPU of a command and of what it started and waited for, and how long it took."""
+    before, start = own_seconds(resource.RUSAGE_CHILDREN), perf_counter()
     command = [sys.executable, "-m", "dpsql", *words]
     subprocess.run(command, check=True, capture_output=True)  # noqa: S603
-    return own_seconds(resource.RUSAGE_CHILDREN) - before
+    return own_seconds(resource.RUSAGE_CHILDREN) - before, perf_counter() - start
 
 
 def main() -> None:
@@ -417,7 +418,7 @@ def main() -> None:
         if given.prepared:
             rows = [*queries(given.tpch, given.rounds, stored=True)]
             table("Prepared TPC-H, CPU s", each, rows)
-    table("Cold, CPU s", ("command", "s", "target", ""), [*cold(given.rounds)])
+    table("Cold", ("command", "CPU s", "s", "target", ""), [*cold(given.rounds)])
 
 
 if __name__ == "__main__":

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
+from dpsql.engines.duckdb.declared_schema import STATEMENTS
+from dpsql.engines.duckdb.files import Sources, WorkerSettings
 from dpsql.engines.duckdb.hardening import scratch
-from dpsql.engines.duckdb.result_columns import rows
-from dpsql.engines.duckdb.worker import CHUNK_ROWS, _rows
+from dpsql.engines.duckdb.result_columns import exact, rows
+from dpsql.engines.duckdb.worker import CHUNK_ROWS, _aggregate, _rows, _Worker
 
 COUNT = CHUNK_ROWS + 1
 VALUES = """
@@ -65,3 +69,37 @@ def test_what_no_column_holds_comes_in_rows(value: str, expected: object) -> Non
     decoders, found = read(sql, by_columns=True)
     assert set(decoders) == {"plain"}
     assert [row[0] for row in found] == [expected, None]
+
+
+@pytest.mark.parametrize("count", [0, 1, CHUNK_ROWS, COUNT])
+@pytest.mark.parametrize("wide", [0, 2**70])
+def test_groups_are_the_same_before_and_after_numpy_is_loaded(count: int, wide: int) -> None:
+    sums = f"SELECT i, 'word ' || i, i - 5, CASE i WHEN 0 THEN {wide} ELSE i END::HUGEINT"
+    both = []
+    for by_columns in (False, True):
+        with scratch("200MB") as instance:
+            sql = f"{sums} FROM range({count}) AS r(i) ORDER BY i"
+            decoders, *chunks = _aggregate(instance, sql, 2, 2, 0, [], by_columns=by_columns)
+            both.append(exact(chunks, decoders, 2))
+    assert both[0].keys == both[1].keys == [(i, f"word {i}") for i in range(count)]
+    for early, late in zip(both[0].parts, both[1].parts, strict=True):
+        assert early.dtype == late.dtype
+        assert early.tolist() == late.tolist()
+    assert both[0].parts[1].tolist() == [wide, *range(1, count)][:count]
+
+
+def test_what_was_foreseen_is_told_once_and_of_the_files_that_are_there(tmp_path: Path) -> None:
+    path = str(tmp_path / "d.duckdb")
+    sources = Sources(path, ())
+    with duckdb.connect(path) as db:
+        db.execute("CREATE TABLE one (x INTEGER)")
+    _sources, listed, _constraints = STATEMENTS
+    worker = _Worker(WorkerSettings(sources, "200MB", expected=("nonsense", listed)))
+    assert [kind for kind, _said in worker.open()] == ["chunk", "done"]
+    worker.foresee()
+    foreseen, asked = (list(worker.answer(0, "rows", (listed,), pinned=False)) for _ in range(2))
+    assert foreseen == asked
+    assert "one" in repr(foreseen)
+    worker.foresee()
+    Path(path).touch()
+    assert list(worker.answer(0, "rows", (listed,), pinned=False)) == [("unreachable", "changed")]

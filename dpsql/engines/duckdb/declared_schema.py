@@ -38,6 +38,8 @@ _SOURCES = (
     f" WHERE {_HERE} UNION ALL SELECT schema_name, view_name, coalesce(sql, ''), true"
     f" FROM duckdb_views() WHERE {_HERE} AND NOT internal"
 )
+STATEMENTS = (_SOURCES, _COLUMNS, _CONSTRAINTS)
+"""What every schema is read by."""
 
 
 def tables(ask: Ask) -> tuple[SchemaTable, ...]:

@@ -11,12 +11,18 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dpsql.engines import EngineFailed, Load, ScratchTable, Stop, TooMany, Unrun
+from dpsql.engines.duckdb.declared_schema import STATEMENTS
 from dpsql.engines.duckdb.declared_schema import tables as catalogue
-from dpsql.engines.duckdb.files import CannotOpen, Opened, Signature, Sources
+from dpsql.engines.duckdb.files import (
+    CannotOpen,
+    Opened,
+    Signature,
+    Sources,
+    WorkerSettings,
+)
 from dpsql.engines.duckdb.result_columns import exact
 from dpsql.engines.duckdb.result_columns import rows as decoded_rows
 from dpsql.engines.duckdb.scratch_tables import load, loaded
-from dpsql.engines.duckdb.worker import WorkerSettings
 from dpsql.engines.limited import present
 from dpsql.engines.process import Tick, WorkerProcess
 from dpsql.engines.supervised import Reply, SupervisedWorker, WorkerCall, reply_of
@@ -216,7 +222,8 @@ class DuckDBEngine(SupervisedWorker):
         return reply_of(worker, tick) if sent else ("gone", None, [])
 
     def _launched(self) -> WorkerProcess:
-        settings = WorkerSettings(self._sources, self._limits.memory, self._limits.niceness)
+        limits, expected = self._limits, () if self._accepted else STATEMENTS
+        settings = WorkerSettings(self._sources, limits.memory, limits.niceness, expected)
         return WorkerProcess("dpsql.engines.duckdb.worker", settings)
 
     def _is_opened(self, data: str | None) -> bool:

@@ -96,6 +96,18 @@ class Opened:
         return identity_of(self.signature)
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What a worker opens, DuckDB's memory limit for each instance, how far it gives way, and what
+    it will be asked first: statements whose rows it has by then.
+    """
+
+    sources: Sources
+    memory: str
+    niceness: int = 0
+    expected: tuple[str, ...] = ()
+
+
 def identity_of(signature: Signature) -> str:
     """A data version as text: that of the same files, unchanged, and of no others."""
     from hashlib import sha256  # noqa: PLC0415 - the child starts sooner without it

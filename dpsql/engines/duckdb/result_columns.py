@@ -156,13 +156,13 @@ _MOMENTS = frozenset({"date", "timestamp", "timestamptz", "time"})
 """Decoders of which a value can be `_Beyond`."""
 
 
-def _integers(narrow: np.ndarray | None, beyond: np.ndarray | None) -> np.ndarray:
+def _integers(narrow: Any, beyond: Any) -> np.ndarray:
     """One part: int64, or Python integers where some value needs more bits."""
-    assert narrow is not None
-    if beyond is None:
-        return narrow
+    texts = [] if beyond is None else _listed(beyond)
+    if all(text is None for text in texts):
+        return np.asarray(narrow, dtype=np.int64)
     values = np.empty(len(narrow), dtype=object)
-    pairs = zip(narrow.tolist(), beyond.tolist(), strict=True)
+    pairs = zip(_listed(narrow), texts, strict=True)
     values[:] = [value if text is None else int(text) for value, text in pairs]
     return values
 

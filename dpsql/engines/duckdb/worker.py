@@ -15,10 +15,12 @@ SECURITY.md S5, S9.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from threading import Event, Lock, Thread
+from time import sleep
 from typing import Any, BinaryIO
 
 import _duckdb as duckdb
@@ -31,7 +33,7 @@ from dpsql.engines.duckdb.exact_values import (
     is_moment,
     with_moments,
 )
-from dpsql.engines.duckdb.files import CannotOpen, Opened, Signature, Sources, stamp
+from dpsql.engines.duckdb.files import CannotOpen, Opened, Signature, WorkerSettings, stamp
 from dpsql.engines.duckdb.hardening import (
     about_store,
     bound_process,
@@ -41,18 +43,11 @@ from dpsql.engines.duckdb.hardening import (
     twin,
 )
 from dpsql.engines.priority import give_way
-from dpsql.model.dataclass import dataclass
 
 CHUNK_ROWS = 1 << 13
 
-
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """What a worker opens, DuckDB's memory limit for each instance, and how far it gives way."""
-
-    sources: Sources
-    memory: str
-    niceness: int = 0
+LEISURE_SECONDS = 0.5
+"""After so long more is asked than one question, for which NumPy is not worth its loading."""
 
 
 def main(requests: BinaryIO, control: int) -> None:
@@ -63,6 +58,7 @@ def main(requests: BinaryIO, control: int) -> None:
     worker = _Worker(settings)
     Thread(target=message_frames.watch, args=(control, worker.interrupt), daemon=True).start()
     message_frames.send(replies, worker.open())
+    worker.foresee()
     Thread(target=worker.prepare, daemon=True).start()
     while (request := message_frames.read(requests)) is not None:
         *call, pinned = request
@@ -76,6 +72,7 @@ class _Worker:
         self._settings = settings
         self._signature: Signature = ()
         self._file: int | None = None
+        self._foreseen: dict[str, list[Any]] = {}
         self._private: Any = None
         self._scratch: Any = None
         self._twin: Any = None
@@ -104,8 +101,14 @@ class _Worker:
         yield "chunk", opened
         yield "done", None
 
+    def foresee(self) -> None:
+        """Have the rows that will be asked first: whoever asks is not there yet."""
+        for sql in self._settings.expected if self._private is not None else ():
+            with suppress(duckdb.Error, ValueError):
+                self._foreseen[sql] = list(_EARLY["rows"](self._private.cursor(), sql))
+
     def prepare(self) -> None:
-        """Beside the first requests: open the other instances, load what an aggregate needs."""
+        """Beside the first requests: open the other instances, then load what fetches columns."""
         try:
             self._scratch = scratch(self._settings.memory)
         finally:
@@ -114,6 +117,7 @@ class _Worker:
             self._twin = twin(self._private.cursor(), self._settings.memory)
         finally:
             self._twinned.set()
+        sleep(LEISURE_SECONDS)
         import_module("numpy")
         self._has_numpy = True
 
@@ -126,8 +130,7 @@ class _Worker:
             with self._lock:
                 self._call, self._cursor = call, instance.cursor()
             try:
-                operations = _OPERATIONS if self._has_numpy else _EARLY
-                for chunk in operations[operation](self._cursor, *arguments):
+                for chunk in self._chunks(operation, arguments):
                     yield "chunk", chunk
             finally:
                 with self._lock:
@@ -143,6 +146,12 @@ class _Worker:
         except Exception:  # noqa: BLE001 - its text may quote data
             outcome = "failed", None
         yield outcome
+
+    def _chunks(self, operation: str, arguments: tuple[Any, ...]) -> Iterable[Any]:
+        if operation == "rows" and arguments[0] in self._foreseen:
+            return self._foreseen.pop(arguments[0])
+        operations = _OPERATIONS if self._has_numpy else _EARLY
+        return operations[operation](self._cursor, *arguments)
 
     def interrupt(self, call: int) -> None:
         """Stop this call if it is still running."""
@@ -237,6 +246,8 @@ def _aggregate(
     parts: int,
     sampling_key: int,
     loads: list[tuple[str, list[str]]],
+    *,
+    by_columns: bool = True,
 ) -> Iterator[Any]:
     """The decoders, then chunks of encoded columns with their number of rows."""
     for statement, columns in loads:
@@ -247,7 +258,12 @@ def _aggregate(
     _shaped(types, keys, parts)
     statement, decoders = encoded(sql, types, keys)
     yield decoders
-    yield from _pieces(list(cursor.execute(statement, given or None).fetchnumpy().values()))
+    cursor.execute(statement, given or None)
+    rows = [] if by_columns else cursor.fetchmany(CHUNK_ROWS)
+    if rows:
+        yield len(rows), list(zip(*rows, strict=True))
+    if by_columns or len(rows) == CHUNK_ROWS:
+        yield from _pieces(list(cursor.fetchnumpy().values()))
 
 
 def _bind(
@@ -299,5 +315,6 @@ _EARLY: dict[str, Callable[..., Iterator[Any]]] = {
     "rows": partial(_rows, by_columns=False),
     "few": partial(_few, by_columns=False),
     "scratch": partial(_scratch, by_columns=False),
+    "aggregate": partial(_aggregate, by_columns=False),
 }
 """The same before NumPy is loaded: the first answers do not wait for it."""

@@ -74,9 +74,9 @@ def budget(
         return
     if accept_ledger:
         _accept(settings.policy)
-    from dpsql.owner.check import unnamed_budgets  # noqa: PLC0415
-
     with settings.open(settings.policy) as proxy:
+        from dpsql.owner.check import unnamed_budgets  # noqa: PLC0415 - the engine starts first
+
         text = _as_json(proxy) if style == "json" else budgets_text(proxy)
         warn_of_lapsed_facts(proxy)
         unnamed = unnamed_budgets(proxy.ledger, proxy.policy.budgets)
