@@ -307,14 +307,14 @@ class Proxy:
 
     def _ask(self, request: Request, stop: Stop) -> Answer:
         try:
-            return _answered(self.compiler, self.vault, request, stop)
+            return _answered(self.compiler, self.vault, request, stop, self.models)
         except Refused as refused:
             synthetic = self._synthetic(request, refused, stop)
         return over(synthetic, replace(request, flowing=False), stop, _answered)
 
     def _explain(self, request: Request, stop: Stop) -> Explanation:
         try:
-            return _explained(self.compiler, self.vault, request, stop)
+            return _explained(self.compiler, self.vault, request, stop, self.models)
         except Refused as refused:
             alone = self._synthetic(request, refused, stop)
         return doubted(_explained(alone.compiler, alone.vault, request, stop), alone.compiler)
@@ -453,12 +453,26 @@ class Proxy:
             self._stops.discard(stop)
 
 
-def _answered(compiler: Compiler, vault: Vault, request: Request, stop: Stop) -> Answer:
+def _answered(
+    compiler: Compiler, vault: Vault, request: Request, stop: Stop, models: Models | None = None
+) -> Answer:
+    """The answer to a question; of the moments of `models`, where these tell as much."""
     query = compiler.read(request, stop)
+    sums = None if models is None else models.sums(compiler, vault, query)
+    if query.explain and sums is not None:
+        return shown(replace(sums.explanation(compiler, vault), form=query.explain))
     if query.explain:
         return shown(explained(compiler, vault, query))
+    if sums is not None:
+        return sums.answer(compiler, vault)
     return precision.answered(compiler, vault, query)
 
 
-def _explained(compiler: Compiler, vault: Vault, request: Request, stop: Stop) -> Explanation:
-    return explained(compiler, vault, compiler.read(request, stop))
+def _explained(
+    compiler: Compiler, vault: Vault, request: Request, stop: Stop, models: Models | None = None
+) -> Explanation:
+    query = compiler.read(request, stop)
+    sums = None if models is None else models.sums(compiler, vault, query)
+    if sums is not None:
+        return sums.explanation(compiler, vault)
+    return explained(compiler, vault, query)

@@ -117,10 +117,10 @@ class Derivation:
             return first
         match first.mechanism:
             case Mechanism.DISCRETE_GAUSSIAN:
-                return _gaussian(variance)
+                return gaussian(variance)
             case Mechanism.DISCRETE_LAPLACE:
                 draws = round(variance / self.readings[0].variance)
-                return _laplace(variance) if draws <= _FEW_DRAWS else _gaussian(variance)
+                return _laplace(variance) if draws <= _FEW_DRAWS else gaussian(variance)
             case _:
                 assert_never(first.mechanism)
 
@@ -169,7 +169,8 @@ def scaled(noise: Noise, times: float | Fraction) -> Noise:
             assert_never(noise.mechanism)
 
 
-def _gaussian(variance: float) -> Noise:
+def gaussian(variance: float) -> Noise:
+    """A Gaussian law with this variance, or a little more."""
     return Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(ceil(variance * _GRID), _GRID))
 
 

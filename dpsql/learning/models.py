@@ -35,11 +35,13 @@ from dpsql.learning.model_statement import (
     begins,
     statement,
 )
+from dpsql.learning.moment_answers import MomentSums, PaidMoments, sums_of_moments
+from dpsql.learning.moment_answers import begins as asking
 from dpsql.learning.moments_plan import MomentsPlan, MomentsWish
 from dpsql.learning.predictions import WrittenOut, written_out
 from dpsql.learning.predictions import begins as calling
 from dpsql.learning.released_gradients import descended as gradients_of
-from dpsql.learning.released_moments import measured
+from dpsql.learning.released_moments import measured, remembered
 from dpsql.ledgers import Entry
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
@@ -50,6 +52,7 @@ from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import INTEGER, VARCHAR
 from dpsql.model.vocabulary import Answer, Column, Loss, Request
 from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.question import Question
 
 CREATED = (
     Column("model", VARCHAR),
@@ -76,12 +79,21 @@ class _Named:
         return replace(self.wish, name="", epsilon=None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The moments that a model was computed of; None of one that is of none."""
+
+    named: _Named
+    moments: PaidMoments | None
+
+
 class Models:
     """The models of all analysts: thread-safe. `changes` grows with what names stand for."""
 
     def __init__(self) -> None:
         self._names = PaidNames(_recorded)
         self._models: BoundedCache[Model] = BoundedCache(MOST_KEPT, lambda _: 1)
+        self._moments: BoundedCache[_Kept] = BoundedCache(MOST_KEPT, lambda _: 1)
         self.changes = 0
 
     def obey(
@@ -216,6 +228,32 @@ class Models:
             if model is not None:
                 self._models.put((whose, name), model)
         return model
+
+    def sums(self, compiler: Compiler, vault: Vault, query: Question) -> MomentSums | None:
+        """How a question is answered of the moments of models of who asks; None where it is not."""
+        if not asking(query.request.sql):
+            return None
+        whose = owner(compiler, vault, query.request.analyst)
+        names = tuple(self._names.of(vault, whose).items())
+        moments = (self._paid(compiler, vault, (whose, *each), query.stop) for each in names)
+        return sums_of_moments(compiler, vault, query, filter(None, moments))
+
+    def _paid(
+        self, compiler: Compiler, vault: Vault, of: tuple[Owner, str, _Named], stop: Stop
+    ) -> PaidMoments | None:
+        """The moments of a model, if it is of some that are remembered."""
+        whose, name, named = of
+        entry = self._moments.get((whose, name))
+        if entry is None or entry.named != named:
+            moments = None
+            with suppress(Refused):
+                plan = planned(compiler, vault, named.of, named.wish, stop)
+                if isinstance(plan, MomentsPlan):
+                    there = remembered(compiler, vault, named.of, plan, stop)
+                    moments = PaidMoments(named.wish.name, plan, there) if there else None
+            entry = _Kept(named, moments)
+            self._moments.put((whose, name), entry)
+        return entry.moments
 
     def written_out(
         self, compiler: Compiler, vault: Vault, request: Request, stop: Stop

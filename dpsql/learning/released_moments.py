@@ -96,7 +96,7 @@ def measured(
 
     Raises as `Proxy.ask` does.
     """
-    there = _remembered(compiler, vault, wish, plan, stop)
+    there = remembered(compiler, vault, wish, plan, stop)
     if there is not None:
         return there
     request = plan.request
@@ -110,9 +110,10 @@ def measured(
     return _moments(plan, noisy, receipt)
 
 
-def _remembered(
+def remembered(
     compiler: Compiler, vault: Vault, wish: MomentsWish, plan: MomentsPlan, stop: Stop
 ) -> Moments | None:
+    """Second moments that were paid for before, by the plan of a wish; None where none were."""
     payer, version = plan.payer, compiler.policy.version
     recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
     if recalled is None:

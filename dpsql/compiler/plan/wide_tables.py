@@ -100,6 +100,17 @@ def wide_table(
     )
 
 
+def written_parts(prepared: Prepared) -> tuple[str, tuple[str, ...]]:
+    """Digests of the rows of a question's only block, and of what each of its columns measures:
+    equal ones are the same, as of tables (PRIVACY.md R79).
+    """
+    (own,) = prepared.blocks
+    writer, rows = written_rows(own.block)
+    about = writer.write(parts_of(replace(own.block, rows=rows)))
+    population = _digest("\n".join([*prepared.context, str(prepared.data), about]))
+    return population, tuple(map(_digest, _texts(writer, own)))
+
+
 def differing(wide: WideTable, along: tuple[int, ...]) -> WideTable | None:
     """The same table of differences along these keys, for the same loss; None where that cannot be
     said of them.
