@@ -102,6 +102,7 @@ def compared(url: str, folder: Path) -> Iterator[Comparison]:
 
         def run(schema: str, sql: str, tables: Sequence[Any]) -> list[tuple[Any, ...]]:
             text, parameters = statement(sql, files[schema], tables, SAMPLING_KEY)
+            assert "::" not in text, "Spark 3.5 reads no such cast"
             chunks = engine._ask("rows", text, parameters)
             return [row for chunk in chunks for row in chunk]
 

@@ -53,11 +53,18 @@ NORM = Fraction(40)
 _BLOCK = re.compile(r"hash\(\$sampling_key::UBIGINT, 'block', u\)")
 AS_POSTGRES = r"regexp_replace({}, '\.0$', '')"
 """The text of a value as PostgreSQL writes it, of that which DuckDB writes."""
+_TURN = re.compile(
+    r"\(ROW_NUMBER\(\) OVER \(PARTITION BY u ORDER BY hash\(u, ([^()]*)\), [^()]*\)"
+    r" \+ \(hash\(\$sampling_key::UBIGINT, u\) >> 2\)::BIGINT\) % groups"
+)
+_RANK = r"COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, \1)) - 1"
 _HASH = re.compile(r"hash\(\$sampling_key::UBIGINT, ([^()]*)\)")
 
 
 def keyed(sql: str, written: str = AS_POSTGRES) -> str:
-    """A statement of DuckDB with MD5 for its own hash, of texts as the other engine has them."""
+    """A statement of DuckDB with MD5 for its own hash, of texts as the other engine has them, and
+    groups kept by their rank instead of by turns.
+    """
 
     def md5(call: re.Match[str]) -> str:
         texts = (
@@ -67,7 +74,9 @@ def keyed(sql: str, written: str = AS_POSTGRES) -> str:
 
     unit = "regexp_replace(CAST(u AS VARCHAR), '\\.0$', '')"
     digest = f"md5(concat_ws('|', $sampling_key::UBIGINT, 'block', {unit}))"
-    return _HASH.sub(md5, _BLOCK.sub(f"CAST('0x' || {digest}[:15] AS UBIGINT)", sql))
+    return _HASH.sub(
+        md5, _BLOCK.sub(f"CAST('0x' || {digest}[:15] AS UBIGINT)", _TURN.sub(_RANK, sql))
+    )
 
 
 def steps(

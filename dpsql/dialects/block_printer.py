@@ -104,8 +104,10 @@ class BlockPrinter(ABC):
     lattice: ClassVar[LatticeSql]
     carried: Sequence[str] = ()
     """Columns that totals have beside what is summed."""
-    whole: ClassVar[str] = ""
-    """What makes a number one of the widest integers."""
+    whole: ClassVar[str] = "{}"
+    """A number as one of the widest integers."""
+    no_cell: ClassVar[str] = "NULL::BIGINT"
+    """The cell of sums."""
     materialized: ClassVar[str] = "AS MATERIALIZED"
     """What stands before a stage that is read several times."""
     listing: ClassVar[str]
@@ -270,18 +272,16 @@ class BlockPrinter(ABC):
         if not listed:
             return self._grouped(sums, source)
         named = "".join(f"{key}, " for key in self.keys)
-        parts = range(len(sums))
+        parts, zero = range(len(sums)), self.whole.format(0)
         rows = []
         if sums or self.keys:
             totals = "".join(f"p{n}, " for n in parts)
             grouped = self.derived(self._grouped(sums, source), "sums")
-            rows.append(
-                f"SELECT {named}NULL::BIGINT AS cell, {totals}0{self.whole} AS n FROM {grouped}"
-            )
-        first, zeros = 0, "".join(f"0{self.whole} AS p{n}, " for n in parts)
+            rows.append(f"SELECT {named}{self.no_cell} AS cell, {totals}{zero} AS n FROM {grouped}")
+        first, zeros = 0, "".join(f"{zero} AS p{n}, " for n in parts)
         for query, cells in zip(self.histograms, listed, strict=True):
             rows.append(
-                f"SELECT {named}cell + {first} AS cell, {zeros}COUNT(*){self.whole} AS n"
+                f"SELECT {named}cell + {first} AS cell, {zeros}{self.whole.format('COUNT(*)')} AS n"
                 f" FROM {self.derived(cells, 'cells')} WHERE cell IS NOT NULL"
                 f" GROUP BY {', '.join([*self.keys, 'cell'])}"
             )
@@ -289,7 +289,7 @@ class BlockPrinter(ABC):
         return " UNION ALL ".join(rows)
 
     def _grouped(self, sums: list[str], source: str, having: str = "") -> str:
-        totals = (f"COALESCE({s}{self.whole}, 0) AS p{n}" for n, s in enumerate(sums))
+        totals = (f"COALESCE({self.whole.format(s)}, 0) AS p{n}" for n, s in enumerate(sums))
         listed = ", ".join([*self.keys, *totals])
         return f"SELECT {listed} FROM {source}{self._group}{having}"
 

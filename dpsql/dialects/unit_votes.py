@@ -63,7 +63,7 @@ def votes(block: BlockPrinter, vote: UnitVote, norms: NormSql) -> str:
             assert_never(vote)
     return (
         f"WITH rows AS ({block.rows_of_units()}), {of_units}"
-        f" SELECT {place} AS k0, COUNT(*){block.whole} AS p0 FROM {source} GROUP BY k0"
+        f" SELECT {place} AS k0, {block.whole.format('COUNT(*)')} AS p0 FROM {source} GROUP BY k0"
     )
 
 

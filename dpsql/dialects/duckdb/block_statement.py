@@ -52,7 +52,7 @@ class DuckDBBlock(BlockPrinter):
     """A block as DuckDB writes it."""
 
     lattice: ClassVar[LatticeSql] = total_sql
-    whole = "::HUGEINT"
+    whole = "{}::HUGEINT"
     listing = "list"
     semi_join = "SEMI JOIN"
 

@@ -5,7 +5,7 @@ read, so that limits are windows over one reading of the totals, and whatever is
 follows from them alone: what two readings compute of the same rows is the same.
 
 Proof (PRIVACY.md R27, R89). What is kept of a unit follows from its own rows and the query's key:
-groups strictly below the hash of rank L0 + 1, values and cells by hash and then by value, whatever
+the first L0 groups by hash and then by key, values and cells by hash and then by value, whatever
 the order of rows. The hash is MD5 behind a key that is a parameter; hashes that somebody brings
 about to be equal keep fewer groups, never more. A value has one text: DECIMAL keys are cast to
 their type, 0.0 stands for -0.0, and one NaN for all.
@@ -56,7 +56,8 @@ class SparkBlock(BlockPrinter):
     """A block as Spark writes it."""
 
     lattice: ClassVar[LatticeSql] = spark_lattice
-    whole = f"::{WHOLE}"
+    whole = f"CAST({{}} AS {WHOLE})"
+    no_cell = "CAST(NULL AS BIGINT)"
     materialized = "AS"
     listing = "collect_list"
     unnested = "explode"
@@ -144,13 +145,14 @@ class SparkBlock(BlockPrinter):
         return f"({self.typed(node, printer.text(node, {0: 'v'}))})"
 
     def limited(self, source: str) -> LimitedUnits:
-        """Every group has how many of its unit have no greater hash, equal ones counted: where
-        that is at most L0 it is kept. Norms are of what is kept.
+        """The first L0 groups of a unit by hash, of equal hashes by their keys, which are different
+        ones. Norms are of what is kept.
         """
         stages = {"clipped AS": source}
         rows = "SELECT * FROM clipped"
         if self.plan.enforce_l0:
-            place = "COUNT(*) OVER (PARTITION BY u ORDER BY h) AS place"
+            order = ", ".join(["h", *self.keys])
+            place = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}) AS place"
             stages["hashed AS"] = f"SELECT *, {self.hash()} AS h FROM clipped"
             stages["ranked AS"] = f"SELECT *, {place} FROM hashed"
             rows = f"SELECT * FROM ranked WHERE place <= {self.plan.l0}"
