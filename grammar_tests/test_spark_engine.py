@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from threading import Timer
 from time import monotonic
 
 import duckdb
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -337,6 +339,25 @@ def test_a_policy_names_it_and_questions_are_answered(url: str, tmp_path: Path) 
         assert proxy.ask(request("SELECT COUNT(*) AS n FROM countries")).rows == [(3,)]
         with pytest.raises(Refused, match="Spark"):
             proxy.ask(request("SELECT UPPER(city) AS c, COUNT(*) AS n FROM customers GROUP BY 1"))
+
+
+def test_public_tables_may_be_in_another_engine(url: str, tmp_path: Path) -> None:
+    path = on(url, tmp_path)
+    text, public = path.read_text(), r'((?:countries|products) = "[^"]*"), '
+    files = ", ".join(re.findall(public, text))
+    beside = f'[database.public]\nengine = "duckdb"\nfiles = {{ {files} }}\n\n[privacy_unit]'
+    asked = """SELECT k.region, COUNT(*) AS n FROM customers AS c JOIN countries AS k
+        ON c.country = k.code WHERE k.code <> 'it''s "countries"' GROUP BY k.region"""
+    answers = []
+    for changed in (text, re.sub(public, "", text).replace("[privacy_unit]", beside)):
+        path.write_text(changed)
+        draft = load(str(path))
+        with Proxy.over(draft, opened(draft)) as proxy:
+            proxy.vault.sampler = lambda _law, draws: np.zeros(draws, dtype=np.int64)
+            free = proxy.ask(request("SELECT COUNT(*) AS n, MAX(list_price) AS p FROM products"))
+            answers.append([list(proxy.ask(request(asked)).rows), list(free.rows)])
+    assert answers[0] == answers[1]
+    assert "files = { customers" in path.read_text()
 
 
 def test_no_token_stands_in_a_policy(tmp_path: Path) -> None:

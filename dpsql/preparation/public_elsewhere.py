@@ -39,6 +39,8 @@ def broadcast(engine: Engine, dialect: Dialect, names: Sequence[str]) -> Broadca
         if source is None or schema_name is not None:
             continue
         table = _as_broadcast(source, name)
+        if all(column.type is None for column in table.columns):
+            continue
         fields = tuple(
             Field(n, c.name, c.type) for n, c in enumerate(table.columns) if c.type is not None
         )
