@@ -133,6 +133,15 @@ class AllOfIt(UnitLimits):
         return str(fixed.fget(self)).replace(" ANTI JOIN above USING (u)", "")
 
 
+@dataclass(frozen=True, slots=True)
+class OnlyRanked(UnitLimits):
+    """Wrong: units that are beyond a norm alone, which need no places, are kept without groups."""
+
+    @property
+    def _limited(self) -> str:
+        return f"SELECT {self._listed()} FROM beyond WHERE {f'place < {self.l0}' if self.l0 else 1}"
+
+
 @contextmanager
 def database(seed: int) -> Iterator[PlainEngine]:
     """People with up to thirty visits of few places, some of nobody, some without a number."""
@@ -241,6 +250,15 @@ def test_a_wrong_division_of_units_is_found(
         found = answers(plans(policies, engine))
     for number, (_, sql) in enumerate(ASKED):
         assert [each[number] for each in right] != [each[number] for each in found], sql
+
+
+def test_wrong_twin_a_unit_beyond_a_norm_alone_that_loses_its_groups_would_be_seen(
+    policies: Mapping[str, Policy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database(0) as engine:
+        right = answers(plans(policies, engine))
+        monkeypatch.setattr(block_statement, "UnitLimits", OnlyRanked)
+        assert answers(plans(policies, engine)) != right
 
 
 def doubts(part: ScaledTotal, totals: list[int], share: Fraction) -> bool:

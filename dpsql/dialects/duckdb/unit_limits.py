@@ -4,8 +4,8 @@ Shape: `clipped` (the clipped totals of each unit and group, which are read seve
 all see the same rows), `above` (the units beyond a limit, made once: what is in doubt of a norm is
 computed in floating point, and twice might be two answers), `beyond` (their totals, and the place
 of each in its unit's turn) and `kept` (those of L0 groups). Units within their limits are neither
-hashed nor ranked nor scaled. Sums need not look them up either: they are those of all totals less
-those that are lost.
+hashed nor ranked nor scaled, and those beyond a norm alone are not ranked. Sums need not look them
+up either: they are those of all totals less those that are lost.
 
 The groups of a unit stand in a circle, in an order that is the same for every question, and the
 query's key says with which the L0 begin that are kept. So their order can be stored, and each
@@ -57,15 +57,24 @@ class UnitLimits:
         named = {
             "clipped AS MATERIALIZED": source,
             "above AS MATERIALIZED": f"{counted} HAVING {' OR '.join(over)}",
-            "beyond AS": f"SELECT clipped.*{place} FROM clipped JOIN above USING (u)",
+            "beyond AS": f"SELECT clipped.*{place} FROM clipped JOIN above USING (u){self._ranked}",
         }
         return {**named, "kept AS MATERIALIZED": self._limited} if self.scaled else named
 
     @property
     def _limited(self) -> str:
         """What is kept of units beyond a limit."""
-        chosen = "" if self.l0 is None else f" WHERE place < {self.l0}"
-        return f"SELECT {self._listed()} FROM beyond{chosen}"
+        listed = self._listed()
+        if self.l0 is None:
+            return f"SELECT {listed} FROM beyond"
+        turned = f"SELECT {listed} FROM beyond WHERE place < {self.l0}"
+        every = f"SELECT {listed} FROM clipped JOIN above USING (u) WHERE groups <= {self.l0}"
+        return f"{every} UNION ALL {turned}" if self.scaled else turned
+
+    @property
+    def _ranked(self) -> str:
+        """Units that are beyond a norm alone keep all of their groups, and need no places."""
+        return f" WHERE groups > {self.l0}" if self.scaled and self.l0 is not None else ""
 
     @property
     def _place(self) -> str:
