@@ -6,7 +6,7 @@ What is refused leaves no trace: SECURITY.md S2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -38,6 +38,7 @@ from dpsql.learning.models import (
 )
 from dpsql.ledgers import Ceiling, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.model.algebra import Relation
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import Span, SqlType
@@ -162,9 +163,10 @@ class Proxy:
             written = self.models.written_out(*own, registered)
             if written is None:
                 return self._ask(request, registered)
+            plain = without_calls(request, written)
             with placed(written):
-                answer = self._ask(without_calls(request, written), registered)
-            return predicted(answer, written)
+                answer = self._ask(plain, registered)
+            return predicted(answer, written, self._outer(plain, registered))
 
     def explain(self, request: Request, stop: Stop | None = None) -> Explanation:
         """The plan and the price of a query: runs nothing on private data, writes nothing.
@@ -181,9 +183,10 @@ class Proxy:
         written = self.models.written_out(*own, stop)
         if written is None:
             return self._explain(request, stop)
+        plain = without_calls(request, written)
         with placed(written):
-            explanation = self._explain(without_calls(request, written), stop)
-        return foreseen(explanation, written)
+            explanation = self._explain(plain, stop)
+        return foreseen(explanation, written, self._outer(plain, stop))
 
     def explain_all(
         self, requests: Sequence[Request], epsilon: Decimal | None = None, stop: Stop | None = None
@@ -311,6 +314,13 @@ class Proxy:
         except Refused as refused:
             synthetic = self._synthetic(request, refused, stop)
         return over(synthetic, replace(request, flowing=False), stop, _answered)
+
+    def _outer(self, request: Request, stop: Stop) -> Relation | None:
+        """What a question over private rows computes of what it releases; None of any other."""
+        with suppress(Refused):  # over synthetic tables, say
+            plan = self.compiler.prepared(self.compiler.read(request, stop)).plan
+            return None if plan is None else plan.outer
+        return None
 
     def _explain(self, request: Request, stop: Stop) -> Explanation:
         try:

@@ -363,6 +363,17 @@ def test_a_prediction_is_free_of_released_rows_and_an_expression_of_private_ones
     assert proxy.history("ana", 1)[0].inquiry.sql == private
     same = proxy.ask(Request("SELECT AVG(PREDICT(vips)) AS p FROM customers", "ana"))
     assert list(same.rows) == list(paid.rows)
+    assert not isnan(paid.margins[0][0] or 0.0)
+    counted = "(SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment) AS t"
+    text = f"SELECT n, n * PREDICT(aged, segment, TRUE, 'NO') AS x FROM {counted}"
+    released = proxy.ask(Request(text, "ana"))
+    for n, x in released.margins:
+        assert n is not None
+        assert x is not None
+        assert n > 0
+        assert isnan(x)
+    expected = proxy.explain(Request(text, "ana")).expected
+    assert [e is not None and isnan(e) for e in expected] == [False, True]
 
 
 def test_predictions_over_synthetic_rows_say_both(proxy: Proxy) -> None:

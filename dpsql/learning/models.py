@@ -43,6 +43,7 @@ from dpsql.learning.predictions import begins as calling
 from dpsql.learning.released_gradients import descended as gradients_of
 from dpsql.learning.released_moments import measured, remembered
 from dpsql.ledgers import Entry
+from dpsql.model.algebra import Relation
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
@@ -279,27 +280,53 @@ def placed(written: WrittenOut) -> Iterator[None]:
         raise Refused(refused.reason, span, **refused.facts) from None
 
 
-def predicted(answer: Answer, written: WrittenOut) -> Answer:
-    """An answer whose text had predictions: numbers that are exact otherwise are as wrong as those
-    are, by how much nobody knows; and it is told which models it is of.
+def predicted(answer: Answer, written: WrittenOut, outer: Relation | None) -> Answer:
+    """An answer whose text had predictions: numbers that are exact otherwise, and those that are
+    predicted of released ones by the `outer` query, are as wrong as predictions are, by how much
+    nobody knows; and it is told which models it is of.
     """
     notices = (*answer.notices, Modelled(written.models))
     if isinstance(answer.explanation, Explanation):
-        explanation = foreseen(answer.explanation, written)
+        explanation = foreseen(answer.explanation, written, outer)
         return replace(answer, explanation=explanation)
-    if answer.receipt is not None:
+    if answer.receipt is None:
+        doubts = Repeated(_doubt(answer.columns), len(answer.rows))
+        return replace(answer, errors=doubts, margins=doubts, notices=notices)
+    doubtful = _doubtful(written, outer, answer.columns)
+    if not any(doubtful):
         return replace(answer, notices=notices)
-    doubts = Repeated(_doubt(answer.columns), len(answer.rows))
-    return replace(answer, errors=doubts, margins=doubts, notices=notices)
+    errors, margins = (
+        tuple(_doubted(row, doubtful) for row in rows) for rows in (answer.errors, answer.margins)
+    )
+    return replace(answer, errors=errors, margins=margins, notices=notices)
 
 
-def foreseen(explanation: Explanation, written: WrittenOut) -> Explanation:
+def foreseen(explanation: Explanation, written: WrittenOut, outer: Relation | None) -> Explanation:
     """The plan of a question whose text had predictions."""
     notices = (*explanation.notices, Modelled(written.models))
-    expected = explanation.expected
     if not explanation.blocks and explanation.event is None:
         expected = _doubt(explanation.columns)
+    else:
+        doubtful = _doubtful(written, outer, explanation.columns)
+        expected = (
+            _doubted(explanation.expected, doubtful) if any(doubtful) else explanation.expected
+        )
     return replace(explanation, expected=expected, notices=notices)
+
+
+def _doubtful(
+    written: WrittenOut, outer: Relation | None, columns: Sequence[Column]
+) -> Sequence[bool]:
+    """Which columns are numbers that are predicted of released ones."""
+    if outer is None:
+        return [False] * len(columns)
+    among = written.among(outer)
+    pairs = zip(columns, outer.fields, strict=True)
+    return [column.type.is_measured and field.id in among for column, field in pairs]
+
+
+def _doubted(row: Sequence[float | None], doubtful: Sequence[bool]) -> tuple[float | None, ...]:
+    return tuple(nan if doubt else own for own, doubt in zip(row, doubtful, strict=True))
 
 
 def _doubt(columns: Sequence[Column]) -> tuple[float | None, ...]:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dpsql.dialects.postgres.words import Word, WordKind, words
 from dpsql.learning.model import Model, prediction_sql
+from dpsql.model.algebra import Aggregate, Project, Relation, Union
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import NOWHERE, Span, identifier
+from dpsql.model.tree import NOWHERE, Expression, Span, identifier
+from dpsql.model.walk import inputs, refs, walk
 from dpsql.preparation.creations import NAMES, syntax
 
 _CALL = "predict"
@@ -45,6 +47,28 @@ class WrittenOut:
     sql: str
     moved: tuple[tuple[Span, Span], ...]
     models: tuple[str, ...]
+
+    def among(self, relation: Relation) -> frozenset[int]:
+        """The columns of a relation, by their numbers, that are made of what took its place."""
+        below = frozenset[int]().union(*map(self.among, inputs(relation)))
+        match relation:
+            case Project(items=items):
+                here = {i.field.id for i in items if self._reads(i.expression, below)}
+            case Aggregate(keys=keys, measures=measures):
+                here = {k.field.id for k in keys if self._reads(k.expression, below)}
+                here |= {m.field.id for m in measures if self._reads(m.call, below)}
+            case Union(fields=fields, left=left, right=right):
+                sides = zip(fields, left.fields, right.fields, strict=True)
+                here = {f.id for f, *ends in sides if {e.id for e in ends} & below}
+            case _:
+                here = set()
+        return below | here
+
+    def _reads(self, expression: Expression, below: frozenset[int]) -> bool:
+        """Whether an expression has a part that took a call's place, or reads such a column."""
+        spans = (node.span for node in walk(expression) if node.span != NOWHERE)
+        own = any(n.start <= s.start and s.stop <= n.stop for s in spans for _, n in self.moved)
+        return own or bool(refs(expression) & below)
 
     def before(self, span: Span) -> Span:
         """Where a place in this text was in the one with calls."""
