@@ -1,17 +1,20 @@
-"""The same question, asked by several threads at once, is paid for once."""
+"""The same question, asked by several threads or processes at once, is paid for once."""
 
 from __future__ import annotations
 
+import os
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import pytest
 
+from dpsql.answering import in_flight
 from dpsql.answering.in_flight import InFlight
 from dpsql.answering.vault import Vault
 from dpsql.engines import EngineFailed, Stop
@@ -161,7 +164,10 @@ def test_a_wait_is_stopped_for_nothing(tmp_path: Path, threads: ThreadPoolExecut
         assert charged([answer]) == [spent(proxy)]
 
 
-def test_a_forked_child_waits_for_no_thread_of_its_parent(tmp_path: Path) -> None:
+def test_a_forked_child_waits_for_no_thread_of_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(InFlight, "_claim", lambda *_args: nullcontext())  # the parent waits
     proxy, engine = opened(tmp_path)
     ends: list[int] = []
 
@@ -173,3 +179,105 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(tmp_path: Path) -> Non
     with proxy:
         proxy.ask(request(COUNT))
     assert ends == [0]
+
+
+# --- processes ---
+
+
+class Child:
+    """A process that asks, and goes on with its statement when it is told to."""
+
+    def __init__(self, proxy: Proxy, engine: WatchedEngine) -> None:
+        (told, here), (there, tell) = os.pipe(), os.pipe()
+
+        def wait() -> None:
+            os.write(here, b".")
+            os.read(there, 1)
+
+        def ask() -> None:
+            engine.before = wait
+            proxy.ask(request(COUNT))
+
+        self.number, self._tell = forked(ask), tell
+        assert os.read(told, 1) == b"."
+
+    def go_on(self) -> None:
+        os.write(self._tell, b".")
+
+
+def after(proxy: Proxy, refused: Callable[[], object]) -> None:
+    """Have the first claim that a process does not get do this."""
+    claimed, first = proxy.vault.ledger.claimed, [refused]
+
+    @contextmanager
+    def watched(text: str) -> Iterator[bool]:
+        with claimed(text) as own:
+            if not own and first:
+                first.pop()()
+            yield own
+
+    proxy.vault.ledger.claimed = watched  # type: ignore[method-assign]
+
+
+def test_of_two_processes_one_pays_and_the_other_is_told(tmp_path: Path) -> None:
+    proxy, engine = opened(tmp_path)
+    with proxy:
+        child = Child(proxy, engine)
+        after(proxy, child.go_on)
+        answer = proxy.ask(request(COUNT))
+        assert exit_code(child.number) == 0
+        assert charged([answer]) == [0]
+        assert engine.private() == []
+        (paid,) = proxy.history(limit=99)
+        assert paid.loss.amount == spent(proxy) > 0
+
+
+def test_who_was_killed_holds_up_nobody_and_its_charge_stays(tmp_path: Path) -> None:
+    proxy, engine = opened(tmp_path)
+    with proxy:
+        child = Child(proxy, engine)
+        after(proxy, lambda: os.kill(child.number, signal.SIGKILL))
+        answer = proxy.ask(request(COUNT))
+        assert exit_code(child.number) == -signal.SIGKILL
+        (own,) = charged([answer])
+        assert spent(proxy) == 2 * own > 0
+        assert charged([proxy.ask(request(COUNT))]) == [0]
+
+
+def test_who_hangs_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_flight, "MOST_SECONDS", 0.1)
+    proxy, engine = opened(tmp_path)
+    with proxy:
+        child = Child(proxy, engine)
+        assert min(charged([proxy.ask(request(COUNT))])) > 0
+        child.go_on()
+        assert exit_code(child.number) == 0
+
+
+def test_a_wait_for_another_process_is_stopped_for_nothing(tmp_path: Path) -> None:
+    proxy, engine = opened(tmp_path)
+    stop = Stop()
+    with proxy:
+        child = Child(proxy, engine)
+        after(proxy, lambda: setattr(stop, "requested", True))
+        with pytest.raises(Failed) as failed:
+            proxy.ask(request(COUNT), stop)
+        assert (failed.value.cancelled, failed.value.charged) == (True, False)
+        child.go_on()
+        assert exit_code(child.number) == 0
+        assert len(proxy.history(limit=99)) == 1
+
+
+def test_wrong_twin_a_process_that_claims_nothing_pays_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(InFlight, "_claim", lambda *_args: nullcontext())
+    proxy, engine = opened(tmp_path)
+    with proxy:
+        child = Child(proxy, engine)
+        assert min(charged([proxy.ask(request(COUNT))])) > 0
+        child.go_on()
+        assert exit_code(child.number) == 0
+        assert len(proxy.history(limit=99)) == 2

@@ -1,7 +1,8 @@
 """in_flight: of those who ask the same at once one pays, and the others are told what that bought.
 
 Who waits holds nothing that whoever goes first could need: no engine, no admission, no transaction.
-Whoever goes first and fails lets the next one try.
+Whoever goes first and fails lets the next one try. Processes that share a ledger wait for one
+another too, by its claims; for one that hangs no longer than `MOST_SECONDS` (SECURITY.md S29).
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from collections.abc import Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from secrets import token_hex
 from threading import Lock
+from time import monotonic, sleep
 
 from dpsql.engines import Interrupted, Stop
 from dpsql.engines.limited import tick
+from dpsql.ledgers import Ledger
 from dpsql.model.dataclass import dataclass, field
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Question
@@ -22,6 +25,9 @@ from dpsql.release.execution import guarded
 
 SLICE_SECONDS = 0.05
 """How long a wait goes on before it looks whether it is stopped."""
+
+MOST_SECONDS = 600.0
+"""After so long a question is asked though another process still asks it: both pay."""
 
 
 @dataclass(slots=True)
@@ -33,7 +39,8 @@ class _Turn:
 class InFlight:
     """Questions that are being answered, one asker of each at a time: thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._start()
         _ALL.add(self)
 
@@ -50,10 +57,14 @@ class InFlight:
         """
         payer = query.account
         whose = None if payer.budget.share_answers else payer.analyst
-        key = payer.budget.name, whose, payer.epsilon, compiler.questions(query)[0]
+        epsilon = payer.epsilon.normalize()
+        key = payer.budget.name, whose, epsilon, compiler.questions(query)[0]
         with ExitStack() as stack:
             turn = self._turn(key, query.stop)
             guarded(token_hex(8), lambda: stack.enter_context(turn), charged=False)
+            text = "|".join((compiler.policy.version, *map(str, key)))
+            claim = self._claim(text, query.stop)
+            guarded(token_hex(8), lambda: stack.enter_context(claim), charged=False)
             yield
 
     @contextmanager
@@ -75,6 +86,19 @@ class InFlight:
                 turn.askers -= 1
                 if not turn.askers:
                     self._turns.pop(key, None)
+
+    @contextmanager
+    def _claim(self, text: str, stop: Stop) -> Iterator[None]:
+        end = monotonic() + MOST_SECONDS
+        while True:
+            with self._ledger.claimed(text) as own:
+                if own or monotonic() > end:
+                    yield
+                    return
+            if stop.requested:
+                raise Interrupted
+            tick()
+            sleep(SLICE_SECONDS)
 
 
 _ALL: weakref.WeakSet[InFlight] = weakref.WeakSet()

@@ -64,7 +64,7 @@ class Vault:
     """
 
     def __init__(self, ledger: Ledger, engine: Engine, sampler: Sampler | None = None) -> None:
-        self.ledger, self.engine, self.in_flight = ledger, engine, InFlight()
+        self.ledger, self.engine, self.in_flight = ledger, engine, InFlight(ledger)
         self.sampler = sampler or partial(mechanisms.sample, entropy=Entropy())
         self._chooser = partial(chosen, entropy=Entropy())
         self._bound = Bound()

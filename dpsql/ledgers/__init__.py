@@ -8,6 +8,7 @@ Why there is none: SECURITY.md S4.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from decimal import Decimal
 from threading import TIMEOUT_MAX
@@ -239,6 +240,13 @@ class Ledger(Protocol):
         owner confirmed, or one that was confirmed covers this charge and is not among its
         ceilings; STOPPED_BY_OWNER if the owner stopped the budget or the analyst.
         Raises `LedgerError` if the budget was ever charged under another accountant.
+        """
+
+    def claimed(self, text: str) -> AbstractContextManager[bool]:
+        """Whether this process has the claim of this text until the end; if not, another has it.
+
+        It does not wait, and a process that ended has none. Threads of a process share their
+        claims.
         """
 
     def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:

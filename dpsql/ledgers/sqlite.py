@@ -14,7 +14,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -37,6 +37,7 @@ from dpsql.ledgers import (
 )
 from dpsql.ledgers.book import EPOCH, LARGEST, RESTORE, Book
 from dpsql.ledgers.chain import START, EntryKind, EntryRow, State
+from dpsql.ledgers.claims import Claims
 from dpsql.ledgers.codec import (
     decode_answer,
     decode_event,
@@ -86,6 +87,7 @@ class SqliteLedger:
 
     def __init__(self, path: str, clock: Callable[[], datetime], patience: Patience) -> None:
         self._path, self._clock, self._patience = path, clock, patience
+        self._claims = Claims(path)
         self._state = START
         self._closed = False
 
@@ -110,8 +112,9 @@ class SqliteLedger:
         return ledger
 
     def close(self) -> None:
-        """No operation is possible any more; nothing is held open between calls anyway."""
+        """No operation is possible any more; but for claims nothing is held open between calls."""
         self._closed = True
+        self._claims.close()
 
     # --- writing ---
 
@@ -128,6 +131,14 @@ class SqliteLedger:
         """Let an analyst have what others have; see `Ledger.share`."""
         with self._writing() as book:
             return append_shares(book, queries, charge)
+
+    @contextmanager
+    def claimed(self, text: str) -> Iterator[bool]:
+        """Whether this process has the claim of this text; see `Ledger.claimed`."""
+        with ExitStack() as stack:
+            with store.failing_closed(self._path):
+                own = stack.enter_context(self._claims.claimed(text))
+            yield own
 
     def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
         """Record what a charged query released; see `Ledger.remember`."""
