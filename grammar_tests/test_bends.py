@@ -142,6 +142,21 @@ def test_bends_that_noise_hides_do_not_wander() -> None:
     assert np.std(ends, axis=0) == pytest.approx(wandered, rel=0.3)
 
 
+@pytest.mark.parametrize("curvature", [0.001, 0.02, 0.2])
+def test_noise_moves_no_weight_farther_than_is_told(curvature: float) -> None:
+    """Wherever the loss bends; it comes near to that where it hardly does."""
+    way, dice, ends = descent(DescentOptions(), 2.0, 0.0), np.random.default_rng(6), []
+    for _ in range(150):
+        walk = Walk(way, np.array([False]), 1.0, 1.0)
+        for _ in range(way.steps):
+            slope = 1_000.0 * curvature * walk.weights[0]
+            walk.go(np.array([slope + dice.normal(), 1_000.0]))
+        ends.append(walk.reached[0])
+    most = way.wandering(1.0 / 1_000)
+    assert np.std(ends) < 1.2 * most
+    assert curvature > 0.001 or np.std(ends) > 0.4 * most
+
+
 def test_knots_are_chosen_by_noise_and_no_more_than_there_are_whole_numbers() -> None:
     assert knots_of(ModelType.LOGISTIC, 2.0, 1.0) == BENT
     assert knots_of(ModelType.LOGISTIC, 2.0, 100.0) == knots_of(ModelType.LINEAR, 2.0, 1.0) == 2

@@ -53,7 +53,7 @@ class Descent:
 
     def wandering(self, noise: float) -> float:
         """The standard deviation of the mean of a weight over the later half of all steps, if it
-        goes by noise of this deviation in each gradient alone.
+        goes by noise of this deviation in each gradient alone; where the loss bends it is less.
         """
         ages = np.arange(self.steps // 2, self.steps)[:, None] - np.arange(self.steps)
         moved = np.where(ages < 0, 0.0, (1 - self.momentum ** (ages + 1.0)) / (1 - self.momentum))

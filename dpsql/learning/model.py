@@ -76,7 +76,8 @@ class Model:
     `label` is what it explains, the `positive` value of it where the score is its log odds; `rows`
     how many there were, noisily, with what error; so many directions of the data are `hidden` by
     noise; `explained` the share of the variance that its score explains, None where nobody knows.
-    Of gradient descent `steps` says how many there were, and how many were paid for.
+    Of gradient descent `steps` says how many there were, and how many were paid for, `wandering`
+    how far noise alone moves what one column adds, at most, as a standard deviation.
     """
 
     name: str
@@ -93,6 +94,12 @@ class Model:
     explained: float | None
     receipt: Receipt
     steps: tuple[int, int] | None = None
+    wandering: float | None = None
+
+    @property
+    def noise_margin(self) -> float | None:
+        """Half of the interval at 95 % of how far noise alone moves what a column adds, at most."""
+        return None if self.wandering is None else CONFIDENT * self.wandering
 
     def score(self, part: str | None) -> Score:
         """The score by its name, or the first. Raises `Refused` for another one."""
@@ -149,7 +156,17 @@ def descended(gradients: Gradients, wish: CreateModel) -> Model:
         explained=None,
         receipt=gradients.receipt,
         steps=(gradients.steps, plan.descent.steps),
+        wandering=_apart(label, wish) * gradients.wandering,
     )
+
+
+def _apart(label: Input, wish: CreateModel) -> float:
+    """How much farther than one weight what two values of a column add is moved apart, at most:
+    twice, as by a number from -1 to 1; in units of the label, if it is a number.
+    """
+    if wish.type is ModelType.LINEAR and isinstance(label, NumberInput):
+        return 2.0 * label.half
+    return 2.0
 
 
 def _explaining(
@@ -349,6 +366,7 @@ def as_json(model: Model) -> dict[str, Any]:
         "hidden": model.hidden,
         "explained": model.explained,
         "steps": None if model.steps is None else model.steps[0],
+        "wandering": model.wandering,
         "columns": [_column_json(column) for column in model.columns],
         "scores": [_score_json(model, score) for score in model.scores],
         "epsilon": str(model.receipt.epsilon),

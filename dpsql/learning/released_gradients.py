@@ -35,6 +35,12 @@ class Gradients:
     steps: int
     receipt: Receipt
 
+    @property
+    def wandering(self) -> float:
+        """How far noise alone moves a weight, at most, as a standard deviation, to first order."""
+        way = replace(self.plan.descent, steps=self.steps)
+        return way.wandering(self.plan.deviation / self.rows)
+
 
 def descended(
     compiler: Compiler,

@@ -253,6 +253,9 @@ def _about(model: Model) -> Iterator[str]:
         taken, steps = model.steps
         lost = "; the engine failed, and what was paid for the others is lost" * (taken < steps)
         yield f"notice: {taken} of {steps} steps of gradient descent were taken{lost}"
+    if model.noise_margin is not None:
+        most = f"{model.noise_margin:.2g}"
+        yield f"notice: noise alone moves what a column adds by ± {most} at most; no ± says more"
     if model.hidden:
         directions = f"{model.hidden} of {len(model.scores[0].terms) + 1} directions of the data"
         yield f"notice: noise hides {directions}: coefficients along them are too small"
