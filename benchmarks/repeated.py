@@ -15,7 +15,7 @@ from math import ceil
 from pathlib import Path
 
 from dpsql import accountants
-from dpsql.engines import ScratchTable, Stop
+from dpsql.engines import MadeTotals, ScratchTable, Stop
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.model.errors import Failed, Refused
 from dpsql.model.resources import Database, Limits
@@ -51,12 +51,13 @@ class Once(DuckDBEngine):
         tables: Sequence[ScratchTable] = (),
         stop: Stop | None = None,
         data: str | None = None,
+        totals: MadeTotals | None = None,
     ) -> Exact:
         known = self._known.setdefault(sql, deque(maxlen=KEPT))
         for stages, exact in known:
             if stages == tables:
                 return exact
-        exact = super().aggregate(sql, keys, parts, sampling_key, tables, stop, data)
+        exact = super().aggregate(sql, keys, parts, sampling_key, tables, stop, data, totals)
         if self._copies > 1:
             copied = [part.astype(object) * self._copies for part in exact.parts]
             exact = Exact(exact.keys, copied)

@@ -15,7 +15,7 @@ from dpsql.compiler.plan.measurement_kinds import ClippedSum
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
 from dpsql.compiler.rewrite.dialect import Columns, Dialect, Tables
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
-from dpsql.engines import Engine, OwnersDatabase, ScratchTable, Stop, Unrun
+from dpsql.engines import Engine, MadeTotals, OwnersDatabase, ScratchTable, Stop, Unrun
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.paired import Paired
 from dpsql.model.algebra import Field, Relation
@@ -94,9 +94,13 @@ class ToyDatabase:
         tables: Sequence[ScratchTable] = (),
         stop: Stop | None = None,
         data: str | None = None,
+        totals: MadeTotals | None = None,  # noqa: ARG002 - nothing here is made for several
     ) -> Exact:
         self.calls.append(("aggregate", sql))
         return self.inner.aggregate(sql, keys, parts, sampling_key, tables, stop, data)
+
+    def drop_made(self, key: str) -> None:
+        """There is nothing to drop."""
 
     def rows(
         self, sql: str, stop: Stop | None = None, data: str | None = None

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dpsql.answering.vault import Vault
-from dpsql.engines import Engine, Load, ScratchTable, Stop, Unrun
+from dpsql.engines import Engine, Load, MadeTotals, ScratchTable, Stop, Unrun
 from dpsql.model.table import Table
 from dpsql.model.vocabulary import Answer, Exact, Request
 from dpsql.preparation.compilation import Compiler
@@ -150,13 +150,17 @@ class WatchedEngine:
         tables: Sequence[ScratchTable] = (),
         stop: Stop | None = None,
         data: str | None = None,
+        totals: MadeTotals | None = None,
     ) -> Exact:
         self.calls.append(("aggregate", sql))
         self.before()
         self.running.set()
         if self.instead is not None:
             return self.engine.aggregate(self.instead, 0, 1, sampling_key, stop=stop)
-        return self.engine.aggregate(sql, keys, parts, sampling_key, tables, stop, data)
+        return self.engine.aggregate(sql, keys, parts, sampling_key, tables, stop, data, totals)
+
+    def drop_made(self, key: str) -> None:
+        self.engine.drop_made(key)
 
     def schema(self) -> Any:
         return self.engine.schema()

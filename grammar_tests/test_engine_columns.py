@@ -97,9 +97,13 @@ def test_what_was_foreseen_is_told_once_and_of_the_files_that_are_there(tmp_path
     worker = _Worker(WorkerSettings(sources, "200MB", expected=("nonsense", listed)))
     assert [kind for kind, _said in worker.open()] == ["chunk", "done"]
     worker.foresee()
-    foreseen, asked = (list(worker.answer(0, "rows", (listed,), pinned=False)) for _ in range(2))
+    foreseen, asked = (
+        list(worker.answer(0, "rows", (listed,), pinned=False, key="")) for _ in range(2)
+    )
     assert foreseen == asked
     assert "one" in repr(foreseen)
     worker.foresee()
     Path(path).touch()
-    assert list(worker.answer(0, "rows", (listed,), pinned=False)) == [("unreachable", "changed")]
+    assert list(worker.answer(0, "rows", (listed,), pinned=False, key="")) == [
+        ("unreachable", "changed")
+    ]

@@ -91,6 +91,9 @@ class Fake:
         sql(None)
         return Exact([], [])
 
+    def drop_made(self, key: str) -> None:
+        """There is nothing to drop."""
+
     def cancel(self) -> None:
         self.cancelled += 1
 

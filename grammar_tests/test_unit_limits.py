@@ -18,7 +18,12 @@ from dpsql.compiler.plan.measurement_kinds import RowCount, ScaledTotal
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.duckdb import block_statement, norm_sql
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
-from dpsql.dialects.duckdb.norm_sql import maybe_beyond, norm_of_total, scaled_total
+from dpsql.dialects.duckdb.norm_sql import (
+    large_total,
+    maybe_beyond,
+    norm_of_total,
+    scaled_total,
+)
 from dpsql.dialects.duckdb.unit_limits import UnitLimits
 from dpsql.dialects.places import place_in_unit
 from dpsql.engines.duckdb.declared_schema import tables as declared
@@ -131,6 +136,11 @@ class AllOfIt(UnitLimits):
     def rows(self) -> str:
         fixed: Any = UnitLimits.rows
         return str(fixed.fget(self)).replace(" ANTI JOIN above USING (u)", "")
+
+    @property
+    def _less_scaled(self) -> str:
+        fixed: Any = UnitLimits._less_scaled
+        return str(fixed.fget(self)).replace(" END - ", " END + ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +295,32 @@ def of_many(part: ScaledTotal, groups: int) -> list[int]:
     """Totals up to the most that there can be, one of them that."""
     dice, most = Random(groups), part.total.total_upper  # noqa: S311 - the same in every run
     return [most, *(dice.randrange(most) for _ in range(groups - 1))]
+
+
+def are_large(part: ScaledTotal, totals: list[int], share: Fraction, groups: int) -> bool:
+    """Whether a total of a unit with these is large for that share of its norm."""
+    rows = f"(VALUES {', '.join(f'({total}::BIGINT)' for total in totals)}) AS t(p0)"
+    with duckdb.connect() as connection:
+        one = connection.execute(f"SELECT {norm_of_total(part, 'p0')} FROM {rows}").fetchone()
+        assert one is not None
+        large = large_total(replace(part, bound=int(one[0] * share) - 1), "p0", str(groups))
+        found = connection.execute(f"SELECT bool_or({large}) FROM {rows}").fetchone()
+    assert found is not None
+    return bool(found[0])
+
+
+def test_a_unit_beyond_its_bound_has_a_large_total() -> None:
+    for part, groups in SCALED:
+        most = [part.total.total_upper] * groups  # as even as possible: none is larger
+        assert are_large(part, most, Fraction(1), groups)
+        assert are_large(part, of_many(part, groups), Fraction(1), groups)
+        assert not are_large(part, most, Fraction(2), groups)
+
+
+def test_wrong_twin_a_total_that_is_large_by_itself_is_not_what_it_takes() -> None:
+    for part, groups in SCALED:
+        if groups > 1:
+            assert not are_large(part, [part.total.total_upper] * groups, Fraction(1), 1)
 
 
 def test_what_is_beyond_its_bound_is_always_doubted() -> None:

@@ -19,6 +19,7 @@ from dpsql import accountants
 from dpsql.answering import from_memory
 from dpsql.answering.shared_answers import told_again
 from dpsql.answering.vault import Vault
+from dpsql.engines import keeping
 from dpsql.explaining.explanation import Outlook
 from dpsql.mechanisms.norm_bounds import visible_from
 from dpsql.model.dataclass import dataclass, replace
@@ -187,6 +188,11 @@ def _is_remembered(compiler: Compiler, vault: Vault, query: Question) -> bool:
 
 def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     """The answer, in steps where bounds have to be found; raises as `Proxy.ask` does."""
+    with keeping(vault.engine, query.stop):
+        return _answered(compiler, vault, query)
+
+
+def _answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     paid: list[Answer] = []
     notices: list[Notice] = []
     last, steps = query, steps_of(compiler, vault, query)

@@ -132,8 +132,7 @@ class BlockPrinter(ABC):
         self.grouping = plan.block.keys if vote is None else vote.keys
         self.keys = [f"k{n}" for n in range(len(self.grouping))]
         self.inputs: dict[Expression, str] = {}
-        columns: list[Measurement | Histogram] = [*self.parts, *self.histograms]
-        for query in columns:
+        for query in (*self.parts, *self.histograms):
             for node in inputs_of(query):
                 self.inputs.setdefault(node, f"x{len(self.inputs)}")
         self.sampled = {n: p for n, p in enumerate(self.parts) if isinstance(p, BlockAverage)}
@@ -246,8 +245,7 @@ class BlockPrinter(ABC):
                 source = self.derived(" UNION ALL ".join(both), "parts")
                 sums = [f"SUM(p{n})" for n in range(len(self.parts))]
             return f"WITH rows AS ({self.rows_of_units()}) {self._result(sums, source, listed)}"
-        stages = [f"rows AS ({self.rows_of_units()})", f"totals AS ({self.totals()})"]
-        source = self.clipped()
+        stages, source = self.of_units()
         sums = [f"SUM(p{n})" for n in range(len(self.parts))]
         distinct = any(isinstance(part, DistinctCount | DistinctSum) for part in self.parts)
         listed = [self._cells_of_units(n) for n in range(len(self.histograms))]
@@ -290,8 +288,7 @@ class BlockPrinter(ABC):
 
     def _grouped(self, sums: list[str], source: str, having: str = "") -> str:
         totals = (f"COALESCE({self.whole.format(s)}, 0) AS p{n}" for n, s in enumerate(sums))
-        listed = ", ".join([*self.keys, *totals])
-        return f"SELECT {listed} FROM {source}{self._group}{having}"
+        return f"SELECT {', '.join([*self.keys, *totals])} FROM {source}{self._group}{having}"
 
     @property
     def _group(self) -> str:
@@ -316,6 +313,11 @@ class BlockPrinter(ABC):
             items.append(f"{printer.text(self.weight, columns)} AS w")
         conditions = f" WHERE {' AND '.join(f'({c})' for c in where)}" if where else ""
         return f"SELECT {', '.join(items) or '1 AS one'} FROM {source}{conditions}"
+
+    def of_units(self) -> tuple[list[str], str]:
+        """The stages of clipped totals, and these."""
+        rows, totals = self.rows_of_units(), self.totals()
+        return [f"rows AS ({rows})", f"totals AS ({totals})"], self.clipped()
 
     def totals(self) -> str:
         """One row per unit and group with its unclipped totals."""
@@ -484,8 +486,7 @@ class BlockPrinter(ABC):
         ]
         group = ", ".join([*self.keys, self.block_of_unit(part.blocks)])
         blocks = f"SELECT {', '.join([*self.keys, *columns])} FROM {rows} GROUP BY {group}"
-        places = {n: f"a{n}" for n in range(len(calls))}
-        value = self.as_double(_over(part.argument, calls), places)
+        value = self.as_double(_over(part.argument, calls), {n: f"a{n}" for n in range(len(calls))})
         named = "".join(f"{key}, " for key in self.keys)
         values = f"SELECT {named}{value} AS x FROM {self.derived(blocks, 'sums')}"
         return f"SELECT {named}{self.finite('x')} AS v FROM {self.derived(values, 'doubles')}"
@@ -507,8 +508,7 @@ class BlockPrinter(ABC):
         """The cells of a unit's rows in a group, as a list; of an extreme only that."""
         place = self.cell(query, self.inputs[query.argument])
         conditions = [f"{place} IS NOT NULL"]
-        if query.condition is not None:
-            conditions.append(self.inputs[query.condition])
+        conditions += [] if query.condition is None else [self.inputs[query.condition]]
         where = f" FILTER (WHERE {' AND '.join(conditions)})"
         match query.contributed:
             case ContributedRows.ALL | ContributedRows.HASHED:

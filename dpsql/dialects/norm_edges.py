@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import isqrt
 
-from dpsql.compiler.plan.measurement_kinds import RangeVote, Vote
+from dpsql.compiler.plan.measurement_kinds import RangeVote, ScaledTotal, Vote
 from dpsql.mechanisms.norm_bounds import Octaves
 from dpsql.model.vocabulary import Norm
 
@@ -22,9 +22,9 @@ def excess_bits(lower: int, upper: int, steps: int) -> int:
     return max(0, (max(-lower, upper) * steps).bit_length() - SQUARED_BITS)
 
 
-def bits_of(vote: Vote) -> int:
-    """The bits of a vote's total that are too many for its square."""
-    return excess_bits(vote.total.total_lower, vote.total.total_upper, vote.steps)
+def bits_of(part: Vote | ScaledTotal) -> int:
+    """The bits of a total that are too many for its square."""
+    return excess_bits(part.total.total_lower, part.total.total_upper, part.steps)
 
 
 def first_place(vote: Vote | RangeVote) -> int:

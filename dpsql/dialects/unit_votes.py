@@ -61,10 +61,12 @@ def votes(block: BlockPrinter, vote: UnitVote, norms: NormSql) -> str:
             source, place = f"totals{block.of_existing()}", norms.place_of_mean(vote, "m")
         case _:
             assert_never(vote)
-    return (
-        f"WITH rows AS ({block.rows_of_units()}), {of_units}"
-        f" SELECT {place} AS k0, {block.whole.format('COUNT(*)')} AS p0 FROM {source} GROUP BY k0"
-    )
+    return f"WITH rows AS ({block.rows_of_units()}), {of_units} {tally(place, source, block.whole)}"
+
+
+def tally(place: str, source: str, whole: str) -> str:
+    """How many units of a source are in each place."""
+    return f"SELECT {place} AS k0, {whole.format('COUNT(*)')} AS p0 FROM {source} GROUP BY k0"
 
 
 def _of_values(block: BlockPrinter, total: ClippedSum, items: str) -> str:

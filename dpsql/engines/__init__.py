@@ -8,6 +8,7 @@ value: what went wrong inside may quote data.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from dpsql.model.dataclass import dataclass
@@ -54,7 +55,8 @@ class Pace(Protocol):
 class Stop:
     """The wish to stop one question: `requested` is set by any thread or signal handler, once.
 
-    A question with a `pace` ends when that says so. Engines take turns among the `owner`s.
+    A question with a `pace` ends when that says so. Engines take turns among the `owner`s. What is
+    made for several statements is kept under a secret `key`: see `keeping`.
 
     >>> stop = Stop()
     >>> stop.requested = True
@@ -63,6 +65,7 @@ class Stop:
     requested: bool = False
     pace: Pace | None = None
     owner: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,26 @@ class Beforehand:
 
     sql: str
     parameters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MadeTotals:
+    """Totals of units, which queries over private rows make one after another, by their names, and
+    the `statement` over them.
+
+    Of equal names the queries are the same text, and have no parameters. With `more` statements of
+    the same question about them to come, they are kept until then: see `keeping`.
+    """
+
+    queries: tuple[tuple[str, str], ...]
+    statement: str
+    more: bool
+
+    @property
+    def whole(self) -> str:
+        """The statement by itself."""
+        named = ", ".join(f"{name} AS ({query})" for name, query in self.queries)
+        return f"WITH {named} SELECT * FROM ({self.statement})"
 
 
 Load: TypeAlias = ScratchTable | Variable | Beforehand
@@ -177,12 +200,18 @@ class OwnersDatabase(_Running, Protocol):
         tables: Sequence[ScratchTable] = (),
         stop: Stop | None = None,
         data: str | None = None,
+        totals: MadeTotals | None = None,
     ) -> Exact:
         """Exact integers per group: `keys` key columns, then `parts` integer columns.
 
         `sql` may read `tables` and the whole number `$sampling_key` (below 2^128). NULL parts are
         0. A group whose key no value of ours equals is left out, so that no two keys are the same.
+        An engine may run the statement over `totals` instead.
         """
+        ...
+
+    def drop_made(self, key: str) -> None:
+        """Drop what was made under this key, wherever it is kept."""
         ...
 
     def rows(
@@ -236,6 +265,20 @@ class Engine(OwnersDatabase, Scratch, Protocol):
     def taken(self, stop: Stop | None = None) -> AbstractContextManager[Engine]:
         """As `OwnersDatabase.taken`."""
         ...
+
+
+@contextmanager
+def keeping(engine: OwnersDatabase, stop: Stop) -> Iterator[None]:
+    """Around the statements of one question: what one of them makes, later ones may read.
+
+    It is kept for nobody else, and however this ends it is dropped.
+    """
+    stop.key = token_hex(16)
+    try:
+        yield
+    finally:
+        key, stop.key = stop.key, ""
+        engine.drop_made(key)
 
 
 def admitted(stop: Stop) -> AbstractContextManager[None]:

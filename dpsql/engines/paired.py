@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dpsql.engines import Load, OwnersDatabase, Scratch, ScratchTable, Stop, Unrun
+from dpsql.engines import Load, MadeTotals, OwnersDatabase, Scratch, ScratchTable, Stop, Unrun
 from dpsql.model.schema import Schema
 from dpsql.model.table import Table
 from dpsql.model.vocabulary import Exact
@@ -52,9 +52,14 @@ class Paired:
         tables: Sequence[ScratchTable] = (),
         stop: Stop | None = None,
         data: str | None = None,
+        totals: MadeTotals | None = None,
     ) -> Exact:
         """As `OwnersDatabase.aggregate`."""
-        return self._database.aggregate(sql, keys, parts, sampling_key, tables, stop, data)
+        return self._database.aggregate(sql, keys, parts, sampling_key, tables, stop, data, totals)
+
+    def drop_made(self, key: str) -> None:
+        """As `OwnersDatabase.drop_made`."""
+        self._database.drop_made(key)
 
     def rows(
         self, sql: str, stop: Stop | None = None, data: str | None = None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from threading import Condition
 from typing import Any, Generic, Protocol, TypeVar
 
-from dpsql.engines import Engine, Interrupted, Load, ScratchTable, Stop, Unrun
+from dpsql.engines import Engine, Interrupted, Load, MadeTotals, ScratchTable, Stop, Unrun
 from dpsql.engines.limited import in_a_queue
 from dpsql.engines.process import SLICE_SECONDS
 from dpsql.model.dataclass import dataclass
@@ -196,10 +196,16 @@ class EnginePool(WorkerPool[Engine]):
         tables: Sequence[ScratchTable] = (),
         stop: Stop | None = None,
         data: str | None = None,
+        totals: MadeTotals | None = None,
     ) -> Exact:
         """As `Engine.aggregate`, on whichever engine is free."""
         with self.taken(stop) as engine:
-            return engine.aggregate(sql, keys, parts, sampling_key, tables, stop, data)
+            return engine.aggregate(sql, keys, parts, sampling_key, tables, stop, data, totals)
+
+    def drop_made(self, key: str) -> None:
+        """As `Engine.drop_made`, on all engines."""
+        for engine in tuple(self._all):
+            engine.drop_made(key)
 
     def rows(
         self, sql: str, stop: Stop | None = None, data: str | None = None

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from dpsql.engines import EngineFailed, ScratchTable, Stop, Unrun
+from dpsql.engines import EngineFailed, MadeTotals, ScratchTable, Stop, Unrun
 from dpsql.engines.broadcast_tables import BroadcastTables, identity_with, mentioned, with_broadcast
 from dpsql.engines.limited import present
 from dpsql.engines.process import Tick, WorkerProcess
@@ -115,6 +115,7 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         tables: Sequence[ScratchTable] = (),
         stop: Stop | None = None,
         data: str | None = None,
+        totals: MadeTotals | None = None,  # noqa: ARG002 - a transaction that reads makes nothing
     ) -> Exact:
         """Run a SELECT of `keys` key columns and then `parts` columns of whole numbers.
 
@@ -127,6 +128,9 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         groups = [group for chunk in chunks for group in chunk]
         columns = [_integers([whole[n] for _key, whole in groups]) for n in range(parts)]
         return Exact([tuple(key) for key, _whole in groups], columns)
+
+    def drop_made(self, key: str) -> None:
+        """There is nothing to drop."""
 
     def rows(self, sql: str, stop: Stop | None = None, data: str | None = None) -> list[Row]:
         """Rows of a SELECT on the owner's data: public tables, or the owner's own check."""

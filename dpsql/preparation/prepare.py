@@ -15,7 +15,7 @@ from dpsql import accountants
 from dpsql.accountants.preference import SPARSE_VECTOR, bad_mechanism
 from dpsql.compiler.aggregates.recipe import MeasurementOptions
 from dpsql.compiler.calibrate.calibrate import calibrate
-from dpsql.compiler.calibrate.poll_queries import polled
+from dpsql.compiler.calibrate.poll_queries import about_blocks, polled
 from dpsql.compiler.infer.column_facts import Evaluate, FactSource, PublicData
 from dpsql.compiler.infer.declared_empty import without_empty_blocks
 from dpsql.compiler.infer.infer import domain_of, infer, with_others
@@ -292,9 +292,9 @@ class _Plans:
         """Some of the polls that a query needs first."""
         most = self.policy.limits.max_public_groups
         origin = FactSource(self.policy, self.public, self.evaluate, most)
-        needed = self.calibrated(bounded, options).polls
-        polling = polled(needed, polls, bounded.stages, self.identities)
-        plan = self.calibrated(polling, options)
+        whole = self.calibrated(bounded, options)
+        polling = polled(whole.polls, polls, bounded.stages, self.identities)
+        plan = about_blocks(self.calibrated(polling, options), whole)
         few = tuple(too_few(plan, origin, self.policy))
         return replace(self.written(plan, *polls), notices=few[:1])
 

@@ -87,7 +87,10 @@ def statements(prepared: Prepared) -> Iterator[Unrun]:
             staged = (
                 ScratchTable(f"stage_{n}", rewritten.stages[n].columns, ()) for n in sql.stages
             )
-            yield Unrun(sql.sql, tuple(staged), (len(sql.keys), sql.parts))
+            shape = len(sql.keys), sql.parts
+            yield Unrun(sql.sql, tuple(staged), shape)
+            if sql.totals is not None:
+                yield Unrun(sql.totals.whole, shape=shape)
     outer = [(rewritten.outer_sql, rewritten.tables, True)]
     stages = [(s.sql, s.tables, s.rows is None) for s in rewritten.stages]
     for text, tables, scratch in [*stages, *outer]:
@@ -149,7 +152,7 @@ def released(
             stages = [stage(plan, rewritten, n, result, public, scratch) for n in sql.stages]
             key = int.from_bytes(os.urandom(16))
             shape = len(sql.keys), sql.parts, key
-            exact = engine.aggregate(sql.sql, *shape, stages, stop, prepared.data)
+            exact = engine.aggregate(sql.sql, *shape, stages, stop, prepared.data, sql.totals)
             there = narrowed(block, dict(zip(sql.stages, stages, strict=True)))
         result.append(release(exact, there, sampler, chooser))
     return tuple(result)

@@ -1,6 +1,8 @@
 """Polls as one query, which of its rows are about which, and the groups that their norms are of.
 
 What is asked together is released together, each poll by itself: PRIVACY.md R71.
+
+Proof (PRIVACY.md R91). A poll is about the totals of a block over the same rows of the same units.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import TypeGuard
 
 from dpsql.compiler.errors.outputs import by_row
 from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, RatioVote, Vote
-from dpsql.compiler.plan.private_plan import Bounded, BoundedBlock, Poll
+from dpsql.compiler.plan.private_plan import BlockPlan, Bounded, BoundedBlock, Poll, PrivatePlan
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.mechanisms.norm_bounds import Octaves
 from dpsql.model.algebra import Item, Limit, Project, Relation, Released, Sort, Staged, Union
@@ -49,6 +51,17 @@ def polled(
     )
     outer = reduce(partial(_both, identities=identities), votes)
     return Bounded(outer, tuple(blocks), tuple(stages[stage] for stage in read))
+
+
+def about_blocks(polls: PrivatePlan, question: PrivatePlan) -> PrivatePlan:
+    """Polls that know of the blocks whose totals they are about."""
+
+    def knowing(plan: BlockPlan) -> BlockPlan:
+        whose = (plan.block.rows, plan.block.unit)
+        blocks = (each for each in question.blocks if (each.block.rows, each.block.unit) == whose)
+        return replace(plan, answering=next(blocks, None))
+
+    return replace(polls, blocks=tuple(map(knowing, polls.blocks)))
 
 
 def of_shown(polls: Sequence[Sequence[Poll]], bounded: Bounded) -> tuple[Poll, ...]:

@@ -82,6 +82,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "norms": _FOLLOWS,
         "totals": _FOLLOWS,
         "ranges": _DISPLAYED,
+        "answering": _FOLLOWS,
     },
     ListedKeys: {"within": _FOLLOWS},
     TopKeys: {"within": _FOLLOWS, "otherwise": _DISPLAYED, "place": "a label"},

@@ -21,6 +21,7 @@ from dpsql.compiler.plan.published_keys import (
 from dpsql.compiler.plan.weighed_rows import Weighed
 from dpsql.consistency.least_squares import Agreement
 from dpsql.consistency.marginals import Marginals
+from dpsql.engines import MadeTotals
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
@@ -305,6 +306,7 @@ class BlockPlan:
     What `agreements` say of the exact integers of columns is made true of the noisy ones after the
     release. `norms` are the bounds that were found of what a unit contributes, `totals` those that
     are declared and that totals are clipped to. `ranges` says how ranges of values are measured.
+    Votes are about the totals of the block `answering` with what they find, if that is known.
     """
 
     block: PrivateBlock
@@ -321,6 +323,7 @@ class BlockPlan:
     norms: tuple[ContributionBound, ...] = ()
     totals: tuple[TotalLimit, ...] = ()
     ranges: tuple[RangeStrategy, ...] = ()
+    answering: BlockPlan | None = None
 
     def __post_init__(self) -> None:
         """Every release is named by the payment that it names, once, and nothing else is.
@@ -540,12 +543,14 @@ class BlockSql:
 
     Where something is chosen there is one key more, the cell of a histogram (NULL: the group
     itself), and one part more, the rows in the cell; the histograms' cells follow one another.
+    Over `totals` that several statements read there is another one of the same numbers.
     """
 
     sql: str
     keys: tuple[SqlType, ...]
     parts: int
     stages: tuple[int, ...] = ()
+    totals: MadeTotals | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,15 @@ Its shape is that of every engine (see `block_printer`), with the limits of `uni
 memory follow the rows that there are, never a limit: what is within its limit is neither hashed nor
 ranked.
 
-Proof (PRIVACY.md R27). The hash is DuckDB's own, of the values themselves, and of the query's key.
+Where a bound of norms is found, votes and sums have a second form over totals that are made once.
+
+Proof (PRIVACY.md R27, R91). The hash is DuckDB's own, of the values themselves, and of the query's
+key. Totals that are made are known by their whole text, which has no parameter.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -18,8 +22,11 @@ from dpsql.compiler.plan.measurement_kinds import (
     DistinctCount,
     DistinctSum,
     Measurement,
+    RowCount,
     ScaledTotal,
+    UnitCount,
     UnitVote,
+    Vote,
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivateBlock
 from dpsql.dialects.block_printer import (
@@ -30,11 +37,14 @@ from dpsql.dialects.block_printer import (
 )
 from dpsql.dialects.duckdb import norm_sql, total_sql
 from dpsql.dialects.duckdb.distinct_sql import fewest, once
+from dpsql.dialects.duckdb.norm_sql import norm_of_unit, octave
 from dpsql.dialects.duckdb.relation_sql import Printer
 from dpsql.dialects.duckdb.unit_limits import UnitLimits
 from dpsql.dialects.duckdb.unit_sql import exists, looked_up
-from dpsql.dialects.unit_votes import votes
+from dpsql.dialects.unit_votes import tally, votes
+from dpsql.engines import MadeTotals
 from dpsql.model.algebra import Join, Relation
+from dpsql.model.dataclass import replace
 from dpsql.model.tree import Call, Cast, Expression, Kind, SqlType, type_name
 
 EXACT = frozenset({"add", "sub", "mul"})
@@ -45,7 +55,43 @@ def block_sql(plan: BlockPlan) -> BlockSql:
     """The statement that returns a block's keys and exact integers, one row per group."""
     vote = plan.block.vote
     block = DuckDBBlock(plan, vote)
-    return statement_of(block, block.sql() if vote is None else votes(block, vote, norm_sql))
+    sql = statement_of(block, block.sql() if vote is None else votes(block, vote, norm_sql))
+    return replace(sql, totals=None if sql.stages else _over_totals(plan))
+
+
+def _over_totals(plan: BlockPlan) -> MadeTotals | None:
+    """The block over totals of which several statements are, where its norms are found; votes over
+    the totals of the block that is asked with what they find.
+    """
+    vote, answering = plan.block.vote, plan if plan.block.vote is None else plan.answering
+    if answering is None or plan.block.weighed or not (vote is None or isinstance(vote, Vote)):
+        return None
+    whole = DuckDBBlock(answering)
+    if not whole.is_shared:
+        return None
+    stages, clipped = whole.of_units()
+    totals = _named("totals", f"WITH {', '.join(stages)} {clipped}")
+    if vote is None:
+        whole.source = totals[0]
+        return MadeTotals((totals,), whole.sql(), more=False)
+    parts = {n: p for n, p in whole.scaled.items() if p.total == vote.total}
+    same = [n for n, p in parts.items() if (p.norm, p.digits) == (vote.norm, vote.digits)]
+    if not parts or vote.keys != answering.block.keys:
+        return None
+    if same:
+        listed = [f"{norm_of_unit(p, f'p{n}')} AS n{n}" for n, p in whole.scaled.items()]
+        norms = _named("norms", f"SELECT u, {', '.join(listed)} FROM {totals[0]} GROUP BY u")
+        queries, of_units = [totals, norms], f"SELECT n{same[0]} AS n FROM {norms[0]}"
+    else:
+        norm = norm_of_unit(vote, f"p{min(parts)}")
+        queries, of_units = [totals], f"SELECT {norm} AS n FROM {totals[0]} GROUP BY u"
+    counted = tally(octave(vote, "n"), f"({of_units}) WHERE n > 0", whole.whole)
+    return MadeTotals(tuple(queries), counted, more=True)
+
+
+def _named(what: str, query: str) -> tuple[str, str]:
+    """A query and a name that no other text has."""
+    return f"{what}_{hashlib.sha256(query.encode()).hexdigest()}", query
 
 
 class DuckDBBlock(BlockPrinter):
@@ -55,6 +101,8 @@ class DuckDBBlock(BlockPrinter):
     whole = "{}::HUGEINT"
     listing = "list"
     semi_join = "SEMI JOIN"
+    source: str | None = None
+    """Where clipped totals are, if they are made already."""
 
     def __init__(self, plan: BlockPlan, vote: UnitVote | None = None) -> None:
         super().__init__(plan, vote)
@@ -65,6 +113,23 @@ class DuckDBBlock(BlockPrinter):
             if weighed.place is not None:
                 self.inputs[weighed.place] = "o"
                 self.carried = ("g", "o")
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its totals are the same in each statement of a question: nothing is chosen by a
+        key, and nothing read that was released.
+        """
+        additive = RowCount | UnitCount | ClippedSum | ScaledTotal
+        return (
+            bool(self.scaled)
+            and self.plan.block.weighed is None
+            and not self.histograms
+            and all(isinstance(part, additive) for part in self.parts)
+        )
+
+    def of_units(self) -> tuple[list[str], str]:
+        """They may be made already."""
+        return super().of_units() if self.source is None else ([], f"SELECT * FROM {self.source}")
 
     def totals(self) -> str:
         """Rows that are totals already are not grouped."""
@@ -134,6 +199,8 @@ class DuckDBBlock(BlockPrinter):
             scaled={f"p{n}": part for n, part in self.scaled.items()},
             crowd="g" if "g" in self.carried else None,
             place="o" if "o" in self.carried else None,
+            few=self.plan.domain is not None,
+            ready=self.source is not None,
         )
         return LimitedUnits(limits.stages(source), limits.rows, limits.signed)
 

@@ -11,6 +11,8 @@ than 2^62 steps, squares of q fewer than 2^88 and products fewer than 2^126.
 Proof (PRIVACY.md R73). Each scaled total is at most |P|·C/s, so that their norm is at most
 C·‖P‖/s <= C. Where nothing is scaled ‖P‖ <= s <= C. The square root of a DOUBLE is off by less than
 2^-51 of it, which the factor outweighs.
+
+Proof (PRIVACY.md R91). Whose totals are all smaller than `large_total` says has no larger norm.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     ScaledTotal,
     Vote,
 )
-from dpsql.dialects.norm_edges import ROOM, bits_of, excess_bits
+from dpsql.dialects.norm_edges import ROOM, bits_of
 from dpsql.mechanisms.norm_bounds import Octaves
 from dpsql.model.vocabulary import Norm
 
@@ -38,7 +40,7 @@ def norm_of_total(part: ScaledTotal, total: str) -> str:
     steps = _steps(total, part.steps)
     if part.norm is Norm.L1:
         return _sum_of_sizes(steps)
-    bits = excess_bits(part.total.total_lower, part.total.total_upper, part.steps)
+    bits = bits_of(part)
     root = f"ceil(sqrt({_sum_of_squares(steps, bits)}::DOUBLE) * {_ROOM})::HUGEINT + 1"
     return f"({root}) * {2**bits}"
 
@@ -62,19 +64,34 @@ def maybe_beyond(part: ScaledTotal, total: str) -> str:
     """
     if part.norm is Norm.L1:
         return f"SUM(abs({total})::DOUBLE) * {part.steps} >= {part.bound * _MARGIN!r}::DOUBLE"
-    bits = excess_bits(part.total.total_lower, part.total.total_upper, part.steps)
+    bits = bits_of(part)
     size = f"abs({total})::DOUBLE * {part.steps / 2**bits!r}::DOUBLE"
     least = max(0.0, part.bound / 2**bits * _MARGIN - 2)
     size = size if bits == 0 else f"ceil({size})"
     return f"SUM(({size}) * ({size})) >= {least * least * _MARGIN!r}::DOUBLE"
 
 
+def large_total(part: ScaledTotal, total: str, groups: str) -> str:
+    """True of a total of every unit whose `norm_of_total` is beyond the bound, of so many groups.
+
+    Were none of its g totals larger than m, then Σq² <= g·(m / 2^j + 1)² and Σ|P| <= g·m: the norm
+    would be no more than 2^j·(√g·(m / 2^j + 1)·(1 + 2^-40) + 2), or g·m. Roundings are within what
+    `_MARGIN` leaves.
+    """
+    if part.norm is Norm.L1:
+        return f"abs({total})::DOUBLE * {part.steps} * {groups} >= {part.bound * _MARGIN!r}::DOUBLE"
+    bits = bits_of(part)
+    size = f"abs({total})::DOUBLE * {part.steps / 2**bits!r}::DOUBLE + 1"
+    least = max(0.0, part.bound / 2**bits * _MARGIN - 2)
+    return f"({size}) * sqrt({groups}) >= {least * _MARGIN!r}::DOUBLE"
+
+
 def steps_of_total(part: ScaledTotal, total: str) -> str:
     """One total of a unit within the bound, in steps of the released grid."""
-    return f"{_steps(total, part.steps)}::HUGEINT"
+    return _steps(total, part.steps)
 
 
-def norm_of_unit(vote: Vote, total: str) -> str:
+def norm_of_unit(vote: Vote | ScaledTotal, total: str) -> str:
     """The norm of one unit, or its square; of a count of values, lists are counted."""
     if isinstance(vote.total, DistinctCount):
         total = f"COALESCE(len({total}), 0)"
@@ -140,5 +157,5 @@ def _sum_of_sizes(steps: str) -> str:
 
 def _sum_of_squares(steps: str, bits: int) -> str:
     """The squares have 128 bits; before there are at most 62, which are divided much faster."""
-    size = f"abs({steps})" if bits == 0 else f"((abs({steps}) + {2**bits - 1}) // {2**bits})"
+    size = f"abs({steps})" if bits == 0 else f"((abs({steps}) + {2**bits - 1}) >> {bits})"
     return f"SUM({size}::HUGEINT * {size}::HUGEINT)"

@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dpsql.engines import EngineFailed, Load, ScratchTable, Stop, TooMany, Unrun
+from dpsql.engines import EngineFailed, Load, MadeTotals, ScratchTable, Stop, TooMany, Unrun
 from dpsql.engines.duckdb.declared_schema import STATEMENTS
 from dpsql.engines.duckdb.declared_schema import tables as catalogue
 from dpsql.engines.duckdb.files import (
+    APART,
     CannotOpen,
     Opened,
     Signature,
@@ -51,6 +52,7 @@ class DuckDBEngine(SupervisedWorker):
     ) -> None:
         self._sources, self._limits, self._script = sources_of(database), limits, script
         self._accepted: Opened | None = None
+        self._holder = ""
         super().__init__()
 
     def schema(self) -> Schema:
@@ -107,17 +109,36 @@ class DuckDBEngine(SupervisedWorker):
         tables: Sequence[ScratchTable] = (),
         stop: Stop | None = None,
         data: str | None = None,
+        totals: MadeTotals | None = None,
     ) -> Exact:
         """Run a SELECT of `keys` key columns and then `parts` integer columns, in one snapshot.
 
         `sql` may read `tables`, which last for this call, and as many bits of `$sampling_key` as
         DuckDB hashes, which it casts. NULL parts are 0. A group whose key holds a date outside of
-        years 1 to 9999 is left out. Raises the errors of every call.
+        years 1 to 9999 is left out. What is made of `totals` is kept while the question that is to
+        `stop` has a key, unless anybody else asks the data anything. Raises the errors of every
+        call.
         """
-        loads = [load(table) for table in tables]
-        request = sql, keys, parts, sampling_key % HASHES, loads
-        decoders, *chunks = self._ask("aggregate", *request, stop=stop, data=data)
+        shape = keys, parts, sampling_key % HASHES
+        if totals is None:
+            loads = [load(table) for table in tables]
+            reply = self._ask("aggregate", sql, *shape, loads, stop=stop, data=data)
+        else:
+            over = totals.statement, *shape, totals.queries, totals.more
+            reply = self._ask("aggregate_over", *over, stop=stop, data=data)
+        decoders, *chunks = reply
         return exact(chunks, decoders, parts)
+
+    def drop_made(self, key: str) -> None:
+        """Drop what was made under this key, unless somebody else's statement has."""
+        if self._holder != key:
+            return
+        with self._lock:
+            if self._holder == key and self._opened:
+                try:
+                    self._ask("drop_made")
+                except Exception:  # noqa: BLE001 - with the process it is gone in any case
+                    self._drop()
 
     def rows(self, sql: str, stop: Stop | None = None, data: str | None = None) -> Table:
         """Rows of a SELECT on the owner's data: public tables, or the owner's own check."""
@@ -191,7 +212,11 @@ class DuckDBEngine(SupervisedWorker):
         def exchange(call: WorkerCall) -> Reply:
             if operation is None and self._accepted and not self._is_present(self._accepted):
                 return "changed", None, []
-            request = operation, arguments, data is not None
+            key = "" if stop is None else stop.key
+            if operation not in APART:
+                holds = arguments[-1] if operation == "aggregate_over" else key == self._holder
+                self._holder = key if holds else ""
+            request = operation, arguments, data is not None, key
             return self._sent(call, request, self._seconds, early)
 
         outcome, why, chunks = self._replied(exchange, stop or Stop(), take)
@@ -218,7 +243,7 @@ class DuckDBEngine(SupervisedWorker):
         self._accepted = chunks[0]
         if not self._script:
             return reply
-        sent = worker.send((call.number, "script", (list(self._script),), False), tick)
+        sent = worker.send((call.number, "script", (list(self._script),), False, ""), tick)
         return reply_of(worker, tick) if sent else ("gone", None, [])
 
     def _launched(self) -> WorkerProcess:

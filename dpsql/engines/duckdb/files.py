@@ -96,6 +96,10 @@ class Opened:
         return identity_of(self.signature)
 
 
+APART = ("scratch", "script", "bind")
+"""Operations of a worker that do not reach the data."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """What a worker opens, DuckDB's memory limit for each instance, how far it gives way, and what

@@ -4,10 +4,11 @@ It holds the owner's data and the scratch instance, reads requests from standard
 answers on standard output (see `frames`). No text of the engine ever leaves it. It imports only
 what it needs, since the first answer waits for it.
 
-A request is `(call, operation, arguments, held)`: `held` says that the data as opened will do even
-if others have been put in their place. A reply is any number of `("chunk", rows)` and then
-`("done", None)`, `("failed", None)` or `("unreachable", why)`. The first reply, unasked for, is
-`("done", None)` behind a chunk with what was `Opened`, or `("unreachable", why)`.
+A request is `(call, operation, arguments, held, key)`: `held` says that the data as opened will do
+even if others have been put in their place, `key` whose question it is. A reply is any number of
+`("chunk", rows)` and then `("done", None)`, `("failed", None)` or `("unreachable", why)`. The first
+reply, unasked for, is `("done", None)` behind a chunk with what was `Opened`, or
+`("unreachable", why)`.
 
 SECURITY.md S5, S9.
 """
@@ -16,12 +17,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from threading import Event, Lock, Thread
 from time import sleep
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import _duckdb as duckdb
 
@@ -33,7 +34,7 @@ from dpsql.engines.duckdb.exact_values import (
     is_moment,
     with_moments,
 )
-from dpsql.engines.duckdb.files import CannotOpen, Opened, Signature, WorkerSettings, stamp
+from dpsql.engines.duckdb.files import APART, CannotOpen, Opened, Signature, WorkerSettings, stamp
 from dpsql.engines.duckdb.hardening import (
     about_store,
     bound_process,
@@ -61,8 +62,15 @@ def main(requests: BinaryIO, control: int) -> None:
     worker.foresee()
     Thread(target=worker.prepare, daemon=True).start()
     while (request := message_frames.read(requests)) is not None:
-        *call, pinned = request
-        message_frames.send(replies, worker.answer(*call, pinned=pinned))
+        *call, pinned, key = request
+        message_frames.send(replies, worker.answer(*call, pinned=pinned, key=key))
+
+
+class _Session(NamedTuple):
+    """The question that made totals, and the connection whose temporary tables they are."""
+
+    key: str
+    cursor: Any
 
 
 class _Worker:
@@ -81,6 +89,7 @@ class _Worker:
         self._lock = Lock()
         self._call: int | None = None
         self._cursor: Any = None
+        self._session: _Session | None = None
 
     def open(self) -> Iterator[tuple[str, Any]]:
         """Open the owner's data; the files must not change meanwhile."""
@@ -122,21 +131,20 @@ class _Worker:
         self._has_numpy = True
 
     def answer(
-        self, call: int, operation: str, arguments: tuple[Any, ...], *, pinned: bool
+        self, call: int, operation: str, arguments: tuple[Any, ...], *, pinned: bool, key: str
     ) -> Iterator[tuple[str, Any]]:
         """The replies to one request. A broken instance ends the process."""
         try:
             instance = self._instance(operation, pinned=pinned)
-            with self._lock:
-                self._call, self._cursor = call, instance.cursor()
-            try:
-                for chunk in self._chunks(operation, arguments):
-                    yield "chunk", chunk
-            finally:
+            with self._lent(instance, operation, arguments, key) as cursor:
                 with self._lock:
-                    self._call = None
-                # With the cursor go its temporary tables.
-                self._cursor.close()
+                    self._call, self._cursor = call, cursor
+                try:
+                    for chunk in self._chunks(operation, arguments):
+                        yield "chunk", chunk
+                finally:
+                    with self._lock:
+                        self._call = None
             self._check_same(operation, pinned=pinned)
             outcome: tuple[str, Any] = "done", None
         except CannotOpen as error:
@@ -152,6 +160,30 @@ class _Worker:
             return self._foreseen.pop(arguments[0])
         operations = _OPERATIONS if self._has_numpy else _EARLY
         return operations[operation](self._cursor, *arguments)
+
+    @contextmanager
+    def _lent(
+        self, instance: Any, operation: str, arguments: tuple[Any, ...], key: str
+    ) -> Iterator[Any]:
+        """A connection of its own, or that with what this question has made.
+
+        With a connection go its temporary tables: at the end, unless this question has more to ask
+        of them, and before anybody else asks the data anything.
+        """
+        session, makes = self._session, operation == "aggregate_over"
+        if session is not None and session.key != key and operation not in APART:
+            session.cursor.close()
+            session = self._session = None
+        cursor = session.cursor if session is not None and makes else instance.cursor()
+        if makes:
+            self._session = None
+        try:
+            yield cursor
+            if makes and key and arguments[-1]:
+                self._session = _Session(key, cursor)
+        finally:
+            if self._session is None or self._session.cursor is not cursor:
+                cursor.close()
 
     def interrupt(self, call: int) -> None:
         """Stop this call if it is still running."""
@@ -177,7 +209,7 @@ class _Worker:
         if pinned and self._file is not None:
             if stamp(os.fstat(self._file)) not in [stamped[1:] for stamped in self._signature]:
                 raise CannotOpen("changed")
-        elif operation not in ("scratch", "script", "bind"):
+        elif operation not in (*APART, "drop_made"):
             self._check_unchanged()
 
     def _check_unchanged(self) -> None:
@@ -266,6 +298,39 @@ def _aggregate(
         yield from _pieces(list(cursor.fetchnumpy().values()))
 
 
+def _aggregate_over(
+    cursor: Any,
+    sql: str,
+    keys: int,
+    parts: int,
+    sampling_key: int,
+    queries: tuple[tuple[str, str], ...],
+    _more: bool,  # noqa: FBT001 - read where the connection is kept
+    *,
+    by_columns: bool = True,
+) -> Iterator[Any]:
+    """The same over the results of queries, of which some may be there already.
+
+    What others left is dropped before more is made: no question holds more than one statement of it
+    reads.
+    """
+    named = "SELECT table_name FROM duckdb_tables() WHERE temporary"
+    there = {name for (name,) in cursor.execute(named).fetchall()}
+    if not {name for name, _query in queries} <= there:
+        for name in there - {name for name, _query in queries}:
+            cursor.execute(f"DROP TABLE {name}")
+    for name, query in queries:
+        if name not in there:
+            one_select(cursor, query)
+            cursor.execute(f"CREATE TEMP TABLE {name} AS {query}")
+    yield from _aggregate(cursor, sql, keys, parts, sampling_key, [], by_columns=by_columns)
+
+
+def _drop_made(_cursor: Any) -> Iterator[Any]:
+    """Nothing: what others made is dropped by now."""
+    yield from ()
+
+
 def _bind(
     cursor: Any, statements: list[tuple[str, list[tuple[str, list[str]]], tuple[int, int] | None]]
 ) -> Iterator[Any]:
@@ -308,6 +373,8 @@ _OPERATIONS: dict[str, Callable[..., Iterator[Any]]] = {
     "scratch": _scratch,
     "script": _script,
     "aggregate": _aggregate,
+    "aggregate_over": _aggregate_over,
+    "drop_made": _drop_made,
     "bind": _bind,
 }
 _EARLY: dict[str, Callable[..., Iterator[Any]]] = {
@@ -316,5 +383,6 @@ _EARLY: dict[str, Callable[..., Iterator[Any]]] = {
     "few": partial(_few, by_columns=False),
     "scratch": partial(_scratch, by_columns=False),
     "aggregate": partial(_aggregate, by_columns=False),
+    "aggregate_over": partial(_aggregate_over, by_columns=False),
 }
 """The same before NumPy is loaded: the first answers do not wait for it."""
