@@ -14,9 +14,11 @@ import pytest
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
+from dpsql.engines.duckdb.taken_rows import TakenRows
 from dpsql.model.errors import PolicyError, Unreachable
 from dpsql.model.prepared_store import ABOUT, SCHEMA, PreparedStore, parsed
 from dpsql.model.vocabulary import Policy
+from dpsql.owner import preparing
 from dpsql.owner.check import check_policy
 from dpsql.owner.prepared_rollups import prepared_rollups
 from dpsql.owner.prepared_tables import PreparedRows, prepared_tables
@@ -76,8 +78,8 @@ def worlds() -> tuple[tuple[Policy, Policy, PlainEngine], ...]:
         engine.connection.execute(f"CREATE SCHEMA {SCHEMA}")
         held = prepared_tables(policy)
         rollups = tuple(prepared_rollups(rolled_up(), policy, engine.public, DUCKDB, tables=held))
-        rows = [PreparedRows(table, policy, DUCKDB).creation for table in held]
-        for creation in (*rows, *(each.creation for each in rollups)):
+        rows = [PreparedRows(table, policy, DUCKDB).creation(None) for table in held]
+        for creation in (*rows, *(each.creation(None) for each in rollups)):
             engine.connection.execute(creation)
         assert all(engine.rows(each.largest) == [(True,)] for each in rollups)
         names = tuple(table.name for table in held)
@@ -228,7 +230,11 @@ ROLLED_UP = 'rollups = [[], ["status"]]'
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A shop without constraints, whose facts are recorded, and whose policy names a store."""
-    found = shop(tmp_path, constraints=False)
+    return policy_with_store(shop(tmp_path, constraints=False))
+
+
+def policy_with_store(found: Path) -> Path:
+    """The policy, which names a store, its facts recorded."""
     text = found.read_text("utf-8")
     more = {'path = "shop.duckdb"': 'prepared = "made.duckdb"', 'key = "order_id"': ROLLED_UP}
     for line, added in more.items():
@@ -354,3 +360,148 @@ def test_rollups_that_cannot_be(path: Path, rollups: str, why: str) -> None:
 def test_a_policy_that_names_no_store(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="names no file"):
         prepare(shop(tmp_path))
+
+
+# --- rows that came since ---
+
+SINCE = (
+    "INSERT INTO orders BY NAME SELECT o.* REPLACE (7001 + n AS order_id)"
+    " FROM orders AS o, range(2) AS r(n) WHERE order_id = (SELECT MIN(order_id) FROM orders)"
+)
+"""Two more orders of somebody."""
+
+
+def changed(folder: Path, *statements: str) -> None:
+    """The owner's database, with these statements run in it."""
+    with duckdb.connect(str(folder / "shop.duckdb")) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.fixture
+def verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a policy says of its data is verified when its store is made first, for speed."""
+    verified = cache(preparing.__dict__["_verified"])
+
+    def again(draft: Draft) -> Any:
+        policy, rollups = verified(draft)
+        with store_writer(draft) as writer:
+            return replace(policy, data=writer.identity), rollups
+
+    monkeypatch.setattr(preparing, "_verified", again)
+
+
+def made(path: Path) -> tuple[dict[str, list[str]], set[str]]:
+    """The rows of every table of a store that is made now, and those that were added to."""
+    added = set()
+    with preparation(str(path)) as planned:
+        for step in planned.steps:
+            planned.make(step)
+            added |= {step.table} if step.added else set()
+        planned.writer.finish()
+    with duckdb.connect(str(path.parent / "made.duckdb"), read_only=True) as store:
+        listed = store.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'")
+        return {
+            name: sorted(map(repr, store.execute(f'SELECT * FROM "{name}"').fetchall()))
+            for (name,) in listed.fetchall()
+        }, added
+
+
+def made_whole(path: Path) -> dict[str, list[str]]:
+    (path.parent / "made.duckdb").unlink()
+    rows, added = made(path)
+    assert not added
+    return rows
+
+
+ORDERS = {"orders", "orders by unit alone", "orders by status"}
+
+
+FIRST = "WHERE {0}_id = (SELECT MIN({0}_id) FROM {0}s)"
+CHANGES = (
+    (SINCE, set[str]()),
+    (f"UPDATE orders SET quantity = 7 {FIRST.format('order')}", {*ORDERS, "items"}),
+    ("ALTER TABLE orders ADD COLUMN more INTEGER", {*ORDERS, "items"}),
+)
+"""What may become of the data, and what of a store is then made again whole."""
+
+
+@pytest.mark.usefixtures("verified_once")
+def test_what_is_added_to_a_store_makes_the_whole_one(path: Path) -> None:
+    made(path)
+    for statement, whole in CHANGES:
+        changed(path.parent, statement)
+        after, added = made(path)
+        assert added == after.keys() - whole, statement
+        assert after == made_whole(path), statement
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Path:
+    """A store of orders, one of which is of nobody, and of somebody since."""
+    rows = world.well_behaved()
+    tables = rows | {"orders": [*rows["orders"], world.order(9999, 999, 1)]}
+    path = policy_with_store(shop(tmp_path, tables=tables, constraints=False))
+    made(path)
+    newer = "INSERT INTO customers BY NAME SELECT * REPLACE (999 AS customer_id) FROM customers"
+    changed(tmp_path, f"{newer} WHERE customer_id = 1", SINCE)
+    return path
+
+
+@pytest.mark.usefixtures("verified_once")
+def test_rows_that_were_of_nobody_are_taken_when_they_are_somebodys(waiting: Path) -> None:
+    after, added = made(waiting)
+    assert "customers" in added
+    assert not added & ORDERS
+    assert after == made_whole(waiting)
+
+
+@pytest.mark.usefixtures("verified_once")
+def test_wrong_twin_only_what_is_new_in_a_table_is_taken(
+    waiting: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = preparing.__dict__["_since"]
+    monkeypatch.setattr(
+        preparing, "_since", lambda rows, _writer, grown: grown[rows.table.name].since
+    )
+    after, added = made(waiting)
+    monkeypatch.setattr(preparing, "_since", own)
+    assert added >= ORDERS
+    assert after != made_whole(waiting)
+
+
+@pytest.mark.usefixtures("verified_once")
+def test_wrong_twin_a_sum_that_overlooks_a_change_is_a_difference(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TakenRows, "_sums", lambda *_: ["the same"])
+    made(path)
+    changed(path.parent, "UPDATE orders SET amount = amount / 2", SINCE)
+    after, added = made(path)
+    assert added == after.keys()
+    assert after != made_whole(path)
+
+
+@pytest.mark.usefixtures("verified_once")
+def test_files_that_came_since_are_added(path: Path) -> None:
+    folder = path.parent
+    with duckdb.connect(str(folder / "shop.duckdb")) as connection:
+        names = [name for (name,) in connection.execute("SHOW TABLES").fetchall()]
+        for name in names:
+            (folder / name).mkdir()
+            connection.execute(f"COPY {name} TO '{folder / name / 'a.parquet'}'")
+        connection.execute(SINCE)
+        later = "SELECT * FROM orders WHERE order_id > 7000"
+        files = "".join(f'{name} = "{name}/*.parquet"\n' for name in names)
+        text = path.read_text("utf-8").replace('path = "shop.duckdb"\n', "")
+        text = text.replace("[privacy_unit]", f"[database.files]\n{files}[privacy_unit]")
+        path.write_text(text, "utf-8")
+        check_policy(str(path), record=True)
+        made(path)
+        connection.execute(f"COPY ({later}) TO '{folder / 'orders' / 'b.parquet'}'")
+    after, added = made(path)
+    assert added == after.keys()
+    assert after == made_whole(path)
+    (folder / "orders" / "b.parquet").touch()
+    after, added = made(path)
+    assert added == after.keys() - {*ORDERS, "items"}

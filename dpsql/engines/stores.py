@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.prepared_store import PreparedStore
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """A table to which rows may have been added, and nothing else, since a store was made of it.
+
+    `since` is what reads them, an item of FROM; `new` whether there are any, `complete` whether
+    that store has all rows that there were.
+    """
+
+    since: str
+    new: bool
+    complete: bool
 
 
 class StoreWriter(Protocol):
@@ -28,6 +42,13 @@ class StoreWriter(Protocol):
     @property
     def room(self) -> int:
         """Bytes that are free where the store will be."""
+        ...
+
+    def grown(self, store: PreparedStore) -> Mapping[str, Grown] | None:
+        """The tables that have only grown since the store was made that is in the place of this.
+
+        None where there is none, or one that was to be another; it is called `BEFORE` then.
+        """
         ...
 
     def begin(self, store: PreparedStore) -> frozenset[str]:

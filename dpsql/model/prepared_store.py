@@ -14,6 +14,9 @@ from dpsql.model.table_names import full_name, parts
 SCHEMA = "dpsql_store"
 """What an engine calls the store, beside the schemas of the owner's database."""
 
+BEFORE = "dpsql_before"
+"""What is called so beside a store that is made: the one that is in its place."""
+
 ABOUT = "dpsql.about"
 """The schema and table in which the store says what it is."""
 
@@ -88,13 +91,13 @@ def beside(table: str, column: str) -> str:
     return f"{table}.{column}".lower()
 
 
-def table_in_store(name: str) -> str:
-    """What a table of the store is called in relations.
+def table_in_store(name: str, store: str = SCHEMA) -> str:
+    """What a table of a store is called in relations.
 
     >>> table_in_store("orders"), table_in_store("analytics.users")
     ('dpsql_store.orders', 'dpsql_store."analytics.users"')
     """
-    return full_name(SCHEMA, name)
+    return full_name(store, name)
 
 
 def name_in_store(table: str) -> str | None:

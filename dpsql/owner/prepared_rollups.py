@@ -20,6 +20,7 @@ from dpsql.model.algebra import Field, Scan
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import PolicyError, Refused
 from dpsql.model.prepared_store import (
+    BEFORE,
     GROUPS,
     PLACE,
     ROWS,
@@ -33,6 +34,7 @@ from dpsql.model.table_names import address
 from dpsql.model.tree import Kind, Ref, identifier
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 from dpsql.model.walk import relations, substitute
+from dpsql.owner.prepared_tables import PreparedRows
 from dpsql.policy.draft import Draft
 from dpsql.preparation.prepare import prepare
 from dpsql.preparation.public_data import PublicTables
@@ -51,19 +53,42 @@ class PreparedRollup:
     dialect: Dialect
     sums: tuple[Measurement, ...]
 
-    @property
-    def creation(self) -> str:
-        """The statement that puts it into the store, made of the table that is there."""
-        keys = [key_column(n) for n in range(len(self.rollup.keys))]
-        place = place_in_unit(UNIT, keys) if keys else "1::BIGINT"
-        sums = [name for n in range(len(self.sums)) for name in sum_columns(n)]
-        counted = [f"COUNT(*) OVER (PARTITION BY {UNIT}) AS {GROUPS}", f"{place} AS {PLACE}"]
+    def creation(self, since: str | None) -> str:
+        """The statement that puts it into the store, made of the table that is there.
+
+        Where there is a store with all rows but those `since`, the units of these are summed anew.
+        """
+        table = f"CREATE TABLE {address(table_in_store(self.rollup.name))} AS"
+        if since is None:
+            rows = self._of_rows(address(table_in_store(self.table.name)))
+            return f"{table} {self._placed(rows)}"
+        before = address(table_in_store(self.rollup.name, BEFORE))
+        came = self._of_rows(f"({PreparedRows(self.table, self.policy, self.dialect).of(since)})")
+        keys, sums = ", ".join([UNIT, *self._keys]), [ROWS, *self._sums]
+        added = ", ".join(f"SUM({name})::BIGINT AS {name}" for name in sums)
+        theirs = f"SELECT {', '.join([keys, *sums])} FROM {before} SEMI JOIN touched USING ({UNIT})"
+        both = f"SELECT {keys}, {added} FROM ({theirs} UNION ALL FROM came) GROUP BY {keys}"
         return (
-            f"CREATE TABLE {address(table_in_store(self.rollup.name))} AS"
-            f" SELECT {', '.join([UNIT, *keys, ROWS, *counted, *sums])}"
-            f" FROM ({self._of_rows(address(table_in_store(self.table.name)))})"
-            f" ORDER BY {GROUPS}, {UNIT}"
+            f"{table} WITH came AS MATERIALIZED ({came}),"
+            f" touched AS MATERIALIZED (SELECT DISTINCT {UNIT} FROM came)"
+            f" SELECT * FROM {before} ANTI JOIN touched USING ({UNIT})"
+            f" UNION ALL FROM ({self._placed(both)})"
         )
+
+    def _placed(self, totals: str) -> str:
+        """The totals of units, those of one together, with how many it has and their places."""
+        place = place_in_unit(UNIT, self._keys) if self._keys else "1::BIGINT"
+        counted = [f"COUNT(*) OVER (PARTITION BY {UNIT}) AS {GROUPS}", f"{place} AS {PLACE}"]
+        listed = ", ".join([UNIT, *self._keys, ROWS, *counted, *self._sums])
+        return f"SELECT {listed} FROM ({totals}) ORDER BY {GROUPS}, {UNIT}"
+
+    @property
+    def _keys(self) -> list[str]:
+        return [key_column(n) for n in range(len(self.rollup.keys))]
+
+    @property
+    def _sums(self) -> list[str]:
+        return [name for n in range(len(self.sums)) for name in sum_columns(n)]
 
     def _of_rows(self, source: str) -> str:
         """Counts and sums of rows as the store's table of them has them."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpsql.compiler.rewrite.dialect import Dialect
+from dpsql.compiler.rewrite.stored_rows import unit_beside
 from dpsql.model.algebra import Field
 from dpsql.model.dataclass import dataclass
-from dpsql.model.prepared_store import beside, table_in_store
+from dpsql.model.prepared_store import BEFORE, beside, table_in_store
 from dpsql.model.table_names import address
 from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import Policy, TablePolicy
@@ -45,21 +46,36 @@ class PreparedRows:
     policy: Policy
     dialect: Dialect
 
-    @property
-    def sql(self) -> str:
-        """SELECT of the rows, those of one unit together."""
+    def of(self, rows: str) -> str:
+        """SELECT of these rows of the table, an item of FROM, as far as they are a unit's."""
         listed = [f"t0.{identifier(name)}" for name in self._stored()]
         listed += [f"{column} AS {identifier(name)}" for name, column in self._beside()]
-        source = f"{address(self.table.name)} AS t0"
+        source = f"{rows} AS t0"
         for hop, target in enumerate(way_of(self.table, self.policy), 1):
             source += f" JOIN {address(target.name)} AS t{hop} ON {self._same(hop)}"
-        unit = self.unit
-        return f"SELECT {', '.join(listed)} FROM {source} WHERE {unit} IS NOT NULL ORDER BY {unit}"
+        return f"SELECT {', '.join(listed)} FROM {source} WHERE {self.unit} IS NOT NULL"
 
     @property
-    def creation(self) -> str:
-        """The statement that puts them into the store."""
-        return f"CREATE TABLE {address(table_in_store(self.table.name))} AS {self.sql}"
+    def every(self) -> str:
+        """SELECT of all rows that are a unit's."""
+        return self.of(address(self.table.name))
+
+    @property
+    def before(self) -> str:
+        """The rows in the store that was there before."""
+        return address(table_in_store(self.table.name, BEFORE))
+
+    def creation(self, since: str | None) -> str:
+        """The statement that puts them into the store, those of one unit together.
+
+        Where there is a store with all rows but those `since`, they are taken from there.
+        """
+        rows = self.every
+        if since is not None:
+            rows = f"SELECT * FROM {self.before} UNION ALL {self.of(since)}"
+        unit = identifier(unit_beside(self.table, self.policy))
+        stored = address(table_in_store(self.table.name))
+        return f"CREATE TABLE {stored} AS SELECT * FROM ({rows}) ORDER BY {unit}"
 
     @property
     def unit(self) -> str:

@@ -7,10 +7,10 @@ PRIVACY.md R87. Facts are verified, and none is recorded.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
-from dpsql.engines.stores import StoreWriter
+from dpsql.engines.stores import Grown, StoreWriter
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Unreachable
@@ -35,21 +35,27 @@ _WIDE, _NARROW = 24, 8
 class Step:
     """A table of the store that is to be made, and how large it is before it is compressed.
 
-    Where there is a `test`, a query, it has to be true of it.
+    Where there is a `test`, a query, it has to be true of it. Of what is `added` to a store that is
+    there only new rows of the data are read.
     """
 
     table: str
     statement: str
     size: int
     test: str | None = None
+    added: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """The steps that are left, and what they are expected to take of the room that there is."""
+    """The steps that are left, and what they are expected to take of the room that there is.
+
+    `again` says that there is a store of this policy to which rows may be added.
+    """
 
     writer: StoreWriter
     steps: tuple[Step, ...]
+    again: bool = False
 
     @property
     def size(self) -> int:
@@ -76,12 +82,13 @@ def preparation(path: str) -> Iterator[Preparation]:
         if policy.data != writer.identity:
             raise Unreachable("The data has changed meanwhile. Try again.")
         tables = tuple(table.name for table in prepared_tables(policy))
-        steps = tuple(_steps(policy, rollups, writer))
         identity = secrets.token_hex(8), writer.identity, policy.version
         store = PreparedStore(*identity, tables, tuple(each.rollup for each in rollups))
+        grown = writer.grown(store)
+        steps = tuple(_steps(policy, rollups, writer, grown or {}))
         there = writer.begin(store)
         left = tuple(step for step in steps if step.table not in there)
-        planned = Preparation(writer, left)
+        planned = Preparation(writer, left, again=grown is not None)
         if planned.size > writer.room:
             raise Unreachable(
                 f"The store may take {megabytes(planned.size)} and {megabytes(writer.room)} are"
@@ -127,16 +134,40 @@ def _verified(draft: Draft) -> tuple[Policy, tuple[PreparedRollup, ...]]:
 
 
 def _steps(
-    policy: Policy, rollups: Sequence[PreparedRollup], writer: StoreWriter
+    policy: Policy,
+    rollups: Sequence[PreparedRollup],
+    writer: StoreWriter,
+    grown: Mapping[str, Grown],
 ) -> Iterator[Step]:
     """The tables, and then what is summed of them."""
     dialect, counts = dialects(policy.database).database, dict[str, int]()
+    since = dict[str, str | None]()
     for table in prepared_tables(policy):
         ((counts[table.name],),) = writer.rows(f"SELECT COUNT(*) FROM {address(table.name)}")
         wide = sum(column.type.kind is Kind.VARCHAR for column in table.columns)
         size = counts[table.name] * (_WIDE * wide + _NARROW * (len(table.columns) - wide))
-        yield Step(table.name, PreparedRows(table, policy, dialect).creation, size)
+        rows = PreparedRows(table, policy, dialect)
+        since[table.name] = came = _since(rows, writer, grown)
+        yield Step(table.name, rows.creation(came), size, added=came is not None)
     for each in rollups:
         columns = 3 + len(each.rollup.keys) + 2 * len(each.sums)
         size = counts[each.table.name] * _NARROW * columns
-        yield Step(each.rollup.name, each.creation, size, each.largest)
+        came = since[each.table.name]
+        yield Step(each.rollup.name, each.creation(came), size, each.largest, came is not None)
+
+
+def _since(rows: PreparedRows, writer: StoreWriter, grown: Mapping[str, Grown]) -> str | None:
+    """The rows of a table that are not in the store that is there, while all others are.
+
+    None where it cannot be told: rows that were of nobody may be of a unit by new ones on the way.
+    """
+    own, way = grown.get(rows.table.name), way_of(rows.table, rows.policy)
+    if own is None or any(each.name not in grown for each in way):
+        return None
+    if not own.complete and any(grown[each.name].new for each in way):
+        return None
+    before, now = (
+        [column[:2] for column in writer.rows(f"DESCRIBE {select}")]
+        for select in (f"SELECT * FROM {rows.before}", rows.every)
+    )
+    return own.since if before == now else None

@@ -97,10 +97,18 @@ def _attach_store(connection: Any, sources: Sources) -> None:
 def about_store(connection: Any) -> str:
     """What the store says of itself that is attached, "" where none is."""
     try:
-        (about,) = connection.execute(f"SELECT about FROM {SCHEMA}.{ABOUT}").fetchone()
+        (about,) = connection.execute(about_text(SCHEMA)).fetchone()
     except (duckdb.Error, TypeError):
         return ""
     return str(about)
+
+
+def about_text(store: str) -> str:
+    """A query of what an attached store says of itself, empty where another DuckDB made it.
+
+    Another one may hash otherwise, and so order groups otherwise.
+    """
+    return f"SELECT about FROM {store}.{ABOUT} WHERE engine = version()"
 
 
 def scratch(memory: str) -> Any:

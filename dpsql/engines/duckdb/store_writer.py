@@ -8,19 +8,32 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import _duckdb as duckdb
 
 from dpsql.engines.duckdb.files import CannotOpen, Signature, Sources, identity_of, name, text
-from dpsql.engines.duckdb.hardening import configuration, with_views
+from dpsql.engines.duckdb.hardening import about_text, configuration, with_views
+from dpsql.engines.duckdb.taken_rows import TakenRows
+from dpsql.engines.stores import Grown
 from dpsql.model.errors import Unreachable
-from dpsql.model.prepared_store import ABOUT, SCHEMA, PreparedStore, parsed
+from dpsql.model.prepared_store import (
+    ABOUT,
+    BEFORE,
+    SCHEMA,
+    PreparedStore,
+    parsed,
+    table_in_store,
+)
+from dpsql.model.table_names import address
 
 _OWNERS = "dpsql_owners"
 """What the owner's database is called beside the store."""
+
+_TAKEN = f"{ABOUT.partition('.')[0]}.taken"
+"""The table of a store in which it says which rows of the owner's tables it has taken."""
 
 _FAILED = "The store could not be made: DuckDB failed. Is there room on the disk, and memory?"
 
@@ -33,6 +46,7 @@ class StoreOfDuckDB:
         self._sources, self._place = sources, Path(sources.store)
         self._folder = self._place.with_name(f"{self._place.name}.unfinished")
         self._signature, self._connection = self._opened(memory)
+        self._taken = TakenRows(self.rows, sources, self._signature)
 
     def __enter__(self) -> Self:
         return self
@@ -50,11 +64,25 @@ class StoreOfDuckDB:
         """Bytes that are free where the store will be."""
         return shutil.disk_usage(self._place.parent).free
 
+    def grown(self, store: PreparedStore) -> Mapping[str, Grown] | None:
+        """The tables that have only grown since the store was made that is in its place."""
+        before = self._attached(self._place, f"{BEFORE} (READ_ONLY)")
+        if before is None or _of_what(before) != _of_what(store):
+            return None
+        tables = dict[str, Grown]()
+        for table, count, mark in self.rows(f"SELECT * FROM {BEFORE}.{_TAKEN}"):
+            since = self._taken.since(table, count, mark)
+            if since is not None:
+                stored = self._count(address(table_in_store(table, BEFORE)))
+                tables[table] = Grown(since, self._count(since) > 0, stored == count)
+        return tables
+
     def begin(self, store: PreparedStore) -> frozenset[str]:
         """The tables that are there already, of a store that was to be as this one."""
         store_file = self._folder / self._place.name
-        begun = self._attached(store_file)
-        if begun is None or _apart_from_id(begun) != _apart_from_id(store):
+        begun = self._attached(store_file, SCHEMA)
+        same = begun is not None and begun.data == store.data and _of_what(begun) == _of_what(store)
+        if not same:
             self._done(f"DETACH DATABASE IF EXISTS {SCHEMA}")
             shutil.rmtree(self._folder, ignore_errors=True)
         try:
@@ -65,13 +93,29 @@ class StoreOfDuckDB:
         if not store_file.exists():
             self._done(f"ATTACH {text(str(store_file))} AS {SCHEMA}")
             self._done(f"CREATE SCHEMA {SCHEMA}.{ABOUT.partition('.')[0]}")
-            self._done(f"CREATE TABLE {SCHEMA}.{ABOUT} AS SELECT {text(store.text)} AS about")
+            self._describe(store)
         self._done(f"SET temp_directory = {text(str(self._folder / 'spilled'))}")
         listed = self.rows(
             f"SELECT table_name FROM duckdb_tables() WHERE database_name = '{SCHEMA}'"
             " AND schema_name = 'main'"
         )
         return frozenset(table for (table,) in listed)
+
+    def _describe(self, store: PreparedStore) -> None:
+        """Have the store say what it is, and what it was made of."""
+        said = f"SELECT {text(store.text)} AS about, version() AS engine"
+        taken = [
+            ", ".join([text(table), f"{rows}::BIGINT", text(self._taken.mark(table))])
+            for table in store.tables
+            for rows in [self._count(address(table))]
+        ]
+        listed = f"FROM (VALUES ({'), ('.join(taken)})) AS t(name, rows, mark)"
+        self._done(f"CREATE TABLE {SCHEMA}.{_TAKEN} AS {listed}")
+        self._done(f"CREATE TABLE {SCHEMA}.{ABOUT} AS {said}")
+
+    def _count(self, source: str) -> int:
+        ((count,),) = self.rows(f"SELECT COUNT(*) FROM {source}")
+        return int(count)
 
     def make(self, statement: str) -> None:
         """Run a statement that makes one table of the store."""
@@ -96,6 +140,7 @@ class StoreOfDuckDB:
         """
         self._done(f"CHECKPOINT {SCHEMA}")
         self._done(f"DETACH {SCHEMA}")
+        self._done(f"DETACH DATABASE IF EXISTS {BEFORE}")
         if self._sources.signature() != self._signature:
             raise Unreachable(self._sources.complaint("changed"))
         whole = self._folder / self._place.name
@@ -124,13 +169,13 @@ class StoreOfDuckDB:
             raise Unreachable(self._sources.complaint("unreadable")) from None
         return signature, connection
 
-    def _attached(self, store_file: Path) -> PreparedStore | None:
-        """What the unfinished store says that it will be; None where there is none."""
+    def _attached(self, store_file: Path, how: str) -> PreparedStore | None:
+        """What a store says that it is or will be; None where there is none."""
         if not store_file.exists():
             return None
         try:
-            self._connection.execute(f"ATTACH {text(str(store_file))} AS {SCHEMA}")
-            said = self._connection.execute(f"SELECT about FROM {SCHEMA}.{ABOUT}").fetchone()
+            self._connection.execute(f"ATTACH {text(str(store_file))} AS {how}")
+            said = self._connection.execute(about_text(how.split(maxsplit=1)[0])).fetchone()
         except duckdb.Error:
             return None
         return parsed(str(said[0])) if said else None
@@ -145,5 +190,6 @@ class StoreOfDuckDB:
             raise Unreachable(_FAILED) from None
 
 
-def _apart_from_id(store: PreparedStore) -> tuple[object, ...]:
-    return store.data, store.version, store.tables, store.rollups
+def _of_what(store: PreparedStore) -> tuple[object, ...]:
+    """What a store has, of whichever data."""
+    return store.version, store.tables, store.rollups

@@ -132,6 +132,10 @@ def prepare(settings: CommandSettings) -> None:
     with preparation(settings.policy) as planned:
         writer = planned.writer
         free = megabytes(writer.room)
+        for added, what in ((True, "New rows are added to"), (False, "Made again whole")):
+            listed = [step.table for step in planned.steps if step.added is added]
+            if planned.again and listed:
+                note(f"{what}: {', '.join(listed)}.")
         note(f"{len(planned.steps)} tables, at most {megabytes(planned.size)}; {free} are free.")
         for number, step in enumerate(planned.steps, 1):
             title = f"{step.table} ({number} of {len(planned.steps)})"

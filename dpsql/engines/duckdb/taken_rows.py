@@ -1,0 +1,107 @@
+"""Which rows a store has taken of the owner's tables, and which came since.
+
+Parquet files are the same files by path, device, inode, size and time of the last write. Rows of a
+DuckDB table are the same by how many there are, and by two sums of hashes of place and values,
+below the first place that was free. Of views and of CSV files, whose types are those that
+all of them together look like, nothing is known.
+
+Proof (PRIVACY.md R87). The rows since are the other ones, and they are counted: those before and
+those since are all rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dpsql.engines.duckdb.files import Signature, Sources, name, reader, text
+from dpsql.model.dataclass import dataclass
+from dpsql.model.table_names import address, parts
+
+_FILE = "file of a row in dpsql"
+"""What the column is called that says in which file a row is."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenRows:
+    """The owner's tables, as `rows` of queries tell them, and the files as they were opened."""
+
+    rows: Callable[[str], Sequence[tuple[Any, ...]]]
+    sources: Sources
+    signature: Signature
+
+    def mark(self, table: str) -> str:
+        """What its rows are known by from now on, "" where by nothing."""
+        if self.sources.path is None:
+            files = self._files(table)
+            return json.dumps({"files": list(files.values())}) if _all_parquet(files) else ""
+        columns = self._columns(table)
+        if not columns:
+            return ""
+        ((end,),) = self.rows(f"SELECT COALESCE(MAX(rowid) + 1, 0) FROM {address(table)}")
+        sums = self._sums(table, columns, end)
+        return json.dumps({"columns": columns, "end": end, "sums": sums})
+
+    def since(self, table: str, rows: int, mark: str) -> str | None:
+        """An item of FROM: what came since there were so many rows with this mark.
+
+        None where it cannot be told, or rows are gone or others.
+        """
+        evidence = json.loads(mark or "{}")
+        of = self._of_files if self.sources.path is None else self._of_table
+        source = of(table, evidence)
+        if source is None:
+            return None
+        ((every,),) = self.rows(f"SELECT COUNT(*) FROM {address(table)}")
+        ((came,),) = self.rows(f"SELECT COUNT(*) FROM {source}")
+        return source if rows + came == every else None
+
+    def _of_files(self, table: str, evidence: Mapping[str, Any]) -> str | None:
+        files = self._files(table)
+        before = {tuple(each) for each in evidence.get("files", ())}
+        if not before or not _all_parquet(files) or not before <= set(files.values()):
+            return None
+        added = [path for path, stamped in files.items() if stamped not in before]
+        listed = ", ".join(map(text, added)) or "NULL"
+        every = reader(list(files)).removesuffix(")") + f", filename = {text(_FILE)})"
+        return f"(SELECT * FROM {every} WHERE {name(_FILE)} IN ({listed}))"
+
+    def _of_table(self, table: str, evidence: Mapping[str, Any]) -> str | None:
+        columns = self._columns(table)
+        if not columns or evidence.get("columns") != columns:
+            return None
+        if evidence["sums"] != self._sums(table, columns, evidence["end"]):
+            return None
+        return f"(SELECT * FROM {address(table)} WHERE rowid >= {int(evidence['end'])})"
+
+    def _files(self, table: str) -> Mapping[str, tuple[Any, ...]]:
+        """The files of a table, and what each is known by."""
+        stamps = {path: (path, *stamped) for path, *stamped in self.signature}
+        matches = {each.lower(): paths for each, paths in self.sources.matches().items()}
+        return {path: stamps[path] for path in matches[table.lower()]}
+
+    def _columns(self, table: str) -> list[list[str]]:
+        """Columns and their types of a table of the database; none of a view."""
+        schema, own = parts(table) or (None, table)
+        listed = self.rows(
+            "SELECT c.column_name, c.data_type FROM duckdb_columns() AS c"
+            " JOIN duckdb_tables() AS t USING (table_oid, database_oid)"
+            f" WHERE t.database_name = current_database() AND lower(t.schema_name) ="
+            f" lower({text(schema or 'main')}) AND lower(t.table_name) = lower({text(own)})"
+            " ORDER BY c.column_index"
+        )
+        return [list(each) for each in listed]
+
+    def _sums(self, table: str, columns: list[list[str]], end: int) -> list[str]:
+        """How many rows are below a place, and sums of their hashes."""
+        hashed = ", ".join(["rowid", *(name(column) for column, _kind in columns)])
+        ((*sums,),) = self.rows(
+            "SELECT COUNT(*)::VARCHAR, BIT_XOR(h)::VARCHAR, SUM(h)::VARCHAR"
+            f" FROM (SELECT hash({hashed}) AS h FROM {address(table)} WHERE rowid < {int(end)})"
+        )
+        return [str(each) for each in sums]
+
+
+def _all_parquet(files: Mapping[str, object]) -> bool:
+    return all(path.lower().endswith(".parquet") for path in files)
