@@ -483,6 +483,7 @@ def test_the_commands_fit_show_list_and_drop(proxy: Proxy) -> None:
     fit = ("fit", "aged", PEOPLE, "--type", "linear_reg", "--label", "age", "--epsilon", "2")
     told = command(*fit)
     assert "intercept" in told.stdout
+    assert "standard error" in told.stdout
     assert "cost: ε = 2" in told.stderr
     shown = json.loads(command("model", "show", "aged", "--format", "json").stdout)
     assert [column["name"] for column in shown["columns"]] == ["segment", "vip", "country"]

@@ -121,7 +121,10 @@ def listed(settings: CommandSettings) -> None:
 @written_as("How it is written.", "table", "json")
 @with_settings
 def show(settings: CommandSettings, *, name: str, target: str | None, style: str) -> None:
-    """Show the coefficients of model NAME, with their intervals at 95 %."""
+    """Show the coefficients of model NAME, with their intervals at 95 %.
+
+    How often it is right of other rows is told by `dpsql model test`, which is paid for.
+    """
     result = _with_proxy(settings, lambda p: p.model(name, p.analyst(settings.analyst)))
     with output(target) as write:
         write(_FORMATS[style](result))
@@ -199,7 +202,9 @@ def _json(model: Model) -> str:
 
 
 def _text(model: Model) -> str:
-    """The coefficients as a table; of several components each has a column."""
+    """The coefficients as a table, with their standard errors where they are known; of several
+    components each has a column.
+    """
     first = model.scores[0]
     names = [("intercept", ""), *((_name(model, t.column), _value(t)) for t in first.terms)]
     numbers = [(score.intercept, *score.terms) for score in model.scores]
@@ -210,6 +215,11 @@ def _text(model: Model) -> str:
     margins = [
         (None, None, *(_margin(n[place].margin) for n in numbers)) for place in range(len(names))
     ]
+    if model.label is not None and not isnan(first.intercept.error):
+        heads.append(Column("standard error", DOUBLE))
+        errors = (float(f"{n.error:.3g}") for n in numbers[0])
+        rows = [(*row, error) for row, error in zip(rows, errors, strict=True)]
+        margins = [(*row, None) for row in margins]
     return table(Answer(tuple(heads), rows, margins, margins), columns(sys.stdout)).text
 
 
