@@ -1,10 +1,10 @@
 """CPU seconds of what dpsql runs, beside hand-written and plain SQL of the same numbers.
 
-    python -m benchmarks.speed [--events FOLDER] [--tpch FOLDER] [--prepared] [--analysts 8]
-        [--rounds N]
+    python -m benchmarks.speed [--events FOLDER] [--tpch FOLDER [--scale 1]] [--prepared]
+        [--analysts 8] [--rounds N]
 
 The data are made in the folders, where they stay: ten million events of a million people (see
-`benchmarks.events`), TPC-H at scale factor 1 with the customer as unit (see `benchmarks.tpch`).
+`benchmarks.events`), TPC-H of this scale factor with the customer as unit (see `benchmarks.tpch`).
 
 Events: CPU of the engine, all its threads. `bare` is what any bound of contributions costs at the
 least: `GROUP BY unit, key`, and a sum over that; `plain` is the question as it is written. All
@@ -157,11 +157,18 @@ class Metered(DuckDBEngine):
     @property
     def seconds(self) -> float:
         """CPU of its process so far."""
-        worker: Any = self._worker
-        process = worker._process.pid  # noqa: SLF001 - nobody else asks whose CPU it is
-        status = Path(f"/proc/{process}/stat").read_text(encoding="ascii")
-        user, system = status.rpartition(") ")[2].split()[11:13]
+        user, system = self._read("stat").rpartition(") ")[2].split()[11:13]
         return (int(user) + int(system)) / TICKS
+
+    @property
+    def peak(self) -> float:
+        """The most memory that it has held, in GB."""
+        return int(self._read("status").split("VmHWM:")[1].split()[0]) * 1024 / 1e9
+
+    def _read(self, file: str) -> str:
+        worker: Any = self._worker
+        process = worker._process.pid  # noqa: SLF001 - nobody else asks what it takes
+        return Path(f"/proc/{process}/{file}").read_text(encoding="ascii")
 
     def of_rows(self, sql: str) -> float:
         before = self.seconds
@@ -183,14 +190,14 @@ def events(folder: Path, rounds: int) -> Iterator[tuple[object, ...]]:
             draft = load(str(policy_of(Path(name), database, data, price, asked.limits)))
             engine = Metered(draft.database, draft.limits)
             with Proxy.over(draft, engine) as proxy:
-                turns = [_turn(proxy, engine, asked) for _ in range(rounds + 1)][1:]
+                turns = [turn(proxy, engine, asked) for _ in range(rounds + 1)][1:]
         ours, bare, plain = (statistics.median(each) for each in zip(*turns, strict=True))
         ratio = statistics.median(mine / hand for mine, hand, _ in turns)
         verdict = "holds" if ratio <= asked.target else "MISSED"
         yield asked.name, plain, bare, ours, ratio, asked.target, verdict
 
 
-def _turn(proxy: Proxy, engine: Metered, asked: Asked) -> tuple[float, float, float]:
+def turn(proxy: Proxy, engine: Metered, asked: Asked) -> tuple[float, float, float]:
     """CPU of the private statements, of the bare ones and of the plain one."""
     proxy.ledger.refresh()
     if not (asked.found or asked.limits):  # what a cheaper answer finds is known to a better one
@@ -216,7 +223,7 @@ def prepared(folder: Path, rounds: int) -> Iterator[tuple[object, ...]]:
                 draft = load(str(with_store(policy, store)))
                 engine = Metered(draft.database, draft.limits)
                 with Proxy.over(draft, engine) as proxy:
-                    turns = [_turn(proxy, engine, asked) for _ in range(rounds + 1)][1:]
+                    turns = [turn(proxy, engine, asked) for _ in range(rounds + 1)][1:]
             times = [statistics.median(each) for each in zip(*turns, strict=True)]
             by_bare = statistics.median(mine / bare for mine, bare, _ in turns)
             by_plain = statistics.median(mine / max(plain, 1 / TICKS) for mine, _, plain in turns)
@@ -317,8 +324,10 @@ def _asked_by(proxy: Proxy, numbers: Iterable[int]) -> list[float]:
         return [seconds(partial(cursor.execute, _new(number))) for number in numbers]
 
 
-def queries(folder: Path, rounds: int, *, stored: bool = False) -> Iterator[tuple[object, ...]]:
-    tpch.prepare("1", folder)
+def queries(
+    folder: Path, scale: str, rounds: int, *, stored: bool = False
+) -> Iterator[tuple[object, ...]]:
+    tpch.prepare(scale, folder)
     policy, target = folder / "tpch.toml", 1.6 if stored else 2.5
     if stored:
         with_store(policy, folder / "tpch-store.duckdb")
@@ -402,7 +411,8 @@ def main() -> None:
     parser.add_argument("--events", type=Path, help="the folder of the events")
     parser.add_argument("--prepared", action="store_true", help="over what dpsql prepare makes")
     parser.add_argument("--analysts", type=int, default=0, help="how many ask the events at once")
-    parser.add_argument("--tpch", type=Path, help="the folder of TPC-H at scale factor 1")
+    parser.add_argument("--tpch", type=Path, help="the folder of TPC-H")
+    parser.add_argument("--scale", default="1", help="the scale factor of what is made there")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     if given.events is not None:
@@ -417,9 +427,9 @@ def main() -> None:
         table("At once", (*shown, "p99 s", "p99 / queue", "target", ""), rows)
     if given.tpch is not None:
         each = ("query", "plain", "engine", "proxy", "both / plain", "floor / plain", "target", "")
-        table("TPC-H, CPU s", each, [*queries(given.tpch, given.rounds)])
+        table("TPC-H, CPU s", each, [*queries(given.tpch, given.scale, given.rounds)])
         if given.prepared:
-            rows = [*queries(given.tpch, given.rounds, stored=True)]
+            rows = [*queries(given.tpch, given.scale, given.rounds, stored=True)]
             table("Prepared TPC-H, CPU s", each, rows)
     table("Cold", ("command", "CPU s", "s", "target", ""), [*cold(given.rounds)])
 

@@ -11,6 +11,9 @@ ROWS, LARGEST, COUNTRIES = 10_000_000, 1000.0, 50
 """About how many events there are, the bound of an amount, and of the number of countries."""
 
 
+EACH = ", COUNT(*) AS n, SUM(amount) AS s"
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A user counts in at most so many `groups`, with at most so many `rows` in each."""
@@ -21,6 +24,14 @@ class Question:
     key: str | None = None
     groups: int = 1
     people: bool = False
+
+    @property
+    def floor(self) -> str:
+        """What each user has of each group, and the sums of that."""
+        key = f"{self.key}, " if self.key else ""
+        each, sums = ("", "COUNT(*)") if self.people else (EACH, "SUM(n), SUM(s)")
+        units = f"SELECT {key}user_id{each} FROM events GROUP BY ALL"
+        return f"SELECT {key}{sums} FROM ({units}) GROUP BY ALL"
 
     @property
     def most(self) -> int:
