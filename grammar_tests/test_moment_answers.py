@@ -42,14 +42,15 @@ def sums(proxy: Proxy, text: str, epsilon: str = "0.5", analyst: str = "ana") ->
 def test_what_moments_tell_is_what_would_be_measured_and_free(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    text, rows = f"{QUESTION} AND age > 5", f"{ROWS} AND age > 5"
     with monkeypatch.context() as silent:
         silent.setattr(proxy.vault, "sampler", exactly)
-        fresh = proxy.ask(Request(QUESTION, "bob", epsilon=Decimal(10)))
-        proxy.ask(Request(MODEL.format("known", ROWS), "ana"))
-    before, request = spent(proxy), Request(QUESTION, "ana", epsilon=Decimal("0.5"))
+        fresh = proxy.ask(Request(text, "bob", epsilon=Decimal(10)))
+        proxy.ask(Request(MODEL.format("told", rows), "ana"))
+    before, request = spent(proxy), Request(text, "ana", epsilon=Decimal("0.5"))
     explanation = proxy.explain(request)
     assert explanation.charge == Loss(0)
-    assert "From the second moments of the model known" in plan_text(explanation)
+    assert "From the second moments of the model told" in plan_text(explanation)
     answer = proxy.ask(request)
     assert spent(proxy) == before
     assert answer.receipt is not None
@@ -59,7 +60,7 @@ def test_what_moments_tell_is_what_would_be_measured_and_free(
     errors = answer.errors[0]
     assert errors[-1] is not None
     assert 0 < errors[-1] < 20
-    shown = proxy.ask(replace(request, sql=f"EXPLAIN {QUESTION}"))
+    shown = proxy.ask(replace(request, sql=f"EXPLAIN {text}"))
     assert shown.explanation is not None
 
 
@@ -92,9 +93,9 @@ def test_other_questions_and_what_would_err_more_are_measured(
     ],
 )
 def test_moments_that_may_be_of_other_rows_or_values_tell_nothing(proxy: Proxy, rows: str) -> None:
-    name = f"other{abs(hash(rows))}"
-    proxy.ask(Request(f"DROP MODEL {proxy.models_of('ana')[0].name}", "ana"))
-    proxy.ask(Request(MODEL.format(name, rows), "ana"))
+    for model in proxy.models_of("ana"):
+        proxy.ask(Request(f"DROP MODEL {model.name}", "ana"))
+    proxy.ask(Request(MODEL.format("other", rows), "ana"))
     assert sums(proxy, QUESTION) is None
 
 

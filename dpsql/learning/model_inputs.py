@@ -135,14 +135,19 @@ class NumberInput:
         return self.type.kind is Kind.INTEGER and whole and few and not self.levels
 
     @property
-    def times(self) -> float:
-        """Into how many steps a unit is divided: the whole range into twice `STEPS`, or of whole
-        numbers a few less.
+    def unit(self) -> Fraction:
+        """What 1 is in units of the column: half of the distance between the bounds, or of whole
+        numbers a little more.
         """
         span = self.upper - self.lower
         if self.is_exact:
-            return 2.0 * (STEPS // int(span))
-        return STEPS / (float(span / 2) or 1.0)
+            return Fraction(STEPS, 2 * (STEPS // int(span)))
+        return span / 2 or Fraction(1)
+
+    @property
+    def times(self) -> float:
+        """Into how many steps a unit of the column is divided."""
+        return float(STEPS / self.unit)
 
     @property
     def most(self) -> int:
@@ -153,8 +158,8 @@ class NumberInput:
 
     @property
     def half(self) -> float:
-        """What 1 is in units of the column: half of the distance between the bounds, about."""
-        return STEPS / self.times
+        """`unit` as a number."""
+        return float(self.unit)
 
     @property
     def knots(self) -> tuple[float, ...]:
@@ -169,7 +174,7 @@ class NumberInput:
         >>> NumberInput("x", INTEGER, Fraction(0), Fraction(10), nullable=False).at(0)
         5.0
         """
-        return self.middle + self.half * place
+        return float((self.lower + self.upper) / 2 + self.unit * Fraction(place))
 
     @property
     def cells(self) -> tuple[Value, ...]:
