@@ -99,6 +99,10 @@ class SyntheticRows:
         """Values of constants."""
         return self._engine.evaluate(sql, tables, stop)
 
+    def drop_made(self, key: str) -> None:
+        """As `Engine.drop_made`."""
+        self._engine.drop_made(key)
+
 
 def _narrow(table: ScratchTable, sql: str) -> ScratchTable:
     """The columns of a table that a query can mean; one of them where it means none."""
