@@ -106,23 +106,29 @@ SELECT WITH DIFFERENTIAL_PRIVACY status, SUM(amount, contribution_bounds_per_gro
 --       u,
 --       k0,
 --       SUM(
---         (
---           (
---             CASE
---               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
---               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
---               ELSE x0
---             END
---           )::DECIMAL(5, 2)
---           * '100'::DECIMAL(3, 0)
---         )::INTEGER
+--         CASE
+--           WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--           WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--           ELSE x0
+--         END
 --       ) FILTER (WHERE x1) AS s0
 --     FROM rows
 --     GROUP BY u, k0
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
 --   FROM (
---     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10000 THEN 10000 ELSE s0 END)::BIGINT AS p0
+--     SELECT
+--       k0,
+--       (
+--         (
+--           CASE
+--             WHEN s0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--             WHEN s0 > '100.00'::DECIMAL(5, 2) THEN '100.00'::DECIMAL(5, 2)
+--             ELSE s0
+--           END
+--         )::DECIMAL(5, 2)
+--         * '100'::DECIMAL(3, 0)
+--       )::BIGINT AS p0
 --     FROM totals
 --   )
 --   GROUP BY k0

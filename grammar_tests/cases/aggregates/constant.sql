@@ -112,22 +112,12 @@ SELECT MIN(p.category) AS category, SUM(i.units) AS units FROM items i JOIN prod
 -- release: sum l0=1 linf=200
 -- rewrite:
 --   WITH rows AS (
---     SELECT t4."customer_id" AS u, t3.c5 AS x0
+--     SELECT t3."customer_id" AS u, t1."units" AS x0
 --     FROM
---       (
---         SELECT
---           t1."item_id" AS c1,
---           t1."order_id" AS c2,
---           t1."product_id" AS c3,
---           t1."price" AS c4,
---           t1."units" AS c5,
---           t2."product_id" AS c6,
---           t2."category" AS c7,
---           t2."list_price" AS c8
---         FROM "items" AS t1 INNER JOIN "products" AS t2 ON t1."product_id" = t2."product_id"
---         WHERE (t2."category" = 'toy')
---       ) AS t3
---       INNER JOIN "orders" AS t4 ON t3.c2 = t4."order_id"
+--       "items" AS t1
+--       INNER JOIN "products" AS t2 ON t1."product_id" = t2."product_id"
+--       INNER JOIN "orders" AS t3 ON t1."order_id" = t3."order_id"
+--     WHERE (t2."category" = 'toy')
 --   ),
 --   totals AS (
 --     SELECT u, SUM(((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 10 THEN 10 ELSE x0 END)::BIGINT)::INTEGER) AS s0

@@ -173,11 +173,15 @@ SELECT device, COUNT(DISTINCT duration) AS durations FROM events GROUP BY device
 --       END AS p1
 --     FROM totals
 --   ),
---   above AS MATERIALIZED (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
+--   above AS MATERIALIZED (SELECT u, COUNT(*) AS groups FROM clipped GROUP BY u HAVING COUNT(*) > 2),
 --   beyond AS (
 --     SELECT
---       clipped.*, COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, k0)) AS place
---     FROM clipped SEMI JOIN above USING (u)
+--       clipped.*,
+--       (
+--         ROW_NUMBER() OVER (PARTITION BY u ORDER BY hash(u, k0), k0)
+--         + (hash($sampling_key::UBIGINT, u) >> 2)::BIGINT
+--       ) % groups AS place
+--     FROM clipped JOIN above USING (u)
 --   ),
 --   bounded AS MATERIALIZED (
 --     SELECT u, k0, p0, p1
@@ -185,7 +189,7 @@ SELECT device, COUNT(DISTINCT duration) AS durations FROM events GROUP BY device
 --     UNION ALL
 --     SELECT u, k0, p0, p1
 --     FROM beyond
---     WHERE place <= 2
+--     WHERE place < 2
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
 --   FROM (

@@ -22,28 +22,18 @@ SELECT SUM(amount) FILTER (WHERE status = 'returned') AS back, SUM(amount) AS to
 --     SELECT
 --       u,
 --       SUM(
---         (
---           (
---             CASE
---               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
---               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
---               ELSE x0
---             END
---           )::DECIMAL(5, 2)
---           * '100'::DECIMAL(3, 0)
---         )::INTEGER
+--         CASE
+--           WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--           WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--           ELSE x0
+--         END
 --       ) FILTER (WHERE x1) AS s0,
 --       SUM(
---         (
---           (
---             CASE
---               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
---               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
---               ELSE x0
---             END
---           )::DECIMAL(5, 2)
---           * '100'::DECIMAL(3, 0)
---         )::INTEGER
+--         CASE
+--           WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--           WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--           ELSE x0
+--         END
 --       ) AS s1
 --     FROM rows
 --     GROUP BY u
@@ -51,8 +41,26 @@ SELECT SUM(amount) FILTER (WHERE status = 'returned') AS back, SUM(amount) AS to
 --   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
 --   FROM (
 --     SELECT
---       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 500000 THEN 500000 ELSE s0 END)::BIGINT AS p0,
---       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 500000 THEN 500000 ELSE s1 END)::BIGINT AS p1
+--       (
+--         (
+--           CASE
+--             WHEN s0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--             WHEN s0 > '5000.00'::DECIMAL(6, 2) THEN '5000.00'::DECIMAL(6, 2)
+--             ELSE s0
+--           END
+--         )::DECIMAL(6, 2)
+--         * '100'::DECIMAL(3, 0)
+--       )::BIGINT AS p0,
+--       (
+--         (
+--           CASE
+--             WHEN s1 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--             WHEN s1 > '5000.00'::DECIMAL(6, 2) THEN '5000.00'::DECIMAL(6, 2)
+--             ELSE s1
+--           END
+--         )::DECIMAL(6, 2)
+--         * '100'::DECIMAL(3, 0)
+--       )::BIGINT AS p1
 --     FROM totals
 --   )
 --   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1

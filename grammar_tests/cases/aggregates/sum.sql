@@ -14,23 +14,27 @@ SELECT SUM(amount) AS total FROM orders;
 --     SELECT
 --       u,
 --       SUM(
---         (
---           (
---             CASE
---               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
---               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
---               ELSE x0
---             END
---           )::DECIMAL(5, 2)
---           * '100'::DECIMAL(3, 0)
---         )::INTEGER
+--         CASE
+--           WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--           WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--           ELSE x0
+--         END
 --       ) AS s0
 --     FROM rows
 --     GROUP BY u
 --   )
 --   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
 --   FROM (
---     SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 500000 THEN 500000 ELSE s0 END)::BIGINT AS p0
+--     SELECT (
+--       (
+--         CASE
+--           WHEN s0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--           WHEN s0 > '5000.00'::DECIMAL(6, 2) THEN '5000.00'::DECIMAL(6, 2)
+--           ELSE s0
+--         END
+--       )::DECIMAL(6, 2)
+--       * '100'::DECIMAL(3, 0)
+--     )::BIGINT AS p0
 --     FROM totals
 --   )
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1
@@ -88,31 +92,32 @@ SELECT SUM(amount - 250) AS shifted FROM orders;
 -- release: sum l0=1 linf=2500
 -- integers: () -24999
 -- rewrite:
---   WITH rows AS (
---     SELECT t1."customer_id" AS u, TRY_CAST(TRY(t1."amount" - 250) AS DECIMAL(38, 2)) AS x0
---     FROM "orders" AS t1
---   ),
+--   WITH rows AS (SELECT t1."customer_id" AS u, TRY(t1."amount" - 250) AS x0 FROM "orders" AS t1),
 --   totals AS (
 --     SELECT
 --       u,
 --       SUM(
---         (
---           (
---             CASE
---               WHEN x0 < '-250.00'::DECIMAL(5, 2) THEN '-250.00'::DECIMAL(5, 2)
---               WHEN x0 > '250.00'::DECIMAL(5, 2) THEN '250.00'::DECIMAL(5, 2)
---               ELSE x0
---             END
---           )::DECIMAL(5, 2)
---           * '100'::DECIMAL(3, 0)
---         )::INTEGER
+--         CASE
+--           WHEN x0 < '-250.00'::DECIMAL(5, 2) THEN '-250.00'::DECIMAL(5, 2)
+--           WHEN x0 > '250.00'::DECIMAL(5, 2) THEN '250.00'::DECIMAL(5, 2)
+--           ELSE x0
+--         END
 --       ) AS s0
 --     FROM rows
 --     GROUP BY u
 --   )
 --   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
 --   FROM (
---     SELECT (CASE WHEN s0 < -250000 THEN -250000 WHEN s0 > 250000 THEN 250000 ELSE s0 END)::BIGINT AS p0
+--     SELECT (
+--       (
+--         CASE
+--           WHEN s0 < '-2500.00'::DECIMAL(6, 2) THEN '-2500.00'::DECIMAL(6, 2)
+--           WHEN s0 > '2500.00'::DECIMAL(6, 2) THEN '2500.00'::DECIMAL(6, 2)
+--           ELSE s0
+--         END
+--       )::DECIMAL(6, 2)
+--       * '100'::DECIMAL(3, 0)
+--     )::BIGINT AS p0
 --     FROM totals
 --   )
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1
@@ -144,23 +149,27 @@ SELECT SUM(CASE WHEN status = 'paid' THEN amount END) AS paid FROM orders;
 --     SELECT
 --       u,
 --       SUM(
---         (
---           (
---             CASE
---               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
---               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
---               ELSE x0
---             END
---           )::DECIMAL(5, 2)
---           * '100'::DECIMAL(3, 0)
---         )::INTEGER
+--         CASE
+--           WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--           WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--           ELSE x0
+--         END
 --       ) FILTER (WHERE x1) AS s0
 --     FROM rows
 --     GROUP BY u
 --   )
 --   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
 --   FROM (
---     SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 500000 THEN 500000 ELSE s0 END)::BIGINT AS p0
+--     SELECT (
+--       (
+--         CASE
+--           WHEN s0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--           WHEN s0 > '5000.00'::DECIMAL(6, 2) THEN '5000.00'::DECIMAL(6, 2)
+--           ELSE s0
+--         END
+--       )::DECIMAL(6, 2)
+--       * '100'::DECIMAL(3, 0)
+--     )::BIGINT AS p0
 --     FROM totals
 --   )
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1

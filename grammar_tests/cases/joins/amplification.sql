@@ -8,41 +8,15 @@ SELECT COUNT(*) FROM customers, countries c0, countries c1, countries c2 WHERE a
 -- release: rows l0=1 linf=27
 -- rewrite:
 --   WITH rows AS (
---     SELECT t5.c1 AS u
+--     SELECT t1."customer_id" AS u
 --     FROM
---       (
---         SELECT
---           t3.c1 AS c1,
---           t3.c2 AS c2,
---           t3.c3 AS c3,
---           t3.c4 AS c4,
---           t3.c5 AS c5,
---           t3.c6 AS c6,
---           t3.c7 AS c7,
---           t3.c8 AS c8,
---           t3.c9 AS c9,
---           t3.c10 AS c10,
---           t4."code" AS c11,
---           t4."region" AS c12
---         FROM
---           (
---             SELECT
---               t1."customer_id" AS c1,
---               t1."country" AS c2,
---               t1."segment" AS c3,
---               t1."city" AS c4,
---               t1."age" AS c5,
---               t1."income"::DOUBLE AS c6,
---               t1."vip" AS c7,
---               t1."joined" AS c8,
---               t2."code" AS c9,
---               t2."region" AS c10
---             FROM "customers" AS t1 CROSS JOIN "countries" AS t2
---           ) AS t3
---           CROSS JOIN "countries" AS t4
---       ) AS t5
---       CROSS JOIN "countries" AS t6
---     WHERE (t5.c5 >= 64 AND t5.c9 <> t5.c4 AND t5.c11 <> t5.c4 AND t6."code" <> t5.c4)
+--       "customers" AS t1
+--       CROSS JOIN "countries" AS t2
+--       CROSS JOIN "countries" AS t3
+--       CROSS JOIN "countries" AS t4
+--     WHERE (
+--       t1."age" >= 64 AND t2."code" <> t1."city" AND t3."code" <> t1."city" AND t4."code" <> t1."city"
+--     )
 --   ),
 --   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
 --   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
@@ -70,21 +44,11 @@ SELECT COUNT(*) FROM events a JOIN events b ON a.customer_id = b.customer_id JOI
 -- release: rows l0=1 linf=125
 -- rewrite:
 --   WITH rows AS (
---     SELECT t3.c2 AS u
+--     SELECT t1."customer_id" AS u
 --     FROM
---       (
---         SELECT
---           t1."event_id" AS c1,
---           t1."customer_id" AS c2,
---           t1."device" AS c3,
---           t1."duration" AS c4,
---           t2."event_id" AS c5,
---           t2."customer_id" AS c6,
---           t2."device" AS c7,
---           t2."duration" AS c8
---         FROM "events" AS t1 INNER JOIN "events" AS t2 ON t1."customer_id" = t2."customer_id"
---       ) AS t3
---       INNER JOIN "events" AS t4 ON t3.c2 = t4."customer_id"
+--       "events" AS t1
+--       INNER JOIN "events" AS t2 ON t1."customer_id" = t2."customer_id"
+--       INNER JOIN "events" AS t3 ON t1."customer_id" = t3."customer_id"
 --   ),
 --   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
 --   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0

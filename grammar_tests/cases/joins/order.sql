@@ -32,30 +32,11 @@ SELECT COUNT(*) FROM orders o CROSS JOIN countries n JOIN customers c ON o.custo
 -- release: rows l0=1 linf=10
 -- rewrite:
 --   WITH rows AS (
---     SELECT t3.c2 AS u
+--     SELECT t1."customer_id" AS u
 --     FROM
---       (
---         SELECT
---           t1."order_id" AS c1,
---           t1."customer_id" AS c2,
---           t1."amount" AS c3,
---           t1."quantity" AS c4,
---           t1."discount"::DOUBLE AS c5,
---           t1."placed_at" AS c6,
---           t1."status" AS c7,
---           t1."note" AS c8,
---           t1."note_length" AS c9,
---           t2."customer_id" AS c12,
---           t2."country" AS c13,
---           t2."segment" AS c14,
---           t2."city" AS c15,
---           t2."age" AS c16,
---           t2."income"::DOUBLE AS c17,
---           t2."vip" AS c18,
---           t2."joined" AS c19
---         FROM "orders" AS t1 INNER JOIN "customers" AS t2 ON t1."customer_id" = t2."customer_id"
---       ) AS t3
---       INNER JOIN "countries" AS t4 ON t3.c13 = t4."code"
+--       "orders" AS t1
+--       INNER JOIN "customers" AS t2 ON t1."customer_id" = t2."customer_id"
+--       INNER JOIN "countries" AS t3 ON t2."country" = t3."code"
 --   ),
 --   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
 --   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0

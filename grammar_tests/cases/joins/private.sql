@@ -20,23 +20,29 @@ SELECT c.segment, SUM(o.amount) FROM orders o JOIN customers c ON o.customer_id 
 --       u,
 --       k0,
 --       SUM(
---         (
---           (
---             CASE
---               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
---               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
---               ELSE x0
---             END
---           )::DECIMAL(5, 2)
---           * '100'::DECIMAL(3, 0)
---         )::INTEGER
+--         CASE
+--           WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--           WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--           ELSE x0
+--         END
 --       ) AS s0
 --     FROM rows
 --     GROUP BY u, k0
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
 --   FROM (
---     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 500000 THEN 500000 ELSE s0 END)::BIGINT AS p0
+--     SELECT
+--       k0,
+--       (
+--         (
+--           CASE
+--             WHEN s0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--             WHEN s0 > '5000.00'::DECIMAL(6, 2) THEN '5000.00'::DECIMAL(6, 2)
+--             ELSE s0
+--           END
+--         )::DECIMAL(6, 2)
+--         * '100'::DECIMAL(3, 0)
+--       )::BIGINT AS p0
 --     FROM totals
 --   )
 --   GROUP BY k0
@@ -81,23 +87,29 @@ SELECT o.status, SUM(i.price) FROM items i JOIN orders o ON i.order_id = o.order
 --       u,
 --       k0,
 --       SUM(
---         (
---           (
---             CASE
---               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
---               WHEN x0 > '100.00'::DECIMAL(5, 2) THEN '100.00'::DECIMAL(5, 2)
---               ELSE x0
---             END
---           )::DECIMAL(5, 2)
---           * '100'::DECIMAL(3, 0)
---         )::INTEGER
+--         CASE
+--           WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--           WHEN x0 > '100.00'::DECIMAL(5, 2) THEN '100.00'::DECIMAL(5, 2)
+--           ELSE x0
+--         END
 --       ) AS s0
 --     FROM rows
 --     GROUP BY u, k0
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
 --   FROM (
---     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 200000 THEN 200000 ELSE s0 END)::BIGINT AS p0
+--     SELECT
+--       k0,
+--       (
+--         (
+--           CASE
+--             WHEN s0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--             WHEN s0 > '2000.00'::DECIMAL(6, 2) THEN '2000.00'::DECIMAL(6, 2)
+--             ELSE s0
+--           END
+--         )::DECIMAL(6, 2)
+--         * '100'::DECIMAL(3, 0)
+--       )::BIGINT AS p0
 --     FROM totals
 --   )
 --   GROUP BY k0

@@ -36,44 +36,40 @@ SELECT p.category, SUM(i.price) FROM items i JOIN products p ON i.product_id = p
 -- integers: (toy) 600
 -- rewrite:
 --   WITH rows AS (
---     SELECT t4."customer_id" AS u, t3.c7 AS k0, t3.c4 AS x0
+--     SELECT t3."customer_id" AS u, t2."category" AS k0, t1."price" AS x0
 --     FROM
---       (
---         SELECT
---           t1."item_id" AS c1,
---           t1."order_id" AS c2,
---           t1."product_id" AS c3,
---           t1."price" AS c4,
---           t1."units" AS c5,
---           t2."product_id" AS c6,
---           t2."category" AS c7,
---           t2."list_price" AS c8
---         FROM "items" AS t1 INNER JOIN "products" AS t2 ON t1."product_id" = t2."product_id"
---       ) AS t3
---       INNER JOIN "orders" AS t4 ON t3.c2 = t4."order_id"
+--       "items" AS t1
+--       INNER JOIN "products" AS t2 ON t1."product_id" = t2."product_id"
+--       INNER JOIN "orders" AS t3 ON t1."order_id" = t3."order_id"
 --   ),
 --   totals AS (
 --     SELECT
 --       u,
 --       k0,
 --       SUM(
---         (
---           (
---             CASE
---               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
---               WHEN x0 > '100.00'::DECIMAL(5, 2) THEN '100.00'::DECIMAL(5, 2)
---               ELSE x0
---             END
---           )::DECIMAL(5, 2)
---           * '100'::DECIMAL(3, 0)
---         )::INTEGER
+--         CASE
+--           WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--           WHEN x0 > '100.00'::DECIMAL(5, 2) THEN '100.00'::DECIMAL(5, 2)
+--           ELSE x0
+--         END
 --       ) AS s0
 --     FROM rows
 --     GROUP BY u, k0
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
 --   FROM (
---     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 200000 THEN 200000 ELSE s0 END)::BIGINT AS p0
+--     SELECT
+--       k0,
+--       (
+--         (
+--           CASE
+--             WHEN s0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--             WHEN s0 > '2000.00'::DECIMAL(6, 2) THEN '2000.00'::DECIMAL(6, 2)
+--             ELSE s0
+--           END
+--         )::DECIMAL(6, 2)
+--         * '100'::DECIMAL(3, 0)
+--       )::BIGINT AS p0
 --     FROM totals
 --   )
 --   GROUP BY k0
@@ -147,11 +143,15 @@ SELECT note, COUNT(*) FROM orders o JOIN products p ON o.quantity < p.product_id
 --       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 30 THEN 30 ELSE s1 END)::BIGINT AS p1
 --     FROM totals
 --   ),
---   above AS MATERIALIZED (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 3),
+--   above AS MATERIALIZED (SELECT u, COUNT(*) AS groups FROM clipped GROUP BY u HAVING COUNT(*) > 3),
 --   beyond AS (
 --     SELECT
---       clipped.*, COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, k0)) AS place
---     FROM clipped SEMI JOIN above USING (u)
+--       clipped.*,
+--       (
+--         ROW_NUMBER() OVER (PARTITION BY u ORDER BY hash(u, k0), k0)
+--         + (hash($sampling_key::UBIGINT, u) >> 2)::BIGINT
+--       ) % groups AS place
+--     FROM clipped JOIN above USING (u)
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
 --   FROM (
@@ -160,7 +160,7 @@ SELECT note, COUNT(*) FROM orders o JOIN products p ON o.quantity < p.product_id
 --     UNION ALL
 --     SELECT k0, -p0, -p1, -1
 --     FROM beyond
---     WHERE place > 3
+--     WHERE place >= 3
 --   )
 --   GROUP BY k0
 --   HAVING SUM(one) > 0

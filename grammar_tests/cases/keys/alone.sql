@@ -24,14 +24,20 @@ SELECT DISTINCT device FROM events ORDER BY device;
 --   clipped AS MATERIALIZED (
 --     SELECT u, k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0 FROM totals
 --   ),
---   above AS MATERIALIZED (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
+--   above AS MATERIALIZED (SELECT u, COUNT(*) AS groups FROM clipped GROUP BY u HAVING COUNT(*) > 2),
 --   beyond AS (
 --     SELECT
---       clipped.*, COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, k0)) AS place
---     FROM clipped SEMI JOIN above USING (u)
+--       clipped.*,
+--       (
+--         ROW_NUMBER() OVER (PARTITION BY u ORDER BY hash(u, k0), k0)
+--         + (hash($sampling_key::UBIGINT, u) >> 2)::BIGINT
+--       ) % groups AS place
+--     FROM clipped JOIN above USING (u)
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
---   FROM (SELECT k0, p0, 1 AS one FROM clipped UNION ALL SELECT k0, -p0, -1 FROM beyond WHERE place > 2)
+--   FROM (
+--     SELECT k0, p0, 1 AS one FROM clipped UNION ALL SELECT k0, -p0, -1 FROM beyond WHERE place >= 2
+--   )
 --   GROUP BY k0
 --   HAVING SUM(one) > 0
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1 ORDER BY t1.c0 NULLS LAST
@@ -47,14 +53,20 @@ SELECT DISTINCT device FROM events;
 --   clipped AS MATERIALIZED (
 --     SELECT u, k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0 FROM totals
 --   ),
---   above AS MATERIALIZED (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
+--   above AS MATERIALIZED (SELECT u, COUNT(*) AS groups FROM clipped GROUP BY u HAVING COUNT(*) > 2),
 --   beyond AS (
 --     SELECT
---       clipped.*, COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, k0)) AS place
---     FROM clipped SEMI JOIN above USING (u)
+--       clipped.*,
+--       (
+--         ROW_NUMBER() OVER (PARTITION BY u ORDER BY hash(u, k0), k0)
+--         + (hash($sampling_key::UBIGINT, u) >> 2)::BIGINT
+--       ) % groups AS place
+--     FROM clipped JOIN above USING (u)
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
---   FROM (SELECT k0, p0, 1 AS one FROM clipped UNION ALL SELECT k0, -p0, -1 FROM beyond WHERE place > 2)
+--   FROM (
+--     SELECT k0, p0, 1 AS one FROM clipped UNION ALL SELECT k0, -p0, -1 FROM beyond WHERE place >= 2
+--   )
 --   GROUP BY k0
 --   HAVING SUM(one) > 0
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1

@@ -149,11 +149,15 @@ GROUP BY 1;
 --       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 10 THEN 10 ELSE s1 END)::BIGINT AS p1
 --     FROM totals
 --   ),
---   above AS MATERIALIZED (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 3),
+--   above AS MATERIALIZED (SELECT u, COUNT(*) AS groups FROM clipped GROUP BY u HAVING COUNT(*) > 3),
 --   beyond AS (
 --     SELECT
---       clipped.*, COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, k0)) AS place
---     FROM clipped SEMI JOIN above USING (u)
+--       clipped.*,
+--       (
+--         ROW_NUMBER() OVER (PARTITION BY u ORDER BY hash(u, k0), k0)
+--         + (hash($sampling_key::UBIGINT, u) >> 2)::BIGINT
+--       ) % groups AS place
+--     FROM clipped JOIN above USING (u)
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
 --   FROM (
@@ -162,7 +166,7 @@ GROUP BY 1;
 --     UNION ALL
 --     SELECT k0, -p0, -p1, -1
 --     FROM beyond
---     WHERE place > 3
+--     WHERE place >= 3
 --   )
 --   GROUP BY k0
 --   HAVING SUM(one) > 0

@@ -27,11 +27,15 @@ SELECT device, COUNT(*) AS n FROM events GROUP BY device;
 --       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 5 THEN 5 ELSE s1 END)::BIGINT AS p1
 --     FROM totals
 --   ),
---   above AS MATERIALIZED (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
+--   above AS MATERIALIZED (SELECT u, COUNT(*) AS groups FROM clipped GROUP BY u HAVING COUNT(*) > 2),
 --   beyond AS (
 --     SELECT
---       clipped.*, COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, k0)) AS place
---     FROM clipped SEMI JOIN above USING (u)
+--       clipped.*,
+--       (
+--         ROW_NUMBER() OVER (PARTITION BY u ORDER BY hash(u, k0), k0)
+--         + (hash($sampling_key::UBIGINT, u) >> 2)::BIGINT
+--       ) % groups AS place
+--     FROM clipped JOIN above USING (u)
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
 --   FROM (
@@ -40,7 +44,7 @@ SELECT device, COUNT(*) AS n FROM events GROUP BY device;
 --     UNION ALL
 --     SELECT k0, -p0, -p1, -1
 --     FROM beyond
---     WHERE place > 2
+--     WHERE place >= 2
 --   )
 --   GROUP BY k0
 --   HAVING SUM(one) > 0
@@ -160,12 +164,15 @@ SELECT note, quantity > 2 AS many, COUNT(*) AS n FROM orders GROUP BY note, many
 --       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 10 THEN 10 ELSE s1 END)::BIGINT AS p1
 --     FROM totals
 --   ),
---   above AS MATERIALIZED (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 3),
+--   above AS MATERIALIZED (SELECT u, COUNT(*) AS groups FROM clipped GROUP BY u HAVING COUNT(*) > 3),
 --   beyond AS (
 --     SELECT
 --       clipped.*,
---       COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, k0, k1)) AS place
---     FROM clipped SEMI JOIN above USING (u)
+--       (
+--         ROW_NUMBER() OVER (PARTITION BY u ORDER BY hash(u, k0, k1), k0, k1)
+--         + (hash($sampling_key::UBIGINT, u) >> 2)::BIGINT
+--       ) % groups AS place
+--     FROM clipped JOIN above USING (u)
 --   )
 --   SELECT k0, k1, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
 --   FROM (
@@ -174,7 +181,7 @@ SELECT note, quantity > 2 AS many, COUNT(*) AS n FROM orders GROUP BY note, many
 --     UNION ALL
 --     SELECT k0, k1, -p0, -p1, -1
 --     FROM beyond
---     WHERE place > 3
+--     WHERE place >= 3
 --   )
 --   GROUP BY k0, k1
 --   HAVING SUM(one) > 0

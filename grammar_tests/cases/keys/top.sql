@@ -24,23 +24,29 @@ SELECT status FROM (SELECT status, SUM(amount) AS total FROM orders GROUP BY sta
 --       u,
 --       k0,
 --       SUM(
---         (
---           (
---             CASE
---               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
---               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
---               ELSE x0
---             END
---           )::DECIMAL(5, 2)
---           * '100'::DECIMAL(3, 0)
---         )::INTEGER
+--         CASE
+--           WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--           WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--           ELSE x0
+--         END
 --       ) AS s0
 --     FROM rows
 --     GROUP BY u, k0
 --   )
 --   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
 --   FROM (
---     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 500000 THEN 500000 ELSE s0 END)::BIGINT AS p0
+--     SELECT
+--       k0,
+--       (
+--         (
+--           CASE
+--             WHEN s0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--             WHEN s0 > '5000.00'::DECIMAL(6, 2) THEN '5000.00'::DECIMAL(6, 2)
+--             ELSE s0
+--           END
+--         )::DECIMAL(6, 2)
+--         * '100'::DECIMAL(3, 0)
+--       )::BIGINT AS p0
 --     FROM totals
 --   )
 --   GROUP BY k0

@@ -85,12 +85,15 @@ SELECT quantity + 1 AS q, q * 2 AS r, COUNT(*) AS n FROM orders GROUP BY ALL;
 --     SELECT u, k0, k1, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0
 --     FROM totals
 --   ),
---   above AS MATERIALIZED (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 3),
+--   above AS MATERIALIZED (SELECT u, COUNT(*) AS groups FROM clipped GROUP BY u HAVING COUNT(*) > 3),
 --   beyond AS (
 --     SELECT
 --       clipped.*,
---       COUNT(*) OVER (PARTITION BY u ORDER BY hash($sampling_key::UBIGINT, u, k0, k1)) AS place
---     FROM clipped SEMI JOIN above USING (u)
+--       (
+--         ROW_NUMBER() OVER (PARTITION BY u ORDER BY hash(u, k0, k1), k0, k1)
+--         + (hash($sampling_key::UBIGINT, u) >> 2)::BIGINT
+--       ) % groups AS place
+--     FROM clipped JOIN above USING (u)
 --   )
 --   SELECT k0, k1, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
 --   FROM (
@@ -99,7 +102,7 @@ SELECT quantity + 1 AS q, q * 2 AS r, COUNT(*) AS n FROM orders GROUP BY ALL;
 --     UNION ALL
 --     SELECT k0, k1, -p0, -1
 --     FROM beyond
---     WHERE place > 3
+--     WHERE place >= 3
 --   )
 --   GROUP BY k0, k1
 --   HAVING SUM(one) > 0

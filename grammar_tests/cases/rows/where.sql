@@ -233,17 +233,12 @@ SELECT COUNT(*) FROM orders WHERE amount > (SELECT AVG(amount) FROM orders);
 --       u,
 --       COUNT(*) FILTER (WHERE x0) AS s0,
 --       SUM(
---         (
---           (
---             CASE
---               WHEN x1 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
---               WHEN x1 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
---               ELSE x1
---             END
---           )::DECIMAL(5, 2)
---           * '100'::DECIMAL(3, 0)
---         )::INTEGER
---         - (25000)
+--         CASE
+--           WHEN x1 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--           WHEN x1 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--           ELSE x1
+--         END
+--         - '250.00'::DECIMAL(5, 2)
 --       ) AS s1
 --     FROM rows
 --     GROUP BY u
@@ -252,7 +247,16 @@ SELECT COUNT(*) FROM orders WHERE amount > (SELECT AVG(amount) FROM orders);
 --   FROM (
 --     SELECT
 --       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0,
---       (CASE WHEN s1 < -250000 THEN -250000 WHEN s1 > 250000 THEN 250000 ELSE s1 END)::BIGINT AS p1
+--       (
+--         (
+--           CASE
+--             WHEN s1 < '-2500.00'::DECIMAL(6, 2) THEN '-2500.00'::DECIMAL(6, 2)
+--             WHEN s1 > '2500.00'::DECIMAL(6, 2) THEN '2500.00'::DECIMAL(6, 2)
+--             ELSE s1
+--           END
+--         )::DECIMAL(6, 2)
+--         * '100'::DECIMAL(3, 0)
+--       )::BIGINT AS p1
 --     FROM totals
 --   )
 --   WITH rows AS (

@@ -347,16 +347,11 @@ SELECT n, SUM(v) AS s, COUNT(*) AS c FROM orders UNPIVOT (v FOR n IN (amount, qu
 --       u,
 --       k0,
 --       SUM(
---         (
---           (
---             CASE
---               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
---               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
---               ELSE x0
---             END
---           )::DECIMAL(5, 2)
---           * '100'::DECIMAL(3, 0)
---         )::INTEGER
+--         CASE
+--           WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--           WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--           ELSE x0
+--         END
 --       ) AS s0,
 --       COUNT(*) AS s1
 --     FROM rows
@@ -366,7 +361,16 @@ SELECT n, SUM(v) AS s, COUNT(*) AS c FROM orders UNPIVOT (v FOR n IN (amount, qu
 --   FROM (
 --     SELECT
 --       k0,
---       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1000000 THEN 1000000 ELSE s0 END)::BIGINT AS p0,
+--       (
+--         (
+--           CASE
+--             WHEN s0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--             WHEN s0 > '10000.00'::DECIMAL(7, 2) THEN '10000.00'::DECIMAL(7, 2)
+--             ELSE s0
+--           END
+--         )::DECIMAL(7, 2)
+--         * '100'::DECIMAL(3, 0)
+--       )::BIGINT AS p0,
 --       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 20 THEN 20 ELSE s1 END)::BIGINT AS p1
 --     FROM totals
 --   )
