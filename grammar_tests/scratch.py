@@ -87,6 +87,9 @@ class InProcessEngine:
     def aggregate(self, sql: str, *_arguments: Any) -> Exact:
         raise AssertionError(sql)
 
+    def drop_made(self, _key: str) -> None:
+        """Nothing is made."""
+
     def cancel(self) -> None:
         """Nothing runs for long."""
 

@@ -267,7 +267,7 @@ def unclipped(plan: Prepared) -> Prepared:
 def unsampled(plan: Prepared) -> Prepared:
     """The choice of a unit's groups forgotten."""
     return _with_sql(
-        plan, lambda sql: re.sub(r" WHERE place (>|<=) \d+", " WHERE place \\1 1000", sql)
+        plan, lambda sql: re.sub(r" WHERE place (>=|<) \d+", " WHERE place \\1 1000", sql)
     )
 
 

@@ -209,8 +209,9 @@ def keys_read(monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, set[st
 
     monkeypatch.setattr(Reader, "only", only)
     draft = load(str(folder / "dpsql-demo" / "dpsql.toml"))
-    engine = engine_kinds.get(draft.database.engine)
-    return read | {"database": {"engine", *engine.keys}, "groups.G": {*GROUP_KEYS}}
+    engine, other = engine_kinds.get(draft.database.engine), engine_kinds.get("postgres")
+    database = {"engine", *engine.keys, *({"public"} & {*other.keys})}
+    return read | {"database": database, "groups.G": {*GROUP_KEYS}}
 
 
 def keys_told(text: str) -> dict[str, set[str]]:

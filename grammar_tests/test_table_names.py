@@ -88,6 +88,7 @@ def without_schema(value: object) -> object:
     if isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value):
         return "a question"
     if isinstance(value, str):
+        value = re.sub(r"\b(totals|norms)_[0-9a-f]{64}\b", r"\1", value)
         return value.replace(f'"{HERE}".', "").replace(f"{HERE}.", "")
     if is_dataclass(value) and not isinstance(value, type):
         parts = (f for f in fields(value) if f.compare and f.name != "question")

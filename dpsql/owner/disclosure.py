@@ -302,7 +302,7 @@ def _about(
     for name, text in each:
         column = _column(table, name)
         if column.name not in by:
-            why, fix = f"people are not known by {column.name}", "Name it in --by, too."
+            why, fix = f"people are not known by {column.name}", "Name it with those that are."
             raise Refused(Reason.BAD_OPTION, option=option, why=why, fix=fix)
         yield column, text
 
