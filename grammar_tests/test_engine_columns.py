@@ -88,7 +88,11 @@ def test_groups_are_the_same_before_and_after_numpy_is_loaded(count: int, wide: 
     assert both[0].parts[1].tolist() == [wide, *range(1, count)][:count]
 
 
-def test_what_was_foreseen_is_told_once_and_of_the_files_that_are_there(tmp_path: Path) -> None:
+def test_what_was_foreseen_is_told_once_and_of_the_files_that_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It is this process that would be bounded: later tests could start no more threads.
+    monkeypatch.setattr("dpsql.engines.duckdb.worker.bound_process", lambda _connection: None)
     path = str(tmp_path / "d.duckdb")
     sources = Sources(path, ())
     with duckdb.connect(path) as db:
