@@ -106,7 +106,9 @@ class SparkExpressions(ExpressionPrinter):
         if call.function in ("sum", "count", "min", "max", "bool_and", "bool_or"):
             distinct = call.distinct or call.ignore_nulls
             return None if distinct or where else self.aggregate(call, args, where)
-        return window(call, args, where)
+        # How many rows away is an INT there.
+        away = (replace(arg, sql=arg.sql.removesuffix("L")) for arg in args[1:2])
+        return window(call, (*args[:1], *away, *args[2:]), where)
 
 
 class SparkPrinter(RelationPrinter):
