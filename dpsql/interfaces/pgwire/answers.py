@@ -97,8 +97,14 @@ class Answers:
 
     @property
     def catalogue(self) -> CatalogueAnswers:
-        """The catalogue, made when it is first needed."""
+        """The catalogue, made when it is first needed.
+
+        Raises `Fault` where the policy, read again, no longer has the analyst: the connection ends
+        as soon as the server looks.
+        """
         if self._catalogue is None:
+            if self.analyst not in dict(self.proxy.policy.analysts):
+                raise Fault("57P01", "the user may no longer log in")
             self._catalogue = self._make_catalogue()
         return self._catalogue
 
