@@ -13,19 +13,18 @@ from: DECIMAL keys are rounded to their type's scale, and 0.0 stands for -0.0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from dpsql.compiler.plan.lattices import Grid
 from dpsql.compiler.plan.measurement_kinds import DistinctCount, DistinctSum
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
 from dpsql.dialects.block_printer import (
-    BlockPrinter,
     LatticeSql,
     LimitedUnits,
     statement_of,
     type_of,
 )
+from dpsql.dialects.plain_block import PlainBlock
 from dpsql.dialects.postgres import lattice_sql, scaling_sql
 from dpsql.dialects.postgres.constant_sql import COLLATE
 from dpsql.dialects.postgres.lacking import lacking
@@ -33,7 +32,6 @@ from dpsql.dialects.postgres.postgres_relations import PostgresPrinter
 from dpsql.dialects.postgres.scaling_sql import norm_of_total, scaled_total
 from dpsql.dialects.unit_votes import votes
 from dpsql.model.tree import (
-    DOUBLE,
     INTEGER,
     Call,
     Cast,
@@ -42,7 +40,6 @@ from dpsql.model.tree import (
     Ref,
     SqlType,
 )
-from dpsql.model.walk import map_children
 
 WIDEST = -(2**63), 2**63 - 1
 KEY = "$sampling_key"
@@ -60,7 +57,7 @@ def block_sql(plan: BlockPlan) -> BlockSql:
     return statement_of(block, block.sql() if vote is None else votes(block, vote, scaling_sql))
 
 
-class PostgresBlock(BlockPrinter):
+class PostgresBlock(PlainBlock):
     """A block as PostgreSQL writes it."""
 
     lattice: ClassVar[LatticeSql] = lattice_sql
@@ -68,9 +65,6 @@ class PostgresBlock(BlockPrinter):
 
     def printer(self) -> PostgresPrinter:
         return PostgresPrinter(lambda _relation: None)
-
-    def derived(self, sql: str, alias: str) -> str:
-        return f"({sql}) AS {alias}"
 
     def key(self, kind: SqlType, node: Expression, text: str) -> str:
         match kind.kind:
@@ -126,37 +120,12 @@ class PostgresBlock(BlockPrinter):
         first = f"ARRAY(SELECT v FROM unnest({listed}) AS e(v) ORDER BY {order} LIMIT {most})"
         return f"CASE WHEN cardinality({listed}) > {most} THEN {first} ELSE {listed} END"
 
-    def first_pairs(self, every: str, order: str, most: int) -> str:
-        place = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}) AS place"
-        ranked = f"SELECT *, {place} FROM ({every}) AS pairs WHERE v IS NOT NULL"
-        named = ", ".join([*self.keys, "v"])
-        return f"SELECT {named} FROM ({ranked}) AS ranked WHERE place <= {most}"
-
     def once(self, part: DistinctCount | DistinctSum, x: str, where: str) -> str:
         if isinstance(part, DistinctCount):
             return f"COUNT(DISTINCT {x}){where}"
         value = self.ordered(x, type_of(part.values.argument))
         values = f"unnest(array_agg(DISTINCT {value}){where}) AS e(v)"
-        return f"(SELECT SUM({lattice_sql.row_integer(part, self._computed(part))}) FROM {values})"
-
-    def each_once(self, part: DistinctCount | DistinctSum, values: str) -> tuple[str, str]:
-        if isinstance(part, DistinctCount):
-            return values, "COUNT(DISTINCT v)"
-        names = ", ".join([*self.keys, "v"])
-        value = lattice_sql.row_integer(part, self._computed(part))
-        return f"SELECT DISTINCT {names} FROM ({values}) AS every", f"SUM({value})"
-
-    def _computed(self, part: DistinctSum) -> str:
-        """What is said of a value `v`."""
-
-        def over_value(node: Expression) -> Expression:
-            if node != part.values.argument:
-                return map_children(node, over_value)
-            return Ref(0, type_of(node))
-
-        printer = self.printer()
-        node: Expression = over_value(part.argument)
-        return f"({self.typed(node, printer.text(node, {0: 'v'}))})"
+        return f"(SELECT {self.sum_over_values(part)} FROM {values})"
 
     def limited(self, source: str) -> LimitedUnits:
         stages = {}
@@ -226,9 +195,6 @@ class PostgresBlock(BlockPrinter):
         return (
             f"('x' || left({hashed}, {BLOCK_DIGITS}))::bit({4 * BLOCK_DIGITS})::bigint % {blocks}"
         )
-
-    def as_double(self, node: Expression, columns: Mapping[int, str]) -> str:
-        return self.printer().text(Cast(node, DOUBLE), columns)
 
     def finite(self, x: str) -> str:
         return f"CASE WHEN abs({x}) < 'Infinity' THEN {x} END"

@@ -13,7 +13,6 @@ their type, 0.0 stands for -0.0, and one NaN for all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from dpsql.compiler.plan.lattices import Grid
@@ -23,19 +22,18 @@ from dpsql.compiler.plan.measurement_kinds import (
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
 from dpsql.dialects.block_printer import (
-    BlockPrinter,
     LatticeSql,
     LimitedUnits,
     statement_of,
     type_of,
 )
+from dpsql.dialects.plain_block import PlainBlock
 from dpsql.dialects.spark import spark_lattice, spark_norms
 from dpsql.dialects.spark.spark_constants import WHOLE, lacking
 from dpsql.dialects.spark.spark_expressions import SparkPrinter
 from dpsql.dialects.spark.spark_numbers import in_type, one_value
 from dpsql.dialects.unit_votes import votes
-from dpsql.model.tree import DOUBLE, INTEGER, Call, Cast, Expression, Kind, Ref, SqlType
-from dpsql.model.walk import map_children
+from dpsql.model.tree import INTEGER, Call, Cast, Expression, Kind, Ref, SqlType
 
 KEY = "$sampling_key"
 BLOCK_DIGITS = 15
@@ -52,7 +50,7 @@ def block_sql(plan: BlockPlan) -> BlockSql:
     return statement_of(block, block.sql() if vote is None else votes(block, vote, spark_norms))
 
 
-class SparkBlock(BlockPrinter):
+class SparkBlock(PlainBlock):
     """A block as Spark writes it."""
 
     lattice: ClassVar[LatticeSql] = spark_lattice
@@ -64,9 +62,6 @@ class SparkBlock(BlockPrinter):
 
     def printer(self) -> SparkPrinter:
         return SparkPrinter(lambda _relation: None)
-
-    def derived(self, sql: str, alias: str) -> str:
-        return f"({sql}) AS {alias}"
 
     def key(self, kind: SqlType, node: Expression, text: str) -> str:
         match kind.kind:
@@ -114,35 +109,10 @@ class SparkBlock(BlockPrinter):
         first = f"slice(concat({below}, {at}), 1, {most})"
         return f"CASE WHEN size({listed}) > {most} THEN {first} ELSE {listed} END"
 
-    def first_pairs(self, every: str, order: str, most: int) -> str:
-        place = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}) AS place"
-        ranked = f"SELECT *, {place} FROM ({every}) AS pairs WHERE v IS NOT NULL"
-        named = ", ".join([*self.keys, "v"])
-        return f"SELECT {named} FROM ({ranked}) AS ranked WHERE place <= {most}"
-
     def once(self, part: DistinctCount | DistinctSum, x: str, where: str) -> str:
         if isinstance(part, DistinctSum):
             raise lacking("a sum of different values", self.plan.block.span)
         return f"COUNT(DISTINCT {x}){where}"
-
-    def each_once(self, part: DistinctCount | DistinctSum, values: str) -> tuple[str, str]:
-        if isinstance(part, DistinctCount):
-            return values, "COUNT(DISTINCT v)"
-        names = ", ".join([*self.keys, "v"])
-        value = spark_lattice.row_integer(part, self._computed(part))
-        return f"SELECT DISTINCT {names} FROM ({values}) AS every", f"SUM({value})"
-
-    def _computed(self, part: DistinctSum) -> str:
-        """What is said of a value `v`."""
-
-        def over_value(node: Expression) -> Expression:
-            if node != part.values.argument:
-                return map_children(node, over_value)
-            return Ref(0, type_of(node))
-
-        printer = self.printer()
-        node: Expression = over_value(part.argument)
-        return f"({self.typed(node, printer.text(node, {0: 'v'}))})"
 
     def limited(self, source: str) -> LimitedUnits:
         """The first L0 groups of a unit by hash, of equal hashes by their keys, which are different
@@ -183,9 +153,6 @@ class SparkBlock(BlockPrinter):
         unit = self._text("u", self.plan.block.unit.type)
         digits = f"substr(md5(concat_ws('|', {KEY}, 'block', {unit})), 1, {BLOCK_DIGITS})"
         return f"CAST(conv({digits}, 16, 10) AS BIGINT) % {blocks}L"
-
-    def as_double(self, node: Expression, columns: Mapping[int, str]) -> str:
-        return self.printer().text(Cast(node, DOUBLE), columns)
 
     def finite(self, x: str) -> str:
         return f"CASE WHEN abs({x}) < CAST('Infinity' AS DOUBLE) THEN {x} END"
