@@ -27,6 +27,13 @@ from grammar_tests.test_contribution_bounds import TOTAL, crowd
 
 COUNT = "SELECT COUNT(*) AS n FROM customers WHERE age > 30"
 SECONDS = 20.0
+MODEL = "CREATE MODEL m AS SELECT vip, age FROM customers OPTIONS({})"
+MADE = (
+    MODEL.format("model_type = 'linear_reg', label = 'age'"),
+    MODEL.format("model_type = 'logistic_reg', label = 'vip', method = 'gradient', steps = 2"),
+    "CREATE SYNTHETIC TABLE s AS SELECT vip FROM customers",
+)
+"""What is charged as a whole, told to nobody else, and given a name."""
 SHARED = ("\nquery_epsilon", "\nshare_answers = true\nquery_epsilon")
 
 
@@ -187,16 +194,17 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(
 class Child:
     """A process that asks, and goes on with its statement when it is told to."""
 
-    def __init__(self, proxy: Proxy, engine: WatchedEngine) -> None:
+    def __init__(self, proxy: Proxy, engine: WatchedEngine, sql: str = COUNT) -> None:
         (told, here), (there, tell) = os.pipe(), os.pipe()
 
         def wait() -> None:
+            engine.before = lambda: None
             os.write(here, b".")
             os.read(there, 1)
 
         def ask() -> None:
             engine.before = wait
-            proxy.ask(request(COUNT))
+            proxy.ask(request(sql))
 
         self.number, self._tell = forked(ask), tell
         assert os.read(told, 1) == b"."
@@ -219,29 +227,31 @@ def after(proxy: Proxy, refused: Callable[[], object]) -> None:
     proxy.vault.ledger.claimed = watched  # type: ignore[method-assign]
 
 
-def test_of_two_processes_one_pays_and_the_other_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sql", [COUNT, *MADE])
+def test_of_two_processes_one_pays_and_the_other_is_told(sql: str, tmp_path: Path) -> None:
     proxy, engine = opened(tmp_path)
     with proxy:
-        child = Child(proxy, engine)
+        child = Child(proxy, engine, sql)
         after(proxy, child.go_on)
-        answer = proxy.ask(request(COUNT))
+        answer = proxy.ask(request(sql))
         assert exit_code(child.number) == 0
         assert charged([answer]) == [0]
         assert engine.private() == []
-        (paid,) = proxy.history(limit=99)
-        assert paid.loss.amount == spent(proxy) > 0
+        losses = [entry.loss.amount for entry in proxy.history(limit=99)]
+        assert [loss for loss in losses if loss] == [spent(proxy)]  # a name costs nothing
 
 
-def test_who_was_killed_holds_up_nobody_and_its_charge_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sql", [COUNT, *MADE[::2]])
+def test_who_was_killed_holds_up_nobody_and_its_charge_stays(sql: str, tmp_path: Path) -> None:
     proxy, engine = opened(tmp_path)
     with proxy:
-        child = Child(proxy, engine)
+        child = Child(proxy, engine, sql)
         after(proxy, lambda: os.kill(child.number, signal.SIGKILL))
-        answer = proxy.ask(request(COUNT))
+        answer = proxy.ask(request(sql))
         assert exit_code(child.number) == -signal.SIGKILL
         (own,) = charged([answer])
         assert spent(proxy) == 2 * own > 0
-        assert charged([proxy.ask(request(COUNT))]) == [0]
+        assert charged([proxy.ask(request(sql))]) == [0]
 
 
 def test_who_hangs_is_not_waited_for_without_end(
@@ -270,14 +280,15 @@ def test_a_wait_for_another_process_is_stopped_for_nothing(tmp_path: Path) -> No
         assert len(proxy.history(limit=99)) == 1
 
 
+@pytest.mark.parametrize("sql", [COUNT, MADE[0]])
 def test_wrong_twin_a_process_that_claims_nothing_pays_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(InFlight, "_claim", lambda *_args: nullcontext())
     proxy, engine = opened(tmp_path)
     with proxy:
-        child = Child(proxy, engine)
-        assert min(charged([proxy.ask(request(COUNT))])) > 0
+        child = Child(proxy, engine, sql)
+        assert min(charged([proxy.ask(request(sql))])) > 0
         child.go_on()
         assert exit_code(child.number) == 0
         assert len(proxy.history(limit=99)) == 2

@@ -23,6 +23,7 @@ from dpsql.answering.vault import JointRun
 from dpsql.engines import EngineFailed, Stop
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.options import CommandSettings
+from dpsql.interfaces.messages import describe
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentences
 from dpsql.learning.joint_sums import UnitRows
@@ -458,6 +459,25 @@ def test_a_name_is_of_what_was_paid_for_it_and_not_of_a_default_epsilon(tmp_path
         own.ask(Request(LINEAR, "ana", epsilon=Decimal("0.5")))
         own.models = Models()
         assert [model.name for model in own.models_of("ana")] == ["aged"]
+
+
+def test_a_model_whose_text_is_read_otherwise_now_is_lost_until_it_is_made_again(
+    tmp_path: Path,
+) -> None:
+    halves = LINEAR.replace("age FROM", "age / 2 AS age FROM")
+    made = Request(halves, "ana", "postgres", door="Python")
+    with Proxy.open(str(proxy_kit.shop(tmp_path))) as own:
+        own.ask(made)
+        before = spent(own)
+        own.models = Models()
+        with pytest.raises(Refused) as refused:
+            own.model("Aged", "ana")
+        told = describe(refused.value)
+        assert told.headline == "The model aged can't be made again of what is remembered."
+        assert told.fix.startswith("Create aged anew")
+        own.ask(made)
+        assert own.model("aged", "ana").name == "aged"
+        assert spent(own) == before
 
 
 def test_a_session_makes_a_model_and_asks_it(proxy: Proxy) -> None:

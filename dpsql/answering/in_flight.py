@@ -20,7 +20,7 @@ from dpsql.engines.limited import tick
 from dpsql.ledgers import Ledger
 from dpsql.model.dataclass import dataclass, field
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.question import Question
+from dpsql.preparation.question import Account, Question
 from dpsql.release.execution import guarded
 
 SLICE_SECONDS = 0.05
@@ -55,15 +55,31 @@ class InFlight:
         Those who share their answers are one. Raises `Failed`, of which nothing was charged, where
         a wait is stopped.
         """
-        payer = query.account
+        payer, question = query.account, compiler.questions(query)[0]
         whose = None if payer.budget.share_answers else payer.analyst
-        epsilon = payer.epsilon.normalize()
-        key = payer.budget.name, whose, epsilon, compiler.questions(query)[0]
+        with self._first(compiler, payer, whose, question, query.stop):
+            yield
+
+    @contextmanager
+    def paying(
+        self, compiler: Compiler, payer: Account, question: str, stop: Stop
+    ) -> Iterator[None]:
+        """The same of what is told to its payer alone, whoever shares answers: a model, or
+        synthetic rows.
+        """
+        with self._first(compiler, payer, payer.analyst, question, stop):
+            yield
+
+    @contextmanager
+    def _first(
+        self, compiler: Compiler, payer: Account, whose: str | None, question: str, stop: Stop
+    ) -> Iterator[None]:
+        key = payer.budget.name, whose, payer.epsilon.normalize(), question
         with ExitStack() as stack:
-            turn = self._turn(key, query.stop)
+            turn = self._turn(key, stop)
             guarded(token_hex(8), lambda: stack.enter_context(turn), charged=False)
             text = "|".join((compiler.policy.version, *map(str, key)))
-            claim = self._claim(text, query.stop)
+            claim = self._claim(text, stop)
             guarded(token_hex(8), lambda: stack.enter_context(claim), charged=False)
             yield
 

@@ -179,11 +179,13 @@ WORDINGS: dict[Reason, Wording] = {
         "22023",
         (
             "There is no {role} {name}.",
+            "The {role} {lost} can't be made again of what is remembered.",
             "There are several: say which {role}.",
             "There is nobody of this name.",
         ),
         "Analysts and budgets are those that the policy names, users those that the owner added;"
         " models and synthetic tables are of the analyst who made them.",
+        "Create {lost} anew: that costs nothing where its measurements are remembered.",
         *_SAYS_WHAT[:-1],
         "Ask the owner of the policy.",
     ),

@@ -208,8 +208,10 @@ class Models:
         whose = owner(compiler, vault, analyst)
         model = self._model(compiler, vault, whose, name.lower(), stop)
         if model is None:
-            names = self._names.of(vault, whose).values()
-            raise unknown_name("model", name, tuple(each.wish.name for each in names))
+            names = self._names.of(vault, whose)
+            if (named := names.get(name.lower())) is not None:
+                raise Refused(Reason.UNKNOWN_NAME, role="model", lost=named.wish.name)
+            raise unknown_name("model", name, tuple(each.wish.name for each in names.values()))
         return model
 
     def _model(

@@ -51,9 +51,12 @@ def descended(
     stop: Stop,
 ) -> Gradients:
     """Gradients that are paid for now, or were before. Raises as `Proxy.ask` does."""
-    there = _recalled(compiler, vault, wish, said, plan, stop)
-    if there is not None:
-        return there
+    with vault.in_flight.paying(compiler, plan.payer, plan.cost.question, stop):
+        there = _recalled(compiler, vault, wish, said, plan, stop)
+        return there or _paid(compiler, vault, plan, stop)
+
+
+def _paid(compiler: Compiler, vault: Vault, plan: GradientPlan, stop: Stop) -> Gradients:
     request = plan.request
     inquiry = Inquiry(request.door, request.client, plan.text or request.sql)
 

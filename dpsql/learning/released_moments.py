@@ -96,9 +96,12 @@ def measured(
 
     Raises as `Proxy.ask` does.
     """
-    there = remembered(compiler, vault, wish, plan, stop)
-    if there is not None:
-        return there
+    with vault.in_flight.paying(compiler, plan.payer, plan.cost.question, stop):
+        there = remembered(compiler, vault, wish, plan, stop)
+        return there or _paid(compiler, vault, plan, stop)
+
+
+def _paid(compiler: Compiler, vault: Vault, plan: MomentsPlan, stop: Stop) -> Moments:
     request = plan.request
     inquiry = Inquiry(request.door, request.client, plan.text or request.sql)
 

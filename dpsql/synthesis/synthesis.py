@@ -72,6 +72,15 @@ class RowsWish:
     mbi: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Paid:
+    """The tables that were paid for, of a plan."""
+
+    plan: SynthesisPlan
+    answer: Sequence[Noisy]
+    receipt: Receipt
+
+
 def synthesised(
     compiler: Compiler, vault: Vault, wish: SynthesisWish, stop: Stop, rows: RowsWish
 ) -> SyntheticTable:
@@ -86,28 +95,22 @@ def synthesised(
         require_mbi()
     plan = planned(compiler, wish, stop)
     _require_room(compiler, plan, rows)
-    table = _remembered(compiler, vault, wish, plan, stop, rows)
-    if table is not None:
-        return table
-    receipt, answer = _paid(compiler, vault, plan, stop)
-    return _within(compiler, stop, plan, answer, receipt, rows)
+    with vault.in_flight.paying(compiler, plan.source.payer, plan.cost.question, stop):
+        paid = _recalled(compiler, vault, wish, plan, stop) or _paid(compiler, vault, plan, stop)
+    return _within(compiler, stop, paid, rows)
 
 
 def remembered(
     compiler: Compiler, vault: Vault, wish: SynthesisWish, stop: Stop, rows: RowsWish
 ) -> SyntheticTable | None:
     """The same of what was paid for; None where it was not, or is no longer remembered."""
-    return _remembered(compiler, vault, wish, planned(compiler, wish, stop), stop, rows)
+    paid = _recalled(compiler, vault, wish, planned(compiler, wish, stop), stop)
+    return None if paid is None else _within(compiler, stop, paid, rows)
 
 
-def _remembered(
-    compiler: Compiler,
-    vault: Vault,
-    wish: SynthesisWish,
-    plan: SynthesisPlan,
-    stop: Stop,
-    rows: RowsWish,
-) -> SyntheticTable | None:
+def _recalled(
+    compiler: Compiler, vault: Vault, wish: SynthesisWish, plan: SynthesisPlan, stop: Stop
+) -> _Paid | None:
     payer, version = plan.source.payer, compiler.policy.version
     recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
     if recalled is None:
@@ -115,7 +118,7 @@ def _remembered(
     then = replace(wish, request=replace(wish.request, epsilon=recalled.epsilon))
     plan = planned(compiler, then, stop)
     receipt = vault.receipt(plan.source.payer, recalled.query_id)
-    return _within(compiler, stop, plan, recalled.answer, receipt, rows)
+    return _Paid(plan, recalled.answer, receipt)
 
 
 def _require_room(compiler: Compiler, plan: SynthesisPlan, rows: RowsWish) -> None:
@@ -130,28 +133,20 @@ def _most_rows(compiler: Compiler, plan: SynthesisPlan) -> int:
     return compiler.policy.limits.max_result_cells // len(plan.columns)
 
 
-def _within(
-    compiler: Compiler,
-    stop: Stop,
-    plan: SynthesisPlan,
-    answer: Sequence[Noisy],
-    receipt: Receipt,
-    rows: RowsWish,
-) -> SyntheticTable:
+def _within(compiler: Compiler, stop: Stop, paid: _Paid, rows: RowsWish) -> SyntheticTable:
     """The rows of an answer, in the time that a statement may take."""
+    answer, receipt = paid.answer, paid.receipt
 
     def table_of() -> SyntheticTable:
         with limited(stop, compiler.policy.limits.statement_seconds):
-            over = over_selected(compiler, plan, answer, stop)
-            most = _most_rows(compiler, plan)
+            over = over_selected(compiler, paid.plan, answer, stop)
+            most = _most_rows(compiler, paid.plan)
             return _table_of(over, marginals_of(over, answer), receipt, rows, most)
 
     return guarded(receipt.query_id, table_of, charged=not receipt.remembered)
 
 
-def _paid(
-    compiler: Compiler, vault: Vault, plan: SynthesisPlan, stop: Stop
-) -> tuple[Receipt, tuple[Noisy, ...]]:
+def _paid(compiler: Compiler, vault: Vault, plan: SynthesisPlan, stop: Stop) -> _Paid:
     """The tables that are paid for now: whatever happens after the charge, it stays."""
     source = plan.source
     request = source.request
@@ -164,7 +159,8 @@ def _paid(
             raise EngineFailed from None
 
     joint = compiler, source.payer, plan.cost, plan.questions, inquiry, stop
-    return vault.joint(*joint, measure)
+    receipt, answer = vault.joint(*joint, measure)
+    return _Paid(plan, answer, receipt)
 
 
 def _table_of(
