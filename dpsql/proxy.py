@@ -18,6 +18,7 @@ from dpsql.answering import cubes, precision
 from dpsql.answering.cube_suggestions import CubeSuggestion, suggested
 from dpsql.answering.explain import explained, shown
 from dpsql.answering.joint_plan import JointPlan, answered, planned
+from dpsql.answering.paid_names import DROPPED
 from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, Stop
 from dpsql.engines.limited import Following
@@ -29,7 +30,6 @@ from dpsql.learning.model import Model
 from dpsql.learning.model_statement import CreateModel, DropModel, ModelStatement
 from dpsql.learning.models import CREATED as MADE
 from dpsql.learning.models import (
-    DROPPED,
     Models,
     foreseen,
     placed,
@@ -157,9 +157,11 @@ class Proxy:
             if isinstance(statement, CreateSynthetic):
                 return self.synthetic.create(*own, statement, registered)
             if isinstance(statement, DropSynthetic):
-                return self.synthetic.drop(*own, statement)
+                return self.synthetic.names.drop(*own, statement.name)
+            if isinstance(statement, DropModel):
+                return self.models.names.drop(*own, statement.name)
             if statement is not None:
-                return self.models.obey(*own, statement, registered)
+                return self.models.create(*own, statement, registered)
             written = self.models.written_out(*own, registered)
             if written is None:
                 return self._ask(request, registered)
@@ -399,7 +401,7 @@ class Proxy:
     def stamp(self, seconds: float) -> object:
         """Equal while every remembered answer is; None where others write for longer than this."""
         stamp = self.vault.stamp(seconds, self.policy.limits.time_resolution)
-        return stamp and (stamp, self.models.changes, self.synthetic.changes)
+        return stamp and (stamp, self.models.names.changes, self.synthetic.names.changes)
 
     @property
     def facts_lapsed(self) -> bool:

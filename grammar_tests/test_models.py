@@ -34,6 +34,7 @@ from dpsql.learning.models import Models
 from dpsql.learning.moment_layout import PRODUCT, SQUARE, Layout, layout_of
 from dpsql.learning.moments_plan import ONE, planned, sensitivities, vectors_of
 from dpsql.learning.released_moments import measured
+from dpsql.ledgers import Stopped
 from dpsql.mechanisms.laws import Law
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.tree import DOUBLE
@@ -443,7 +444,7 @@ def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(
         own.models = Models()
         assert [model.name for model in own.models_of("ana")] == ["other"]
         stamp = own.stamp(1)
-        monkeypatch.setattr("dpsql.answering.paid_names.MOST_NAMES", 1)
+        monkeypatch.setattr("dpsql.answering.paid_names.MOST_FREE", 1)
         assert own.ask(Request(LINEAR, "ana")).rows[0][2] == AS_THE_PROCESS  # remembered still
         assert own.stamp(1) != stamp  # though the ledger says nothing of it
         assert spent(own) == before
@@ -452,6 +453,10 @@ def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(
             own.model("aged", "ana")
         fewer = LINEAR.replace("country, ", "").replace("aged", "other")
         assert own.ask(Request(fewer, "ana")).rows[0][2] == AS_THE_DATA
+        own.vault.ledger.stop(Stopped("default", None), "")
+        for text in (LINEAR, "CREATE SYNTHETIC TABLE s AS SELECT age FROM customers"):
+            assert "stopped" in own.explain(Request(text, "ana")).notes[0]
+        assert "stopped" not in own.explain(Request(fewer, "ana")).notes[0]  # remembered
 
 
 def test_a_name_is_of_what_was_paid_for_it_and_not_of_a_default_epsilon(tmp_path: Path) -> None:

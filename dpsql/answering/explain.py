@@ -5,7 +5,6 @@ on private data, nothing is written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from math import nan, prod
 from operator import add
@@ -19,9 +18,24 @@ from dpsql.answering.vault import Vault
 from dpsql.explaining.describe_blocks import description
 from dpsql.explaining.explanation import SHOWN, Explanation, PlanDescription
 from dpsql.ledgers import PaidAnswer, Stopped, unconfirmed
-from dpsql.model.vocabulary import Answer, Budget, Event, Loss
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.notices import Notice
+from dpsql.model.vocabulary import Answer, Budget, Column, Event, Loss
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.question import Account, Question
+from dpsql.preparation.question import Account, Cost, Question
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCreation:
+    """What a statement would make: its columns with the errors that are expected, the query of the
+    `rows` that it is of, and in a sentence how.
+    """
+
+    columns: tuple[Column, ...]
+    expected: tuple[float | None, ...]
+    rows: str
+    summary: str
+    notices: tuple[Notice, ...] = ()
 
 
 def explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
@@ -44,6 +58,36 @@ def price(compiler: Compiler, vault: Vault, query: Question) -> Loss:
         return steps_price(compiler, vault, steps)
     remembered = [answer for answer in steps.remembered if answer is not None]
     return price(compiler, vault, steps.then(compiler, vault, remembered))
+
+
+def explained_creation(
+    compiler: Compiler, vault: Vault, account: Account, cost: Cost, creation: PlannedCreation
+) -> Explanation:
+    """Of what is measured once and has a name: it costs nothing where the ledger remembers it."""
+    standing, budget = vault.standing(account), account.budget
+    version = compiler.policy.version
+    recalled = vault.ledger.recall(account.analyst, cost.question, version, account.epsilon)
+    charge = cost.loss if recalled is None else Loss(0)
+    refusals = _refusals(vault, account) if recalled is None else []
+    return Explanation(
+        columns=creation.columns,
+        blocks=(),
+        outer_sql=creation.rows,
+        analyst=account.analyst,
+        budget=budget.name,
+        accountant=budget.accountant,
+        epsilon=account.epsilon,
+        charge=charge,
+        spent=standing.spent,
+        limit=standing.limit,
+        remembered=recalled is not None,
+        expected=creation.expected,
+        event=cost.event,
+        notes=(*refusals, creation.summary),
+        notices=creation.notices,
+        rest=rest(standing.budget, standing.spent, charge),
+        cap=standing.cap,
+    )
 
 
 def _explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation:

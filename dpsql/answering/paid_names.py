@@ -12,25 +12,60 @@ from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
 from threading import Lock
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
 from dpsql.answering.vault import Vault
 from dpsql.ledgers import Entry, Inquiry
-from dpsql.model.errors import Refused
-from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Event, Loss, Request
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.table_names import unknown_name
+from dpsql.model.tree import VARCHAR
+from dpsql.model.vocabulary import (
+    DEFAULT_SPELLING,
+    SPELLINGS,
+    Answer,
+    Column,
+    Event,
+    Loss,
+    Receipt,
+    Request,
+)
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Cost, account
 
-T = TypeVar("T")
-
+DROPPED = (Column("dropped", VARCHAR),)
+"""What a statement answers with that makes a name be forgotten."""
 AS_THE_DATA, AS_THE_PROCESS = "as long as the data", "as long as this process"
 MOST_ENTRIES = 10_000
 """Entries of the ledger among which a name is looked for."""
 MOST_NAMES = 1_000
-"""Names of one analyst, of one kind; and entries about them that cost nothing."""
+"""Names of one analyst, of one kind."""
+MOST_FREE = 1_000
+"""Entries about the names of one analyst, of one kind, that cost nothing."""
 
 Owner: TypeAlias = tuple[str, str, int]
 """An analyst, the policy's version, and the data version."""
+
+
+class PaidName(Protocol):
+    """What a name stands for: how it is made again, from what is remembered."""
+
+    @property
+    def name(self) -> str:
+        """The name, as it is spelled."""
+
+    @property
+    def what(self) -> object:
+        """What it stands for, at whatever epsilon."""
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the ledger has the name."""
+
+    def as_recorded(self, *, recorded: bool) -> Self:
+        """The same, of a name that the ledger has, or has not."""
+
+
+T = TypeVar("T", bound=PaidName)
 
 Reader: TypeAlias = Callable[[Entry], tuple[str, T | None] | None]
 """The name that an entry is about and what it now stands for, nothing if it is given up; None of an
@@ -63,9 +98,14 @@ def write_down(compiler: Compiler, vault: Vault, request: Request) -> None:
 
 
 class PaidNames(Generic[T]):
-    """What the names of all analysts stand for, by them in lower case: thread-safe."""
+    """What the names of all analysts stand for, by them in lower case: thread-safe.
 
-    def __init__(self, read: Reader[T]) -> None:
+    `kind` is what has them, as statements call it; `changes` grows with what they stand for.
+    """
+
+    def __init__(self, kind: str, read: Reader[T]) -> None:
+        self.kind = kind
+        self.changes = 0
         self._read = read
         self._names: dict[Owner, dict[str, T]] = {}
         self._free: Counter[Owner] = Counter()
@@ -78,7 +118,53 @@ class PaidNames(Generic[T]):
                 self._names[whose] = self._recorded(vault, whose)
             return self._names[whose]
 
-    def written_down(
+    def unknown(self, vault: Vault, whose: Owner, name: str) -> Refused:
+        """The refusal of a name that stands for nothing, or for what is remembered no longer."""
+        names = self.of(vault, whose)
+        if (named := names.get(name.lower())) is not None:
+            return Refused(Reason.UNKNOWN_NAME, role=self.kind, lost=named.name)
+        return unknown_name(self.kind, name, tuple(each.name for each in names.values()))
+
+    def require_free(self, vault: Vault, whose: Owner, named: T) -> None:
+        """Raises `Refused` where the name stands for something else, or there are too many."""
+        names = self.of(vault, whose)
+        before = names.get(named.name.lower())
+        if before is None and len(names) >= MOST_NAMES:
+            raise Refused(Reason.TOO_LARGE, what=f"{self.kind}s", limit=MOST_NAMES)
+        if before is not None and before.what != named.what:
+            why = f"there is a {self.kind} {named.name}"
+            fix = f"Take another name, or DROP {self.kind.upper()} {named.name}."
+            raise Refused(Reason.BAD_OPTION, option="name", why=why, fix=fix)
+
+    def put(
+        self, compiler: Compiler, vault: Vault, request: Request, named: T, receipt: Receipt
+    ) -> str:
+        """Let a name stand for what a request got. Returns for how long, in words."""
+        whose, key = owner(compiler, vault, request.analyst), named.name.lower()
+        names = self.of(vault, whose)
+        recorded = not receipt.remembered or (key in names and names[key].recorded)
+        recorded = recorded or self._written_down(compiler, vault, whose, request)
+        names[key] = named.as_recorded(recorded=recorded)
+        self.changes += 1  # of a name that is in no ledger its stamp tells nobody
+        return AS_THE_DATA if recorded else AS_THE_PROCESS
+
+    def drop(self, compiler: Compiler, vault: Vault, request: Request, name: str) -> Answer:
+        """Forget a name; the ledger is told where it has it, and what was paid stays remembered.
+
+        Raises `Refused` where there is none.
+        """
+        whose = owner(compiler, vault, request.analyst)
+        names, key = self.of(vault, whose), name.lower()
+        named = names.get(key)
+        if named is None:
+            raise self.unknown(vault, whose, name)
+        if named.recorded:
+            write_down(compiler, vault, request)
+        names.pop(key, None)
+        self.changes += 1
+        return Answer(DROPPED, ((named.name,),), ((None,),), ((None,),))
+
+    def _written_down(
         self, compiler: Compiler, vault: Vault, whose: Owner, request: Request
     ) -> bool:
         """Whether the ledger has a request about a name, which cost nothing, from now on.
@@ -86,7 +172,7 @@ class PaidNames(Generic[T]):
         Not where that would be too many, or its budget takes no charge any more.
         """
         with self._lock:
-            if self._free[whose] >= MOST_NAMES:
+            if self._free[whose] >= MOST_FREE:
                 return False
             self._free[whose] += 1
         try:

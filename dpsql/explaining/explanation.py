@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
+from math import nan
 from typing import TypeAlias
 
 from dpsql.model.dataclass import dataclass
@@ -11,7 +13,14 @@ from dpsql.model.tree import VARCHAR, PlanForm
 from dpsql.model.vocabulary import Column, Event, Loss, Rest
 
 SHOWN = Column("QUERY PLAN", VARCHAR)
+
+
 """The column of a plan that is asked for as SQL, as PostgreSQL calls it."""
+
+
+def unknown_errors(columns: Sequence[Column]) -> tuple[float | None, ...]:
+    """The error of each column where nobody knows it: NaN of numbers, None of what has none."""
+    return tuple(nan if column.type.is_measured else None for column in columns)
 
 
 def approximate(number: float) -> str:

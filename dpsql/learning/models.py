@@ -12,20 +12,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import nan
 
-from dpsql.accountants.remaining import rest
+from dpsql.answering.explain import PlannedCreation, explained_creation
 from dpsql.answering.paid_names import (
-    AS_THE_DATA,
-    AS_THE_PROCESS,
-    MOST_NAMES,
     Owner,
     PaidNames,
     owner,
     request_of,
-    write_down,
 )
 from dpsql.answering.vault import Vault
 from dpsql.engines import Stop
-from dpsql.explaining.explanation import Explanation
+from dpsql.explaining.explanation import Explanation, unknown_errors
 from dpsql.learning.methods import ModelPlan, paid_for, planned
 from dpsql.learning.model import CONFIDENT, Model, descended, fitted
 from dpsql.learning.model_statement import (
@@ -49,9 +45,8 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Modelled
 from dpsql.model.table import Repeated
-from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import INTEGER, VARCHAR
-from dpsql.model.vocabulary import Answer, Column, Loss, Request
+from dpsql.model.vocabulary import Answer, Column, Request
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Question
 
@@ -61,7 +56,6 @@ CREATED = (
     Column("lasts", VARCHAR),
 )
 """What CREATE MODEL answers with; a name lasts as long as one of `dpsql.answering.paid_names`."""
-DROPPED = (Column("dropped", VARCHAR),)
 MOST_KEPT = 256
 """Models that are kept; what has no room is computed again."""
 
@@ -75,9 +69,16 @@ class _Named:
     recorded: bool = False
 
     @property
+    def name(self) -> str:
+        return self.wish.name
+
+    @property
     def what(self) -> object:
         """What the name stands for, at whatever epsilon."""
         return replace(self.wish, name="", epsilon=None)
+
+    def as_recorded(self, *, recorded: bool) -> _Named:
+        return replace(self, recorded=recorded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,75 +90,36 @@ class _Kept:
 
 
 class Models:
-    """The models of all analysts: thread-safe. `changes` grows with what names stand for."""
+    """The models of all analysts, by their names: thread-safe."""
 
     def __init__(self) -> None:
-        self._names = PaidNames(_recorded)
+        self.names = PaidNames("model", _recorded)
         self._models: BoundedCache[Model] = BoundedCache(MOST_KEPT, lambda _: 1)
         self._moments: BoundedCache[_Kept] = BoundedCache(MOST_KEPT, lambda _: 1)
-        self.changes = 0
 
-    def obey(
-        self,
-        compiler: Compiler,
-        vault: Vault,
-        request: Request,
-        said: ModelStatement,
-        stop: Stop,
-    ) -> Answer:
-        """Make a model, charged now unless what it is of is remembered, or forget one.
-
-        Raises as `Proxy.ask` does.
-        """
-        whose = owner(compiler, vault, request.analyst)
-        if isinstance(said, DropModel):
-            return self._dropped(compiler, vault, request, said, whose)
-        return self._created(compiler, vault, request, said, whose, stop)
-
-    def _created(
+    def create(
         self,
         compiler: Compiler,
         vault: Vault,
         request: Request,
         said: CreateModel,
-        whose: Owner,
         stop: Stop,
     ) -> Answer:
-        named, names, key = _named(request, said), self._names.of(vault, whose), said.name.lower()
-        before = names.get(key)
-        if (before or named).what != named.what:
-            why = f"there is a model {said.name}"
-            fix = f"Take another name, or DROP MODEL {said.name}."
-            raise Refused(Reason.BAD_OPTION, option="name", why=why, fix=fix)
-        if before is None and len(names) >= MOST_NAMES:
-            raise Refused(Reason.TOO_LARGE, what="models", limit=MOST_NAMES)
+        """Make a model, charged now unless what it is of is remembered.
+
+        Raises as `Proxy.ask` does.
+        """
+        named, whose = _named(request, said), owner(compiler, vault, request.analyst)
+        self.names.require_free(vault, whose, named)
         plan = planned(compiler, vault, named.of, said, stop)
         model = _fitted(compiler, vault, named, plan, stop)
-        recorded = not model.receipt.remembered or (before is not None and before.recorded)
-        if not recorded:
-            own = replace(request, epsilon=named.of.request.epsilon)
-            recorded = self._names.written_down(compiler, vault, whose, own)
-        names[key] = replace(named, recorded=recorded)
-        self._models.put((whose, key), model)
-        self.changes += 1  # of a name that is in no ledger its stamp tells nobody
-        row = (said.name, model.rows, AS_THE_DATA if recorded else AS_THE_PROCESS)
+        own = replace(request, epsilon=named.of.request.epsilon)
+        lasts = self.names.put(compiler, vault, own, named, model.receipt)
+        self._models.put((whose, said.name.lower()), model)
+        row = (said.name, model.rows, lasts)
         doubt = None, model.rows_error, None
         margins = None, CONFIDENT * model.rows_error, None
         return Answer(CREATED, (row,), (doubt,), (margins,), model.receipt)
-
-    def _dropped(
-        self, compiler: Compiler, vault: Vault, request: Request, said: DropModel, whose: Owner
-    ) -> Answer:
-        """Forget a name: the ledger is told where it has it."""
-        names, key = self._names.of(vault, whose), said.name.lower()
-        named = names.get(key)
-        if named is None:
-            raise unknown_name("model", said.name, tuple(each.wish.name for each in names.values()))
-        if named.recorded:
-            write_down(compiler, vault, request)
-        names.pop(key, None)
-        self.changes += 1
-        return Answer(DROPPED, ((named.wish.name,),), ((None,),), ((None,),))
 
     def explained(
         self,
@@ -172,34 +134,14 @@ class Models:
             raise Refused(Reason.UNSUPPORTED_STATEMENT, statement="EXPLAIN of DROP MODEL")
         named = _named(request, said)
         plan = planned(compiler, vault, named.of, said, stop)
-        payer = plan.payer
-        standing, budget = vault.standing(payer), payer.budget
-        version = compiler.policy.version
-        recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
-        charge = plan.cost.loss if recalled is None else Loss(0)
-        return Explanation(
-            columns=CREATED,
-            blocks=(),
-            outer_sql=plan.rows,
-            analyst=payer.analyst,
-            budget=budget.name,
-            accountant=budget.accountant,
-            epsilon=payer.epsilon,
-            charge=charge,
-            spent=standing.spent,
-            limit=standing.limit,
-            remembered=recalled is not None,
-            expected=(None, plan.margin_of_rows, None),
-            event=plan.cost.event,
-            notes=(plan.summary,),
-            rest=rest(standing.budget, standing.spent, charge),
-            cap=standing.cap,
-        )
+        expected = None, plan.margin_of_rows, None
+        creation = PlannedCreation(CREATED, expected, plan.rows, plan.summary)
+        return explained_creation(compiler, vault, plan.payer, plan.cost, creation)
 
     def listed(self, compiler: Compiler, vault: Vault, analyst: str, stop: Stop) -> Sequence[Model]:
         """The models of an analyst that are still to be had, by name."""
         whose = owner(compiler, vault, analyst)
-        names = sorted(self._names.of(vault, whose))
+        names = sorted(self.names.of(vault, whose))
         result = (self._model(compiler, vault, whose, name, stop) for name in names)
         return [model for model in result if model is not None]
 
@@ -208,10 +150,7 @@ class Models:
         whose = owner(compiler, vault, analyst)
         model = self._model(compiler, vault, whose, name.lower(), stop)
         if model is None:
-            names = self._names.of(vault, whose)
-            if (named := names.get(name.lower())) is not None:
-                raise Refused(Reason.UNKNOWN_NAME, role="model", lost=named.wish.name)
-            raise unknown_name("model", name, tuple(each.wish.name for each in names.values()))
+            raise self.names.unknown(vault, whose, name)
         return model
 
     def _model(
@@ -219,7 +158,7 @@ class Models:
     ) -> Model | None:
         """The model, computed again from what is remembered; None where that is no longer so."""
         model = self._models.get((whose, name))
-        named = self._names.of(vault, whose).get(name)
+        named = self.names.of(vault, whose).get(name)
         if named is None:
             return None
         if model is None or model.name != named.wish.name or model.type is not named.wish.type:
@@ -237,7 +176,7 @@ class Models:
         if not asking(query.request.sql):
             return None
         whose = owner(compiler, vault, query.request.analyst)
-        names = tuple(self._names.of(vault, whose).items())
+        names = tuple(self.names.of(vault, whose).items())
         moments = (self._paid(compiler, vault, (whose, *each), query.stop) for each in names)
         return sums_of_moments(compiler, vault, query, filter(None, moments))
 
@@ -292,7 +231,7 @@ def predicted(answer: Answer, written: WrittenOut, outer: Relation | None) -> An
         explanation = foreseen(answer.explanation, written, outer)
         return replace(answer, explanation=explanation)
     if answer.receipt is None:
-        doubts = Repeated(_doubt(answer.columns), len(answer.rows))
+        doubts = Repeated(unknown_errors(answer.columns), len(answer.rows))
         return replace(answer, errors=doubts, margins=doubts, notices=notices)
     doubtful = _doubtful(written, outer, answer.columns)
     if not any(doubtful):
@@ -307,7 +246,7 @@ def foreseen(explanation: Explanation, written: WrittenOut, outer: Relation | No
     """The plan of a question whose text had predictions."""
     notices = (*explanation.notices, Modelled(written.models))
     if not explanation.blocks and explanation.event is None:
-        expected = _doubt(explanation.columns)
+        expected = unknown_errors(explanation.columns)
     else:
         doubtful = _doubtful(written, outer, explanation.columns)
         expected = (
@@ -329,10 +268,6 @@ def _doubtful(
 
 def _doubted(row: Sequence[float | None], doubtful: Sequence[bool]) -> tuple[float | None, ...]:
     return tuple(nan if doubt else own for own, doubt in zip(row, doubtful, strict=True))
-
-
-def _doubt(columns: Sequence[Column]) -> tuple[float | None, ...]:
-    return tuple(nan if column.type.is_measured else None for column in columns)
 
 
 def _fitted(compiler: Compiler, vault: Vault, named: _Named, plan: ModelPlan, stop: Stop) -> Model:

@@ -12,36 +12,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from math import nan
 from typing import Any
 
-from dpsql.accountants.remaining import rest
+from dpsql.answering.explain import PlannedCreation, explained_creation
 from dpsql.answering.paid_names import (
-    AS_THE_DATA,
-    AS_THE_PROCESS,
-    MOST_NAMES,
     Owner,
     PaidNames,
     owner,
     request_of,
-    write_down,
 )
 from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, ScratchTable, Stop
-from dpsql.explaining.explanation import Explanation
+from dpsql.explaining.explanation import Explanation, unknown_errors
 from dpsql.ledgers import Entry
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Synthetic
 from dpsql.model.table import Repeated, Table
-from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import INTEGER, VARCHAR, identifier
 from dpsql.model.vocabulary import (
     Answer,
     Column,
     ColumnPolicy,
-    Loss,
     Policy,
     Receipt,
     Request,
@@ -61,7 +54,6 @@ CREATED = (
     Column("lasts", VARCHAR),
 )
 """What CREATE SYNTHETIC TABLE answers with; a name lasts as long as one of the next."""
-DROPPED = (Column("dropped", VARCHAR),)
 MOST_CELLS = 20_000_000
 """Values of all tables that are kept; what has no room is made again."""
 
@@ -125,6 +117,9 @@ class _Named:
         """What the name stands for, at whatever epsilon."""
         return self.wish.request.sql, self.wish.keep, self.rows
 
+    def as_recorded(self, *, recorded: bool) -> _Named:
+        return replace(self, recorded=recorded)
+
 
 @dataclass(frozen=True, slots=True)
 class TablesAlone:
@@ -136,11 +131,10 @@ class TablesAlone:
 
 
 class SyntheticTables:
-    """The synthetic tables of all analysts: thread-safe. `changes` grows with their names."""
+    """The synthetic tables of all analysts, by their names: thread-safe."""
 
     def __init__(self) -> None:
-        self.changes = 0
-        self._names = PaidNames(_recorded)
+        self.names = PaidNames("synthetic table", _recorded)
         self._tables: BoundedCache[SyntheticTable] = BoundedCache(
             MOST_CELLS, lambda table: 1 + len(table.rows) * len(table.columns)
         )
@@ -157,41 +151,17 @@ class SyntheticTables:
         """Make a table, charged now unless it is remembered. Raises as `Proxy.ask` does."""
         named = _named(request, statement)
         whose = owner(compiler, vault, request.analyst)
-        before = self._names.of(vault, whose).get(named.name.lower())
-        if compiler.policy.table(named.name) is not None or (before or named).what != named.what:
+        if compiler.policy.table(named.name) is not None:
             why, fix = f"there is a table {named.name}", "Take another name."
-            if before is not None:
-                fix = f"Take another name, or DROP SYNTHETIC TABLE {named.name}."
             raise Refused(Reason.BAD_OPTION, option="name", why=why, fix=fix)
-        if before is None and len(self._names.of(vault, whose)) >= MOST_NAMES:
-            raise Refused(Reason.TOO_LARGE, what="synthetic tables", limit=MOST_NAMES)
+        self.names.require_free(vault, whose, named)
         table = synthesised(compiler, vault, named.wish, stop, RowsWish(named.rows))
-        recorded = not table.receipt.remembered or (before is not None and before.recorded)
-        if not recorded:
-            own = replace(request, epsilon=named.wish.request.epsilon)
-            recorded = self._names.written_down(compiler, vault, whose, own)
-        self._names.of(vault, whose)[named.name.lower()] = replace(named, recorded=recorded)
+        own = replace(request, epsilon=named.wish.request.epsilon)
+        lasts = self.names.put(compiler, vault, own, named, table.receipt)
         self._tables.put((whose, named.name.lower()), table)
-        self.changes += 1  # of a name that is in no ledger its stamp tells nobody
-        row = (named.name, len(table.rows), AS_THE_DATA if recorded else AS_THE_PROCESS)
+        row = (named.name, len(table.rows), lasts)
         exact = (None,) * len(row)
         return Answer(CREATED, (row,), (exact,), (exact,), table.receipt)
-
-    def drop(
-        self, compiler: Compiler, vault: Vault, request: Request, statement: DropSynthetic
-    ) -> Answer:
-        """Forget a name; what was paid stays remembered. Raises `Refused` where there is none."""
-        whose = owner(compiler, vault, request.analyst)
-        names, key = self._names.of(vault, whose), statement.name.lower()
-        named = names.get(key)
-        if named is None:
-            there = tuple(each.name for each in names.values())
-            raise unknown_name("synthetic table", statement.name, there)
-        if named.recorded:
-            write_down(compiler, vault, request)
-        names.pop(key, None)
-        self.changes += 1
-        return Answer(DROPPED, ((named.name,),), ((None,),), ((None,),))
 
     def explained(
         self,
@@ -206,31 +176,15 @@ class SyntheticTables:
             raise Refused(Reason.UNSUPPORTED_STATEMENT, statement="EXPLAIN of DROP SYNTHETIC TABLE")
         wish = _named(request, statement).wish
         plan = planned(compiler, wish, stop)
-        payer, question = plan.source.payer, plan.cost.question
-        standing, budget = vault.standing(payer), payer.budget
-        version = compiler.policy.version
-        recalled = vault.ledger.recall(payer.analyst, question, version, payer.epsilon)
-        charge = plan.cost.loss if recalled is None else Loss(0)
         columns = tuple(Column(column.name, column.type) for column in plan.columns)
-        return Explanation(
-            columns=columns,
-            blocks=(),
-            outer_sql=plan.source.rows,
-            analyst=payer.analyst,
-            budget=budget.name,
-            accountant=budget.accountant,
-            epsilon=payer.epsilon,
-            charge=charge,
-            spent=standing.spent,
-            limit=standing.limit,
-            remembered=recalled is not None,
-            expected=_doubt(columns),
-            event=plan.cost.event,
-            notes=(plan.summary,),
-            notices=(Synthetic((statement.name,)),),
-            rest=rest(standing.budget, standing.spent, charge),
-            cap=standing.cap,
+        creation = PlannedCreation(
+            columns,
+            unknown_errors(columns),
+            plan.source.rows,
+            plan.summary,
+            (Synthetic((statement.name,)),),
         )
+        return explained_creation(compiler, vault, plan.source.payer, plan.cost, creation)
 
     def instead(
         self, compiler: Compiler, vault: Vault, request: Request, refused: Refused, stop: Stop
@@ -239,7 +193,7 @@ class SyntheticTables:
         where no synthetic table of the analyst is meant.
         """
         whose = owner(compiler, vault, request.analyst)
-        names = self._names.of(vault, whose)
+        names = self.names.of(vault, whose)
         if refused.reason is not Reason.UNKNOWN_TABLE:
             raise refused
         if str(refused.facts.get("table", "")).lower() not in names:
@@ -265,7 +219,7 @@ class SyntheticTables:
         self, compiler: Compiler, vault: Vault, analyst: str, stop: Stop
     ) -> tuple[TablePolicy, ...]:
         """The tables of an analyst by name; no row is drawn, and nothing is planned."""
-        names = self._names.of(vault, owner(compiler, vault, analyst))
+        names = self.names.of(vault, owner(compiler, vault, analyst))
         tables = list[TablePolicy]()
         for _, named in sorted(names.items()):
             with suppress(Refused):
@@ -280,7 +234,7 @@ class SyntheticTables:
         """The rows, made again from what is remembered; None where that is no longer so."""
         table = self._tables.get((whose, name))
         if table is None:
-            named = self._names.of(vault, whose)[name]
+            named = self.names.of(vault, whose)[name]
             with suppress(Refused):  # in another spelling, say
                 table = remembered(compiler, vault, named.wish, stop, RowsWish(named.rows))
             if table is not None:
@@ -324,7 +278,7 @@ def over(
         ) from None
     if isinstance(given.explanation, Explanation):
         return replace(given, explanation=doubted(given.explanation, compiler))
-    doubts = Repeated(_doubt(given.columns), len(given.rows))
+    doubts = Repeated(unknown_errors(given.columns), len(given.rows))
     notices = (*given.notices, _notice(compiler))
     payer = replace(account(compiler.policy, request.analyst), epsilon=alone.paid.epsilon)
     receipt = vault.receipt(payer, alone.paid.query_id)
@@ -334,11 +288,7 @@ def over(
 def doubted(explanation: Explanation, compiler: Compiler) -> Explanation:
     """The plan of a question over synthetic tables alone."""
     notices = (*explanation.notices, _notice(compiler))
-    return replace(explanation, expected=_doubt(explanation.columns), notices=notices)
-
-
-def _doubt(columns: Sequence[Column]) -> tuple[float | None, ...]:
-    return tuple(nan if column.type.is_measured else None for column in columns)
+    return replace(explanation, expected=unknown_errors(explanation.columns), notices=notices)
 
 
 def _notice(compiler: Compiler) -> Synthetic:
