@@ -60,10 +60,10 @@ class WorkerProcess:
     """A child process, which runs `main` of a module. Starting it does not wait for it.
 
     `settings` are the first that it reads, and little. Its own session keeps the terminal's Ctrl-C
-    from it; what it prints as an error is discarded.
+    from it; what it prints as an error is discarded. When it has been closed `ended` is called.
     """
 
-    def __init__(self, module: str, settings: Any) -> None:
+    def __init__(self, module: str, settings: Any, ended: Callable[[], None] | None = None) -> None:
         control, self._control = os.pipe()
         self._process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-I", "-S", "-c", _MAIN, module, str(control)],
@@ -88,6 +88,7 @@ class WorkerProcess:
         os.set_blocking(self._to, False)
         os.set_blocking(self._from, False)
         self._silent = False
+        self._ended = ended
         _LIVING.add(self)
 
     @property
@@ -136,6 +137,8 @@ class WorkerProcess:
         self.kill()
         self._process.wait()
         self._close_pipes()
+        if self._ended is not None:
+            self._ended()
 
     def mourn(self) -> None:
         """Tell of an end that nobody here brought about."""

@@ -7,6 +7,9 @@ import re
 from dpsql.model.dataclass import dataclass
 from dpsql.model.public_times import Resolution
 
+SPILL = "spill_unencrypted"
+"""How a policy calls the folder to which statements may spill."""
+
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -17,7 +20,8 @@ class Database:
 
     `path`, `files` (by table name) and `prepared`, where `dpsql prepare` puts what it makes of it,
     are absolute; `settings` are texts by the engine's own keys. `public` is another one, which has
-    those `tables` that are public and not in this one.
+    those `tables` that are public and not in this one. `spill` is an absolute folder to which
+    statements may spill private rows as they are; where there is none, nothing is spilled.
     """
 
     engine: str
@@ -27,12 +31,13 @@ class Database:
     prepared: str | None = None
     public: Database | None = None
     tables: tuple[str, ...] = ()
+    spill: str | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
         """What is said beside the engine."""
         where: dict[str, object] = {"path": self.path, "files": self.files}
-        where |= {"prepared": self.prepared, "public": self.public}
+        where |= {"prepared": self.prepared, "public": self.public, SPILL: self.spill}
         return (*(key for key, said in where.items() if said), *(key for key, _ in self.settings))
 
 
@@ -44,6 +49,7 @@ class Limits:
     how long what nobody pays for may take: compiling, and questions about public data alone.
     `max_result_cells` is the most values of such an answer that are kept in memory at once, and
     `max_result_files` what those may take in temporary files that are fetched some at a time.
+    `max_spill_files` is what the statements of one worker may have spilled at once.
     `niceness` is how much less urgent a query is than whoever serves it.
 
     NOW() is read on the grid of `time_resolution`; with `round_recent_times` so are constants of
@@ -58,6 +64,7 @@ class Limits:
     free_seconds: float = 30.0
     max_result_cells: int = 10_000_000
     max_result_files: str = "10GB"
+    max_spill_files: str = "50GB"
     time_resolution: Resolution = Resolution.DAY
     round_recent_times: bool = False
     niceness: int = 0

@@ -16,7 +16,7 @@ from dpsql.model.errors import PolicyError
 from dpsql.model.installed import Unusable
 from dpsql.model.public_times import Resolution
 from dpsql.model.query_options import Memory
-from dpsql.model.resources import Database, Limits
+from dpsql.model.resources import SPILL, Database, Limits
 from dpsql.model.table_names import full_name, parts, shown
 from dpsql.model.vocabulary import (
     DEFAULT_ACCOUNTANT,
@@ -155,7 +155,8 @@ def _database(reader: Reader, folder: Path, public: tuple[str, ...]) -> Database
 
 
 def _one_database(reader: Reader, folder: Path) -> Database:
-    files, common = reader.table("files"), ("engine", "path", "files", "prepared", "public")
+    files = reader.table("files")
+    common = ("engine", "path", "files", "prepared", "public", SPILL)
     files.distinct(tuple(files.values), None)
     return Database(
         reader.text("engine"),
@@ -163,6 +164,7 @@ def _one_database(reader: Reader, folder: Path) -> Database:
         tuple((name, str(folder / files.text(name))) for name in files.values),
         tuple((key, reader.text(key)) for key in reader.values if key not in common),
         str(folder / reader.text("prepared")) if "prepared" in reader.values else None,
+        spill=str(folder / reader.text(SPILL)) if SPILL in reader.values else None,
     )
 
 
@@ -429,6 +431,7 @@ def _limits(reader: Reader) -> Limits:
         free_seconds=_seconds(reader, "free_seconds", default.free_seconds),
         max_result_cells=reader.count("max_result_cells") or default.max_result_cells,
         max_result_files=reader.memory("max_result_files", default.max_result_files),
+        max_spill_files=reader.memory("max_spill_files", default.max_spill_files),
         time_resolution=Resolution(
             reader.choice("time_resolution", tuple(Resolution), default.time_resolution)
         ),

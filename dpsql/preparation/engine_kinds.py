@@ -21,7 +21,7 @@ from dpsql.engines.priority import NICENESS
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import PolicyError, Unreachable
 from dpsql.model.installed import Registry, Unusable
-from dpsql.model.resources import Database, Limits
+from dpsql.model.resources import SPILL, Database, Limits
 from dpsql.policy.draft import Draft
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class _DuckDB:
     """A DuckDB file, or data files by table: in one process with scratch."""
 
     name: str = "duckdb"
-    keys: tuple[str, ...] = ("path", "files", "prepared")
+    keys: tuple[str, ...] = ("path", "files", "prepared", SPILL)
 
     @property
     def dialect(self) -> Dialect:

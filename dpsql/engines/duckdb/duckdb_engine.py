@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -248,8 +249,19 @@ class DuckDBEngine(SupervisedWorker):
 
     def _launched(self) -> WorkerProcess:
         limits, expected = self._limits, () if self._accepted else STATEMENTS
-        settings = WorkerSettings(self._sources, limits.memory, limits.niceness, expected)
-        return WorkerProcess("dpsql.engines.duckdb.worker", settings)
+        settings = WorkerSettings(
+            self._sources, limits.memory, limits.niceness, expected, limits.max_spill_files
+        )
+        return WorkerProcess("dpsql.engines.duckdb.worker", settings, self._emptied)
+
+    @property
+    def _emptied(self) -> Callable[[], None] | None:
+        """What removes what a worker that ended has spilled."""
+        if self._sources.spill is None:
+            return None
+        from dpsql.engines.duckdb.spill_folder import emptied  # noqa: PLC0415 - not on Windows
+
+        return partial(emptied, self._sources.spill)
 
     def _is_opened(self, data: str | None) -> bool:
         """Whether a call that names this data may be answered: of the data, or of its store too."""
@@ -271,9 +283,9 @@ class DuckDBEngine(SupervisedWorker):
 
 def sources_of(database: Database) -> Sources:
     """Where a policy's data is."""
-    path, store = (
+    path, store, spill = (
         None if each is None else str(Path(each).absolute())
-        for each in (database.path, database.prepared)
+        for each in (database.path, database.prepared, database.spill)
     )
     files = tuple((table, str(Path(file).absolute())) for table, file in database.files)
-    return Sources(path, files, store)
+    return Sources(path, files, store, spill)

@@ -28,6 +28,7 @@ WHY = {
     "unreadable": "cannot be read by DuckDB; check its permissions and that it is a database",
     "unknown format": "is neither Parquet nor CSV; name it .parquet, .csv, .tsv or .csv.gz",
     "changed": "has changed since it was opened; open the policy again",
+    "spill": "is no folder for what is spilled; name one on a local disk that is yours, chmod 700",
 }
 
 
@@ -35,15 +36,19 @@ WHY = {
 class Sources:
     """Where the data is, in absolute paths: a DuckDB file, or a path or glob per table.
 
-    What was prepared of it may be in the DuckDB file `store`.
+    What was prepared of it may be in the DuckDB file `store`; statements spill to the folder
+    `spill`, or nowhere.
     """
 
     path: str | None
     files: tuple[tuple[str, str], ...]
     store: str | None = None
+    spill: str | None = None
 
     def complaint(self, why: str) -> str:
         """What is wrong, with the owner's own paths: those of them that are missing."""
+        if why == "spill":
+            return f"{self.spill} {WHY[why]}."
         if why != "missing":
             return f"{self.spelled()} {WHY[why]}."
         paths = [self.path] if self.path else [pattern for _table, pattern in self.files]
@@ -102,14 +107,16 @@ APART = ("scratch", "script", "bind")
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What a worker opens, DuckDB's memory limit for each instance, how far it gives way, and what
-    it will be asked first: statements whose rows it has by then.
+    """What a worker opens, DuckDB's memory limit for each instance, how far it gives way, what it
+    will be asked first (statements whose rows it has by then), and what it may have spilled at
+    once.
     """
 
     sources: Sources
     memory: str
     niceness: int = 0
     expected: tuple[str, ...] = ()
+    max_spill: str = "0KB"
 
 
 def identity_of(signature: Signature) -> str:

@@ -2,14 +2,15 @@
 
 The allow-list of our own SQL is the first wall; this is the second. Runs in the child process.
 
-What must fail on it: SECURITY.md S14. What is attached to it: SECURITY.md S27.
+What must fail on it: SECURITY.md S14. What is attached to it: SECURITY.md S27. What it spills:
+SECURITY.md S30.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 # The engine without its Python conveniences, which would take longer to import than it does.
 import _duckdb as duckdb
@@ -50,10 +51,18 @@ _COLUMNS = (
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
-def private(sources: Sources, memory: str) -> Any:
+class Spill(NamedTuple):
+    """A folder of this process's own, and what may be there at once, as DuckDB writes amounts."""
+
+    folder: str
+    most: str
+
+
+def private(sources: Sources, memory: str, spill: Spill | None = None) -> Any:
     """The owner's data, read only: a DuckDB file, or views over the owner's files.
 
-    With it the store, if there is one that was made of the data as it is. Raises `CannotOpen`.
+    With it the store, if there is one that was made of the data as it is. What does not fit into
+    memory is spilled, or fails. Raises `CannotOpen`.
     """
     read_only = sources.path is not None
     try:
@@ -64,7 +73,7 @@ def private(sources: Sources, memory: str) -> Any:
         with_views(connection, matches)
         _attach_store(connection, sources)
         allowed = [path for paths in matches.values() for path in paths]
-        return _sealed(connection, allowed)
+        return _sealed(connection, allowed, spill)
     except duckdb.IOException as error:
         # Only which of two sentences we say depends on the engine's text.
         why = "locked" if "lock" in str(error).lower() else "unreadable"
@@ -194,7 +203,7 @@ def configuration(memory: str) -> dict[str, str | bool | int | float | list[str]
     return {**_CONFIG, "memory_limit": memory}
 
 
-def _sealed(connection: Any, allowed: list[str]) -> Any:
+def _sealed(connection: Any, allowed: list[str], spill: Spill | None = None) -> Any:
     """Lock the instance down, in the order that lets each step still take effect."""
     settings = {
         row[0] for row in connection.execute("SELECT name FROM duckdb_settings()").fetchall()
@@ -204,8 +213,10 @@ def _sealed(connection: Any, allowed: list[str]) -> Any:
     # Results and date arithmetic must not depend on where the proxy runs.
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute(f"SET allowed_paths = [{', '.join(map(text, allowed))}]")
-    # What does not fit into memory fails: private values are never spilled to disk.
-    connection.execute("SET temp_directory = ''")
+    # What does not fit into memory fails, unless the owner has named a folder for it.
+    connection.execute(f"SET temp_directory = {text('' if spill is None else spill.folder)}")
+    if spill is not None:
+        connection.execute(f"SET max_temp_directory_size = {text(spill.most)}")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection

@@ -10,7 +10,7 @@ even if others have been put in their place, `key` whose question it is. A reply
 reply, unasked for, is `("done", None)` behind a chunk with what was `Opened`, or
 `("unreachable", why)`.
 
-SECURITY.md S5, S9.
+SECURITY.md S5, S9, S30.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from dpsql.engines.duckdb.exact_values import (
 )
 from dpsql.engines.duckdb.files import APART, CannotOpen, Opened, Signature, WorkerSettings, stamp
 from dpsql.engines.duckdb.hardening import (
+    Spill,
     about_store,
     bound_process,
     one_select,
@@ -97,7 +98,7 @@ class _Worker:
         try:
             self._signature = settings.sources.signature()
             stored = settings.sources.stored()
-            self._private = private(settings.sources, settings.memory)
+            self._private = private(settings.sources, settings.memory, _spill(settings))
             opened = Opened(self._signature, stored, about_store(self._private))
             if settings.sources.path is not None:
                 # Never closed: that would release the lock that DuckDB has on it.
@@ -216,6 +217,15 @@ class _Worker:
         """The facts that vouch for a plan are about the files as they were."""
         if self._settings.sources.signature() != self._signature:
             raise CannotOpen("changed")
+
+
+def _spill(settings: WorkerSettings) -> Spill | None:
+    """Where statements may spill. Raises `CannotOpen`."""
+    if settings.sources.spill is None:
+        return None
+    from dpsql.engines.duckdb.spill_folder import claimed  # noqa: PLC0415 - where a policy uses it
+
+    return Spill(claimed(settings.sources.spill), settings.max_spill)
 
 
 def _rows(cursor: Any, sql: str, *, by_columns: bool = True) -> Iterator[Any]:

@@ -1,0 +1,75 @@
+"""The owner's folder for what statements spill: each worker has a folder of its own in it.
+
+A lock says that a worker lives. It ends with the process, whatever ends that; what is found
+unlocked is removed, by the next worker that starts or by who sees one end. SECURITY.md S30.
+"""
+
+from __future__ import annotations
+
+import os
+from fcntl import LOCK_EX, LOCK_NB, flock
+
+from dpsql.engines.duckdb.files import CannotOpen
+
+_PREFIX = "dpsql-spill-"
+_OTHERS = 0o077
+
+
+def claimed(folder: str) -> str:
+    """A new, empty folder in this one, of this process until it ends.
+
+    Raises `CannotOpen` where the folder is not the owner's alone, or cannot be locked.
+    """
+    try:
+        with_lock = _locked(folder)
+        try:
+            _sweep(folder)
+            own = os.path.join(folder, f"{_PREFIX}{os.urandom(8).hex()}")  # noqa: PTH118
+            os.mkdir(own, 0o700)  # noqa: PTH102
+            # Never closed: the lock ends with the process.
+            flock(os.open(own, os.O_RDONLY), LOCK_EX)
+        finally:
+            os.close(with_lock)
+    except OSError:
+        raise CannotOpen("spill") from None
+    return own
+
+
+def emptied(folder: str) -> None:
+    """Remove what processes left there that have ended, where it can be removed."""
+    try:
+        with_lock = _locked(folder)
+    except (OSError, CannotOpen):
+        return
+    try:
+        _sweep(folder)
+    finally:
+        os.close(with_lock)
+
+
+def _locked(folder: str) -> int:
+    """The folder, which is made where it is not there, as an open file that is locked."""
+    if not os.path.lexists(folder):
+        os.mkdir(folder, 0o700)  # noqa: PTH102
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    about = os.fstat(opened)
+    if about.st_uid != os.geteuid() or about.st_mode & _OTHERS:
+        os.close(opened)
+        raise CannotOpen("spill")
+    flock(opened, LOCK_EX)
+    return opened
+
+
+def _sweep(folder: str) -> None:
+    left = [name for name in os.listdir(folder) if name.startswith(_PREFIX)]  # noqa: PTH208
+    for path in [os.path.join(folder, name) for name in left]:  # noqa: PTH118
+        opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            flock(opened, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(opened)
+        from shutil import rmtree  # noqa: PLC0415 - the child starts sooner without it
+
+        rmtree(path, ignore_errors=True)
