@@ -16,7 +16,10 @@ from dpsql.compiler.plan.private_plan import BlockSql
 from dpsql.dialects.duckdb import block_statement
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines import EngineFailed, Interrupted, MadeTotals, Stop, keeping
+from dpsql.engines.duckdb import worker as duckdb_worker
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from dpsql.engines.duckdb.files import Sources, WorkerSettings
+from dpsql.engines.duckdb.worker import _Session, _Worker
 from dpsql.engines.pool import EnginePool
 from dpsql.model.vocabulary import Exact, Policy, Request
 from grammar_tests.casefile import Case
@@ -210,6 +213,54 @@ def test_a_pool_drops_what_any_of_its_engines_made(engine: DuckDBEngine) -> None
         pool.aggregate("SELECT 0", 0, 1, KEY, (), stop, None, MAKES)
         assert engine._holder == key
     assert not are_kept(engine, Stop(key=key))
+
+
+class Slow:
+    """A connection that takes as long to close as it is let."""
+
+    def __init__(self) -> None:
+        self.let, self.closed = threading.Event(), threading.Event()
+
+    def close(self) -> None:
+        self.let.wait(30)
+        self.closed.set()
+
+
+class Quick:
+    """An instance, and a connection of it, that answers nothing."""
+
+    def cursor(self) -> Quick:
+        return self
+
+    def close(self) -> None:
+        pass
+
+
+class AtOnce(threading.Thread):
+    """Wrong: who asks waits until it is done."""
+
+    def start(self) -> None:
+        super().start()
+        self.join()
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["as it is", "wrong twin"])
+def test_nobody_who_is_on_no_grid_waits_until_it_is_dropped(
+    wrong: bool,  # noqa: FBT001 - pytest passes it by name
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That would tell whoever cancels how many totals there were."""
+    monkeypatch.setattr(duckdb_worker, "Thread", AtOnce if wrong else threading.Thread)
+    worker, made = _Worker(WorkerSettings(Sources(None, ()), "1GB")), Slow()
+    worker._private, worker._session = Quick(), _Session("mine", made)
+    if wrong:
+        made.let.set()
+    asked = worker.answer(0, "drop_made", (), pinned=False, key="")
+    assert list(asked) == [("done", None)]
+    assert made.closed.is_set() == wrong
+    made.let.set()
+    assert list(worker.answer(1, "aggregate", (), pinned=False, key="")) == [("failed", None)]
+    assert made.closed.is_set()
 
 
 # --- a question -----------------------------------------------------------------------------------

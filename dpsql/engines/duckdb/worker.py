@@ -91,6 +91,7 @@ class _Worker:
         self._call: int | None = None
         self._cursor: Any = None
         self._session: _Session | None = None
+        self._closing: Thread | None = None
 
     def open(self) -> Iterator[tuple[str, Any]]:
         """Open the owner's data; the files must not change meanwhile."""
@@ -169,12 +170,16 @@ class _Worker:
         """A connection of its own, or that with what this question has made.
 
         With a connection go its temporary tables: at the end, unless this question has more to ask
-        of them, and before anybody else asks the data anything.
+        of them, and as soon as anybody else asks the data anything. How long that takes depends on
+        data: only who asks for a sum waits for it, which is seen at a step of the grid.
         """
         session, makes = self._session, operation == "aggregate_over"
         if session is not None and session.key != key and operation not in APART:
-            session.cursor.close()
+            self._closing = Thread(target=session.cursor.close)
+            self._closing.start()
             session = self._session = None
+        if operation in ("aggregate", "aggregate_over") and self._closing is not None:
+            self._closing.join()
         cursor = session.cursor if session is not None and makes else instance.cursor()
         if makes:
             self._session = None
