@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+from contextlib import nullcontext
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -434,6 +436,26 @@ def test_what_is_added_to_a_store_makes_the_whole_one(path: Path) -> None:
         after, added = made(path)
         assert added == after.keys() - whole, statement
         assert after == made_whole(path), statement
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["as it is", "wrong twin"])
+@pytest.mark.usefixtures("verified_once")
+def test_of_two_who_make_a_store_at_once_the_second_is_refused(
+    wrong: bool,  # noqa: FBT001 - pytest passes it by name
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or the first would put into its place what the second has begun, or nothing."""
+    if wrong:
+        monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    with preparation(str(path)) as planned:
+        planned.make(planned.steps[0])
+        with pytest.raises(Unreachable, match="failed" if wrong else "Another dpsql prepare"):
+            prepare(path)
+        for step in planned.steps[1:]:
+            planned.make(step)
+        with pytest.raises(FileNotFoundError) if wrong else nullcontext():
+            planned.writer.finish()
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ class StoreOfDuckDB:
         assert sources.store is not None
         self._sources, self._place = sources, Path(sources.store)
         self._folder = self._place.with_name(f"{self._place.name}.unfinished")
+        self._entered: int | None = None
         self._signature, self._connection = self._opened(memory)
         self._taken = TakenRows(self.rows, sources, self._signature)
 
@@ -53,6 +54,8 @@ class StoreOfDuckDB:
 
     def __exit__(self, *_exception: object) -> None:
         self._connection.close()
+        if self._entered is not None:
+            os.close(self._entered)
 
     @property
     def identity(self) -> str:
@@ -79,17 +82,14 @@ class StoreOfDuckDB:
 
     def begin(self, store: PreparedStore) -> frozenset[str]:
         """The tables that are there already, of a store that was to be as this one."""
+        self._enter()
         store_file = self._folder / self._place.name
         begun = self._attached(store_file, SCHEMA)
         same = begun is not None and begun.data == store.data and _of_what(begun) == _of_what(store)
         if not same:
             self._done(f"DETACH DATABASE IF EXISTS {SCHEMA}")
-            shutil.rmtree(self._folder, ignore_errors=True)
-        try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            self._folder.chmod(0o700)
-        except OSError:
-            raise Unreachable(f"{self._place.parent} cannot be written to.") from None
+            for each in self._folder.iterdir():
+                shutil.rmtree(each) if each.is_dir() else each.unlink()
         if not store_file.exists():
             self._done(f"ATTACH {text(str(store_file))} AS {SCHEMA}")
             self._done(f"CREATE SCHEMA {SCHEMA}.{ABOUT.partition('.')[0]}")
@@ -100,6 +100,20 @@ class StoreOfDuckDB:
             " AND schema_name = 'main'"
         )
         return frozenset(table for (table,) in listed)
+
+    def _enter(self) -> None:
+        """Have the folder of what is unfinished: nobody else as long as this process is here."""
+        from fcntl import LOCK_EX, LOCK_NB, flock  # noqa: PLC0415 - not on Windows
+
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._folder.chmod(0o700)
+            self._entered = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            flock(self._entered, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            raise Unreachable(f"Another dpsql prepare is making {self._place}.") from None
+        except OSError:
+            raise Unreachable(f"{self._place.parent} cannot be written to.") from None
 
     def _describe(self, store: PreparedStore) -> None:
         """Have the store say what it is, and what it was made of."""
