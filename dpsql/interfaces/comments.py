@@ -45,6 +45,8 @@ def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> 
     if column.bounds is not None:
         lower, upper = column.bounds
         parts.append(f"bounds {lower} to {upper}")
+    elif column.private_bounds is not None:
+        parts.append("bounds are found privately")
     if column.max_per_unit is not None:
         parts.append(f"at most {column.max_per_unit} of one unit in all")
     if column.max_length is not None:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from dpsql.interfaces.cli.options import CommandSettings, common
+from dpsql.interfaces.cli.options import CommandSettings, Group, common
 from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DpsqlError
@@ -55,11 +55,8 @@ SECTIONS = {
 }
 """Each command by its name: the module here that has it is imported when it is used."""
 
-_WHOLE = 1_000
-"""Longer than any sentence: what a command does is never cut off."""
 
-
-class Program(click.Group):
+class Program(Group):
     """The group of all commands; every error leaves as a message and an exit code."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -97,12 +94,9 @@ class Program(click.Group):
         sys.exit(code if isinstance(code, int) else ExitCode.ANSWERED)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands by who needs them, each with the whole sentence that says what it does."""
+        """The commands by who needs them."""
         for title, names in SECTIONS.items():
-            with formatter.section(title):
-                commands = [(name, self.get_command(context, name)) for name in names]
-                lines = [(name, c.get_short_help_str(_WHOLE)) for name, c in commands if c]
-                formatter.write_dl(lines, col_max=12)
+            self.list_commands_of(context, formatter, title, names)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})

@@ -15,7 +15,13 @@ import click
 from dpsql.interfaces import records
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.cli.compare import compare
-from dpsql.interfaces.cli.options import CommandSettings, with_settings, written_as
+from dpsql.interfaces.cli.options import (
+    CommandSettings,
+    Group,
+    with_policy,
+    with_settings,
+    written_as,
+)
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.messages import printable
@@ -60,8 +66,8 @@ _MOST_CHARGES = 2_000
 REASON = click.option("--reason", required=True, metavar="WHY", help="Why: it stays in the ledger.")
 
 
-@click.group(invoke_without_command=True)
-@with_settings
+@click.group(cls=Group, invoke_without_command=True)
+@with_policy
 @click.option("--accept-ledger", is_flag=True, help="Owner: trust the ledger file as it is now.")
 @written_as("How it is written.", "table", "json")
 @click.pass_context
@@ -99,7 +105,7 @@ def budget(
 
 
 @budget.command()
-@with_settings
+@with_policy
 @REASON
 def confirm(settings: CommandSettings, *, reason: str) -> None:
     """Hold the ledger to the limits that the policy has now: raised, lowered or removed."""
@@ -130,7 +136,7 @@ def _covering(ceiling: Ceiling, accountant: str | None) -> str:
 
 
 @budget.command()
-@with_settings
+@with_policy
 @click.argument("name")
 @REASON
 def stop(settings: CommandSettings, name: str, *, reason: str) -> None:
@@ -141,7 +147,7 @@ def stop(settings: CommandSettings, name: str, *, reason: str) -> None:
 
 
 @budget.command("resume")
-@with_settings
+@with_policy
 @click.argument("name")
 @REASON
 def resume_budget(settings: CommandSettings, name: str, *, reason: str) -> None:

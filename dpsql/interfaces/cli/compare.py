@@ -54,7 +54,7 @@ def compare(
     style: str,
     picture: str | None,
 ) -> None:
-    """What was charged to budget NAME (or to each), by basic, advanced, Rényi, zCDP and PLD sums.
+    """Add up the charges to budget NAME, or to each, by basic, advanced, Rényi, zCDP and PLD sums.
 
     With --analyst only what that one was charged. It stops nothing and charges nothing: advanced
     and Rényi composition hold for questions that were fixed beforehand.

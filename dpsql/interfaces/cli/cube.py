@@ -10,7 +10,7 @@ import click
 from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.cli.ask import read_sql
 from dpsql.interfaces.cli.budget_commands import REASON
-from dpsql.interfaces.cli.options import DIALECT, CommandSettings, with_settings
+from dpsql.interfaces.cli.options import DIALECT, CommandSettings, Group, with_policy
 from dpsql.interfaces.cli.terminal import Progress, can_answer, interruptible, note, show_error
 from dpsql.interfaces.joint_prices import price_text, prices
 from dpsql.interfaces.messages import printable
@@ -27,7 +27,7 @@ _TABLES = ("question", "ε", "spent", "measured")
 _WIDEST = 70
 
 
-@click.group()
+@click.group(cls=Group)
 def cube() -> None:
     """Measure tables once, of which all analysts of a budget are answered."""
 
@@ -38,7 +38,7 @@ def cube() -> None:
 @click.option("--budget", metavar="NAME", help="Which pays, and whose analysts it is for.")
 @click.option("--yes", is_flag=True, help="Measure it at this price, without asking back.")
 @DIALECT
-@with_settings
+@with_policy
 def create(
     settings: CommandSettings,
     *,
@@ -69,7 +69,7 @@ def create(
 
 
 @cube.command("list")
-@with_settings
+@with_policy
 def list_cubes(settings: CommandSettings) -> None:
     """List the cubes that were measured, and what they cost."""
     rows = [
@@ -91,7 +91,7 @@ def list_cubes(settings: CommandSettings) -> None:
 
 @cube.command()
 @click.argument("name")
-@with_settings
+@with_policy
 def show(settings: CommandSettings, *, name: str) -> None:
     """Show the tables that a cube is of, and at which ε each was measured."""
     every = _cubes(settings)
@@ -113,7 +113,7 @@ def show(settings: CommandSettings, *, name: str) -> None:
 @cube.command()
 @click.argument("name")
 @REASON
-@with_settings
+@with_policy
 def drop(settings: CommandSettings, *, name: str, reason: str) -> None:
     """Answer nothing of a cube any more: what it cost stays spent, until it is created again."""
     from dpsql.answering import cubes  # noqa: PLC0415
@@ -126,7 +126,7 @@ def drop(settings: CommandSettings, *, name: str, reason: str) -> None:
 @cube.command()
 @click.option("--budget", metavar="NAME", help="Whose questions are asked again.")
 @DIALECT
-@with_settings
+@with_policy
 def suggest(settings: CommandSettings, *, budget: str | None, dialect: str) -> None:
     """Say which cubes would have saved how much of what was asked; reads no private data."""
     with settings.open(settings.policy) as proxy:

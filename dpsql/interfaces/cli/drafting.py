@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsql.interfaces.cli.options import CommandSettings, with_settings
+from dpsql.interfaces.cli.options import CommandSettings, with_policy
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import can_answer, note
 from dpsql.interfaces.messages import printable
@@ -288,7 +288,7 @@ def _listed(names: Iterable[str], most: int = 40) -> str:
 
 
 @click.command()
-@with_settings
+@with_policy
 @click.argument("sources", nargs=-1, metavar="[DATA]...")
 @click.option("--unit", metavar="T.C", help="Whose privacy: a key, or a column that names people.")
 @click.option("--public", metavar="T,…", help="Tables of which anybody may see every row, or none.")
@@ -313,7 +313,8 @@ def init(
     """Draft a policy from a schema, never from data; you make the decisions.
 
     DATA is a DuckDB file; Parquet and CSV files, folders and globs, where NAME=PATH says what a
-    table is called; or a PostgreSQL as libpq names it. On a terminal what no option says is asked;
+    table is called, a sc://… of a Spark before those that it reads; or a PostgreSQL as libpq names
+    it. What no option says is asked on a terminal, and a DECIDE elsewhere.
     """
     if update:
         if sources or target or any(value for key, value in given.items() if key != "accountant"):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from dpsql.interfaces.cli.options import CommandSettings, with_settings
+from dpsql.interfaces.cli.options import CommandSettings, Group, with_policy
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import note
 
@@ -34,14 +34,14 @@ def _amount(_context: click.Context, _option: click.Parameter, text: str) -> Dec
         raise click.BadParameter("give a number") from None
 
 
-@click.group("local")
+@click.group("local", cls=Group)
 def local() -> None:
     """Randomise what people tell, and collect it (`dpsql help local`)."""
 
 
 @local.command()
 @click.argument("table", metavar="TABLE")
-@with_settings
+@with_policy
 def questions(settings: CommandSettings, table: str) -> None:
     """Print the questions of a table as JSON, for encoders elsewhere."""
     listed = [question.as_json() for question in _questions(settings, table)]
@@ -63,7 +63,7 @@ def client() -> None:
 @click.option("--keep", multiple=True, metavar="COLUMN", help="Written as it is: it is public.")
 @click.option("--memory", metavar="FILE", help="Remembers reports of each --person in a file.")
 @click.option("-o", "--output", "path", metavar="FILE", help="Write to a file.")
-@with_settings
+@with_policy
 def randomize(
     settings: CommandSettings,
     file: str,
@@ -138,7 +138,7 @@ def _origins(
     "--page", metavar="FILE", type=click.File(encoding="utf-8"), help="An HTML page for /."
 )
 @click.option("--tls", nargs=2, metavar="CERTIFICATE KEY", help="Two PEM files.")
-@with_settings
+@with_policy
 def collect(
     settings: CommandSettings,
     table: str,
@@ -167,7 +167,7 @@ def collect(
 
 @local.command()
 @click.argument("table", metavar="TABLE")
-@with_settings
+@with_policy
 def collected(settings: CommandSettings, table: str) -> None:
     """Count the reports of a TABLE: waiting, sealed, and published by `dpsql refresh`."""
     from dpsql.local.report_store import ReportStore  # noqa: PLC0415

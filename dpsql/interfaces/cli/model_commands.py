@@ -15,6 +15,7 @@ import click
 from dpsql.interfaces.cli.options import (
     DIALECT,
     CommandSettings,
+    Group,
     exact_epsilon,
     with_settings,
     written_as,
@@ -98,7 +99,7 @@ def fit(
     note(cost_text(answer.receipt))
 
 
-@click.group()
+@click.group(cls=Group)
 def model() -> None:
     """Show, list, test and drop models; all but a test is free."""
 

@@ -73,23 +73,59 @@ class CommandSettings:
         return replace(self, policy=policy or self.policy, analyst=analyst or self.analyst)
 
 
+_WHOLE = 1_000
+"""Longer than any sentence: what a command does is never cut off."""
+
+
+class Group(click.Group):
+    """A group that lists its commands with the whole sentence that says what each does."""
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """All of them under one title."""
+        self.list_commands_of(context, formatter, "Commands", self.list_commands(context))
+
+    def list_commands_of(
+        self,
+        context: click.Context,
+        formatter: click.HelpFormatter,
+        title: str,
+        names: Iterable[str],
+    ) -> None:
+        """Some of them under a title."""
+        with formatter.section(title):
+            commands = [(name, self.get_command(context, name)) for name in names]
+            lines = [(name, c.get_short_help_str(_WHOLE)) for name, c in commands if c]
+            formatter.write_dl(lines, col_max=12)
+
+
+_POLICY = click.option("--policy", metavar="FILE", help="The policy; default dpsql.toml.")
+_ANALYST = click.option(
+    "--analyst", metavar="NAME", help="Who asks; default DPSQL_ANALYST, or the only analyst."
+)
+
+
 def common(command: Command) -> Command:
-    """Adds --policy and --analyst, which every command takes before or after its name."""
-    policy = click.option("--policy", metavar="FILE", help="The policy; default dpsql.toml.")
-    analyst = click.option(
-        "--analyst", metavar="NAME", help="Who asks; default DPSQL_ANALYST, or the only analyst."
-    )
-    return policy(analyst(command))
+    """Adds --policy and --analyst, which may stand before the name of a command, too."""
+    return _POLICY(_ANALYST(command))
 
 
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `common`; the command takes its settings as they are by then."""
+    """Adds --policy and --analyst; the command takes its settings as they are by then."""
+    return _ANALYST(with_policy(command))
 
-    @common
+
+def with_policy(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --policy alone, for what is of no analyst; the command takes its settings."""
+
+    @_POLICY
     @click.pass_context
     @wraps(command)
     def run(
-        context: click.Context, /, policy: str | None, analyst: str | None, **options: Any
+        context: click.Context,
+        /,
+        policy: str | None,
+        analyst: str | None = None,
+        **options: Any,
     ) -> Any:
         settings = context.ensure_object(CommandSettings)
         return command(settings.with_options(policy, analyst), **options)

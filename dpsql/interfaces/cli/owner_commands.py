@@ -18,7 +18,7 @@ from dpsql.interfaces.cli.budget_commands import (
     note_unused_store,
     warn_of_lapsed_facts,
 )
-from dpsql.interfaces.cli.options import CommandSettings, with_settings, written_as
+from dpsql.interfaces.cli.options import CommandSettings, with_policy, written_as
 from dpsql.interfaces.cli.terminal import Bar, columns, encodable, interruptible, note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.receipts import cost_text
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@with_settings
+@with_policy
 @click.option("--record", is_flag=True, help="Check the new data and record what they confirm.")
 def refresh(settings: CommandSettings, *, record: bool) -> None:
     """Start a new data version: remembered answers and recorded facts no longer count.
@@ -54,7 +54,7 @@ def refresh(settings: CommandSettings, *, record: bool) -> None:
 
 
 @click.command()
-@with_settings
+@with_policy
 @click.option("--record", is_flag=True, help="Record what the data confirms, for later proofs.")
 @written_as("How findings are written.", "text", "json")
 def check(settings: CommandSettings, *, record: bool, style: str) -> None:
@@ -119,7 +119,7 @@ def _as_json(reviews: Sequence[Reviewed]) -> str:
 
 
 @click.command()
-@with_settings
+@with_policy
 def prepare(settings: CommandSettings) -> None:
     """For the owner: copy the private tables into the store that the policy names, for speed.
 
@@ -158,7 +158,7 @@ def demo(settings: CommandSettings, directory: str) -> None:
     else:
         build(Path(directory))
     with settings.open(str(policy)) as proxy:
-        who = proxy.analyst(settings.analyst)
+        who = proxy.analyst(None)  # the demo's only one
         for title, sql in QUERIES:
             answer = proxy.ask(Request(sql, who))
             click.echo(f"\n{title}\n\n{indent(sql, '    ')}\n")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dpsql.interfaces.cli.options import CommandSettings, with_settings, written_as
+from dpsql.interfaces.cli.options import CommandSettings, with_policy, written_as
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import columns, note, show_error
 from dpsql.interfaces.cli.tune import PICTURES
@@ -83,7 +83,7 @@ def _pairs(
 )
 @written_as("How it is written.", "table", "json")
 @click.option("--plot", "picture", metavar="FILE", help="Draw k too: .png, .svg or .pdf.")
-@with_settings
+@with_policy
 def risk(
     settings: CommandSettings,
     /,

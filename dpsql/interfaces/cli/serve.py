@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.interfaces.cli.options import CommandSettings, with_settings
+from dpsql.interfaces.cli.options import CommandSettings, with_policy
 from dpsql.interfaces.cli.terminal import note
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@with_settings
+@with_policy
 @click.option("--host", metavar="ADDRESS", help="Where to listen; default [server] host.")
 @click.option(
     "--port", metavar="N", type=click.IntRange(0, 65_535), help="Default [server] port; 0: any."

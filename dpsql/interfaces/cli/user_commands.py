@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.interfaces.cli.budget_commands import REASON
-from dpsql.interfaces.cli.options import CommandSettings, with_settings
+from dpsql.interfaces.cli.options import CommandSettings, Group, with_policy
 from dpsql.interfaces.cli.terminal import note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import grid
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 _HEADERS = ("user", "logs in by", "state")
 
 
-@click.group()
+@click.group(cls=Group)
 def user() -> None:
     """Say who may log in to `dpsql serve`; a running server heeds it within seconds."""
 
 
 @user.command()
-@with_settings
+@with_policy
 @click.option("--certificate", is_flag=True, help="By a client certificate, without a password.")
 @click.argument("name")
 def add(
@@ -63,7 +63,7 @@ def add(
 
 
 @user.command("list")
-@with_settings
+@with_policy
 def listed(settings: CommandSettings) -> None:
     """List who may log in, how, and who is kept out."""
     draft = _draft(settings)
@@ -76,7 +76,7 @@ def listed(settings: CommandSettings) -> None:
 
 
 @user.command()
-@with_settings
+@with_policy
 @click.argument("name")
 def remove(settings: CommandSettings, name: str) -> None:
     """Forget how NAME logs in, and end the sessions."""
@@ -88,7 +88,7 @@ def remove(settings: CommandSettings, name: str) -> None:
 
 
 @user.command()
-@with_settings
+@with_policy
 @click.argument("name")
 def disable(settings: CommandSettings, name: str) -> None:
     """Keep NAME out, and end the sessions, until `dpsql user enable`."""
@@ -97,7 +97,7 @@ def disable(settings: CommandSettings, name: str) -> None:
 
 
 @user.command()
-@with_settings
+@with_policy
 @click.argument("name")
 def enable(settings: CommandSettings, name: str) -> None:
     """Let NAME, who was disabled, log in again."""
@@ -106,7 +106,7 @@ def enable(settings: CommandSettings, name: str) -> None:
 
 
 @user.command()
-@with_settings
+@with_policy
 @click.argument("name")
 @REASON
 def stop(settings: CommandSettings, name: str, *, reason: str) -> None:
@@ -117,7 +117,7 @@ def stop(settings: CommandSettings, name: str, *, reason: str) -> None:
 
 
 @user.command()
-@with_settings
+@with_policy
 @click.argument("name")
 @click.option("--reason", default="", metavar="WHY", help="Why: it stays in the ledger.")
 def resume(settings: CommandSettings, name: str, *, reason: str) -> None:

@@ -74,7 +74,7 @@ def verifier_of(password: str, salt: bytes | None = None) -> Verifier:
     Raises ValueError for an empty password or one with control characters.
     """
     if not password or any(unicodedata.category(c) == "Cc" for c in password):
-        raise ValueError("a password is text without control characters")
+        raise ValueError("a password is neither empty nor has it control characters")
     salt = salt or secrets.token_bytes(SALT_BYTES)
     salted = pbkdf2_hmac("sha256", _prepared(password).encode(), salt, ITERATIONS)
     client_key = hmac.digest(salted, b"Client Key", sha256)
