@@ -6,8 +6,8 @@ Every accepted case of the tests is run on both engines over the same rows; then
 questions beside SQL that is written by hand with the same limits, on tables of a shop at size, in
 CPU seconds of the server, as the median of paired ratios. `plain` has no limits. The first run of
 each is the warm-up. Sail has a driver and two workers for the cases, and for the times one process.
-On PostgreSQL then the same statements with so little memory that they spill, whose integers are
-compared with DuckDB's over the same rows.
+Then the same statements with so little memory that they spill, whose integers are compared with
+DuckDB's over the same rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import os
 import re
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -57,7 +56,7 @@ CREATE TABLE events (event_id INTEGER PRIMARY KEY, customer_id INTEGER NOT NULL
 INSERT INTO events SELECT i, 1 + (power(random(), 2) * ({customers} - 1))::int,
     'device ' || i % 12, i % 5000 FROM generate_series(1, {customers} * 10) AS i;
 """
-LITTLE, BLOCKS_OF_A_MB = "64kB", 128
+LITTLE, LITTLE_ON_SAIL, BLOCKS_OF_A_MB = "64kB", 100_000_000, 128
 COPIED = {
     "customers": "customer_id INTEGER, country TEXT, segment TEXT, age INTEGER",
     "orders": "order_id INTEGER, customer_id INTEGER, amount DECIMAL(10, 2), quantity INTEGER,"
@@ -182,12 +181,19 @@ def spilled(pg: psycopg.Connection[Any]) -> None:
             (((plan,),),) = explained.fetchall()
             blocks = plan["Plan"]["Temp Written Blocks"]
             theirs = sorted(map(str, map(shown, pg.execute(text, parameters).fetchall())))
-            (block,) = prepared.rewritten.blocks
-            key = {"sampling_key": SAMPLING_KEY} if "$sampling_key" in keyed(block.sql) else None
-            ours = sorted(map(str, map(shown, duck.execute(keyed(block.sql), key).fetchall())))
-            rows.append((title, blocks // BLOCKS_OF_A_MB, len(theirs), ours == theirs))
+            rows.append(
+                (title, blocks // BLOCKS_OF_A_MB, len(theirs), of(duck, prepared) == theirs)
+            )
     table(f"with work_mem = {LITTLE}", ("question", "MB spilled", "groups", "the same"), rows)
     assert all(row[-1] for row in rows)
+
+
+def of(duck: duckdb.DuckDBPyConnection, prepared: Prepared) -> list[str]:
+    """What the one statement of a question says on DuckDB."""
+    (block,) = prepared.rewritten.blocks
+    text = keyed(block.sql)
+    key = {"sampling_key": SAMPLING_KEY} if "$sampling_key" in text else None
+    return sorted(map(str, map(shown, duck.execute(text, key).fetchall())))
 
 
 def timed_on_sail(folder: Path, customers: int) -> list[tuple[object, ...]]:
@@ -196,21 +202,52 @@ def timed_on_sail(folder: Path, customers: int) -> list[tuple[object, ...]]:
     with duckdb.connect() as duck:
         duck.execute(PARQUET.format(customers=customers))
         files = spark_kit.files_of(duck, folder / "shop")
-    database = Database("spark", files=tuple(files.items()))
-    policy, engine = shop()
-    with spark_kit.running(workers=0) as process:
-        database = replace(database, settings=(("url", process.url),))
-        with SparkEngine(database, Limits()) as sail:
-            for title, sql, by_hand in QUESTIONS:
-                prepared = compiled(sql, policy, engine)
-                assert prepared.plan is not None
-                (block,) = prepared.plan.blocks
-                texts = [SPARK.block(block).sql.replace("$sampling_key", "'12345'"), by_hand, sql]
-                runs = [partial(sail.rows, named(text, files)) for text in texts]
+        policy, engine = shop()
+        questions = [
+            (title, compiled(sql, policy, engine), by_hand, sql)
+            for title, sql, by_hand in QUESTIONS
+        ]
+        with spark_kit.running(workers=0) as process, reading(process, files) as sail:
+            for title, prepared, *others in questions:
+                runs = [
+                    partial(sail.rows, named(text, files)) for text in (on_sail(prepared), *others)
+                ]
                 pairs = [[process.cpu(run) for run in runs] for _ in range(ROUNDS + 1)][1:]
                 rows.append((title, *ratios(pairs)))
-    table(f"CPU seconds on Sail, {customers:,} customers", HEADER, rows)
+        table(f"CPU seconds on Sail, {customers:,} customers", HEADER, rows)
+        spilled_on_sail(duck, files, [(title, prepared) for title, prepared, *_ in questions])
     return rows
+
+
+def spilled_on_sail(
+    duck: duckdb.DuckDBPyConnection, files: Mapping[str, str], questions: list[tuple[str, Prepared]]
+) -> None:
+    """Whether both engines say the same where Sail has no room, and how much it spilled."""
+    rows: list[tuple[object, ...]] = []
+    with spark_kit.running(0, LITTLE_ON_SAIL) as process, reading(process, files) as sail:
+        sail.rows("SELECT 1")
+        for title, prepared in questions:
+            before = process.written
+            found = sail.rows(named(on_sail(prepared), files))
+            theirs = sorted(map(str, map(shown, found)))
+            spilled = (process.written - before) // 1_000_000
+            rows.append((title, spilled, len(theirs), of(duck, prepared) == theirs))
+    header = ("question", "MB spilled", "groups", "the same")
+    table(f"Sail with {LITTLE_ON_SAIL // 1_000_000} MB", header, rows)
+    assert all(row[-1] for row in rows)
+
+
+def reading(process: spark_kit.Sail, files: Mapping[str, str]) -> SparkEngine:
+    """An engine over these files."""
+    settings = (("url", process.url),)
+    return SparkEngine(Database("spark", files=tuple(files.items()), settings=settings), Limits())
+
+
+def on_sail(prepared: Prepared) -> str:
+    """The one statement of a question."""
+    assert prepared.plan is not None
+    (block,) = prepared.plan.blocks
+    return SPARK.block(block).sql.replace("$sampling_key", f"'{SAMPLING_KEY}'")
 
 
 def named(sql: str, files: Mapping[str, str]) -> str:

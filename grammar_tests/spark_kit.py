@@ -38,14 +38,21 @@ class Sail:
         run()
         return max(1, self._ticks() - before) / os.sysconf("SC_CLK_TCK")
 
+    @property
+    def written(self) -> int:
+        """Bytes that it has written to files."""
+        return int(Path(f"/proc/{self.process}/io").read_text().split("wchar:")[1].split()[0])
+
     def _ticks(self) -> int:
         stat = Path(f"/proc/{self.process}/stat").read_text()
         return sum(map(int, stat.rsplit(")", 1)[1].split()[11:13]))
 
 
 @contextmanager
-def running(workers: int = 2) -> Iterator[Sail]:
-    """A server with so many workers, 0 being one process; skips the test where there is no Sail."""
+def running(workers: int = 2, memory: int | None = None) -> Iterator[Sail]:
+    """A server with so many workers, 0 being one process, and so many bytes of memory for its
+    operators, which spill what needs more; skips the test where there is no Sail.
+    """
     if not (find_spec("pysail") and find_spec("pyspark")):
         pytest.skip("pysail and pyspark-client are not installed: pip install -e '.[test]'")
     with socket.socket() as free:
@@ -54,9 +61,11 @@ def running(workers: int = 2) -> Iterator[Sail]:
     command = [sys.executable, "-m", "pysail", "spark", "server", "--port", str(port)]
     counts = ("SAIL_CLUSTER__WORKER_INITIAL_COUNT", "SAIL_CLUSTER__WORKER_MAX_COUNT")
     cluster = {"SAIL_MODE": "local-cluster", **dict.fromkeys(counts, str(workers))}
+    kind = {"SAIL_RUNTIME__MEMORY_POOL__TYPE": "fair"}
+    pool = {**kind, "SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE": str(memory)}
     server = subprocess.Popen(  # noqa: S603
         command,
-        env={**os.environ, **(cluster if workers else {})},
+        env={**os.environ, **(cluster if workers else {}), **(pool if memory else {})},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

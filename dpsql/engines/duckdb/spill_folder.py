@@ -7,6 +7,8 @@ unlocked is removed, by the next worker that starts or by who sees one end. SECU
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 
 from dpsql.engines.duckdb.files import CannotOpen
@@ -16,20 +18,20 @@ _OTHERS = 0o077
 
 
 def claimed(folder: str) -> str:
-    """A new, empty folder in this one, of this process until it ends.
+    """A new, empty folder in this one, which is made where it is not there: of this process until
+    it ends.
 
     Raises `CannotOpen` where the folder is not the owner's alone, or cannot be locked.
     """
+    own = os.path.join(folder, f"{_PREFIX}{os.urandom(8).hex()}")  # noqa: PTH118
     try:
-        with_lock = _locked(folder)
-        try:
+        if not os.path.lexists(folder):
+            os.mkdir(folder, 0o700)  # noqa: PTH102
+        with _locked(folder):
             _sweep(folder)
-            own = os.path.join(folder, f"{_PREFIX}{os.urandom(8).hex()}")  # noqa: PTH118
             os.mkdir(own, 0o700)  # noqa: PTH102
             # Never closed: the lock ends with the process.
             flock(os.open(own, os.O_RDONLY), LOCK_EX)
-        finally:
-            os.close(with_lock)
     except OSError:
         raise CannotOpen("spill") from None
     return own
@@ -37,30 +39,26 @@ def claimed(folder: str) -> str:
 
 def emptied(folder: str) -> None:
     """Remove what processes left there that have ended, where it can be removed."""
-    try:
-        with_lock = _locked(folder)
-    except (OSError, CannotOpen):
-        return
-    try:
+    with suppress(OSError, CannotOpen), _locked(folder):
         _sweep(folder)
-    finally:
-        os.close(with_lock)
 
 
-def _locked(folder: str) -> int:
-    """The folder, which is made where it is not there, as an open file that is locked."""
-    if not os.path.lexists(folder):
-        os.mkdir(folder, 0o700)  # noqa: PTH102
+@contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Nobody else makes or removes folders there. Raises `CannotOpen` where others may."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    about = os.fstat(opened)
-    if about.st_uid != os.geteuid() or about.st_mode & _OTHERS:
+    try:
+        about = os.fstat(opened)
+        if about.st_uid != os.geteuid() or about.st_mode & _OTHERS:
+            raise CannotOpen("spill")
+        flock(opened, LOCK_EX)
+        yield
+    finally:
         os.close(opened)
-        raise CannotOpen("spill")
-    flock(opened, LOCK_EX)
-    return opened
 
 
 def _sweep(folder: str) -> None:
+    """Remove the folders of ours there that are of no living process."""
     left = [name for name in os.listdir(folder) if name.startswith(_PREFIX)]  # noqa: PTH208
     for path in [os.path.join(folder, name) for name in left]:  # noqa: PTH118
         opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
