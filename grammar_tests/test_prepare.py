@@ -165,6 +165,7 @@ BY_STATUS = "SELECT status, COUNT(*) AS n, SUM(amount) AS s FROM orders GROUP BY
         ("SELECT COUNT(*) FILTER (WHERE status = 'paid') FROM orders", "orders by status"),
         ("SELECT SUM(units) FROM items", "items by unit alone"),
         ("SELECT device, COUNT(DISTINCT customer_id) FROM events GROUP BY 1", "events by device"),
+        ("SELECT day, COUNT(*) FROM logins GROUP BY 1", "logins by day"),  # scaled to a norm
         ("SELECT EXTRACT(month FROM placed_at) AS m, SUM(quantity) FROM orders GROUP BY m",
          "orders by status, placed_at"),
         # What is finer, or adds something else of a row, is asked of the rows.

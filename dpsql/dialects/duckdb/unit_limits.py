@@ -58,7 +58,7 @@ class UnitLimits:
         place = "" if self.l0 is None else f", {self._place} AS place"
         if self._stored:
             return {"clipped AS NOT MATERIALIZED": source}
-        if self.crowd is not None and self.signed is not None:
+        if self.crowd is not None and self.l0 is not None and not self.scaled:
             groups = "SELECT *, COUNT(*) OVER (PARTITION BY u) AS groups FROM clipped"
             many = f"SELECT *{place} FROM ({groups} WHERE {self.crowd} > {self.l0})"
             return {"clipped AS NOT MATERIALIZED": source, "beyond AS": many}
@@ -73,9 +73,9 @@ class UnitLimits:
     def _above(self) -> str:
         """The units beyond a limit, and maybe others."""
         if self.few and self.l0 is None:
-            large = " OR ".join(large_total(p, name, "g") for name, p in self.scaled.items())
+            large = " OR ".join(large_total(p, name, "there") for name, p in self.scaled.items())
             groups = f"SELECT {', '.join(self.keys)} FROM clipped GROUP BY ALL"
-            counted = f"(SELECT COUNT(*)::DOUBLE AS g FROM ({groups}))"
+            counted = f"(SELECT COUNT(*)::DOUBLE AS there FROM ({groups}))"
             return f"SELECT DISTINCT u FROM clipped, {counted} WHERE {large}"
         over = [] if self.l0 is None else [f"COUNT(*) > {self.l0}"]
         over += [maybe_beyond(part, name) for name, part in self.scaled.items()]
