@@ -11,9 +11,9 @@ WHY = {
     "encoding": "is not encoded in UTF8",
     "superuser": "would be read as a superuser; make a role that may read the tables alone",
     "writable": "may be written to by this role; revoke INSERT, UPDATE, DELETE and TRUNCATE",
-    "logs": "writes parameters into its log for this role;"
-    " ALTER ROLE … SET log_parameter_max_length = 0, auto_explain.log_min_duration = -1,"
-    " pgaudit.log_parameter = off",
+    "logs": "writes parameters into its log for this role; ALTER ROLE … SET"
+    " log_parameter_max_length = 0, and where the server has loaded these,"
+    " auto_explain.log_min_duration = -1 and pgaudit.log_parameter = off",
     "shadowed": "lets others create in its schema public, or has functions there with names of the"
     " server's own; revoke CREATE from PUBLIC, and move them",
     "untrusted": "does not compute as PostgreSQL 15 does, so that no proof holds on it",

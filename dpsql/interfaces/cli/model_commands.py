@@ -109,6 +109,9 @@ def model() -> None:
 def listed(settings: CommandSettings) -> None:
     """List the models that were paid for, and what they are of."""
     models = _with_proxy(settings, lambda p: p.models_of(p.analyst(settings.analyst)))
+    if not models:
+        note("There is no model.")
+        return
     rows = [
         (printable(m.name), str(m.type), printable(m.label or ""), f"{m.rows:,}", _columns(m))
         for m in models

@@ -72,6 +72,9 @@ def listed(settings: CommandSettings) -> None:
         (printable(name), _way(entry), _state(entry, analyst=name in analysts))
         for name, entry in sorted(_users(draft).items())
     ]
+    if not rows:
+        note("There is no user.")
+        return
     click.echo("\n".join(grid([_HEADERS, *rows])))
 
 
