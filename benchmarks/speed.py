@@ -14,9 +14,10 @@ Prepared: the same over the store that `dpsql prepare` makes of them, without ro
 `floor` is the hand-written sum of all that the plan reads there, without any limit.
 
 At once: so many analysts through one proxy and the DB-API, and through `dpsql serve`, which holds
-answers back until the next moment of its grid; each with new questions one after another. `kept
-busy` is what the questions answered per second take of CPU, alone, as a part of that of all
-processors; `p99 / queue` how long 99 % wait at most, beside the turns of all analysts.
+answers, and what computes them, until the next moment of its grid: what that costs is the distance
+to the same server without it; each with new questions one after another. `kept busy` is what the
+questions answered per second take of CPU, alone, as a part of that of all processors; `p99 / queue`
+how long 99 % wait at most, beside the turns of all analysts.
 
 TPC-H: CPU of proxy and engine for a new question, its plan known, over that of DuckDB alone.
 `floor` is what the hand-written `GROUP BY unit, key` of the largest private block costs there, of
@@ -36,8 +37,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -259,30 +261,66 @@ def with_store(policy: Path, store: Path) -> Path:
 
 
 def at_once(folder: Path, analysts: int, each: int) -> Iterator[tuple[object, ...]]:
-    """New questions of all analysts at once, beside the CPU of one alone."""
+    """New questions of all analysts at once, beside the CPU of one alone: of each door's own ledger
+    none that was asked before.
+    """
     database, price = built(folder, MILLION), Price("zcdp", 1.0, 1e-6)
+    data = replace(MILLION, columns=COLUMNS)
     numbers = [range(n, n + each) for n in range(100, 100 + analysts * each, each)]
-    with tempfile.TemporaryDirectory() as name:
-        data = replace(MILLION, columns=COLUMNS)
-        policy = policy_of(Path(name), database, data, price, LIMITS)
+
+    @contextmanager
+    def fresh() -> Iterator[Path]:
+        with tempfile.TemporaryDirectory() as name:
+            policy = policy_of(Path(name), database, data, price, LIMITS)
+            with policy.open("a", encoding="utf-8") as file:
+                file.write(f"\n[server]\nmax_connections_per_analyst = {2 * analysts}\n")
+            write_users(f"{name}/dpsql.users", {"ana": User(verifier_of(PASSWORD))})
+            yield policy
+
+    with fresh() as policy:
         draft = load(str(policy))
         engine = Metered(draft.database, draft.limits)
         with Proxy.over(draft, engine) as proxy:
             alone = statistics.median([_alone(proxy, engine, n) for n in range(4)][1:])
-        make = partial(DuckDBEngine, draft.database, draft.limits)
-        with Proxy.over(draft, EnginePool(make, draft.server.workers)) as proxy:
-            _asked_by(proxy, [10])
-            with ThreadPoolExecutor(analysts) as threads:
-                start = perf_counter()
-                waits = [w for own in threads.map(partial(_asked_by, proxy), numbers) for w in own]
-                taken = perf_counter() - start
-        yield "DB-API", *_at_once(alone, waits, taken, analysts)
-        with policy.open("a", encoding="utf-8") as file:
-            file.write(f"\n[server]\nmax_connections_per_analyst = {2 * analysts}\n")
-        write_users(f"{name}/dpsql.users", {"ana": User(verifier_of(PASSWORD))})
-        with serving(str(policy)) as (where, _process):
-            waits, taken = asyncio.run(_served(where, [range(1, 2), *numbers]))
-        yield "dpsql serve", *_at_once(alone, waits, taken, analysts)[:-1], ""
+    for door, asked in DOORS.items():
+        with fresh() as policy:
+            waits, taken = asked(policy, numbers)
+        yield door, *_at_once(alone, waits, taken, analysts)
+
+
+def _in_process(policy: Path, numbers: Sequence[range]) -> tuple[list[float], float]:
+    """How long each question took by threads of the DB-API, and all of them together."""
+    draft = load(str(policy))
+    make = partial(DuckDBEngine, draft.database, draft.limits)
+    with Proxy.over(draft, EnginePool(make, draft.server.workers)) as proxy:
+        _asked_by(proxy, [10])
+        with ThreadPoolExecutor(len(numbers)) as threads:
+            start = perf_counter()
+            waits = [w for own in threads.map(partial(_asked_by, proxy), numbers) for w in own]
+            return waits, perf_counter() - start
+
+
+def _through(
+    program: Sequence[str], policy: Path, numbers: Sequence[range]
+) -> tuple[list[float], float]:
+    """The same by clients of a server."""
+    with serving(str(policy), program=program) as (where, _process):
+        return asyncio.run(_served(where, [range(1, 2), *numbers]))
+
+
+NO_GRID = """
+from contextlib import nullcontext
+from dpsql.interfaces.cli import main
+from dpsql.interfaces.pgwire.pacing import AnalystPace
+AnalystPace.paced = lambda *_: nullcontext()
+main()
+"""
+Door = Callable[[Path, Sequence[range]], tuple[list[float], float]]
+DOORS: dict[str, Door] = {
+    "DB-API": _in_process,
+    "dpsql serve, no grid": partial(_through, ("-c", NO_GRID)),
+    "dpsql serve": partial(_through, ("-m", "dpsql")),
+}
 
 
 def _at_once(

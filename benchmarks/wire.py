@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Thread
@@ -109,9 +109,11 @@ def in_process(policy: str) -> float:
 
 
 @contextmanager
-def serving(policy: str, *options: str) -> Iterator[tuple[Where, int]]:
+def serving(
+    policy: str, *options: str, program: Sequence[str] = ("-m", "dpsql")
+) -> Iterator[tuple[Where, int]]:
     """`dpsql serve` on a free port, and the number of its process."""
-    command = [sys.executable, "-m", "dpsql", "--policy", policy, "serve", "--port", "0", *options]
+    command = [sys.executable, *program, "--policy", policy, "serve", "--port", "0", *options]
     with subprocess.Popen(  # noqa: S603
         command, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as served:
