@@ -18,6 +18,7 @@ from typing import TypeAlias, assert_never
 from dpsql.compiler.infer.column_facts import PublicData
 from dpsql.compiler.plan.private_plan import PrivateBlock, Tracked
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track.asked_groups import only_asked
 from dpsql.compiler.track.blocks import Blocks, filtered, projected, still_padded
 from dpsql.compiler.track.grouping_sets import from_finest, one_by_one, sums_up
 from dpsql.compiler.track.join_order import (
@@ -130,7 +131,8 @@ def track(
     """
     # One order of joins after another may ask the same.
     frequency = cache(public.frequency)
-    relation = counted(resolved.relation, policy, frequency, identities)
+    reduced = only_asked(resolved.relation, policy, identities)
+    relation = counted(reduced, policy, frequency, identities)
     tracker = _Tracker(
         policy,
         frequency,
