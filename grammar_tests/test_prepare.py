@@ -186,6 +186,21 @@ def test_a_question_is_asked_of_the_rollup_that_has_all_it_needs(sql: str, table
         ]
 
 
+def copies(sql: str, engine: PlainEngine) -> bool:
+    """Whether the engine keeps what a statement reads until it is read again."""
+    ((_, plan),) = engine.connection.execute(f"EXPLAIN {sql}", {"sampling_key": 1}).fetchall()
+    return "CTE" in plan
+
+
+def test_what_is_stored_is_read_again_and_not_copied() -> None:
+    sql = "SELECT device, COUNT(*) AS n, SUM(duration) FROM events GROUP BY 1"
+    _plain, stored, engine = worlds()[0]
+    for asked in (sql, sql.replace("GROUP", "WHERE device <> 'phone' GROUP")):
+        (block,) = compiled(asked, stored, engine).rewritten.blocks
+        assert not copies(block.sql, engine)
+        assert copies(block.sql.replace(" NOT MATERIALIZED", " MATERIALIZED"), engine)
+
+
 def test_tighter_bounds_are_asked_of_the_rows() -> None:
     _plain, stored, engine = worlds()[0]
     tables = list(stored.tables)

@@ -46,7 +46,6 @@ from benchmarks.speed import (
     COLUMNS,
     LIMITS,
     ROLLED_UP,
-    TICKS,
     Metered,
     own_seconds,
     with_store,
@@ -209,7 +208,7 @@ def _rows(question: Question, turns: list[Turn]) -> Iterator[tuple[object, ...]]
         spent = statistics.median(turn[name][0] for turn in turns)
         lost = statistics.median(_lost(question, turn, name) for turn in turns)
         ratios = [
-            statistics.median(turn[name][0] / max(turn[other][0], 1 / TICKS) for turn in turns)
+            statistics.median(turn[name][0] / turn[other][0] for turn in turns)
             for other in ("DuckDB", "floor", "dpsql", "prepared")
         ]
         row = (question.name, name, spent, lost, *ratios)

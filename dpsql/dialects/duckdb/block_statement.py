@@ -128,8 +128,12 @@ class DuckDBBlock(BlockPrinter):
         )
 
     def of_units(self) -> tuple[list[str], str]:
-        """They may be made already."""
-        return super().of_units() if self.source is None else ([], f"SELECT * FROM {self.source}")
+        """They may be made already; those that are stored are read again wherever they are."""
+        if self.source is not None:
+            return [], f"SELECT * FROM {self.source}"
+        stages, clipped = super().of_units()
+        again = [stage.replace(" AS ", " AS NOT MATERIALIZED ", 1) for stage in stages]
+        return again if self.carried else stages, clipped
 
     def totals(self) -> str:
         """Rows that are totals already are not grouped."""
