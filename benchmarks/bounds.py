@@ -20,7 +20,7 @@ from statistics import mean, median
 
 import duckdb
 
-from benchmarks.common import table
+from benchmarks.common import PEOPLE, table
 from dpsql.model.notices import BoundsFound
 from dpsql.model.vocabulary import BoundsMethod, Request
 from dpsql.proxy import Proxy
@@ -37,19 +37,7 @@ MADE_UP = """CREATE TABLE people AS SELECT i AS person_id,
 ADULT = """CREATE TABLE people AS SELECT person_id, capital_gain AS gain, fnlwgt AS weight,
     hours_per_week AS hours FROM read_parquet(?)"""
 
-POLICY = """
-[database]
-engine = "duckdb"
-path = "people.duckdb"
-[privacy_unit]
-table = "people"
-key = "person_id"
-[tables.people]
-access = "private"
-key = "person_id"
-[tables.people.columns]
-person_id = {{}}
-{columns}
+BUDGET = """
 [budgets.b]
 epsilon = 1000000
 delta = 1e-3
@@ -57,8 +45,6 @@ query_epsilon = 0.1
 max_query_epsilon = 10
 [analysts.ana]
 budget = "b"
-[ledger]
-path = "{name}.ledger"
 """
 
 
@@ -112,7 +98,8 @@ def opened(
     name, declared = way
     path = Path(folder) / f"{name}.toml"
     lines = "\n".join(f"{column} = {{ {declared} }}" for column in columns)
-    path.write_text(POLICY.format(columns=lines, name=name), encoding="utf-8")
+    people = PEOPLE.replace("people.ledger", f"{name}.ledger")
+    path.write_text(f"{people}\n{lines}\n{BUDGET}", encoding="utf-8")
     with Proxy.open(str(path)) as proxy:
 
         def ask(column: str, epsilon: Decimal) -> tuple[float, str]:

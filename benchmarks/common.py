@@ -12,6 +12,23 @@ from typing import TypeAlias
 
 Row: TypeAlias = Sequence[object]
 
+PEOPLE = """
+[database]
+engine = "duckdb"
+path = "people.duckdb"
+[privacy_unit]
+table = "people"
+key = "person_id"
+[ledger]
+path = "people.ledger"
+[tables.people]
+access = "private"
+key = "person_id"
+[tables.people.columns]
+person_id = {}
+"""
+"""A policy over one table of people, to which its columns and budgets are added."""
+
 
 def paired(
     first: Callable[[], object], second: Callable[[], object], rounds: int = 7

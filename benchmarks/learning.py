@@ -26,7 +26,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from benchmarks.common import table
+from benchmarks.common import PEOPLE, table
 from benchmarks.synthetic import declared
 from dpsql.accountants.conversion import rho_of
 from dpsql.engines import Stop
@@ -63,19 +63,7 @@ LABEL = "income = '>50K'"
 EPSILONS = (Decimal("0.1"), Decimal(1))
 """The least first: what was paid for more is told again for less."""
 
-POLICY = """
-[database]
-engine = "duckdb"
-path = "people.duckdb"
-[privacy_unit]
-table = "people"
-key = "person_id"
-[tables.people]
-access = "private"
-key = "person_id"
-[tables.people.columns]
-person_id = {{}}
-{columns}
+BUDGET = """
 [budgets.b]
 epsilon = 1000000
 delta = 1e-3
@@ -84,8 +72,6 @@ max_query_epsilon = 100
 query_delta = {delta}
 [analysts.a]
 budget = "b"
-[ledger]
-path = "people.ledger"
 """
 
 SPLIT = "split{seed} = {{ values = [false, true] }}"
@@ -181,7 +167,7 @@ def build(
     described = [n for n in names if n not in {"person_id", "fnlwgt"} and not n.startswith("split")]
     lines = [f"{name} = {{ {declared(owner, name)} }}" for name in described]
     lines += [WEIGHT, *(SPLIT.format(seed=seed) for seed in range(seeds))]
-    text = POLICY.format(columns="\n".join(lines), delta=delta)
+    text = "\n".join((PEOPLE, *lines, BUDGET.format(delta=delta)))
     (folder / "dpsql.toml").write_text(text, encoding="utf-8")
 
 

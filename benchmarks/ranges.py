@@ -17,27 +17,12 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from benchmarks.common import table
+from benchmarks.common import PEOPLE, table
 from dpsql.model.vocabulary import Request
 from dpsql.proxy import Proxy
 from examples.adult.people import load
 
-POLICY = """
-[database]
-engine = "duckdb"
-path = "people.duckdb"
-[privacy_unit]
-table = "people"
-key = "person_id"
-[tables.people]
-access = "private"
-key = "person_id"
-[tables.people.columns]
-person_id = { hidden = true }
-age = { bounds = [17, 90] }
-[ledger]
-path = "people.ledger"
-"""
+AGE = "age = { bounds = [17, 90] }\n"
 BUDGET = """
 [budgets.{name}]
 epsilon = 100000.0
@@ -80,7 +65,7 @@ def main() -> None:
             BUDGET.format(name="pure", delta=0.0, query_delta=0.0),
         )
         policy = Path(folder) / "dpsql.toml"
-        policy.write_text(POLICY + "".join(budgets), encoding="utf-8")
+        policy.write_text("".join((PEOPLE, AGE, *budgets)), encoding="utf-8")
         with Proxy.open(str(policy)) as proxy:
             for name, ranges in WORKLOADS.items():
                 truth = np.array([((low <= ages) & (ages <= high)).sum() for low, high in ranges])

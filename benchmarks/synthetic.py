@@ -26,7 +26,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from benchmarks.common import table
+from benchmarks.common import PEOPLE, table
 from benchmarks.mst_reference import mst
 from dpsql.accountants.conversion import rho_of
 from dpsql.model.vocabulary import Request
@@ -48,28 +48,13 @@ NUMBERS = {
 
 NOT_ASKED = {"person_id", "fnlwgt"}
 
-POLICY = """
-[database]
-engine = "duckdb"
-path = "people.duckdb"
-[privacy_unit]
-table = "people"
-key = "person_id"
-[tables.people]
-access = "private"
-key = "person_id"
-[tables.people.columns]
-person_id = {{}}
-{columns}
+BUDGET = """
 [budgets.b]
 epsilon = 1000000
 delta = 1e-3
 query_epsilon = 1
 max_query_epsilon = 100
 query_delta = {delta}
-{analysts}
-[ledger]
-path = "people.ledger"
 """
 
 
@@ -99,7 +84,7 @@ def built(folder: Path, parquet: str | None, delta: str, seeds: int) -> list[tup
         columns = [name for name in names if name not in NOT_ASKED]
         lines = "\n".join(f"{name} = {{ {declared(owner, name)} }}" for name in columns)
         analysts = "\n".join(f'[analysts.a{n}]\nbudget = "b"' for n in range(seeds))
-        text = POLICY.format(columns=lines, delta=delta, analysts=analysts)
+        text = "\n".join((PEOPLE, lines, BUDGET.format(delta=delta), analysts))
         (folder / "dpsql.toml").write_text(text, encoding="utf-8")
         return owner.execute(f"SELECT {', '.join(columns)} FROM people").fetchall()
 

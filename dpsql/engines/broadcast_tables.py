@@ -49,11 +49,11 @@ def mentioned(sql: str, broadcast: BroadcastTables) -> list[ScratchTable]:
         return []
     named = {match[1].replace('""', '"') for match in _NAME.finditer(sql) if match[1] is not None}
     tables = [table.rows for table in broadcast if table.rows.name in named]
-    return tables if _WHOLE_ROWS.search(sql) else [_narrowed(table, named) for table in tables]
+    return tables if _WHOLE_ROWS.search(sql) else [narrowed(table, named) for table in tables]
 
 
-def _narrowed(table: ScratchTable, names: AbstractSet[str]) -> ScratchTable:
-    """The columns of these names; of a table whose rows are counted the first."""
+def narrowed(table: ScratchTable, names: AbstractSet[str]) -> ScratchTable:
+    """The columns of these names; the first of a table whose rows alone are counted."""
     places = [n for n, (name, _) in enumerate(table.columns) if name in names] or [0]
     columns = tuple(table.columns[n] for n in places)
     return ScratchTable(table.name, columns, [tuple(row[n] for n in places) for row in table.rows])

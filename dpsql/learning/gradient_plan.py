@@ -117,15 +117,15 @@ class GradientPlan:
     text: str = ""
 
     @property
-    def noise(self) -> Noise:
-        """That of every entry of a step, in steps of the lattice."""
-        return self.prepared.blocks[0].releases[0].noise
-
-    @property
     def knots(self) -> int:
         """The most knots that a column of numbers has."""
         columns = (c for c in self.layout.columns if isinstance(c, NumberInput))
         return max((len(column.knots) for column in columns), default=0)
+
+    @property
+    def noise(self) -> Noise:
+        """That of every entry of a step, in steps of the lattice."""
+        return self.prepared.blocks[0].releases[0].noise
 
     @property
     def deviation(self) -> float:

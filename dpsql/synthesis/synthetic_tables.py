@@ -23,6 +23,7 @@ from dpsql.answering.paid_names import (
 )
 from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, ScratchTable, Stop
+from dpsql.engines.broadcast_tables import narrowed
 from dpsql.explaining.explanation import Explanation, unknown_errors
 from dpsql.ledgers import Entry
 from dpsql.model.bounded_cache import BoundedCache
@@ -72,7 +73,7 @@ class SyntheticRows:
     ) -> Sequence[tuple[Any, ...]]:
         """Rows of a query over these tables."""
         tables = (table for table in self._tables if identifier(table.name) in sql)
-        return self._engine.evaluate(sql, [_narrow(table, sql) for table in tables], stop)
+        return self._engine.evaluate(sql, [_read(table, sql) for table in tables], stop)
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
         """As `Engine.few`."""
@@ -96,11 +97,9 @@ class SyntheticRows:
         self._engine.drop_made(key)
 
 
-def _narrow(table: ScratchTable, sql: str) -> ScratchTable:
-    """The columns of a table that a query can mean; one of them where it means none."""
-    places = [n for n, (name, _) in enumerate(table.columns) if identifier(name) in sql] or [0]
-    columns = tuple(table.columns[n] for n in places)
-    return ScratchTable(table.name, columns, [tuple(row[n] for n in places) for row in table.rows])
+def _read(table: ScratchTable, sql: str) -> ScratchTable:
+    """The columns of a table that a query can mean."""
+    return narrowed(table, {name for name, _ in table.columns if identifier(name) in sql})
 
 
 @dataclass(frozen=True, slots=True)
