@@ -42,6 +42,7 @@ from dpsql.model.errors import (
 from dpsql.model.tree import PlanForm, Span
 from dpsql.model.vocabulary import Answer
 from grammar_tests.fakes import ANSWER, EXPLANATION, NOTICE, FakeProxy
+from grammar_tests.proxy_kit import shop
 
 
 def run(*args: str, proxy: FakeProxy | None = None, **options: Any) -> Result:
@@ -471,25 +472,48 @@ def test_completion_prints_the_shells_script(shell: str) -> None:
 
 def loaded(program: str) -> set[str]:
     """Heavy modules that a fresh interpreter has loaded when `program` ends."""
+    return at_end(program)[0]
+
+
+def at_end(program: str) -> tuple[set[str], int]:
+    """Those modules, and how many objects nobody will look through for garbage."""
     code = (
-        "import sys, atexit, runpy\n"
-        "heavy = {'duckdb', 'numpy', 'sqlglot', 'pyarrow'}\n"
-        "atexit.register(lambda: print('LOADED', *(heavy & set(sys.modules))))\n"
+        "import sys, atexit, gc, runpy\n"
+        "heavy = {'duckdb', 'numpy', 'sqlglot', 'pyarrow', 'asyncio', 'secrets', 'ssl'}\n"
+        "end = lambda: print('END', gc.get_freeze_count(), *(heavy & set(sys.modules)))\n"
+        "atexit.register(end)\n"
     )
     command = [sys.executable, "-c", code + program]
     done = subprocess.run(  # noqa: S603
         command, capture_output=True, text=True, check=False, timeout=60
     )
-    return set(done.stdout.rsplit("LOADED", 1)[1].split())
+    frozen, *modules = done.stdout.rsplit("END", 1)[1].split()
+    return set(modules), int(frozen)
 
 
 def cold(*args: str) -> str:
     return f"sys.argv = {['dpsql', *args]!r}\nrunpy.run_module('dpsql', run_name='__main__')"
 
 
+def explained(folder: Path) -> str:
+    policy = ("--policy", str(shop(folder)), "--analyst", "ana")
+    return cold(*policy, "explain", "SELECT COUNT(*) FROM orders")
+
+
 @pytest.mark.parametrize("args", [("--help",), ("query", "--help"), ("--version",)])
 def test_help_and_version_are_light(args: tuple[str, ...]) -> None:
     assert loaded(cold(*args)) == set()
+
+
+def test_a_worker_and_a_question_load_what_they_need_alone(tmp_path: Path) -> None:
+    assert loaded("import dpsql.engines.duckdb.worker") == set()
+    modules, frozen = at_end(explained(tmp_path))
+    assert modules <= {"numpy", "secrets", "sqlglot"}
+    assert frozen > 100_000  # all of it: to look through it costs as much as half of the imports
+
+
+def test_wrong_twin_what_looks_for_garbage_at_the_end_is_seen() -> None:
+    assert at_end("import click")[1] == 0
 
 
 def test_wrong_twin_a_heavy_import_is_seen() -> None:

@@ -92,6 +92,7 @@ def test_the_demo_answers_three_queries_and_the_second_time_for_nothing(tmp_path
     first = run(tmp_path, "demo")
     assert first.stdout.count("±") >= 9
     assert first.stderr.count("cost: ε = ") == 3
+    assert "leaked" not in first.stderr
     second = run(tmp_path, "demo", "dpsql-demo")
     assert second.stderr.count("cost: nothing, remembered") == 3
     assert second.stdout == first.stdout

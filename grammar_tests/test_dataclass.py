@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from dpsql.model.dataclass import dataclass
+from dpsql.model.dataclass import FEW, dataclass
 from dpsql.model.dataclass import dataclass as ours
 
 ROOT = Path(__file__).parent.parent
@@ -186,6 +186,37 @@ class Travels:
 
     name: str
     parts: tuple[int, ...] = ()
+
+
+def test_instances_are_the_same_before_and_after_their_constructor_is_compiled() -> None:
+    def values(one: Any) -> list[object]:
+        return [getattr(one, f.name) for f in fields(one)]
+
+    for (theirs, given, _), (mine, *_) in zip(
+        kinds(dataclasses.dataclass), kinds(ours), strict=True
+    ):
+        for _turn in range(2 * FEW):
+            assert values(mine(*given)) == values(theirs(*given))
+
+
+def test_a_constructor_is_compiled_for_more_than_a_few_instances() -> None:
+    @ours(slots=True)
+    class Counted:
+        x: int
+
+    first = Counted.__init__
+    assert [Counted(n).x for n in range(FEW)] == [*range(FEW)]
+    assert Counted.__init__ is first
+    assert Counted(FEW).x == FEW
+    assert Counted.__init__ is not first
+
+
+def test_what_a_constructor_does_not_take_the_first_instance_does_not_take_either() -> None:
+    for given, named in [((), {}), ((1,) * 7, {}), ((), {"no": 1}), ((1,), {"name": 1, "x": 1})]:
+        for pair in zip(kinds(dataclasses.dataclass), kinds(ours), strict=True):
+            made = [outcome(partial(kind, *given, **named)) for kind, *_ in pair]
+            theirs, mine = (one[0] if one.__class__ is tuple else None for one in made)
+            assert theirs == mine
 
 
 def test_a_pickle_is_read_before_anything_else_of_the_class_is() -> None:

@@ -7,8 +7,8 @@ value: what went wrong inside may quote data.
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from dpsql.model.dataclass import dataclass
@@ -273,7 +273,7 @@ def keeping(engine: OwnersDatabase, stop: Stop) -> Iterator[None]:
 
     It is kept for nobody else, and however this ends it is dropped.
     """
-    stop.key = token_hex(16)
+    stop.key = os.urandom(16).hex()
     try:
         yield
     finally:

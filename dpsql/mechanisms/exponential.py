@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import accumulate, repeat
 
 import numpy as np
@@ -68,10 +69,11 @@ class Bounds:
         """
         whole, fine = _split(steps, rate)
         first, second = np.divmod(fine, 1 << _FINE)
-        factor = -(-(_COARSELY[first] * _FINELY[second]) >> _FACTOR)
+        factor = -(-(_table(_FINE)[first] * _table(2 * _FINE)[second]) >> _FACTOR)
+        factors, shifts = _whole_table()
         near = np.minimum(whole, _WHOLE - 1)
-        shift = np.minimum(2 * _FACTOR - bits + _SHIFTS[near], 2 * _FACTOR)
-        upper = np.where(whole < _WHOLE, -(-(factor * _WHOLES[near]) >> shift), 1)
+        shift = np.minimum(2 * _FACTOR - bits + shifts[near], 2 * _FACTOR)
+        upper = np.where(whole < _WHOLE, -(-(factor * factors[near]) >> shift), 1)
         lower = np.maximum(upper - (upper >> _LOOSE) - 2, 0)
         return cls(bits, np.where(steps == 0, upper, lower).astype(np.int64), upper)
 
@@ -130,12 +132,14 @@ def _powers(step: Fraction, size: int) -> list[int]:
     return list(up)
 
 
-def _table(step: Fraction) -> np.ndarray:
-    """2**31·exp(-n·step) for n of so many bits, rounded up."""
-    powers = _powers(step, 1 << _FINE)
+@cache
+def _table(bits: int) -> np.ndarray:
+    """2**31·exp(-n / 2**bits) for n of so many bits as index a table, rounded up."""
+    powers = _powers(Fraction(1, 1 << bits), 1 << _FINE)
     return np.array([-(-power >> (_WIDE - _FACTOR)) for power in powers], dtype=np.int64)
 
 
+@cache
 def _whole_table() -> tuple[np.ndarray, np.ndarray]:
     """exp(-k) <= factor·2**(-31 - shift), with factors of 31 bits."""
     powers = _powers(Fraction(1), _WHOLE)
@@ -143,10 +147,6 @@ def _whole_table() -> tuple[np.ndarray, np.ndarray]:
     listed = zip(powers, shifts, strict=True)
     factors = [-(-power >> (_WIDE - _FACTOR - shift)) for power, shift in listed]
     return np.array(factors, dtype=np.int64), np.array(shifts, dtype=np.int64)
-
-
-_COARSELY, _FINELY = _table(Fraction(1, 1 << _FINE)), _table(Fraction(1, 1 << (2 * _FINE)))
-_WHOLES, _SHIFTS = _whole_table()
 
 
 _BLOCK = 1 << 17

@@ -2,8 +2,8 @@
 
 That library compiles six methods of every class when it is imported: most of what importing a
 package of five hundred such classes costs, of which a process that answers one question builds a
-third. Here a constructor is compiled for the first instance, the other methods are closures over
-the fields, and what `fields`, `replace`, patterns and signatures read is asked of the standard
+third. Here a method is compiled when it is called, a constructor once it has made some instances,
+and what `fields`, `replace`, patterns and signatures read is asked of the standard
 library then. A type checker sees that library's own decorator.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, field, replace
 from dataclasses import dataclass as of_library
 from functools import cached_property
+from itertools import count
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,9 @@ else:
         return make(cls, **options) if cls else lambda plain: make(plain, **options)
 
 
+FEW = 8
+"""So many instances are made sooner than their constructor is compiled."""
+
 _SHAPE = "__dpsql_shape__"
 _ORDER = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 
@@ -47,8 +51,8 @@ _ORDER = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 class _Shape:
     """What a class declares, and what is made of it once it is asked for."""
 
-    def __init__(self, plain: type, own: dict[str, Any], *, frozen: bool, kw_only: bool) -> None:
-        self._plain, self._own, self._frozen, self._kw_only = plain, own, frozen, kw_only
+    def __init__(self, plain: type, own: dict[str, Any], **options: bool) -> None:
+        self._plain, self._own, self.options = plain, own, options
 
     @cached_property
     def fields(self) -> dict[str, Field[Any]]:
@@ -59,25 +63,46 @@ class _Shape:
         for name, value in self._own.items():
             values[name] = value if isinstance(value, Field) else field(default=value)
             if values[name].kw_only is MISSING:
-                values[name].kw_only = self._kw_only
+                values[name].kw_only = self.options["kw_only"]
         return values
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(self.fields)
 
-    @cached_property
-    def library(self) -> type:
-        """The class as the standard library makes it, without slots and methods."""
-        plain, options = self._plain, {"frozen": self._frozen, "kw_only": self._kw_only}
-        body = _body(plain)
-        body["__doc__"] = plain.__doc__ or plain.__name__  # else it would write one
-        copy = type(plain)(plain.__name__, plain.__bases__, body)
-        return of_library(init=False, repr=False, eq=False, match_args=False, **options)(copy)
+    def library(self, **options: bool) -> Any:
+        """A class with these fields as the standard library makes it, without methods."""
+        bases = [base for base in self._plain.__mro__[::-1] if _SHAPE in vars(base)]
+        kinds = {name: kind for base in bases for name, kind in base.__annotations__.items()}
+        kinds |= self._plain.__annotations__
+        body = {"__annotations__": {name: kinds[name] for name in self.names}, **self.fields}
+        body["__doc__"] = self._plain.__name__  # else it would write one
+        options |= {"init": False, "repr": False, "eq": False, "match_args": False}
+        return of_library(**options)(type(self._plain.__name__, (), body))
 
-    @property
+    @cached_property
     def match_args(self) -> tuple[str, ...]:
         return tuple(name for name, one in self.fields.items() if not one.kw_only)
+
+    def is_filled(self, instance: Any, given: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        """Whether these arguments fit: then the instance has its values, as by the constructor."""
+        values = dict(zip(self.match_args, given, strict=False)) | named
+        if len(values) < len(given) + len(named) or not values.keys() <= self.fields.keys():
+            return False
+        for name, one in self.fields.items():
+            if name in values:
+                continue
+            if one.default is not MISSING:
+                values[name] = one.default
+            elif one.default_factory is not MISSING:
+                values[name] = one.default_factory()
+            else:
+                return False
+        for name in self.names:
+            object.__setattr__(instance, name, values[name])
+        if hasattr(self._plain, "__post_init__"):
+            instance.__post_init__()
+        return True
 
     def text(self, method: str, scope: dict[str, Any]) -> str:
         """A method's source, and into `scope` what it names besides the setters of the slots."""
@@ -161,7 +186,12 @@ def _body(plain: type) -> dict[str, Any]:
 
 
 def _compiled_when_called(shape: _Shape, name: str) -> Callable[..., Any]:
+    calls = count()
+
     def method(self: object, /, *given: Any, **named: Any) -> Any:
+        seldom = name == "__init__" and next(calls) < FEW
+        if seldom and shape.is_filled(self, given, named):
+            return None
         return _compile(_owner(type(self), shape), name)(self, *given, **named)
 
     return method
@@ -204,8 +234,10 @@ def _signature(cls: type, shape: _Shape) -> inspect.Signature:  # noqa: ARG001
 _READ = {
     name: _Read(name, of)
     for name, of in {
-        "__dataclass_fields__": lambda _, shape: shape.library.__dataclass_fields__,
-        "__dataclass_params__": lambda _, shape: shape.library.__dataclass_params__,
+        "__dataclass_fields__": lambda _, shape: shape.library().__dataclass_fields__,
+        "__dataclass_params__": lambda _, shape: (
+            shape.library(**shape.options).__dataclass_params__
+        ),
         "__match_args__": lambda _, shape: shape.match_args,
         "__signature__": _signature,
     }.items()

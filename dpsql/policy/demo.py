@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 from pathlib import Path
 
 TABLES = """
@@ -139,6 +141,7 @@ def build(directory: Path) -> Path:
     """Write shop.duckdb and dpsql.toml into a directory; returns the policy's path."""
     import duckdb  # noqa: PLC0415  `dpsql --help` does without
 
+    atexit.register(gc.unfreeze)  # in the end DuckDB complains of what is not found as garbage
     directory.mkdir(parents=True, exist_ok=True)
     database = directory / "shop.duckdb"
     database.unlink(missing_ok=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,10 +25,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def open_proxy(path: str) -> Proxy:
     """The real proxy; its engine starts while the compiler is imported."""
-    draft, engine = _started(path)
-    from dpsql.proxy import Proxy  # noqa: PLC0415
+    with _staying():
+        draft, engine = _started(path)
+        from dpsql.proxy import Proxy  # noqa: PLC0415
 
-    return Proxy.over(draft, engine)
+        return Proxy.over(draft, engine)
 
 
 def open_server(path: str) -> Proxy:
@@ -54,6 +57,17 @@ def _started(path: str) -> tuple[Draft, Engine]:
 
     draft = load(path)
     return draft, pooled(draft)
+
+
+@contextmanager
+def _staying() -> Iterator[None]:
+    """Around what is imported for good: nobody looks for garbage in it, not even at the end."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
