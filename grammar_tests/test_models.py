@@ -485,6 +485,28 @@ def test_a_model_whose_text_is_read_otherwise_now_is_lost_until_it_is_made_again
         assert spent(own) == before
 
 
+def test_who_asks_a_model_never_pays_for_it_though_its_data_change_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Proxy.open(str(proxy_kit.shop(tmp_path))) as own:
+        own.ask(Request(LINEAR, "ana"))
+        before, ledger = spent(own), own.vault.ledger
+        recall = ledger.recall
+
+        def then_changed(*asked: Any) -> object:
+            try:
+                return recall(*asked)
+            finally:
+                ledger.refresh()
+
+        own.models = Models()
+        monkeypatch.setattr(ledger, "recall", then_changed)
+        own.model("aged", "ana")
+        with pytest.raises(Refused, match="unknown-name"):
+            own.model("aged", "ana")
+        assert spent(own) == before
+
+
 def test_a_session_makes_a_model_and_asks_it(proxy: Proxy) -> None:
     session = Client(proxy)
     session.query(LINEAR)

@@ -145,7 +145,7 @@ def measured(folder: Path, environments: Path, rounds: int) -> Iterator[tuple[ob
         before = own_seconds() + own_seconds(resource.RUSAGE_CHILDREN)
         with_store(policy, Path(name) / "store.duckdb")
         spent = own_seconds() + own_seconds(resource.RUSAGE_CHILDREN) - before
-        yield "once", "dpsql prepare", spent, *[""] * 6
+        yield "once", "dpsql prepare", spent, *[""] * 7
         whom["prepared"] = asked_by(stack, policy)
         failed = dict[str, str]()
         for peer in PEERS:
@@ -156,7 +156,7 @@ def measured(folder: Path, environments: Path, rounds: int) -> Iterator[tuple[ob
         for number, question in enumerate(QUESTIONS):
             turns = _turns(whom, failed, number, rounds)
             yield from _rows(question, turns)
-            yield from ((question.name, peer, *["-"] * 5, "", why) for peer, why in failed.items())
+            yield from ((question.name, peer, *["-"] * 6, "", why) for peer, why in failed.items())
 
 
 def asked_by(stack: ExitStack, policy: Path) -> Ours:

@@ -22,7 +22,8 @@ from dpsql.answering.paid_names import (
 from dpsql.answering.vault import Vault
 from dpsql.engines import Stop
 from dpsql.explaining.explanation import Explanation, unknown_errors
-from dpsql.learning.methods import ModelPlan, paid_for, planned
+from dpsql.learning import released_gradients
+from dpsql.learning.methods import ModelPlan, planned
 from dpsql.learning.model import CONFIDENT, Model, descended, fitted
 from dpsql.learning.model_statement import (
     CreateModel,
@@ -36,7 +37,6 @@ from dpsql.learning.moment_answers import begins as asking
 from dpsql.learning.moments_plan import MomentsPlan, MomentsWish
 from dpsql.learning.predictions import WrittenOut, written_out
 from dpsql.learning.predictions import begins as calling
-from dpsql.learning.released_gradients import descended as gradients_of
 from dpsql.learning.released_moments import measured, remembered
 from dpsql.ledgers import Entry
 from dpsql.model.algebra import Relation
@@ -165,8 +165,7 @@ class Models:
             model = None
             with suppress(Refused):  # in another spelling, say
                 plan = planned(compiler, vault, named.of, named.wish, stop)
-                if paid_for(compiler, vault, plan):
-                    model = _fitted(compiler, vault, named, plan, stop)
+                model = _remade(compiler, vault, named, plan, stop)
             if model is not None:
                 self._models.put((whose, name), model)
         return model
@@ -274,7 +273,20 @@ def _fitted(compiler: Compiler, vault: Vault, named: _Named, plan: ModelPlan, st
     """The model of what is paid for now, or was before."""
     if isinstance(plan, MomentsPlan):
         return fitted(measured(compiler, vault, named.of, plan, stop), named.wish)
-    return descended(gradients_of(compiler, vault, named.of, named.wish, plan, stop), named.wish)
+    return descended(
+        released_gradients.descended(compiler, vault, named.of, named.wish, plan, stop), named.wish
+    )
+
+
+def _remade(
+    compiler: Compiler, vault: Vault, named: _Named, plan: ModelPlan, stop: Stop
+) -> Model | None:
+    """The same of what was paid for before; None where it was not, or is remembered no longer."""
+    if isinstance(plan, MomentsPlan):
+        moments = remembered(compiler, vault, named.of, plan, stop)
+        return None if moments is None else fitted(moments, named.wish)
+    gradients = released_gradients.remembered(compiler, vault, named.of, named.wish, plan, stop)
+    return None if gradients is None else descended(gradients, named.wish)
 
 
 def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:

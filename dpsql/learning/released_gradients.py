@@ -52,7 +52,7 @@ def descended(
 ) -> Gradients:
     """Gradients that are paid for now, or were before. Raises as `Proxy.ask` does."""
     with vault.in_flight.paying(compiler, plan.payer, plan.cost.question, stop):
-        there = _recalled(compiler, vault, wish, said, plan, stop)
+        there = remembered(compiler, vault, wish, said, plan, stop)
         return there or _paid(compiler, vault, plan, stop)
 
 
@@ -80,7 +80,7 @@ def _paid(compiler: Compiler, vault: Vault, plan: GradientPlan, stop: Stop) -> G
     return _gradients(plan, noisy, receipt)
 
 
-def _recalled(
+def remembered(
     compiler: Compiler,
     vault: Vault,
     wish: MomentsWish,
