@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import date
+from itertools import product
 from math import ceil, sqrt
 from pathlib import Path
 from threading import Timer
@@ -29,17 +30,21 @@ from dpsql.compiler.plan.measurement_kinds import (
     ScaledTotal,
     Vote,
 )
-from dpsql.dialects.spark import spark_expressions, spark_lattice, spark_norms
+from dpsql.dialects.duckdb.expression_sql import expression as duckdb_expression
+from dpsql.dialects.spark import spark_expressions, spark_functions, spark_lattice, spark_norms
+from dpsql.dialects.spark.spark_expressions import expression
+from dpsql.dialects.spark.spark_functions import STEPS
 from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, Unrun
 from dpsql.engines.duckdb.found_files import parquet_of
 from dpsql.engines.reading_worker import CannotRead
 from dpsql.engines.spark.spark_engine import SparkEngine
 from dpsql.engines.spark.spark_server import SparkSettings
+from dpsql.functions.dates import LENGTHS
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DataChanged, PolicyError, Refused
 from dpsql.model.resources import Database, Limits
-from dpsql.model.tree import INTEGER, VARCHAR, Ref
+from dpsql.model.tree import DATE, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Call, Cast, Literal, Ref
 from dpsql.model.vocabulary import Norm
 from dpsql.policy.load import load
 from dpsql.preparation.engine_kinds import opened
@@ -237,6 +242,54 @@ def test_whole_numbers_and_keys_are_exact(engine: SparkEngine) -> None:
     by_day = engine.aggregate('SELECT "born", 1 FROM "people"', 1, 1, 0)
     assert by_day.keys == [(date(2000, 1, 1),)]  # no value of ours is in the year 12000
     assert engine.rows('SELECT max("born") FROM "people"') == [(date.max,)]
+
+
+A, B = Ref(1, TIMESTAMP), Ref(2, TIMESTAMP)
+TWO_HOURS = Literal(-7_200_000_001, INTEGER)
+EARLIER = Call("date_add", (Literal("microseconds", VARCHAR), TWO_HOURS, B), TIMESTAMP)
+MOMENTS = (
+    *("0001-01-01 00:00:00", "1582-10-10 12:34:56.789012", "1969-12-31 23:59:59.999999"),
+    *("1970-01-01 00:00:00", "2024-02-29 23:59:59.5", "9999-12-31 23:59:59.999999"),
+)
+OF_MOMENTS = [
+    *(Call("date_diff", (Literal(part, VARCHAR), A, B), INTEGER) for part in (*STEPS, "week")),
+    *(Call("date_sub", (Literal(part, VARCHAR), A, B), INTEGER) for part in LENGTHS),
+    *(Call("date_diff", (Literal("hour", VARCHAR), Cast(A, DATE), B), INTEGER),),
+    *(Call(name, (A,), kind) for name, kind in (("epoch", DOUBLE), ("epoch_us", INTEGER))),
+    *(Call("last_day", (day,), DATE) for day in (A, Cast(B, DATE))),
+    *(Call("extract", (Literal(part, VARCHAR), EARLIER), INTEGER) for part in ("hour", "minute")),
+]
+
+
+def of_moments(engine: SparkEngine) -> tuple[object, object]:
+    """What both engines make of each pair of moments."""
+    pairs = list(product((*map("'{}'".format, MOMENTS), "NULL"), repeat=2))
+    columns: list[list[str]] = [[], []]
+    for n, call in enumerate(OF_MOMENTS):
+        for texts, said in zip(columns, (duckdb_expression, expression), strict=True):
+            texts.append(f"{said(call, lambda ref: 'ab'[ref.id - 1])} AS r{n}")
+    values = ", ".join(f"({n}, {a}, {b})" for n, (a, b) in enumerate(pairs))
+    statements: list[str] = []
+    for texts, moment in zip(columns, ("TIMESTAMP", "TIMESTAMP_NTZ"), strict=True):
+        ends = f"CAST(x AS {moment}) AS a, CAST(y AS {moment}) AS b"
+        of = f"(SELECT n, {ends} FROM (VALUES {values}) AS v(n, x, y)) AS t"
+        statements.append(f"SELECT {', '.join(texts)} FROM {of} ORDER BY n")
+    ours, theirs = statements
+    with duckdb.connect() as duck:
+        return duck.execute(ours).fetchall(), list(engine.rows(theirs))
+
+
+def test_what_is_made_of_moments_is_what_duckdb_makes(engine: SparkEngine) -> None:
+    ours, theirs = of_moments(engine)
+    assert ours == theirs
+
+
+def test_wrong_twin_of_parts_that_are_cut_toward_1970(
+    engine: SparkEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_functions, "BEFORE_1970", 0)
+    ours, theirs = of_moments(engine)
+    assert ours != theirs
 
 
 def test_stages_and_texts_are_what_they_are(engine: SparkEngine) -> None:

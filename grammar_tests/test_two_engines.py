@@ -308,9 +308,9 @@ def test_no_value_of_a_type_raises(odd: psycopg.Connection[Any], table: str, e: 
 
 COMPARED = (
     "ascii bit_length bitwise_and bitwise_not bitwise_or concat_ws contains date_diff date_sub"
-    " dayname ends_with epoch ilike interval_of interval_us left length lower lpad ltrim md5"
-    " monthname regexp_full_match regexp_matches repeat replace rpad rtrim sha256 split_part"
-    " strftime strlen strpos timezone translate trim upper width_bucket xor"
+    " dayname ends_with epoch epoch_us ilike interval_of interval_us last_day left length lower"
+    " lpad ltrim md5 monthname regexp_full_match regexp_matches repeat replace rpad rtrim sha256"
+    " split_part strftime strlen strpos timezone translate trim upper width_bucket xor"
 ).split()
 MOST_CALLS = 6
 """Calls of one function, of all that are typed."""

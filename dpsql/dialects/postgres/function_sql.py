@@ -23,7 +23,17 @@ from dpsql.dialects.sized_text import Sized
 from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER
 from dpsql.functions.dates import LENGTHS, MICROSECOND
 from dpsql.functions.zone_names import UTC, ZONES
-from dpsql.model.tree import DATE, DOUBLE, INTEGER, TIMESTAMP, TIMESTAMPTZ, Kind, SqlType
+from dpsql.model.tree import (
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    Kind,
+    Literal,
+    SqlType,
+)
 
 PARTS = frozenset("year quarter month week day hour minute dow isodow doy isoyear".split())
 """Parts of a day or moment that are whole numbers on every engine."""
@@ -353,6 +363,22 @@ def _epoch(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     return Sized(f"CASE WHEN isfinite({x}) THEN {seconds} END", kind, LOOSE, digits=COMPUTED_DIGITS)
 
 
+def _epoch_us(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    x = args[0].operand(ATOM)
+    if args[0].type not in (DATE, TIMESTAMP, TIMESTAMPTZ):
+        return None
+    sql = f"CASE WHEN isfinite({x}) THEN {_number_of('microseconds', x)} END"
+    return Sized(sql, kind, LOOSE, digits=COMPUTED_DIGITS)
+
+
+def _last_day(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """The last day of a month in years 1 to 9999."""
+    begun = _truncated((Sized("month", VARCHAR, literal=Literal("month", VARCHAR)), *args), kind)
+    if begun is None:
+        return None
+    return Sized(f"({begun.operand(ATOM)} + interval '1 month' - interval '1 day')::date", kind)
+
+
 def _written(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     """STRFTIME, of moments in years 1 to 9999."""
     moment, form = args
@@ -411,6 +437,8 @@ FUNCTIONS: dict[str, Rule] = {
     "date_diff": _between,
     "date_sub": _passed,
     "epoch": _epoch,
+    "epoch_us": _epoch_us,
+    "last_day": _last_day,
     "strftime": _written,
     "dayname": _named("FMDay"),
     "monthname": _named("FMMonth"),

@@ -23,6 +23,7 @@ from dpsql.dialects.spark.spark_numbers import (
 )
 from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER, TEST
 from dpsql.functions import LONGEST_TEXT
+from dpsql.functions.dates import LENGTHS, MICROSECOND
 from dpsql.model.tree import DATE, TIMESTAMP, VARCHAR, Kind, Literal, SqlType
 
 PARTS = {
@@ -39,10 +40,17 @@ PARTS = {
 }
 """Parts of a day or moment that are whole numbers on every engine."""
 TRUNCATED = frozenset("year quarter month week day hour minute second".split())
-MOST = {"month": 48_000, "day": 1_000_000}
+MOST = {"month": 48_000, "day": 1_000_000, "microseconds": 10**15}
 """Steps from years 1 to 9999 that stay within the moments of the engine."""
-MONDAY = "DATE '1970-01-05'"
+FIRST_DAY = "DATE '0001-01-01'"
+STEPS = {"microseconds": 1, "milliseconds": 1000, "second": 10**6, "minute": 6 * 10**7}
+STEPS["hour"] = 60 * STEPS["minute"]
+"""Parts of a day, in microseconds."""
+BEFORE_1970 = 62_135_596_800 * STEPS["second"]
+"""Microseconds from the first moment of year 1 on: a whole number of each part."""
 _MOMENTS = (DATE, TIMESTAMP)
+MICROS = 18
+"""Digits of microseconds between two moments of years 1 to 9999."""
 _WHOLE_DOUBLES = "4503599627370496.0D"
 """DOUBLEs no smaller are whole."""
 
@@ -193,7 +201,7 @@ def _as_moment(moment: Sized) -> str:
 
 
 def _later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """So many months or days later, of moments in years 1 to 9999."""
+    """So many months, days or microseconds later, of moments in years 1 to 9999."""
     unit, number, moment = _word(args[0]), _number(args[1]), args[2]
     if number is None or abs(number) > MOST.get(unit, -1):
         return None
@@ -212,21 +220,69 @@ def _days_later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """DATE_DIFF: how many boundaries of a part lie between two days or moments."""
+    """DATE_DIFF: how many boundaries of a part lie between two days or moments; weeks are of seven
+    days, as on DuckDB.
+    """
     part, *ends = args
     if any(end.type not in _MOMENTS for end in ends):
         return None
-    numbers = [_number_of(_word(part), converted(end, DATE).sql) for end in ends]
+    if (step := STEPS.get(_word(part))) is not None:
+        first, last = (f"({_since_year_1(end)} div {step}L)" for end in ends)
+        return Sized(f"{last} - {first}", kind, OTHER, digits=MICROS)
+    weeks = _word(part) == "week"
+    counted = "day" if weeks else _word(part)
+    numbers = [_number_of(counted, converted(end, DATE).sql) for end in ends]
     if None in numbers:
         return None
-    return _long(f"{numbers[1]} - {numbers[0]}", kind, 8)
+    between = f"{numbers[1]} - {numbers[0]}"
+    return _long(f"({between}) div 7" if weeks else between, kind, 8)
+
+
+def _passed(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """DATE_SUB: how many whole parts of one length have passed between two days or moments."""
+    part, *ends = args
+    length = LENGTHS.get(_word(part))
+    if length is None or any(end.type not in _MOMENTS for end in ends):
+        return None
+    first, last = map(_since_year_1, ends)
+    return Sized(f"({last} - {first}) div {length // MICROSECOND}L", kind, OTHER, digits=MICROS)
+
+
+def _since_year_1(moment: Sized) -> str:
+    """Microseconds, none of which are negative, of a day or moment in years 1 to 9999."""
+    return f"({_since_1970(moment)} + {BEFORE_1970}L)"
+
+
+def _since_1970(moment: Sized) -> str:
+    micros = f"unix_micros(CAST({_as_moment(moment)} AS TIMESTAMP))"
+    return within_years(moment.sql, micros)
+
+
+def _epoch(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """Seconds since 1970, the microseconds of which are divided as DOUBLEs."""
+    (moment,) = args
+    if moment.type not in _MOMENTS:
+        return None
+    return Sized(f"CAST({_since_1970(moment)} AS DOUBLE) / 1000000D", kind, OTHER)
+
+
+def _epoch_us(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    (moment,) = args
+    return Sized(_since_1970(moment), kind, digits=MICROS) if moment.type in _MOMENTS else None
+
+
+def _last_day(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """The last day of a month in years 1 to 9999."""
+    (moment,) = args
+    if moment.type not in _MOMENTS:
+        return None
+    return Sized(within_years(moment.sql, f"last_day({converted(moment, DATE).sql})"), kind)
 
 
 def _number_of(part: str, x: str) -> str | None:
     """The number of the part of time in which a day is, from any beginning."""
     parts = {
-        "day": f"datediff({x}, {MONDAY})",
-        "week": f"FLOOR(datediff({x}, {MONDAY}) / 7D)",
+        "day": f"datediff({x}, {FIRST_DAY})",
         "month": f"(year({x}) * 12 + month({x}))",
         "quarter": f"(year({x}) * 4 + quarter({x}))",
         "year": f"year({x})",
@@ -337,5 +393,9 @@ FUNCTIONS: dict[str, Rule] = {
     "date_add": _later,
     "add_days": _days_later,
     "date_diff": _between,
+    "date_sub": _passed,
+    "epoch": _epoch,
+    "epoch_us": _epoch_us,
+    "last_day": _last_day,
 }
 """By their names in the registry."""
