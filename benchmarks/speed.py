@@ -10,7 +10,8 @@ Events: CPU of the engine, all its threads. `bare` is what any bound of contribu
 least: `GROUP BY unit, key`, and a sum over that; `plain` is the question as it is written. All
 three run in the same engine with the same settings, in turns; ratios are taken within a turn and
 their median is shown. `found` is with the bound of a norm that is found in the same question.
-Prepared: the same over the store that `dpsql prepare` makes of them, without rollups and with them.
+Prepared: the same over the store that `dpsql prepare` makes of them, without rollups and with them;
+and sums that rollups do not have, of rows that say in which of their unit's groups they are.
 `floor` is the hand-written sum of all that the plan reads there, without any limit.
 
 For the events as they are `floor` is hand-written SQL that has the limits, and knows that keys are
@@ -73,9 +74,11 @@ LIMITS = "max_groups_per_unit = 5\nmax_rows_per_group = 20"
 COLUMNS = MILLION.columns.replace("country = { bounds = [1, 50] }", "country = {}")
 """Countries are private keys here; months are twelve public ones."""
 BOTH, UNITS = "COUNT(*) AS n, SUM(amount) AS s", "COUNT(DISTINCT user_id) AS n"
+TWICE = "COUNT(*) AS n, SUM(2 * amount) AS s"
+"""What no rollup has."""
 ROLLED_UP = {"rows by unit": "[]", "rollups": '[[], ["country"], ["month"]]'}
 """What is made of the events, and its targets: 0.55 of the bare query, and the plain one."""
-EACH = {BOTH: BOTH, UNITS: "1 AS n"}
+EACH = {BOTH: BOTH, TWICE: TWICE, UNITS: "1 AS n"}
 """What is computed of each unit and group, for whatever is asked of all units."""
 
 
@@ -248,7 +251,8 @@ def prepared(folder: Path, rounds: int) -> Iterator[tuple[object, ...]]:
     data, price = replace(MILLION, columns=COLUMNS), Price("zcdp", 1.0, 1e-6)
     for title, rollups in ROLLED_UP.items():
         store = folder / f"{title}.duckdb"
-        for asked in [asked for asked in QUESTIONS if asked.limits]:
+        finer = [replace(a, name=f"{a.name}, twice", shows=TWICE) for a in QUESTIONS[:2]]
+        for asked in [a for a in QUESTIONS if a.limits] + (finer if rollups != "[]" else []):
             with tempfile.TemporaryDirectory() as name:
                 limits = f"{asked.limits}\nrollups = {rollups}"
                 policy = policy_of(Path(name), database, data, price, limits)
@@ -258,12 +262,13 @@ def prepared(folder: Path, rounds: int) -> Iterator[tuple[object, ...]]:
                 engine = Metered(draft.database, draft.limits)
                 with Proxy.over(draft, engine) as proxy:
                     turns = [turn(proxy, engine, asked) for _ in range(rounds + 1)][1:]
-                    by_hand = _over_store(asked, rolled_up=rollups != "[]")
+                    summed = rollups != "[]" and asked.shows != TWICE
+                    by_hand = _over_store(asked, rolled_up=summed)
                     floor = statistics.median([engine.of_rows(by_hand) for _ in turns])
             times = [statistics.median(each) for each in zip(*turns, strict=True)]
             by_bare = statistics.median(mine / bare for mine, bare, _ in turns)
             by_plain = statistics.median(mine / plain for mine, _, plain in turns)
-            held = by_plain <= 1 if rollups != "[]" else by_bare <= 0.55
+            held = by_plain <= 1 if summed else by_bare <= 0.55
             verdict = "holds" if held else "MISSED"
             yield title, asked.name, *reversed(times), floor, by_bare, by_plain, verdict
 

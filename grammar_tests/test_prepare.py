@@ -18,7 +18,8 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.taken_rows import TakenRows
 from dpsql.model.errors import PolicyError, Unreachable
-from dpsql.model.prepared_store import ABOUT, SCHEMA, PreparedStore, parsed
+from dpsql.model.prepared_store import ABOUT, SCHEMA, PreparedStore, parsed, turn_columns
+from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import Policy
 from dpsql.owner import preparing
 from dpsql.owner.check import check_policy
@@ -80,12 +81,12 @@ def worlds() -> tuple[tuple[Policy, Policy, PlainEngine], ...]:
         engine.connection.execute(f"CREATE SCHEMA {SCHEMA}")
         held = prepared_tables(policy)
         rollups = tuple(prepared_rollups(rolled_up(), policy, engine.public, DUCKDB, tables=held))
-        rows = [PreparedRows(table, policy, DUCKDB).creation(None) for table in held]
+        sums = tuple(each.rollup for each in rollups)
+        rows = [PreparedRows(table, policy, DUCKDB, sums).creation(None) for table in held]
         for creation in (*rows, *(each.creation(None) for each in rollups)):
             engine.connection.execute(creation)
         assert all(engine.rows(each.largest) == [(True,)] for each in rollups)
         names = tuple(table.name for table in held)
-        sums = tuple(each.rollup for each in rollups)
         store = PreparedStore("a", "here", policy.version, names, sums)
         listed.append((policy, replace(policy, store=store), engine))
     return tuple(listed)
@@ -232,6 +233,52 @@ def test_wrong_twin_a_rollup_of_other_rows_is_a_difference(wrong: str) -> None:
     before, after = plans(case, plain, stored, engine=engine)
     engine.connection.execute("BEGIN")
     engine.connection.execute(wrong.format(f'{SCHEMA}."events by device"'))
+    try:
+        first, second = (dict(integers(p, engine)[0]) for p in (before, after))
+        assert first != second
+    finally:
+        engine.connection.execute("ROLLBACK")
+
+
+# --- groups that rows are in ---
+
+NOT_SUMMED = (
+    "SELECT device, COUNT(*) AS n, SUM(duration * 2) FROM events GROUP BY 1",
+    "SELECT device, COUNT(DISTINCT duration), MEDIAN(duration) FROM events GROUP BY 1",
+    "SELECT device, SAMPLE_AGGREGATE(AVG(duration), 0, 100) FROM events GROUP BY 1",
+)
+
+
+@pytest.mark.parametrize("sql", NOT_SUMMED)
+def test_rows_of_groups_that_are_not_kept_are_left_out_first(sql: str) -> None:
+    for plain, stored, engine in worlds():
+        before, after = (compiled(sql, policy, engine) for policy in (plain, stored))
+        (own,), (theirs,) = before.rewritten.blocks, after.rewritten.blocks
+        assert "ROW_NUMBER" in own.sql
+        assert "ROW_NUMBER" not in theirs.sql
+        assert [(dict(c), c.cells) for c in integers(before, engine)] == [
+            (dict(c), c.cells) for c in integers(after, engine)
+        ]
+
+
+def test_where_rows_are_left_out_the_groups_of_the_others_are_ranked() -> None:
+    _plain, stored, engine = worlds()[0]
+    sql = NOT_SUMMED[0].replace("GROUP", "WHERE duration > 1 GROUP")
+    assert "ROW_NUMBER" in compiled(sql, stored, engine).rewritten.blocks[0].sql
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["{groups} = 1", "{place} = {groups} - {place} + 1", "{place} = 1", "{place} = {place} + 1"],
+)
+def test_wrong_twin_rows_in_other_groups_are_a_difference(wrong: str) -> None:
+    case = replace(ACCEPTED[0], sql=NOT_SUMMED[0])
+    plain, stored, engine = worlds()[1]
+    before, after = plans(case, plain, stored, engine=engine)
+    groups, place = map(identifier, turn_columns("events by device"))
+    engine.connection.execute("BEGIN")
+    change = wrong.format(groups=groups, place=place)
+    engine.connection.execute(f"UPDATE {SCHEMA}.events SET {change}")
     try:
         first, second = (dict(integers(p, engine)[0]) for p in (before, after))
         assert first != second

@@ -20,7 +20,7 @@ BEFORE = "dpsql_before"
 ABOUT = "dpsql.about"
 """The schema and table in which the store says what it is."""
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ class Rollup:
 
     Beside unit and keys it has the rows in `ROWS`, in `GROUPS` in how many of these groups the
     unit is, in `PLACE` which of them this is in the order in which questions keep some, and of each
-    of `sums`, by its canonical text, the sum and how many rows add to it.
+    of `sums`, by its canonical text, the sum and how many rows add to it. The rows of `table` have
+    groups and place of theirs beside them, if there are keys.
     """
 
     table: str
@@ -45,6 +46,15 @@ ROWS, GROUPS, PLACE, UNIT = "rows", "groups", "place", "unit"
 def key_column(place: int) -> str:
     """The column of a rollup's key."""
     return f"k{place}"
+
+
+def turn_columns(rollup: str) -> tuple[str, str]:
+    """What `GROUPS` and `PLACE` of a rollup are called beside the rows that it is of.
+
+    >>> turn_columns("orders by day")
+    ('orders by day: groups', 'orders by day: place')
+    """
+    return f"{rollup}: {GROUPS}", f"{rollup}: {PLACE}"
 
 
 def sum_columns(place: int) -> tuple[str, str]:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.compiler.rewrite.stored_rows import unit_beside
+from dpsql.dialects.places import place_in_unit
 from dpsql.model.algebra import Field
 from dpsql.model.dataclass import dataclass
-from dpsql.model.prepared_store import BEFORE, beside, table_in_store
+from dpsql.model.prepared_store import BEFORE, Rollup, beside, table_in_store, turn_columns
 from dpsql.model.table_names import address
 from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import Policy, TablePolicy
@@ -39,12 +40,13 @@ def prepared_tables(policy: Policy) -> tuple[TablePolicy, ...]:
 @dataclass(frozen=True, slots=True)
 class PreparedRows:
     """The rows of a table in the store: its columns as they are stored, those beside them, and in
-    what order.
+    what order; and where each row's group is among its unit's by the keys of each of its `rollups`.
     """
 
     table: TablePolicy
     policy: Policy
     dialect: Dialect
+    rollups: tuple[Rollup, ...] = ()
 
     def of(self, rows: str) -> str:
         """SELECT of these rows of the table, an item of FROM, as far as they are a unit's."""
@@ -62,8 +64,10 @@ class PreparedRows:
 
     @property
     def before(self) -> str:
-        """The rows in the store that was there before."""
-        return address(table_in_store(self.table.name, BEFORE))
+        """SELECT of the rows in the store that was there before."""
+        rows = address(table_in_store(self.table.name, BEFORE))
+        turns = ", ".join(identifier(name) for r in self.ordered for name in turn_columns(r.name))
+        return f"SELECT *{f' EXCLUDE ({turns})' if turns else ''} FROM {rows}"
 
     def creation(self, since: str | None) -> str:
         """The statement that puts them into the store, those of one unit together.
@@ -72,10 +76,21 @@ class PreparedRows:
         """
         rows = self.every
         if since is not None:
-            rows = f"SELECT * FROM {self.before} UNION ALL {self.of(since)}"
+            rows = f"{self.before} UNION ALL {self.of(since)}"
         unit = identifier(unit_beside(self.table, self.policy))
         stored = address(table_in_store(self.table.name))
+        for rollup in self.ordered:
+            groups, place = map(identifier, turn_columns(rollup.name))
+            keys = [self._column(0, name) for name in rollup.keys]
+            placed = f"SELECT *, {place_in_unit(f't0.{unit}', keys, 'DENSE_RANK')} AS {place}"
+            counted = f"MAX({place}) OVER (PARTITION BY {unit}) AS {groups}"
+            rows = f"SELECT *, {counted} FROM ({placed} FROM ({rows}) AS t0)"
         return f"CREATE TABLE {stored} AS SELECT * FROM ({rows}) ORDER BY {unit}"
+
+    @property
+    def ordered(self) -> list[Rollup]:
+        """The rollups that have groups."""
+        return [each for each in self.rollups if each.table == self.table.name and each.keys]
 
     @property
     def unit(self) -> str:

@@ -145,8 +145,9 @@ def _steps(
     for table in prepared_tables(policy):
         ((counts[table.name],),) = writer.rows(f"SELECT COUNT(*) FROM {address(table.name)}")
         wide = sum(column.type.kind is Kind.VARCHAR for column in table.columns)
-        size = counts[table.name] * (_WIDE * wide + _NARROW * (len(table.columns) - wide))
-        rows = PreparedRows(table, policy, dialect)
+        rows = PreparedRows(table, policy, dialect, tuple(each.rollup for each in rollups))
+        narrow = len(table.columns) - wide + 2 * len(rows.ordered)
+        size = counts[table.name] * (_WIDE * wide + _NARROW * narrow)
         since[table.name] = came = _since(rows, writer, grown)
         yield Step(table.name, rows.creation(came), size, added=came is not None)
     for each in rollups:
@@ -168,6 +169,6 @@ def _since(rows: PreparedRows, writer: StoreWriter, grown: Mapping[str, Grown]) 
         return None
     before, now = (
         [column[:2] for column in writer.rows(f"DESCRIBE {select}")]
-        for select in (f"SELECT * FROM {rows.before}", rows.every)
+        for select in (rows.before, rows.every)
     )
     return own.since if before == now else None

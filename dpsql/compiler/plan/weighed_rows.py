@@ -13,10 +13,12 @@ class Weighed:
 
     Sums over them are the same integers; see `compiler.rewrite.weights`. With `groups` each is all
     that its unit has in its group, and that column no less than the unit's number of groups. With
-    `place` it is that number, and `place` is the group's in the order of its unit's.
+    `place` it is that number, and `place` is the group's in the order of its unit's. Such are the
+    groups and place in `turn`, too, each row of which is one of its unit's in its group.
     """
 
     rows: Relation
     weight: Expression | None
     groups: Ref | None = None
     place: Ref | None = None
+    turn: tuple[Ref, Ref] | None = None

@@ -11,7 +11,8 @@ that which was summed, less its centre times the rows that add one. So the total
 integers, and whatever is done with them is as before. Where the keys are those of the rollup, each
 of its rows is a total, and conditions drop groups of a unit, so that it has no more than were
 counted. Where in the unit's order of groups one stands follows from unit and keys (PRIVACY.md R27):
-where conditions are on units alone and keys are in the same order, it is what was stored.
+where conditions are on units alone and keys are in the same order, it is what was stored; beside
+the rows of the table, too, of which then whole groups are left out before they are added up.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from dpsql.model.prepared_store import (
     key_column,
     sum_columns,
     table_in_store,
+    turn_columns,
 )
 from dpsql.model.tree import INTEGER, Expression, Kind, Literal, Ref, scalar
 from dpsql.model.vocabulary import TablePolicy
@@ -81,19 +83,49 @@ def over_rollup(
 
     `unit` is what the unit's column is called in the store.
     """
-    block, weighed = plan.block, plan.block.weighed
-    if weighed is None or weighed.weight is not None or block.vote is not None:
+    if plan.row_level or plan.histograms or plan.block.several:
         return None
-    if plan.row_level or plan.histograms or block.several:
+    rollups = _rollups(plan, store, unit, table, identities)
+    return next((over for rows in rollups if (over := rows.plan(plan)) is not None), None)
+
+
+def by_turns(
+    plan: BlockPlan,
+    store: PreparedStore,
+    unit: str,
+    table: TablePolicy,
+    identities: Identities,
+) -> BlockPlan | None:
+    """The plan over the rows of the table that its block reads, which say themselves in which of
+    their unit's groups they are; None where they do not, or where totals have a norm besides.
+    """
+    if not plan.enforce_l0 or any(isinstance(query, ScaledTotal) for query in plan.queries):
         return None
+    keys = [key.expression for key in plan.block.keys]
+    rollups = _rollups(plan, store, unit, table, identities)
+    turns = next((own for rows in rollups if (own := rows.turns(keys)) is not None), None)
+    return None if turns is None else replace(plan, block=replace(plan.block, weighed=turns))
+
+
+def _rollups(
+    plan: BlockPlan,
+    store: PreparedStore,
+    unit: str,
+    table: TablePolicy,
+    identities: Identities,
+) -> Iterator[_Rollup]:
+    """The rollups of the table that a block reads, if it reads no other: small ones first."""
+    weighed = plan.block.weighed
+    if weighed is None or weighed.weight is not None or plan.block.vote is not None:
+        return
     joined = Joined.of(weighed.rows)
     match joined.leaves:
         case (Scan() as scan,):
             rollups = [r for r in store.rollups if r.table == table.name]
         case _:
-            return None
+            return
     for rollup in sorted(rollups, key=lambda r: len(r.keys)):
-        rows = _Rollup(
+        yield _Rollup(
             rollup=rollup,
             scan=scan,
             conditions=joined.conditions,
@@ -101,10 +133,6 @@ def over_rollup(
             table=table,
             identities=identities,
         )
-        over = rows.plan(plan)
-        if over is not None:
-            return over
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +168,21 @@ class _Rollup:
         groups, place = self._column(GROUPS), self._column(PLACE)
         columns = [rows, groups, place, *(column for each in sums for column in each)]
         whole = groups.ref if self._is_whole(keys, [*unreleased(plan.keys), *queries]) else None
-        placed = whole and keys and self._names(keys) == self._own_names and self._of_units()
+        placed = whole and keys and self._is_ordered(keys)
         weighed = Weighed(self._rows(columns), None, whole, place.ref if placed else None)
         return replace(plan, block=replace(block, weighed=weighed), releases=releases)
+
+    def turns(self, keys: Sequence[Expression]) -> Weighed | None:
+        """The rows that it is of, with the places of their groups; None where those are others."""
+        if not (keys and len(self._names(keys)) == len(keys) and self._is_ordered(keys)):
+            return None
+        groups, place = map(self._column, turn_columns(self.rollup.name))
+        scan = replace(self.scan, fields=(*self.scan.fields, groups, place))
+        return Weighed(self._filtered(scan), None, turn=(groups.ref, place.ref))
+
+    def _is_ordered(self, keys: Sequence[Expression]) -> bool:
+        """Whether these are its keys in its order, of all groups that a unit has."""
+        return self._names(keys) == self._own_names and self._of_units()
 
     def _column(self, name: str) -> Field:
         return self.identities.field(name, INTEGER)
@@ -150,6 +190,9 @@ class _Rollup:
     def _rows(self, columns: Sequence[Field]) -> Relation:
         """The rows of the rollup for which the conditions hold."""
         scan = Scan(table_in_store(self.rollup.name), (*self._columns(), *columns))
+        return self._filtered(scan)
+
+    def _filtered(self, scan: Scan) -> Relation:
         predicate = both(tuple(self.conditions))
         return scan if predicate is None else Filter(scan, predicate)
 

@@ -22,7 +22,7 @@ from dpsql.compiler.plan.measurement_kinds import DistinctSum, RatioVote, expres
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
 from dpsql.compiler.plan.weighed_rows import Weighed
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.rewrite.rollups import over_rollup
+from dpsql.compiler.rewrite.rollups import by_turns, over_rollup
 from dpsql.compiler.track.join_order import INNER, Joined, rebuilt
 from dpsql.compiler.track.uniqueness import exactly_equal
 from dpsql.model.algebra import (
@@ -77,7 +77,8 @@ def _over_store(
         table = policy.table(_name_in_store(leaf) or "")
         if table is not None:
             unit = unit_beside(table, policy)
-            return over_rollup(stored, store, unit, table, identities) or stored
+            given = stored, store, unit, table, identities
+            return over_rollup(*given) or by_turns(*given) or stored
     return stored
 
 

@@ -39,7 +39,7 @@ from dpsql.dialects.duckdb import norm_sql, total_sql
 from dpsql.dialects.duckdb.distinct_sql import fewest, once
 from dpsql.dialects.duckdb.norm_sql import norm_of_unit, octave
 from dpsql.dialects.duckdb.relation_sql import Printer
-from dpsql.dialects.duckdb.unit_limits import UnitLimits
+from dpsql.dialects.duckdb.unit_limits import UnitLimits, turned
 from dpsql.dialects.duckdb.unit_sql import exists, looked_up
 from dpsql.dialects.unit_votes import tally, votes
 from dpsql.engines import MadeTotals
@@ -105,8 +105,10 @@ class DuckDBBlock(BlockPrinter):
     """Where clipped totals are, if they are made already."""
 
     def __init__(self, plan: BlockPlan, vote: UnitVote | None = None) -> None:
-        super().__init__(plan, vote)
         weighed = plan.block.weighed
+        self.turn = None if weighed is None else weighed.turn
+        super().__init__(plan if self.turn is None else replace(plan, enforce_l0=False), vote)
+        self.inputs |= dict(zip(self.turn or (), ("g", "o"), strict=False))
         if weighed is not None and weighed.groups is not None:
             self.inputs[weighed.groups] = "g"
             self.carried = ("g",)
@@ -134,6 +136,13 @@ class DuckDBBlock(BlockPrinter):
         stages, clipped = super().of_units()
         again = [stage.replace(" AS ", " AS NOT MATERIALIZED ", 1) for stage in stages]
         return again if self.carried else stages, clipped
+
+    def rows_of_units(self) -> str:
+        """Where each row says in which of its unit's groups it is, rows of L0 groups alone."""
+        rows, l0 = super().rows_of_units(), self.plan.l0
+        if self.turn is None:
+            return rows
+        return f"SELECT * FROM ({rows}) WHERE g <= {l0} OR {turned('o', 'g')} < {l0}"
 
     def totals(self) -> str:
         """Rows that are totals already are not grouped."""

@@ -34,6 +34,11 @@ from dpsql.dialects.places import place_in_unit
 from dpsql.model.dataclass import dataclass
 
 
+def turned(place: str, groups: str) -> str:
+    """How many of so many groups of a unit come before a place, from where its turn begins."""
+    return f"({place} + (hash($sampling_key::UBIGINT, u) >> 2)::BIGINT) % {groups}"
+
+
 @dataclass(frozen=True, slots=True)
 class UnitLimits:
     """The most groups of a unit (None: as many as it has), and which of its totals have a norm.
@@ -100,10 +105,7 @@ class UnitLimits:
     @property
     def _place(self) -> str:
         """How many groups of the unit come before, from where its turn begins."""
-        return self._turned(place_in_unit("u", self.keys), "groups")
-
-    def _turned(self, place: str, groups: str) -> str:
-        return f"({place} + (hash($sampling_key::UBIGINT, u) >> 2)::BIGINT) % {groups}"
+        return turned(place_in_unit("u", self.keys), "groups")
 
     @property
     def _stored(self) -> bool:
@@ -117,7 +119,7 @@ class UnitLimits:
             assert self.place is not None
             assert self.crowd is not None
             every, l0 = f"SELECT {self._listed()} FROM clipped WHERE {self.crowd}", self.l0
-            chosen = f"{self._turned(self.place, self.crowd)} < {l0}"
+            chosen = f"{turned(self.place, self.crowd)} < {l0}"
             return f"{every} <= {l0} UNION ALL {every} > {l0} AND {chosen}"
         within = {name: steps_of_total(part, name) for name, part in self.scaled.items()}
         return (
