@@ -10,6 +10,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -414,8 +415,19 @@ def test_the_command_prints_draws_and_leaves_no_ledger(tmp_path: Path) -> None:
     assert not (tmp_path / "shop.ledger").exists()
 
 
+def test_an_inspection_says_how_far_it_is(tmp_path: Path) -> None:
+    by = ("age", "joined", "country")
+    with owners.Inspecting(str(shop_folder(tmp_path)), Inspection("customers", by=by)) as each:
+        assert each.progress() == 0
+        assert each.disclosure().everything.columns == by
+        assert each.progress() == 1
+
+
 def test_the_command_writes_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owners, "disclosure_of", lambda _path, inspection: measured(inspection))
+    monkeypatch.setattr(owners, "load", str)
+    monkeypatch.setattr(owners, "opened", lambda _draft: SimpleNamespace(close=lambda: None))
+    given = lambda inspecting: measured(inspecting._inspection)  # noqa: E731
+    monkeypatch.setattr(owners.Inspecting, "disclosure", given)
     done = run("people", "--by", "zip,age", "--format", "json")
     whole = json.loads(done.stdout)
     assert (whole["exact"], whole["people"], whole["all"]["columns"]) == (True, 93, ["zip", "age"])

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from enum import StrEnum
 from itertools import combinations, pairwise
 from math import comb
-from typing import Any
+from typing import Any, Self
 
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.engines import EngineFailed, TimedOut
@@ -212,22 +211,49 @@ class Disclosure:
         return next((each for each in self.levels if each.level.named), self.levels[0])
 
 
-def disclosure_of(path: str, inspection: Inspection) -> Disclosure:
-    """The disclosure risk of a table of a policy; reads the data, charges and records nothing.
+class Inspecting:
+    """An inspection, which can be watched and cancelled; a context manager. Raises `PolicyError`.
 
-    Raises `Refused`, `PolicyError`, `Unreachable`, or `Failed` where a statement fails or takes too
-    long.
+    It reads the data, and charges and records nothing.
     """
-    draft = load(path)
-    with closing(opened(draft)) as engine:
-        public = PublicTables(engine, dialects(draft.database).database)
-        policy = bind(draft, engine.schema(), public.values)
+
+    def __init__(self, path: str, inspection: Inspection) -> None:
+        self._draft, self._inspection = load(path), inspection
+        self._engine, self._statements, self._expected = opened(self._draft), 0, 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._engine.close()
+
+    def disclosure(self) -> Disclosure:
+        """The disclosure risk of the table.
+
+        Raises `Refused`, `PolicyError`, `Unreachable`; `Failed` where a statement does or is slow.
+        """
+        public = PublicTables(self._engine, dialects(self._draft.database).database)
+        policy = bind(self._draft, self._engine.schema(), public.values)
+        table = private_table(policy, self._inspection.table)
+        self._expected = _sets(len(_chosen(table, policy, self._inspection)), self._inspection)
         try:
-            return disclosure(policy, inspection, engine.rows)
+            return disclosure(policy, self._inspection, self._rows)
         except TimedOut:
             raise Failed("risk", timed_out=True, charged=False) from None
         except EngineFailed:
             raise Failed("risk", charged=False) from None
+
+    def progress(self) -> float:
+        """How many of the sets of columns were looked at, from 0 to 1."""
+        return min(1.0, self._statements / self._expected)
+
+    def cancel(self) -> None:
+        """Stop the statement that runs: `disclosure` raises `Interrupted`."""
+        self._engine.cancel()
+
+    def _rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        self._statements += 1
+        return self._engine.rows(sql)
 
 
 def disclosure(policy: Policy, inspection: Inspection, rows: Rows) -> Disclosure:
@@ -335,12 +361,17 @@ def _chosen(table: TablePolicy, policy: Policy, inspection: Inspection) -> tuple
         raise Refused(Reason.BAD_OPTION, option="sensitive", why=why)
     if not by:
         raise Refused(Reason.BAD_OPTION, option="by", why="there is no column to know people by")
-    number = sum(comb(len(by), size) for size in range(1, inspection.size + 1))
+    number = _sets(len(by), inspection)
     if number > MOST_SETS:
         why = f"{len(by)} columns have {number:,} sets of up to {inspection.size}"
         fix = f"Name fewer columns, or a smaller size of sets: at most {MOST_SETS:,} sets."
         raise Refused(Reason.BAD_OPTION, option="size", why=why, fix=fix)
     return by
+
+
+def _sets(columns: int, inspection: Inspection) -> int:
+    """How many sets of so many columns are looked at."""
+    return sum(comb(columns, size) for size in range(1, inspection.size + 1))
 
 
 def _subsets(by: tuple[str, ...], size: int) -> Iterator[tuple[str, ...]]:

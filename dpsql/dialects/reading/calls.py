@@ -20,6 +20,7 @@ from dpsql.dialects.reading.function_names import (
     PART_FUNCTIONS,
     WINDOWS,
     WITHIN_GROUP,
+    WITHIN_RANGES,
     FunctionName,
     aggregate,
     refusal_of,
@@ -150,6 +151,11 @@ def _special(
     name: str, args: list[exp.Expression], node: exp.Expression, origin: Origin, read: Read
 ) -> Expression | None:
     """What is written as a call, and is an INTERVAL, a series or a question about an array."""
+    if name == WITHIN_RANGES:
+        fix = (
+            "Make it a column by itself. Groups by ranges: CASE WHEN x BETWEEN a AND b THEN … END."
+        )
+        raise origin.refusal(node, "WITHIN_RANGES outside of a SELECT list", fix=fix)
     if is_list(node):
         raise origin.refusal(node, "a list here")
     if is_quantified(node):

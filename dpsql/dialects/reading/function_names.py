@@ -223,6 +223,10 @@ _IMPURE = frozenset(
 )
 
 
+WITHIN_RANGES = "within_ranges"
+"""What stands for columns of a SELECT list: see `range_lists`."""
+
+
 def refusal_of(name: str, span: Span) -> Refused:
     """The refusal of a function without a row: an aggregate, impure, or unknown."""
     reason = _reason(name)

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dpsql.dialects.reading.arrays import is_list
 from dpsql.dialects.reading.expressions import expression
+from dpsql.dialects.reading.function_names import WITHIN_RANGES
 from dpsql.dialects.reading.nodes import Origin, name_of
 from dpsql.dialects.reading.sources import function_name
 from dpsql.model.tree import (
@@ -23,7 +24,6 @@ from dpsql.model.tree import (
     Star,
 )
 
-WITHIN_RANGES = "within_ranges"
 MOST_RANGES = 500
 """Columns of one list."""
 

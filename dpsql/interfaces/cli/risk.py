@@ -10,7 +10,7 @@ import click
 
 from dpsql.interfaces.cli.options import CommandSettings, with_policy, written_as
 from dpsql.interfaces.cli.output import output
-from dpsql.interfaces.cli.terminal import columns, note, show_error
+from dpsql.interfaces.cli.terminal import Bar, columns, interruptible, note, show_error
 from dpsql.interfaces.cli.tune import PICTURES
 from dpsql.model.errors import DpsqlError
 
@@ -102,7 +102,7 @@ def risk(
     """
     from dpsql.interfaces import disclosures  # noqa: PLC0415
     from dpsql.interfaces.curves import require_plot  # noqa: PLC0415
-    from dpsql.owner.disclosure import Inspection, disclosure_of  # noqa: PLC0415
+    from dpsql.owner.disclosure import Inspecting, Inspection  # noqa: PLC0415
 
     if picture is not None:
         if Path(picture).suffix not in PICTURES:
@@ -111,7 +111,9 @@ def risk(
     inspection = Inspection(table, **options)
     with output(None) as write:
         try:
-            measured = disclosure_of(settings.policy, inspection)
+            with Inspecting(settings.policy, inspection) as inspecting:
+                bar = Bar("sets of columns", inspecting.progress)
+                measured, _ = interruptible(inspecting.disclosure, inspecting.cancel, bar)
         except DpsqlError as error:
             raise click.exceptions.Exit(show_error(error)) from None
         shown = disclosures.as_json(measured)

@@ -77,4 +77,12 @@ SELECT WITHIN_RANGES(age, [0, 17]) FROM customers;
 
 -- case: ranges are no value to compute with
 SELECT 1 + WITHIN_RANGES(age, [[0, 17]]) AS n FROM customers;
--- refuse: unsupported-syntax at 1:31
+-- refuse: unsupported-syntax at 1:12
+
+-- case: ranges are no keys of groups
+SELECT COUNT(*) AS n FROM customers GROUP BY WITHIN_RANGES(age, [[0, 17]]);
+-- refuse: unsupported-syntax at 1:46
+
+-- case: nor are what GROUP BY calls them by
+SELECT WITHIN_RANGES(age, [[0, 17]]) AS r, COUNT(*) AS n FROM customers GROUP BY r;
+-- refuse: unknown-column at 1:82
