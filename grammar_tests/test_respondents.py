@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from dpsql.interfaces.cli import main
 from dpsql.local.questions import LocalQuestion
 from dpsql.local.respondent import OverBudget, Respondent
-from dpsql.mechanisms.randomized_response import best, exp_down, randomized, two_coins
+from dpsql.mechanisms.randomized_response import best, exp_down, randomized, report, two_coins
 from dpsql.model.local_reports import LocalMechanism
 from grammar_tests.test_randomized_columns import POLICY
 
@@ -30,6 +30,14 @@ def test_a_question_is_answered_once_and_then_told_again() -> None:
     assert person.left == Decimal(2) - BRIBE.epsilon
     forgetful = Counter(Respondent(Decimal(2)).answer(BRIBE, "yes") for _ in range(400))
     assert 250 < forgetful["yes"] < 350
+
+
+def test_words_of_the_last_incomplete_run_are_drawn_again() -> None:
+    """Of three values a report is one of six places, and 2^32 is no multiple of six."""
+    words = iter([2**32 - 4, 2**32 - 1, 5])
+    drawn = report(two_coins(3), 0, lambda count: next(words).to_bytes(count, "big"))
+    assert (drawn, list(words)) == (2, [])
+    assert (2**32 - 4) % 6 == 0  # the twin that takes it tells the truth
 
 
 def test_the_memory_is_json_without_the_truth() -> None:
