@@ -81,6 +81,27 @@ def test_equal_plans_give_equal_integers(both: Comparison) -> None:
     assert both.outcomes["the same"] > len(ACCEPTED) / EVERY / 2
 
 
+APART = (
+    "SELECT COUNT(*) FILTER (WHERE discount IS NOT DISTINCT FROM 0.5) AS n,"
+    " COUNT(*) FILTER (WHERE amount IS DISTINCT FROM 7.25) AS m FROM orders"
+)
+
+
+def test_what_is_told_apart_is_planned_wherever_it_is(
+    both: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wrong twin: Sail plans DISTINCT FROM in conditions of rows alone."""
+    case = replace(ACCEPTED[0], sql=APART)
+    before = both.outcomes["the same"]
+    both.ask(case)
+    assert both.outcomes["the same"] == before + 1
+    assert both.differences == []
+    for name in ("is_distinct", "is_not_distinct"):
+        monkeypatch.delitem(spark_functions.FUNCTIONS, name)
+    with pytest.raises(EngineFailed):
+        both.ask(case)
+
+
 def test_wrong_twin_a_clip_that_is_gone_is_a_difference(
     both: Comparison, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,10 +160,10 @@ class ExpressionPrinter(ABC):
         args = tuple(map(self.text, call.args))
         kind = function.result_type(tuple(arg.type for arg in args)) or call.type
         args = self.operands(function, args)
-        if call.function in SHARED:
+        rule = self.functions.get(call.function)
+        if rule is None and call.function in SHARED:
             printed = OPERATORS[call.function](args, kind)
             return Sized(printed.sql, kind, printed.level, digits=_most(args))
-        rule = self.functions.get(call.function)
         text = None if rule is None else rule(args, kind)
         if text is None:
             raise self.lacking(f"{call.function.upper()} of such values", call.span)

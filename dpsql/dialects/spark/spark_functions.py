@@ -21,7 +21,7 @@ from dpsql.dialects.spark.spark_numbers import (
     multiplied,
     within_years,
 )
-from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER, TEST
+from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, NOT, OTHER, TEST
 from dpsql.functions import LONGEST_TEXT
 from dpsql.functions.dates import LENGTHS, MICROSECOND
 from dpsql.model.tree import DATE, TIMESTAMP, VARCHAR, Kind, Literal, SqlType
@@ -304,6 +304,16 @@ def _whole_part(name: str) -> Rule:
     return text
 
 
+def _same(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    """Whether two values are equal or both NULL, in the form that Sail can plan wherever it is."""
+    a, b = (arg.operand(OTHER) for arg in args)
+    return Sized(f"{a} <=> {b}", kind, TEST)
+
+
+def _other(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    return Sized(f"NOT ({_same(args, kind).sql})", kind, NOT)
+
+
 def _rounded(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     """ROUND of an exact number, to so many digits or to none."""
     a, places = args[0], args[1:]
@@ -358,6 +368,8 @@ def _inside(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 _INFINITY = "CAST('Infinity' AS DOUBLE)"
 
 FUNCTIONS: dict[str, Rule] = {
+    "is_not_distinct": _same,
+    "is_distinct": _other,
     "add": _plus,
     "sub": _minus,
     "mul": multiplied,
