@@ -184,6 +184,14 @@ def test_who_asks(args: tuple[str, ...], env: dict[str, str], who: str) -> None:
     assert proxy.requests[0].analyst == who
 
 
+@pytest.mark.parametrize(
+    "words", ["check", "init x", "prepare", "budget", "cube list", "user list", "local questions t"]
+)
+def test_where_nobody_asks_no_analyst_is_taken(words: str) -> None:
+    result = run(*words.split(), "--analyst", "ana")
+    assert (result.exit_code, "No such option" in result.stderr) == (2, True)
+
+
 # --- errors ---
 
 
