@@ -18,6 +18,7 @@ from dpsql.engines.duckdb.spill_folder import claimed
 from dpsql.model.errors import PolicyError, Unreachable
 from dpsql.model.resources import Database, Limits
 from dpsql.model.vocabulary import Exact
+from dpsql.owner.reminders import written_as_they_are
 from dpsql.policy.load import load
 from dpsql.preparation import engine_kinds
 from grammar_tests.bound import shop
@@ -199,6 +200,10 @@ def test_the_owner_says_so_and_of_duckdb_alone(tmp_path: Path) -> None:
     draft = load(str(policy(tmp_path, ('path = "shop.duckdb"', said), limit)))
     assert draft.database.spill == str(tmp_path / "spilled")
     assert draft.limits.max_spill_files == "2GB"
+    (reminder,) = written_as_they_are(draft)
+    assert str(tmp_path / "spilled") in reminder.message
+    assert reminder.line == draft.lines.of(("database", "spill_unencrypted"))
+    assert written_as_they_are(load(str(policy(tmp_path)))) == ()
     text = said.replace('path = "shop.duckdb"', 'dsn = "host=h"')
     others = policy(tmp_path, ('path = "shop.duckdb"', text), ('"duckdb"', '"postgres"'))
     with pytest.raises(PolicyError, match="The engine postgres has no key spill_unencrypted"):

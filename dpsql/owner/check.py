@@ -31,7 +31,7 @@ from dpsql.model.vocabulary import (
     Voucher,
 )
 from dpsql.owner.findings import Finding, Reviewed, Severity, reviewed
-from dpsql.owner.reminders import nothing_withheld, promises_little
+from dpsql.owner.reminders import nothing_withheld, promises_little, written_as_they_are
 from dpsql.owner.whose_rows import RowsOfSeveral, same_key, unit_rows, units_of_keys
 from dpsql.policy.bind import bind, vouched_for
 from dpsql.policy.load import load
@@ -528,6 +528,7 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> C
         *findings,
         *nothing_withheld(policy, schema, draft.lines),
         *promises_little(draft),
+        *written_as_they_are(draft),
     )
     unused = draft.database.prepared is not None and policy.store is None
     if not record and not Path(draft.ledger).exists():

@@ -10,6 +10,7 @@ from dataclasses import replace
 from decimal import ROUND_FLOOR, Context, Decimal
 
 from dpsql.accountants.remaining import keyed_questions, questions
+from dpsql.model.resources import SPILL
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Budget, Loss, Policy
 from dpsql.owner.findings import Finding
@@ -25,6 +26,16 @@ def promises_little(draft: Draft) -> tuple[Finding, ...]:
     people = draft.table(draft.unit.table)
     units = None if people is None else people.expected_rows
     return tuple(f for budget in draft.budgets for f in _large(budget, units, draft.lines))
+
+
+def written_as_they_are(draft: Draft) -> tuple[Finding, ...]:
+    """That private rows may be spilled, where the policy says so."""
+    if draft.database.spill is None:
+        return ()
+    message = f"What statements spill is private and readable in {draft.database.spill}."
+    fix = "Keep that folder on an encrypted disk and out of backups, or give more memory."
+    line = draft.lines.of(("database", SPILL))
+    return (Finding(line, SPILL, column=None, message=message, rows=0, fix=fix),)
 
 
 def _large(budget: Budget, units: int | None, lines: Lines) -> Iterator[Finding]:
