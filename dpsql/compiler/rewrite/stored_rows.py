@@ -31,6 +31,7 @@ from dpsql.model.algebra import (
     Field,
     Filter,
     Join,
+    Match,
     Recursion,
     Relation,
     Scan,
@@ -115,13 +116,14 @@ def _read(plan: BlockPlan, weighed: Weighed) -> frozenset[int]:
 
 @dataclass(slots=True)
 class _Leaf:
-    """What an inner join joins: rows of a prepared table, or each of its keys once.
+    """What an inner join joins: rows of a prepared table, as they are or with truth values of
+    theirs, or each of its keys once.
 
     `names` are what columns are called in its store, those too that are `added` in the place of
     columns of leaves that are not joined any more.
     """
 
-    relation: Scan | Aggregate
+    relation: Scan | Match | Aggregate
     table: TablePolicy
     names: dict[int, str]
     added: tuple[Field, ...] = ()
@@ -182,12 +184,10 @@ class _Stored:
             settled |= join.conditions
             moved |= join.above.names.keys()
         settled |= {c for leaf in leaves for c in joined.conditions if leaf.is_itself(c, moved)}
-        added = {leaf.relation: leaf.added for leaf in leaves}
+        added: dict[Relation, tuple[Field, ...]] = {leaf.relation: leaf.added for leaf in leaves}
 
         def stored(part: Relation) -> Relation | None:
-            if isinstance(part, Scan) and part in added:
-                return _from_store(part, added[part])
-            return None if part in gone else self.rows(part)
+            return None if part in gone else self._read_of_store(part, added.get(part, ()))
 
         above = [c for c in joined.conditions if refs(c) & moved and c not in settled]
         lifted = settled.union(above)
@@ -196,12 +196,28 @@ class _Stored:
         predicate = both(tuple(dict.fromkeys(above)))
         return rows if predicate is None else Filter(rows, predicate)
 
+    def _read_of_store(self, part: Relation, added: tuple[Field, ...]) -> Relation:
+        """A leaf over the store, with columns beside those that it has."""
+        match part:
+            case Scan() if added:
+                return _from_store(part, added)
+            case Match() if added:
+                below = self._read_of_store(part.input, added)
+                return replace(part, input=below, other=self.rows(part.other))
+            case _:
+                return self.rows(part)
+
     def _leaf(self, relation: Relation) -> _Leaf | None:
         """The rows or keys of a prepared table; None for anything else.
 
         Keys are unique in the store: what is least or greatest of one is that of its row.
         """
         match relation:
+            case Match():
+                leaf = self._leaf(relation.input)
+                if leaf is None or isinstance(leaf.relation, Aggregate):
+                    return None
+                return replace(leaf, relation=relation)
             case Scan():
                 scan: Relation = relation
                 name: str | None = relation.table
@@ -229,7 +245,7 @@ class _Stored:
     ) -> Iterator[_Superfluous]:
         """The joins along links of which nothing but columns in the store is read."""
         for below, above in permutations(leaves, 2):
-            if not isinstance(below.relation, Scan):
+            if isinstance(below.relation, Aggregate) or isinstance(above.relation, Match):
                 continue
             for target, names in _above(below.table, self.policy):
                 if target.name != above.table.name:

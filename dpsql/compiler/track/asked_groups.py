@@ -119,13 +119,14 @@ class _Asked:
         values = keys | {number: column.ref for number, column in names.items()}
         equal = [substitute(condition, values) for condition in same]
         mark = new("found", BOOLEAN)
+        below = rows.input if isinstance(rows, Filter) else rows
         match equal:
             case [Call(args=(a, b))]:
                 member = (a, b) if refs(b) <= columns_of((other,)) else (b, a)
-                met = Match(rows, other, None, mark=mark, member=member, span=part.span)
+                met = Match(below, other, None, mark=mark, member=member, span=part.span)
             case _:
-                met = Match(rows, other, both(tuple(equal)), mark=mark, span=part.span)
-        return Filter(met, mark.ref)
+                met = Match(below, other, both(tuple(equal)), mark=mark, span=part.span)
+        return Filter(met, rows.predicate & mark.ref if isinstance(rows, Filter) else mark.ref)
 
     def _declared(self, rows: Relation) -> frozenset[int]:
         """The columns of private tables whose values the policy lists or bounds."""
