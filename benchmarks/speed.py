@@ -25,7 +25,7 @@ how long 99 % wait at most, beside the turns of all analysts.
 
 TPC-H: CPU of proxy and engine for a new question, its plan known, over that of DuckDB alone.
 `floor` is what the hand-written `GROUP BY unit, key` of the largest private block costs there, of
-the queries that are furthest from plain.
+the queries that are furthest from plain; of the others plain itself, and of the mean that of these.
 
 Cold: CPU and time of a whole `dpsql query`, its engine included, for a question of which nothing is
 kept.
@@ -143,10 +143,17 @@ QUESTIONS = (
 
 _PRICE = "l_extendedprice * (1 - l_discount)"
 _ITEMS = "lineitem JOIN orders ON l_orderkey = o_orderkey"
+_STORED = f'(SELECT *, "orders.o_custkey" AS o_custkey FROM {SCHEMA}.lineitem)'
+"""The same rows over the prepared store, which needs no join."""
+_MED_BOX = "SELECT p_partkey FROM part WHERE p_brand = 'Brand#23' AND p_container = 'MED BOX'"
+_FOREST = "SELECT p_partkey FROM part WHERE p_name LIKE 'forest%'"
 FLOORS = {
     1: (
         "l_returnflag, l_linestatus",
-        f"SUM(l_quantity) AS a, SUM({_PRICE}) AS b, SUM({_PRICE} * (1 + l_tax)) AS c",
+        (
+            f"SUM(l_quantity) AS a, SUM({_PRICE}) AS b, SUM({_PRICE} * (1 + l_tax)) AS c,"
+            " SUM(l_extendedprice) AS d, SUM(l_discount) AS e, COUNT(*) AS f"
+        ),
         "l_shipdate <= DATE '1998-09-02'",
     ),
     15: (
@@ -154,22 +161,25 @@ FLOORS = {
         f"SUM({_PRICE}) AS a",
         "l_shipdate >= DATE '1996-01-01' AND l_shipdate < DATE '1996-04-01'",
     ),
-    17: ("l_partkey", "SUM(l_quantity) AS a, COUNT(*) AS b", "TRUE"),
+    17: ("l_partkey", "SUM(l_quantity) AS a, COUNT(*) AS b", f"l_partkey IN ({_MED_BOX})"),
     20: (
         "l_partkey, l_suppkey",
         "SUM(l_quantity) AS a",
-        "l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'",
+        (
+            f"l_partkey IN ({_FOREST})"
+            " AND l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'"
+        ),
     ),
 }
 """The keys, sums and condition of the largest private block of a query of TPC-H."""
 
 
-def floor(number: int) -> str | None:
+def floor(number: int, items: str = _ITEMS) -> str | None:
     """That block as anybody would write it who bounds what a customer contributes."""
     if number not in FLOORS:
         return None
     keys, sums, condition = FLOORS[number]
-    each = f"SELECT o_custkey, {keys}, {sums} FROM {_ITEMS} WHERE {condition} GROUP BY ALL"
+    each = f"SELECT o_custkey, {keys}, {sums} FROM {items} WHERE {condition} GROUP BY ALL"
     names = ", ".join(f"SUM({item.rpartition(' ')[2]})" for item in sums.split(", "))
     return f"SELECT {keys}, {names} FROM ({each}) GROUP BY ALL"
 
@@ -414,26 +424,35 @@ def queries(
     folder: Path, scale: str, rounds: int, *, stored: bool = False
 ) -> Iterator[tuple[object, ...]]:
     tpch.prepare(scale, folder)
-    policy, target = folder / "tpch.toml", 1.6 if stored else 2.5
+    policy, store = folder / "tpch.toml", folder / "tpch-store.duckdb"
+    target, most = (1.6, 4.0) if stored else (2.5, 8.0)
     if stored:
-        with_store(policy, folder / "tpch-store.duckdb")
+        with_store(policy, store)
     draft = load(str(policy))
     engine = Metered(draft.database, draft.limits)
-    ratios = []
+    ratios, floors = list[float](), list[float]()
     with (
         Proxy.over(draft, engine) as proxy,
         duckdb.connect(str(folder / "tpch.duckdb"), read_only=True) as plain,
     ):
+        if stored:
+            plain.execute(f"ATTACH '{store}' AS {SCHEMA} (READ_ONLY)")
         for number in PRIVATE:
             turns = [_both(proxy, engine, plain, query(number)) for _ in range(rounds + 1)][1:]
             own, run, theirs = (statistics.median(each) for each in zip(*turns, strict=True))
-            ratios.append(statistics.median((a + b) / c for a, b, c in turns))
-            bare = floor(number)
-            least = "" if bare is None else _least(plain, bare, rounds) / theirs
-            verdict = "" if ratios[-1] <= 8 else "MISSED"
-            yield f"Q{number}", theirs, run, own, ratios[-1], least, 8.0, verdict
-    mean = statistics.geometric_mean(ratios)
-    yield "geometric mean", "", "", "", mean, "", target, "holds" if mean <= target else "MISSED"
+            ratio = statistics.median((a + b) / c for a, b, c in turns)
+            bare = floor(number, _STORED if stored else _ITEMS)
+            least = 1.0 if bare is None else _least(plain, bare, rounds) / theirs
+            ratios.append(ratio)
+            floors.append(least)
+            yield f"Q{number}", theirs, run, own, *_verdict(ratio, least, most)
+    mean, best = statistics.geometric_mean(ratios), statistics.geometric_mean(floors)
+    yield "geometric mean", "", "", "", *_verdict(mean, best, target)
+
+
+def _verdict(ratio: float, least: float, most: float) -> tuple[object, ...]:
+    """A ratio, its floor, how far it is from that, the target, and whether it holds."""
+    return ratio, least, ratio / least, most, "holds" if ratio <= most else "MISSED"
 
 
 def _least(plain: duckdb.DuckDBPyConnection, sql: str, rounds: int) -> float:
@@ -512,11 +531,12 @@ def main() -> None:
         rows = [*at_once(given.events, given.analysts, 4 * given.rounds)]
         table("At once", (*shown, "p99 s", "p99 / queue", "target", ""), rows)
     if given.tpch is not None:
-        each = ("query", "plain", "engine", "proxy", "both / plain", "floor / plain", "target", "")
-        table("TPC-H, CPU s", each, [*queries(given.tpch, given.scale, given.rounds)])
+        each = ("query", "plain", "engine", "proxy", "both / plain", "floor / plain")
+        titles = (*each, "both / floor", "target", "")
+        table("TPC-H, CPU s", titles, [*queries(given.tpch, given.scale, given.rounds)])
         if given.prepared:
             rows = [*queries(given.tpch, given.scale, given.rounds, stored=True)]
-            table("Prepared TPC-H, CPU s", each, rows)
+            table("Prepared TPC-H, CPU s", titles, rows)
     table("Cold", ("command", "CPU s", "s", "target", ""), [*cold(given.rounds)])
 
 
