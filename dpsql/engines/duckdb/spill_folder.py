@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from fcntl import LOCK_EX, LOCK_NB, flock
+from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
 from dpsql.engines.duckdb.files import CannotOpen
 
@@ -25,7 +25,7 @@ def claimed(folder: str) -> str:
     """
     own = os.path.join(folder, f"{_PREFIX}{os.urandom(8).hex()}")  # noqa: PTH118
     try:
-        if not os.path.lexists(folder):
+        with suppress(FileExistsError):
             os.mkdir(folder, 0o700)  # noqa: PTH102
         with _locked(folder):
             _sweep(folder)
@@ -54,6 +54,7 @@ def _locked(folder: str) -> Iterator[None]:
         flock(opened, LOCK_EX)
         yield
     finally:
+        flock(opened, LOCK_UN)  # a child that was forked meanwhile has the file open too
         os.close(opened)
 
 
