@@ -186,3 +186,15 @@ SELECT k, COUNT(*) FROM (SELECT customer_id, UPPER(note) AS k, quantity FROM ord
 -- keys: private, l0 enforced
 -- release: units l0=3 linf=1
 -- release: rows l0=3 linf=10
+
+-- case: one public row that meets at most one of another table is one row
+SELECT COUNT(*) FROM customers c CROSS JOIN (SELECT b.region FROM (VALUES ('NO')) AS a(code) JOIN countries b ON a.code = b.code) AS k;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: of a full join those that it does not meet are rows, too
+SELECT COUNT(*) FROM customers c CROSS JOIN (SELECT b.region FROM (VALUES ('NO')) AS a(code) FULL JOIN countries b ON a.code = b.code) AS k;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=3
