@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.ledgers.mark import sync_folder
-from dpsql.local.questions import LocalQuestion, questions_of
+from dpsql.local.questions import LocalQuestion, asked_in
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import MissingExtra, PolicyError
 from dpsql.policy.draft import Draft
@@ -49,13 +49,11 @@ class Collection:
         def refuse(message: str, fix: str) -> PolicyError:
             return PolicyError(draft.path, draft.lines.of(("tables", name)), message, fix)
 
-        table = draft.table(name)
-        if table is None or not questions_of(table):
-            raise refuse(f"There is no table {name} of reports.", "See dpsql help local.")
+        questions, table = asked_in(draft, name), draft.table(name)
+        assert table is not None
         if table.private:
             why = f"{name} is private: its rows would have to say whose they are."
             raise refuse(why, 'Write access = "public": reports are drawn before they are sent.')
-        questions = questions_of(table)
         if others := [c.name for c in table.columns if c.name not in {q.name for q in questions}]:
             why = f"{name}.{others[0]} is not randomised, and nobody sends it."
             raise refuse(why, "Leave it out, or say how it is randomised.")

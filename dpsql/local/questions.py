@@ -11,8 +11,9 @@ from typing import Any
 
 from dpsql.mechanisms.randomized_response import checked
 from dpsql.model.dataclass import dataclass
+from dpsql.model.errors import PolicyError
 from dpsql.model.local_reports import LocalMechanism, Randomized
-from dpsql.policy.draft import DraftTable
+from dpsql.policy.draft import Draft, DraftTable
 
 _NANO = Decimal("1e-9")
 
@@ -123,3 +124,13 @@ def questions_of(table: DraftTable) -> tuple[LocalQuestion, ...]:
         for c in table.columns
         if c.randomized is not None and c.values is not None
     )
+
+
+def asked_in(draft: Draft, name: str) -> tuple[LocalQuestion, ...]:
+    """The questions of a policy's table. Raises `PolicyError` where it is none of reports."""
+    table = draft.table(name)
+    questions = () if table is None else questions_of(table)
+    if not questions:
+        why, place = f"There is no table {name} of reports.", draft.lines.of(("tables", name))
+        raise PolicyError(draft.path, place, why, "See dpsql help local.")
+    return questions

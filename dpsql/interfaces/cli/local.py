@@ -195,14 +195,10 @@ def _counts(store: ReportStore) -> str:
 
 
 def _questions(settings: CommandSettings, table: str) -> tuple[LocalQuestion, ...]:
-    from dpsql.local.questions import questions_of  # noqa: PLC0415
+    from dpsql.local.questions import asked_in  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415
 
-    draft = load(settings.policy).table(table)
-    listed = () if draft is None else questions_of(draft)
-    if not listed:
-        raise click.ClickException(f"{settings.policy} has no table {table} of reports.")
-    return listed
+    return asked_in(load(settings.policy), table)
 
 
 def _reports(
