@@ -100,7 +100,7 @@ def without_schema(value: object) -> object:
     return tuple(map(without_schema, value)) if isinstance(value, tuple | list) else value
 
 
-SCHEMA = re.compile(r"\b(public|main|dpsql|analytics)\.")
+SCHEMA = re.compile(r'\b(public|main|dpsql|analytics)"?\.')
 WITHOUT = [case for case in all_cases() if not SCHEMA.search(case.sql)]
 
 

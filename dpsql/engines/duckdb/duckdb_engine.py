@@ -259,7 +259,7 @@ class DuckDBEngine(SupervisedWorker):
         """What removes what a worker that ended has spilled."""
         if self._sources.spill is None:
             return None
-        from dpsql.engines.duckdb.spill_folder import emptied  # noqa: PLC0415 - not on Windows
+        from dpsql.engines.duckdb.spill_folder import emptied  # noqa: PLC0415 - where a policy uses it
 
         return partial(emptied, self._sources.spill)
 

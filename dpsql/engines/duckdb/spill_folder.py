@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
 from dpsql.engines.duckdb.files import CannotOpen
 
@@ -31,7 +30,7 @@ def claimed(folder: str) -> str:
             _sweep(folder)
             os.mkdir(own, 0o700)  # noqa: PTH102
             # Never closed: the lock ends with the process.
-            flock(os.open(own, os.O_RDONLY), LOCK_EX)
+            _lock(os.open(own, os.O_RDONLY))
     except OSError:
         raise CannotOpen("spill") from None
     return own
@@ -51,10 +50,10 @@ def _locked(folder: str) -> Iterator[None]:
         about = os.fstat(opened)
         if about.st_uid != os.geteuid() or about.st_mode & _OTHERS:
             raise CannotOpen("spill")
-        flock(opened, LOCK_EX)
+        _lock(opened)
         yield
     finally:
-        flock(opened, LOCK_UN)  # a child that was forked meanwhile has the file open too
+        _lock(opened, "LOCK_UN")  # a child that was forked meanwhile has the file open too
         os.close(opened)
 
 
@@ -64,7 +63,7 @@ def _sweep(folder: str) -> None:
     for path in [os.path.join(folder, name) for name in left]:  # noqa: PTH118
         opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            flock(opened, LOCK_EX | LOCK_NB)
+            _lock(opened, "LOCK_EX", "LOCK_NB")
         except BlockingIOError:
             continue
         finally:
@@ -72,3 +71,10 @@ def _sweep(folder: str) -> None:
         from shutil import rmtree  # noqa: PLC0415 - the child starts sooner without it
 
         rmtree(path, ignore_errors=True)
+
+
+def _lock(opened: int, *flags: str) -> None:
+    """Lock an open file, or what these flags of `flock` say."""
+    import fcntl  # noqa: PLC0415 - not on Windows, where nothing can be asked
+
+    fcntl.flock(opened, sum(getattr(fcntl, flag) for flag in flags or ("LOCK_EX",)))
