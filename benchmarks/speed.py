@@ -293,15 +293,14 @@ def _over_store(asked: Asked, *, rolled_up: bool) -> str:
 
 
 def with_store(policy: Path, store: Path) -> Path:
-    """The policy with a store, which is made unless it is there."""
+    """The policy with a store, which is made, or made up to date."""
     text = policy.read_text(encoding="utf-8")
     named = text.replace("\n[privacy_unit]", f'\nprepared = "{store.resolve()}"\n[privacy_unit]', 1)
     policy.write_text(named, encoding="utf-8")
-    if not store.exists():
-        with preparation(str(policy)) as planned:
-            for step in planned.steps:
-                planned.make(step)
-            planned.writer.finish()
+    with preparation(str(policy)) as planned:
+        for step in planned.steps:
+            planned.make(step)
+        planned.writer.finish()
     return policy
 
 
