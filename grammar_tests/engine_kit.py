@@ -9,13 +9,18 @@ import duckdb
 import pytest
 
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from dpsql.engines.process import WorkerProcess
 from dpsql.model.resources import Database, Limits
 
 SECRET = "hunter2"  # noqa: S105
-ENDLESS = "SELECT max(levenshtein(repeat('ab', 60000), repeat('ba', 60000 + i))) FROM range(9) r(i)"
-"""DuckDB looks for an interrupt between rows only: each takes minutes."""
 LONG = "SELECT sum(a.range * b.range % 7) FROM range(1000000) a, range(1000000) b"
 SMALL = Limits(memory="200MB")
+
+
+@pytest.fixture
+def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that no interrupt reaches: as a statement that DuckDB does not stop within."""
+    monkeypatch.setattr(WorkerProcess, "interrupt", lambda _worker, _call: None)
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,6 @@ from dpsql.model.tree import (
     decimal,
 )
 from grammar_tests.engine_kit import (  # noqa: F401  fixtures are used by name
-    ENDLESS,
     LONG,
     SECRET,
     SMALL,
@@ -36,6 +35,7 @@ from grammar_tests.engine_kit import (  # noqa: F401  fixtures are used by name
     file_engine,
     folder,
 )
+from grammar_tests.faults import only_with
 
 # --- hardening ---
 
@@ -243,7 +243,7 @@ def test_no_failure_depends_on_the_range_of_a_column(engine: DuckDBEngine, n: in
     assert engine.aggregate(FOLDED.format(n=n), 0, 1, 0).parts[0].tolist() == [0]
 
 
-@pytest.mark.skipif(duckdb.__version__ != "2.0.0", reason="the bug of one version of DuckDB")
+@only_with("folded")
 def test_with_statistics_the_range_decides(folder: Path) -> None:
     with duckdb.connect(str(folder / "shop.duckdb"), read_only=True) as plain:
         assert plain.execute(FOLDED.format(n=5)).fetchall() == [(0,)]

@@ -19,6 +19,7 @@ from dpsql.functions.row import constant
 from dpsql.model.intervals import Interval
 from dpsql.model.tree import Kind
 from grammar_tests import function_samples
+from grammar_tests.faults import only_with
 from grammar_tests.function_checks import check, connection
 from grammar_tests.function_samples import COLUMNS, Column, calls
 
@@ -107,9 +108,18 @@ def test_function_of_random_values(name: str, monkeypatch: pytest.MonkeyPatch) -
     assert not found, "\n".join(found[:20])
 
 
+@only_with("bytes")
 def test_bounds_in_characters_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A distance that is said to count characters, where it counts bytes."""
+    """A wrong twin: a distance that is said to count characters, where it counts bytes."""
     short = constant(Interval(Fraction(0), Fraction(70)))
     monkeypatch.setitem(REGISTRY, "levenshtein", replace(REGISTRY["levenshtein"], interval=short))
     seeds = (random.Random(f"bytes {n}") for n in range(20))  # noqa: S311
+    assert any("interval" in c for s in seeds for c in complaints("levenshtein", s, monkeypatch))
+
+
+def test_bounds_of_short_texts_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong twin for every version: a distance that is said to be below the drawn lengths."""
+    short = constant(Interval(Fraction(0), Fraction(12)))
+    monkeypatch.setitem(REGISTRY, "levenshtein", replace(REGISTRY["levenshtein"], interval=short))
+    seeds = (random.Random(f"short {n}") for n in range(20))  # noqa: S311
     assert any("interval" in c for s in seeds for c in complaints("levenshtein", s, monkeypatch))
