@@ -14,6 +14,8 @@ from dpsql.engines.versions import within
 FAULTS = {
     "bytes": ("duckdb", "0", "2.0.1", "levenshtein counts bytes"),
     "guard": ("duckdb", "0", "2.0.1", "the optimiser empties TRY of what two columns share"),
+    "small": ("duckdb", "0", "2.0.0", "kurtosis divides by a variance whose square is zero"),
+    "wrap": ("duckdb", "0", "2.0.0", "round of an integer wraps around"),
     "folded": ("duckdb", "2.0.0", "2.0.1", "a column's range makes a CASE of text raise"),
 }
 """Per fault: the package, the first version that has it, the first without, and what it is."""

@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 from dpsql import functions
+from dpsql.dialects.duckdb import expression_sql
 from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.functions.arithmetic import _operation
 from dpsql.functions.date_making import FARTHEST
@@ -93,6 +94,46 @@ def test_every_zone_is_known_to_the_engine(engine: duckdb.DuckDBPyConnection) ->
     (row,) = engine.execute(f"SELECT {', '.join(texts)}").fetchall()
     hours = [abs(clock - noon.replace(tzinfo=None)) for clock in row]
     assert max(hours) < FARTHEST
+
+
+ENDS = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63, "HUGEINT": 127}
+
+
+def near_ends(width: str, step: int) -> list[int]:
+    """Values of an integer type beside its ends and zero, and beside half a step from there."""
+    top = 2 ** ENDS[width]
+    near = [n for half in (0, step // 2, step) for n in (half - 1, half, half + 1)]
+    values = {end + sign * n for end in (-top, 0, top - 1) for sign in (1, -1) for n in near}
+    return sorted(value for value in values if -top < value < top)
+
+
+@pytest.mark.parametrize("digits", [-1, -2, -3, -15])
+@pytest.mark.parametrize("width", ENDS)
+def test_rounded_integers_do_not_wrap_around(
+    engine: duckdb.DuckDBPyConnection, width: str, digits: int
+) -> None:
+    """They are rounded half away from zero, or NULL where 128 bits have no room for half a step."""
+    step = 10**-digits
+    values = near_ends(width, step)
+    engine.execute(f"CREATE OR REPLACE TEMP TABLE ends (v {width})")
+    engine.executemany("INSERT INTO ends VALUES (?)", [[value] for value in values])
+    call = Call("round", (Ref(1, INTEGER), Literal(digits, INTEGER)), INTEGER)
+    rows = engine.execute(f"SELECT v, {expression(call, lambda _ref: 'v')} FROM ends").fetchall()
+    assert [value for value, _ in rows] == values
+    for value, rounded in rows:
+        moved = abs(value) + step // 2
+        exact = moved // step * step * (1 if value > 0 else -1)
+        assert rounded == (exact if moved < 2**127 + (value < 0) else None)
+
+
+@only_with("wrap")
+def test_rounded_integers_would_wrap_around(
+    engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expression_sql, "_with_room", lambda _name, arg, _digits: arg)
+    for width in ENDS:
+        with pytest.raises(AssertionError):
+            test_rounded_integers_do_not_wrap_around(engine, width, -1)
 
 
 # --- expressions in expressions ---------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, hypot, inf, isfinite, nan, sqrt
@@ -17,12 +18,16 @@ from dpsql.compiler.aggregates.sample import blocks_at
 from dpsql.compiler.plan.measurement_kinds import BlockAverage
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.track.per_unit import in_any_order
+from dpsql.dialects.duckdb import expression_sql
+from dpsql.dialects.duckdb.call_sql import FOURTH_POWERS, MOMENTS, OTHERWISE
+from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.dialects.duckdb.relation_sql import Printer
 from dpsql.mechanisms import standard_deviation
-from dpsql.model.tree import DOUBLE, AggregateCall, Ref
+from dpsql.model.tree import DOUBLE, INTEGER, AggregateCall, Ref, WindowCall
 from dpsql.model.vocabulary import Neighbours, Sensitivity
 from grammar_tests import world
 from grammar_tests.bound import over, shop
+from grammar_tests.faults import only_with
 from grammar_tests.laws import (
     BUDGET,
     SAMPLING_KEY,
@@ -218,6 +223,62 @@ def of_extremes(text: str) -> None:
 def test_moments_of_anything_do_not_fail(function: str) -> None:
     call = AggregateCall(function, (Ref(1, DOUBLE),), type=DOUBLE)
     of_extremes(Printer(lambda _relation: None).text(in_any_order(call), {1: "x"}))
+
+
+SIZES = (0.0, -0.0, 1.0, 5e-324, 2.3e-308, 1e-160, 1e-80, 9e-61, 1e-60, 1.1e-60, 1e60, 1e140, 1e200)
+
+
+def some_value(generator: random.Random) -> float:
+    """A number of any size, one of the edges, or one beside another."""
+    size = generator.choice(SIZES)
+    drawn = (
+        size,
+        10 ** generator.uniform(-323, 200),
+        size * (1 + generator.choice((0, 1e-16, 2.3e-16, -2e-16, 1e-8))),
+        generator.uniform(0, 100),
+    )
+    return generator.choice((1, -1)) * generator.choice(drawn)
+
+
+@pytest.fixture(scope="module")
+def groups() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Groups of one to nine pairs of such numbers, many of them twice."""
+    generator = random.Random("moments")  # noqa: S311
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE t (g INTEGER, x DOUBLE, y DOUBLE)")
+        rows = []
+        for group in range(1500):
+            few = [some_value(generator) for _ in range(generator.choice((1, 2, 2, 4, 9)))]
+            rows += [
+                (group, generator.choice(few), generator.choice(few))
+                for _ in range(generator.choice((1, 2, 3, 4, 9)))
+            ]
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+        yield connection
+
+
+@pytest.mark.parametrize("scope", [" GROUP BY g", ""], ids=["grouped", "window"])
+@pytest.mark.parametrize("function", sorted(MOMENTS - set(OTHERWISE.values())))
+def test_moments_of_random_values_do_not_fail(
+    function: str, scope: str, groups: duckdb.DuckDBPyConnection
+) -> None:
+    count = 2 if function.startswith(("corr", "covar", "regr")) else 1
+    args = tuple(Ref(n, DOUBLE) for n in range(1, count + 1))
+    call: AggregateCall | WindowCall = AggregateCall(function, args, type=DOUBLE)
+    if not scope:
+        call = WindowCall(function, args, (Ref(0, INTEGER),), type=DOUBLE)
+    text = expression(call, lambda ref: "gxy"[ref.id])
+    groups.execute(f"SELECT {text} FROM t{scope}").fetchall()
+
+
+@only_with("small")
+@pytest.mark.parametrize("function", FOURTH_POWERS)
+def test_moments_of_small_numbers_would_fail(
+    function: str, groups: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expression_sql, "least", lambda _function: "")
+    with pytest.raises(duckdb.Error):
+        test_moments_of_random_values_do_not_fail(function, " GROUP BY g", groups)
 
 
 @pytest.mark.parametrize("function", ["skewness", "kurtosis"])

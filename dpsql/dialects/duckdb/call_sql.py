@@ -342,7 +342,20 @@ MOMENTS = frozenset(
 
 def widest(function: str) -> str:
     """Numbers up to this size have powers that can be added up, and multiplied as moments are."""
-    return "1e60" if function in ("skewness", "kurtosis", "kurtosis_pop") else "1e150"
+    return "1e60" if function in ("skewness", *FOURTH_POWERS) else "1e140"
+
+
+FOURTH_POWERS = ("kurtosis", "kurtosis_pop")
+"""Moments that divide by the square of the variance."""
+
+
+def least(function: str) -> str:
+    """Sizes below this count as zero; "" without such a limit.
+
+    The variance of smaller numbers has a square that a DOUBLE rounds to zero. Up to version 1.5
+    DuckDB divides by it and raises.
+    """
+    return "1e-60" if function in FOURTH_POWERS else ""
 
 
 def aggregate_name(call: AggregateCall | WindowCall) -> str:

@@ -26,11 +26,12 @@ from dpsql import functions
 from dpsql.dialects.duckdb.call_sql import (
     MOMENTS,
     aggregate_name,
+    least,
     spelled,
     widest,
 )
 from dpsql.dialects.literal_sql import constant
-from dpsql.dialects.sql_text import ATOM, CAST, LOOSE, MINUS, OTHER, Text
+from dpsql.dialects.sql_text import ATOM, CAST, LOOSE, MINUS, OTHER, SUM, Text
 from dpsql.dialects.window_frames_sql import framed
 from dpsql.functions import Function
 from dpsql.model.dataclass import dataclass, replace
@@ -216,9 +217,13 @@ class _Printer:
         if call.function not in MOMENTS or not self.total:
             return f"{name}({distinct}{self._listed(call.args)}{end}"
         args = [f"TRY_CAST({self.text(arg).sql} AS DOUBLE)" for arg in call.args]
-        most = widest(call.function)
+        most, small = widest(call.function), least(call.function)
         fits = [f"{arg} BETWEEN -{most} AND {most}" for arg in args]
-        cut = [f"CASE WHEN {fit} THEN {arg} END" for fit, arg in zip(fits, args, strict=True)]
+        zeros = [f" WHEN abs({arg}) < {small} THEN 0" if small else "" for arg in args]
+        cut = [
+            f"CASE{zero} WHEN {fit} THEN {arg} END"
+            for zero, fit, arg in zip(zeros, fits, args, strict=True)
+        ]
         every = f"bool_and({' AND '.join(fits)}){condition}{over}"
         return f"CASE WHEN {every} THEN {name}({distinct}{', '.join(cut)}{end} END"
 
@@ -267,12 +272,27 @@ def _widened(name: str, kind: SqlType, args: tuple[Text, ...]) -> tuple[Text, ..
         return args
     if name in ("round", "trunc"):
         # ROUND(BIGINT, -n) wraps around in DuckDB 1.5; ROUND(x) changes nothing.
-        return (_as(args[0], "HUGEINT"), args[1]) if args[1:] else args
+        return (_with_room(name, *args), args[1]) if args[1:] else args
     # A factor may be a sum, of which 64 bits hold no multiple.
     typed = [_typed_integer(arg, 0 if name == "mul" else INT64) for arg in args]
     if not any(arg.wide for arg in typed):
         typed[0] = _as(typed[0], "HUGEINT")
     return tuple(typed)
+
+
+def _with_room(name: str, arg: Text, digits: Text) -> Text:
+    """The argument of ROUND in 128 bits, and an overflow where rounding would leave them.
+
+    DuckDB 1.5 wraps around there. Half a step is added and taken away in both directions, because
+    sums raise in every version.
+    """
+    wide = _as(arg, "HUGEINT")
+    places = digits.literal.value if digits.literal is not None else None
+    if name == "trunc" or (isinstance(places, int) and places >= 0):
+        return wide
+    assert isinstance(places, int)  # `accepts` lets no other number of digits through
+    half = 10**-places // 2
+    return Text(f"{wide.sql} + {half} - {2 * half} + {half}", INTEGER, SUM, wide=True)
 
 
 def _typed_integer(arg: Text, longest: int) -> Text:

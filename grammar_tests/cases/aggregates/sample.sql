@@ -183,6 +183,7 @@ SELECT KURTOSIS(n) AS k, SKEWNESS(n) AS s, MAD(n) AS m FROM (SELECT status, COUN
 --         WHEN bool_and(TRY_CAST(t1.c1 AS DOUBLE) BETWEEN -1e60 AND 1e60)
 --         THEN kurtosis(
 --           CASE
+--             WHEN abs(TRY_CAST(t1.c1 AS DOUBLE)) < 1e-60 THEN 0
 --             WHEN TRY_CAST(t1.c1 AS DOUBLE) BETWEEN -1e60 AND 1e60 THEN TRY_CAST(t1.c1 AS DOUBLE)
 --           END
 --         )
