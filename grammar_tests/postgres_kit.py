@@ -68,6 +68,17 @@ def running(port: int = PORT, **settings: str) -> Iterator[Postgres]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def standby(server: Postgres) -> Iterator[None]:
+    """Have a running server be one in recovery, which waits for what another writes."""
+    folder = Path(server.folder)
+    control = [*_unprivileged(folder), BIN / "pg_ctl", "-D", folder / "data", "-w"]
+    _run([*control, "-m", "fast", "stop"])
+    (folder / "data" / "standby.signal").touch()
+    _run([*control, "-l", folder / "log", "start"])
+    yield
+
+
 def _unprivileged(folder: Path) -> list[str]:
     """How to run a program as one who is not root, which a PostgreSQL server insists on."""
     if os.getuid() != 0:

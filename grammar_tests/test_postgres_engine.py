@@ -37,7 +37,7 @@ from dpsql.preparation import public_elsewhere
 from dpsql.preparation.engine_kinds import opened
 from dpsql.proxy import Proxy
 from grammar_tests import world
-from grammar_tests.postgres_kit import PORT, Postgres, running
+from grammar_tests.postgres_kit import PORT, Postgres, running, standby
 from grammar_tests.proxy_kit import policy, request
 from grammar_tests.two_engines import filled
 
@@ -73,6 +73,8 @@ CREATE FOREIGN TABLE away PARTITION OF afar FOR VALUES FROM (0) TO (10) SERVER a
 CREATE TABLE near (a INTEGER NOT NULL CHECK (a BETWEEN 0 AND 9)) PARTITION BY RANGE (a);
 CREATE TABLE later (LIKE near INCLUDING CONSTRAINTS);
 CREATE TABLE near_orders (a INTEGER, b INTEGER);
+CREATE TABLE unowned (a INTEGER, b INTEGER);
+CREATE VIEW seen_orders AS SELECT a FROM near_orders;
 CREATE TABLE checked (
   a INTEGER CHECK (a BETWEEN 1 AND 110), b BIGINT CHECK (b > -5), c NUMERIC(8, 2) CHECK (0 <= c),
   d TEXT CHECK (d IN ('open', 'it''s')), e VARCHAR(9) CHECK (e IN ('x', 'y')), f VARCHAR(7),
@@ -248,7 +250,16 @@ MOVED = {
         "ALTER TABLE near ATTACH PARTITION later FOR VALUES FROM (5) TO (6)",
         "ALTER TABLE near DETACH PARTITION later",
     ),
+    "an heir": (
+        "ALTER TABLE unowned INHERIT near_orders",
+        "ALTER TABLE unowned NO INHERIT near_orders",
+    ),
+    "what a view reads": (
+        "CREATE OR REPLACE VIEW seen_orders AS SELECT a + 1 AS a FROM near_orders",
+        "CREATE OR REPLACE VIEW seen_orders AS SELECT a FROM near_orders",
+    ),
 }
+READ = {"a part": "near", "what a view reads": "seen_orders"}
 
 
 @pytest.mark.parametrize("what", MOVED)
@@ -258,7 +269,7 @@ def test_what_has_another_name_is_other_data(
     moved, back = MOVED[what]
     with closing(started(server)) as one:
         identity = one.schema().identity
-        table = "near" if what == "a part" else "near_orders"
+        table = READ.get(what, "near_orders")
         statement = f"SELECT 1, count(a) FROM public.{table}"
         one.aggregate(statement, 1, 1, 0, data=identity)
         owner.execute(moved)
@@ -268,7 +279,64 @@ def test_what_has_another_name_is_other_data(
                     step(identity)
         finally:
             owner.execute(back)
-        one.ready(identity)
+        if what != "what a view reads":  # its rule says where its words stood
+            one.ready(identity)
+
+
+def frozen(owner: psycopg.Connection[Any], rows: int) -> None:
+    """Put rows into a new file, which every snapshot sees."""
+    with owner.transaction(), owner.cursor() as cursor:
+        cursor.execute("TRUNCATE near_orders")
+        with cursor.copy("COPY near_orders FROM STDIN WITH (FREEZE)") as copy:
+            for n in range(rows):
+                copy.write_row((n, n))
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_rows_of_a_new_file_are_other_data(
+    server: Postgres,
+    owner: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    twin: bool,  # noqa: FBT001
+) -> None:
+    frozen(owner, 3)
+    if twin:
+        unseen = reading_session._STATE.replace("c.relfilenode,", "")
+        monkeypatch.setattr(reading_session, "_STATE", unseen)
+    one = session(server.conninfo(READER))
+    with closing(one):
+        sql = "SELECT count(*) FROM public.near_orders"
+        assert one.run(sql).fetchall() == [(3,)]
+        one.back()
+        frozen(owner, 8)
+        if twin:
+            assert one.run(sql).fetchall() == [(8,)]
+        else:
+            with pytest.raises(DataMoved):
+                one.run(sql)
+    frozen(owner, 0)
+
+
+def test_a_connection_that_only_looks_at_the_catalogue_is_missed(
+    server: Postgres, owner: psycopg.Connection[Any]
+) -> None:
+    with closing(session(server.conninfo(READER))) as one:
+        owner.execute("SELECT pg_terminate_backend(%s)", [one._now.info.backend_pid])
+        with pytest.raises(psycopg.OperationalError):
+            one.same()
+        with pytest.raises(CannotRead):
+            one.back()
+
+
+def test_a_standby_is_refused() -> None:
+    with running(PORT) as primary:
+        with psycopg.connect(primary.conninfo(), autocommit=True) as pg:
+            pg.execute(
+                f"CREATE ROLE {READER} LOGIN; ALTER ROLE {READER} SET log_parameter_max_length = 0"
+            )
+        session(primary.conninfo(READER)).close()
+        with standby(primary), pytest.raises(CannotRead, match="standby"):
+            session(primary.conninfo(READER))
 
 
 def test_wrong_twin_a_table_that_took_a_name_would_be_read(
@@ -277,8 +345,7 @@ def test_wrong_twin_a_table_that_took_a_name_would_be_read(
     took = "ALTER TABLE near_orders RENAME TO swapped; ALTER TABLE people RENAME TO near_orders"
     back = "ALTER TABLE near_orders RENAME TO people; ALTER TABLE swapped RENAME TO near_orders"
     sql = "SELECT count(*) FROM public.near_orders"
-    one = session(server.conninfo(READER))
-    with one.connection:
+    with closing(session(server.conninfo(READER))) as one:
         assert one.run(sql).fetchall() == [(0,)]
         one.back()
         owner.execute(took)
@@ -380,8 +447,7 @@ def test_a_role_that_may_too_much_is_refused(
     server: Postgres, owner: psycopg.Connection[Any], why: str
 ) -> None:
     broken, mended = BREAKS[why]
-    with session(server.conninfo(READER)).connection:
-        pass
+    session(server.conninfo(READER)).close()
     owner.execute(broken)
     try:
         with pytest.raises(CannotRead, match=why):
@@ -687,8 +753,8 @@ def test_a_service_file_that_others_read_holds_no_password(
 
 
 def test_limits_are_the_servers_too(server: Postgres) -> None:
-    with session(server.conninfo(READER)).connection as connection:
-        rows = connection.execute(
+    with closing(session(server.conninfo(READER))) as one:
+        rows = one.connection.execute(
             "SELECT current_setting(s) FROM unnest($1::text[]) AS s",
             [["statement_timeout", "transaction_isolation", "transaction_read_only"]],
         ).fetchall()

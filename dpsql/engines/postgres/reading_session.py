@@ -33,7 +33,7 @@ _SETTINGS = {
     "extra_float_digits": "1",
     "standard_conforming_strings": "on",
     "transform_null_equals": "off",
-    "idle_in_transaction_session_timeout": "0",
+    **dict.fromkeys(("idle_in_transaction_session_timeout", "idle_session_timeout"), "0"),
     "log_parameter_max_length_on_error": "0",
     **dict.fromkeys(("debug_print_parse", "debug_print_rewritten", "debug_print_plan"), "off"),
     "lock_timeout": f"{LOCK_SECONDS}s",
@@ -77,6 +77,7 @@ _TRUSTED = """SELECT
 
 _TESTS = (
     ("old", "SELECT current_setting('server_version_num')::int >= 150000"),
+    ("standby", "SELECT NOT pg_is_in_recovery()"),
     ("encoding", "SELECT current_setting('server_encoding') = 'UTF8'"),
     ("superuser", "SELECT NOT rolsuper FROM pg_roles WHERE rolname = current_user"),
     ("writable", _WRITABLE),
@@ -85,21 +86,39 @@ _TESTS = (
     ("untrusted", _TRUSTED),
 )
 
-_SAME = """SELECT NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
- JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+_READ = """WITH RECURSIVE read(o) AS (SELECT c.oid
+ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND has_any_column_privilege(c.oid, 'SELECT')
  AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
- AND (pg_identify_object('pg_class'::regclass, c.oid, a.attnum)).identity
- IS DISTINCT FROM format('%I.%I.%I', n.nspname, c.relname, a.attname))
- AND NOT EXISTS (SELECT FROM pg_class c, pg_partition_tree(c.oid) t
- WHERE c.relkind = 'p' AND t.relid <> c.oid AND NOT EXISTS (SELECT FROM pg_inherits i
- WHERE i.inhrelid = t.relid AND i.inhparent = t.parentrelid))"""
-"""Whether names still lead to the tables, columns and parts of the snapshot: rows are those of the
-snapshot, and catalogues that are read as tables, but names are looked up as they are now."""
+ UNION SELECT e.o FROM read JOIN LATERAL
+ (SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = read.o
+ UNION ALL SELECT d.refobjid FROM pg_rewrite r JOIN pg_depend d ON d.objid = r.oid
+ AND d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
+ WHERE r.ev_class = read.o) AS e(o) ON true)
+ SELECT array_agg(read.o::bigint ORDER BY read.o) FROM read"""
+"""Tables that the role may read, with their heirs and parts, and whatever their views read."""
+
+_STATE = """SELECT md5(string_agg(concat_ws('|', c.oid, n.nspname, c.relname, c.relkind,
+ c.relfilenode,
+ (SELECT string_agg(concat_ws(' ', a.attnum, a.attname, a.atttypid, md5(d.adbin::text)), ','
+ ORDER BY a.attnum) FROM pg_attribute a LEFT JOIN pg_attrdef d
+ ON d.adrelid = c.oid AND d.adnum = a.attnum AND a.attgenerated <> ''
+ WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+ (SELECT string_agg(concat_ws(' ', i.inhrelid, i.inhdetachpending), ',' ORDER BY i.inhrelid)
+ FROM pg_inherits i WHERE i.inhparent = c.oid),
+ (SELECT string_agg(md5(r.ev_action::text), ',' ORDER BY r.oid)
+ FROM pg_rewrite r WHERE r.ev_class = c.oid)), ';' ORDER BY c.oid))
+ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY ($1::oid[])"""
+"""Which names, columns, files, heirs, parts and rules these tables have, as a digest.
+
+Rows are those of the snapshot, but which files they are looked for in follows from the catalogue as
+it is now. TRUNCATE and COPY (FREEZE) put rows into a new file that every snapshot sees.
+"""
 
 _IDENTITY = (
     "SELECT concat_ws('|', (SELECT system_identifier FROM pg_control_system()),"
-    " current_database(), pg_current_snapshot()::text), pg_export_snapshot()"
+    " (SELECT timeline_id FROM pg_control_checkpoint()),"
+    " current_database(), pg_current_snapshot()::text, $1::text), pg_export_snapshot()"
 )
 
 
@@ -114,13 +133,23 @@ class ReadingSession:
             raise CannotRead("unreadable") from None
         try:
             _require(self.connection)
-            self.accepted = _begun(self.connection, shared)
+            self._now = _connected(settings)  # a transaction of one snapshot sees no other state
+            _begin(self.connection, shared)
+            self._tables = _value(self.connection, _READ)
+            self._state = _value(self.connection, _STATE, self._tables)
+            self.accepted = _snapshot(self.connection, self._state)
         except psycopg.Error:
-            self.connection.close()
+            self.close()
             raise CannotRead("unreadable") from None
         except CannotRead:
-            self.connection.close()
+            self.close()
             raise
+
+    def close(self) -> None:
+        """Leave the server."""
+        self.connection.close()
+        if hasattr(self, "_now"):
+            self._now.close()
 
     def prepared(self, sql: str) -> tuple[list[int], int]:
         """The types of a statement's columns, and how many parameters it has.
@@ -137,7 +166,12 @@ class ReadingSession:
         return types, described.nparams
 
     def back(self) -> None:
-        """Whatever a statement did, or where it failed: the snapshot stays, and nothing else."""
+        """Whatever a statement did, or where it failed: the snapshot stays, and nothing else.
+
+        Raises where either connection is lost.
+        """
+        if self._now.broken:
+            raise CannotRead("unreadable")
         self.connection.execute(f"ROLLBACK TO SAVEPOINT {MARK}")
 
     def cancel(self) -> None:
@@ -149,12 +183,11 @@ class ReadingSession:
         self.connection.execute("SET LOCAL search_path = pg_catalog, public, pg_temp")
 
     def same(self) -> None:
-        """Raises `DataMoved` where a table, or a column, is another one than in the snapshot.
+        """Raise `DataMoved` where a table, column, file, heir or part is not that of the snapshot.
 
-        While what was run has its locks, it is about what was run.
+        What was run still has its locks, so none that it read can have come back to what it was.
         """
-        row = self.connection.execute(_SAME).fetchone()
-        if row is None or row[0] is not True:
+        if _value(self._now, _STATE, self._tables) != self._state:
             raise DataMoved
 
     def run(self, sql: str, parameters: Sequence[Any] = (), *, stream: bool = False) -> Any:
@@ -204,8 +237,8 @@ def _require(connection: psycopg.Connection[Any]) -> None:
             raise CannotRead(why)
 
 
-def _begun(connection: psycopg.Connection[Any], shared: Snapshot | None) -> Snapshot:
-    """The snapshot of a transaction that has begun: that of `shared` if it still can be had."""
+def _begin(connection: psycopg.Connection[Any], shared: Snapshot | None) -> None:
+    """Begin a transaction in the snapshot of `shared`, or in one of now where it cannot be had."""
     begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     connection.execute(begin)
     if shared is not None:
@@ -216,7 +249,17 @@ def _begun(connection: psycopg.Connection[Any], shared: Snapshot | None) -> Snap
         except psycopg.Error:  # whose snapshot it was has ended
             connection.execute("ROLLBACK")
             connection.execute(begin)
-    row = connection.execute(_IDENTITY).fetchone()
+
+
+def _snapshot(connection: psycopg.Connection[Any], state: Any) -> Snapshot:
+    """The snapshot of the transaction, to which every statement goes back."""
+    row = connection.execute(_IDENTITY, [state]).fetchone()
     assert row is not None
     connection.execute(f"SAVEPOINT {MARK}")
     return Snapshot(*row)
+
+
+def _value(connection: psycopg.Connection[Any], sql: str, *parameters: Any) -> Any:
+    row = connection.execute(sql, parameters).fetchone()
+    assert row is not None
+    return row[0]

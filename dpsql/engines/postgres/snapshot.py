@@ -8,6 +8,7 @@ WHY = {
     "unreadable": "cannot be reached; check its service or DSN, the role and its password",
     "changed": "has changed since it was opened; open the policy again",
     "old": "is older than PostgreSQL 15",
+    "standby": "is a standby, whose states cannot be told apart; name the primary server",
     "encoding": "is not encoded in UTF8",
     "superuser": "would be read as a superuser; make a role that may read the tables alone",
     "writable": "may be written to by this role; revoke INSERT, UPDATE, DELETE and TRUNCATE",
