@@ -72,7 +72,13 @@ def running(port: int = PORT, **settings: str) -> Iterator[Postgres]:
 def standby(server: Postgres) -> Iterator[None]:
     """Have a running server be one in recovery, which waits for what another writes."""
     folder = Path(server.folder)
-    control = [*_unprivileged(folder), BIN / "pg_ctl", "-D", folder / "data", "-w"]
+    control: list[str | Path] = [
+        *_unprivileged(folder),
+        BIN / "pg_ctl",
+        "-D",
+        folder / "data",
+        "-w",
+    ]
     _run([*control, "-m", "fast", "stop"])
     (folder / "data" / "standby.signal").touch()
     _run([*control, "-l", folder / "log", "start"])

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
-from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, Unrun
+from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, Unrun, reading_engine
 from dpsql.engines.broadcast_tables import BroadcastTable, with_broadcast
 from dpsql.engines.postgres import postgres_schema, reading_session
 from dpsql.engines.postgres.postgres_engine import PostgresEngine
@@ -28,7 +28,7 @@ from dpsql.engines.reading_worker import CannotRead, DataMoved
 from dpsql.interfaces.cli import main
 from dpsql.model.errors import DataChanged, PolicyError, Refused, Unreachable
 from dpsql.model.resources import Limits
-from dpsql.model.schema import ForeignKey, SchemaTable
+from dpsql.model.schema import ForeignKey, Schema, SchemaTable
 from dpsql.model.tree import INTEGER, VARCHAR
 from dpsql.owner.check import check_policy
 from dpsql.policy.bind import Check, checks
@@ -604,6 +604,36 @@ def test_a_policy_names_it_and_questions_are_answered(server: Postgres, tmp_path
         assert list(rows) == [(3,), (2,), (1,)]
         with pytest.raises(Refused, match="PostgreSQL"):
             proxy.ask(request("SELECT REVERSE(city) AS c, COUNT(*) AS n FROM customers GROUP BY 1"))
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_answers_are_remembered_of_one_state(
+    server: Postgres,
+    owner: psycopg.Connection[Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    twin: bool,  # noqa: FBT001
+) -> None:
+    if twin:
+        monkeypatch.setattr(reading_engine, "Schema", lambda t, i, **_moves: Schema(t, i))
+    path, counts = on(server, tmp_path), []
+
+    def ask() -> None:
+        with Proxy.open(str(path)) as proxy:
+            proxy.vault.sampler = lambda _law, draws: np.zeros(draws, dtype=np.int64)
+            ((n,),) = proxy.ask(request("SELECT COUNT(*) AS n FROM customers")).rows
+            counts.append(n)
+
+    ask()
+    ask()
+    more = "INSERT INTO customers (customer_id) SELECT customer_id + 1000 FROM customers"
+    owner.execute(more)
+    try:
+        ask()
+    finally:
+        owner.execute("DELETE FROM customers WHERE customer_id > 1000")
+    first = counts[0]
+    assert counts == [first, first, first if twin else 2 * first]
 
 
 def elsewhere(server: Postgres, folder: Path, *changes: tuple[str, str]) -> Path:

@@ -67,7 +67,7 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
             declared = self.declared()
             self._broadcast = self._read()
             tables = with_broadcast(declared, self._broadcast, self._shown)
-            return Schema(tables, self._version())
+            return Schema(tables, self._version(), moves=True)
 
     @property
     def accepted(self) -> tuple[T, BroadcastTables] | None:

@@ -60,12 +60,14 @@ class SchemaTable:
 class Schema:
     """All tables and views of a database, with the identity of its files at the time of asking.
 
-    A `store` was prepared of these files as they are.
+    A `store` was prepared of these files as they are. `moves` says that others write meanwhile:
+    each opening finds a state of its own.
     """
 
     tables: tuple[SchemaTable, ...]
     identity: str = ""
     store: PreparedStore | None = None
+    moves: bool = False
 
     def table(self, name: str) -> SchemaTable | None:
         """The table called `name`, ignoring case."""

@@ -100,7 +100,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
     binder = _Binder(draft, schema, values_of)
     tables = tuple(binder.table(table) for table in draft.tables)
     facts = frozenset(fact for table in draft.tables for fact in binder.facts(table))
-    version, store = _version(draft, tables), schema.store
+    version, store = _version(draft, tables, schema), schema.store
     return Policy(
         path=draft.path,
         version=version,
@@ -126,10 +126,14 @@ _SINCE = frozenset(
 """What a version says of a table only where the policy does: it did not always know of it."""
 
 
-def _version(draft: Draft, tables: tuple[TablePolicy, ...]) -> str:
-    """sha256 (hex) of what answers depend on: unit, tables and domains; not budgets or paths."""
+def _version(draft: Draft, tables: tuple[TablePolicy, ...], schema: Schema) -> str:
+    """sha256 (hex) of what answers depend on: unit, tables and domains; not budgets or paths.
+
+    Of data that others write it is also the state, so that no answer about another is remembered.
+    """
     limits = draft.limits
     parts = [repr(draft.unit), f"{limits.max_public_groups} {limits.min_units_per_group}"]
+    parts += [schema.identity] if schema.moves else []
     for table in sorted(tables, key=lambda t: t.name):
         named = {f.name: getattr(table, f.name) for f in fields(table)}
         del named["expected_rows"], named["view"]
