@@ -14,7 +14,7 @@ from typing import assert_never
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
-from dpsql.compiler.track.uniqueness import equal_columns
+from dpsql.compiler.track.equalities import equal_columns
 from dpsql.model.algebra import (
     Again,
     Aggregate,

@@ -43,7 +43,8 @@ from dpsql.compiler.errors.window_errors import (
     trace_windows,
 )
 from dpsql.compiler.resolve.scopes import Identities, is_stated, require_none, stated_in
-from dpsql.compiler.track.uniqueness import Keys, equal_columns, key_within
+from dpsql.compiler.track.equalities import equal_columns
+from dpsql.compiler.track.uniqueness import Keys, key_within
 from dpsql.model.algebra import (
     Again,
     Aggregate,

@@ -23,8 +23,8 @@ from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
 from dpsql.compiler.plan.weighed_rows import Weighed
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.rollups import by_turns, over_rollup
+from dpsql.compiler.track.equalities import exactly_equal
 from dpsql.compiler.track.join_order import INNER, Joined, rebuilt
-from dpsql.compiler.track.uniqueness import exactly_equal
 from dpsql.model.algebra import (
     Aggregate,
     Apply,

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track.equalities import exactly_equal
 from dpsql.compiler.track.join_order import Joined, columns_of, rebuilt
 from dpsql.compiler.track.repeatable import is_repeatable
-from dpsql.compiler.track.uniqueness import exactly_equal
 from dpsql.model.algebra import Aggregate, Filter, Join, Match, Project, Relation, Scan
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.renumber import renumbered

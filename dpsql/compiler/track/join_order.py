@@ -30,7 +30,8 @@ from functools import reduce
 from math import inf, prod
 
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.track.uniqueness import Keys, equal_columns, key_within
+from dpsql.compiler.track.equalities import equal_columns
+from dpsql.compiler.track.uniqueness import Keys, key_within
 from dpsql.compiler.track.units import Anchor, Private, Together
 from dpsql.model.algebra import (
     Aggregate,

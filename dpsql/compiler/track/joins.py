@@ -9,20 +9,13 @@ at most as agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 
 from dpsql.compiler.plan.private_plan import DeclaredLimits, product, total
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.track.uniqueness import (
-    MOST_KEYS,
-    Key,
-    Keys,
-    equal_columns,
-    equated,
-    exactly_equal,
-    key_within,
-)
+from dpsql.compiler.track.equalities import equal_columns, equates, not_distinct, with_equal
+from dpsql.compiler.track.uniqueness import MOST_KEYS, Key, Keys, key_within
 from dpsql.compiler.track.units import (
     Anchor,
     Before,
@@ -34,6 +27,7 @@ from dpsql.compiler.track.units import (
     Private,
     distance,
     only_of_one_unit,
+    owner_of,
     require_small,
     settled,
 )
@@ -69,7 +63,7 @@ def join_units(
     join = replace(join, condition=strict(join.condition, left, right, policy))
     linked = _linked(join.condition, left, right, policy)
     if linked is not None and join.kind is JoinKind.LEFT:
-        if _to_parent(join, linked, right, policy):
+        if _to_parent(join, linked, left, right, policy):
             join = replace(join, kind=JoinKind.INNER)
         elif not (linked.together or any(_decides(b, right, policy) for _, b in linked.pairs)):
             linked = None
@@ -215,7 +209,7 @@ def match_units(
         raise _unequal(match.span, left, right)
     equal = equal_columns(whole, {f.id for f in left.relation.fields})
     work = left.growth.joined(right.growth, equal)
-    if len(equal) == len(conjuncts(whole)):
+    if equal and equates(whole).only:
         work = left.growth.beside(right.growth)  # what is looked up by equality is found at once
     rows = product(left.max_rows, right.max_rows)
     require_small(work, rows, policy.limits.max_fanout, match.span)
@@ -319,7 +313,7 @@ def _linked(
     """
     equal = _with_keys(equal_columns(condition, {f.id for f in left.relation.fields}), left, right)
     linked = _linked_by(equal, left, right, policy)
-    return linked or _linked_by(_with_equal(equal, left.relation), left, right, policy)
+    return linked or _linked_by(with_equal(equal, left.relation), left, right, policy)
 
 
 def _linked_by(
@@ -340,44 +334,6 @@ def _linked_by(
         if tuple(map(equal.get, one.ids)) == other.ids
     )
     return _Linked(equal, pairs, together) if pairs or together else None
-
-
-def _with_equal(equal: dict[int, int], relation: Relation) -> dict[int, int]:
-    """The same, and what the columns of the other side are equal to because these are.
-
-    >>> from dpsql.model.algebra import Field, OneRow
-    >>> from dpsql.model.tree import INTEGER
-    >>> same = Filter(OneRow(), Ref(1, INTEGER).eq(Ref(2, INTEGER)))
-    >>> _with_equal({2: 3}, same)
-    {2: 3, 1: 3}
-    """
-    pairs = [pair for pair in _equalities(relation) if exactly_equal(*pair)]
-    equal, size = dict(equal), 0
-    while size < len(equal):
-        size = len(equal)
-        for a, b in chain(pairs, (pair[::-1] for pair in pairs)):
-            if a.id in equal:
-                equal.setdefault(b.id, equal[a.id])
-    return equal
-
-
-def _equalities(relation: Relation) -> Iterator[tuple[Ref, Ref]]:
-    """Columns that are equal in every row of a relation."""
-    match relation:
-        case Filter(predicate=condition):
-            yield from equated(condition)
-            yield from _equalities(relation.input)
-        case Join(kind=JoinKind.INNER | JoinKind.CROSS, condition=condition):
-            yield from equated(condition)
-            yield from _equalities(relation.left)
-            yield from _equalities(relation.right)
-        case Join(kind=JoinKind.LEFT):
-            yield from _equalities(relation.left)
-        case Project():
-            for item in relation.items:
-                if isinstance(item.expression, Ref):
-                    yield item.field.ref, item.expression
-            yield from _equalities(relation.input)
 
 
 def _with_keys(equal: dict[int, int], left: Private, right: Private) -> dict[int, int]:
@@ -407,7 +363,7 @@ def strict(
 
 
 def _strict(part: Expression, left: Private, right: Private, policy: Policy) -> Expression:
-    pair = _not_distinct(part)
+    pair = not_distinct(part)
     if pair is None:
         return part
     here = {f.id for f in left.relation.fields}
@@ -426,22 +382,6 @@ def _strict(part: Expression, left: Private, right: Private, policy: Policy) -> 
     ):
         return a.eq(b)
     return part
-
-
-def _not_distinct(part: Expression) -> tuple[Ref, Ref] | None:
-    """The columns of which a condition says that they are equal, or both NULL."""
-    match part:
-        case Call(function="is_not_distinct", args=(Ref() as a, Ref() as b)):
-            return a, b
-        case Call(function="or", args=(one, other)):
-            for equal, absent in ((one, other), (other, one)):
-                if not (isinstance(equal, Call) and equal.function == "eq"):
-                    continue
-                x, y = equal.args
-                nulls = {x.is_null(), y.is_null()}
-                if isinstance(x, Ref) and isinstance(y, Ref) and set(conjuncts(absent)) == nulls:
-                    return x, y
-    return None
 
 
 def _same_unit(table: str, left: Private, right: Private, policy: Policy) -> bool:
@@ -490,19 +430,28 @@ def _somebodys(linked: _Linked, right: Private, policy: Policy, identities: Iden
     return settled(right, rest, policy, identities)
 
 
-def _to_parent(join: Join, linked: _Linked, right: Private, policy: Policy) -> bool:
+def _to_parent(join: Join, linked: _Linked, left: Private, right: Private, policy: Policy) -> bool:
     """Whether a LEFT JOIN only follows a link to its whole parent table.
 
-    A row without a parent belongs to nobody and is in no answer: the join is an inner one.
+    A row without a parent belongs to nobody and is in no answer: the join is an inner one. The link
+    is that of a row which is there: an anchor, and not what an outer join may have padded.
     """
-    if not isinstance(right.relation, Scan) or len(conjuncts(join.condition)) != 1:
+    if not isinstance(right.relation, Scan):
         return False
     table = policy.table(right.relation.table)
     assert table is not None
-    own = {
-        f.id for f in right.relation.fields if [f.name.lower()] == [k.lower() for k in table.key]
-    }
-    return any(b.table == table.name and b.id in own for _, b in linked.pairs)
+    condition, keys = equates(join.condition), [k.lower() for k in table.key]
+    own = {f.id for f in right.relation.fields if [f.name.lower()] == keys}
+    return any(
+        b.table == table.name
+        and b.id in own
+        and condition.is_only(a.id, b.id)
+        and (
+            owner_of(left.relation, a.root) != table.name
+            or policy.fact(FactKind.NOT_NULL_KEY, table.name) is not None
+        )
+        for a, b in linked.pairs
+    )
 
 
 def _decides(anchor: Anchor, right: Private, policy: Policy) -> bool:

@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from dpsql.compiler.plan.private_plan import DeclaredLimits, least, total
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.blocks import filtered, halves_of, projected
+from dpsql.compiler.track.equalities import equal_columns, equates
 from dpsql.compiler.track.joins import join_units, match_units
 from dpsql.compiler.track.per_unit import name_unit, zeroed
-from dpsql.compiler.track.uniqueness import Key, equal_columns
+from dpsql.compiler.track.uniqueness import Key
 from dpsql.compiler.track.units import UNJOINED, Anchor, Merged, Private, attach_unit
 from dpsql.model.algebra import Aggregate, Field, Item, Join, Match, Project, Union
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import BOOLEAN, NULL, Cast, Expression, JoinKind, Literal, Ref
 from dpsql.model.vocabulary import Policy
-from dpsql.model.walk import conjuncts
 
 
 def union_within(
@@ -152,9 +152,8 @@ def full_within(
         for (a, b), f in zip(halves, whole, strict=True)
     )
     rows = replace(rows, merged=merged)
-    only = len(conjuncts(join.condition)) == 1 and any(
-        a.table == policy.unit.table for a, _ in keys
-    )
+    condition = equates(first.join.condition)
+    only = any(a.table == policy.unit.table and condition.is_only(a.id, b.id) for a, b in keys)
     return _one_row(rows) if only and first.left.max_rows == first.right.max_rows == 1 else rows
 
 

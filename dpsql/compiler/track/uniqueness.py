@@ -7,12 +7,13 @@ values are one value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, time
 from math import isnan
 from typing import TypeAlias
 from uuid import UUID
 
+from dpsql.compiler.track.equalities import equal_columns
 from dpsql.model.algebra import (
     Aggregate,
     Apply,
@@ -32,14 +33,10 @@ from dpsql.model.algebra import (
     Window,
 )
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref, SqlType, Value
+from dpsql.model.tree import JoinKind, Ref, SqlType, Value
 from dpsql.model.vocabulary import Fact, FactKind, Policy
-from dpsql.model.walk import implied
 
 Keys: TypeAlias = "tuple[Key, ...]"
-EXACT = ({Kind.INTEGER, Kind.DECIMAL}, {Kind.DATE, Kind.TIMESTAMP})
-"""Types that compare without rounding."""
-
 MOST_KEYS = 8
 """Keys looked at per relation: a join of many tables would have very many."""
 
@@ -93,33 +90,6 @@ def key_within(keys: Sequence[Key], columns: frozenset[int]) -> Key | None:
     """A key all of whose columns are among these; the one with the fewest facts."""
     fitting = [key for key in keys if key.columns <= columns]
     return min(fitting, key=lambda key: len(key.facts), default=None)
-
-
-def equal_columns(condition: Expression | None, here: set[int]) -> dict[int, int]:
-    """Columns of one side that the condition equates with columns of the other side.
-
-    Only where equal means one value: as DOUBLE, many whole numbers equal the same one.
-    """
-    equal = {}
-    for a, b in equated(condition):
-        if (a.id in here) != (b.id in here) and exactly_equal(a, b):
-            first, second = (a, b) if a.id in here else (b, a)
-            equal[first.id] = second.id
-    return equal
-
-
-def equated(condition: Expression | None) -> Iterator[tuple[Ref, Ref]]:
-    """The pairs of columns that the condition equates."""
-    for part in implied(condition):
-        if isinstance(part, Call) and part.function == "eq":
-            a, b = part.args
-            if isinstance(a, Ref) and isinstance(b, Ref):
-                yield a, b
-
-
-def exactly_equal(a: Ref, b: Ref) -> bool:
-    """Whether a value of one column equals at most one value of the other."""
-    return a.type.kind is b.type.kind or any({a.type.kind, b.type.kind} <= k for k in EXACT)
 
 
 def _evaluated(keys: Keys, policy: Policy) -> Keys:

@@ -460,7 +460,7 @@ def _never_null(rows: Private, policy: Policy) -> Private:
     """Rows without a unit belong to nobody; an inner join on the key has dropped them already."""
     unit = rows.unit(policy)
     root = next(a.root for a in rows.anchors if (a.id, a.table) == (unit.id, policy.unit.table))
-    owner = _owner(rows.relation, root)
+    owner = owner_of(rows.relation, root)
     fact = policy.fact(FactKind.NOT_NULL_LINK, owner) if owner else None
     if fact is not None:
         return replace(rows, facts=rows.facts | {fact})
@@ -499,7 +499,7 @@ def distance(table: str, policy: Policy) -> int:
     return hops
 
 
-def _owner(relation: Relation, root: int) -> str | None:
+def owner_of(relation: Relation, root: int) -> str | None:
     """The table whose scan gave column `root` its identity."""
     for part in relations(relation):
         if isinstance(part, Scan) and any(f.id == root for f in part.fields):

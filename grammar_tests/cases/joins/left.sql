@@ -183,6 +183,43 @@ SELECT o.customer_id IS NULL AS only_events, e.customer_id IS NULL AS only_order
 -- keys: 4 public, l0 proved
 -- release: rows l0=4 linf=15
 
+-- case: a full join on an OR may leave a person in two rows
+SELECT COUNT(*) FROM (SELECT COALESCE(a.customer_id, b.customer_id) AS u FROM customers a FULL JOIN customers b ON (a.customer_id = b.customer_id AND a.age < -1) OR (a.customer_id = b.customer_id AND b.age < -2)) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=2
+
+-- case: rows of a full join on an OR multiply
+SELECT COUNT(*) FROM (SELECT COALESCE(a.customer_id, b.customer_id) AS u FROM customers a FULL JOIN customers b ON (a.customer_id = b.customer_id AND a.age < 40) OR (a.customer_id = b.customer_id AND b.vip)) t JOIN (SELECT COALESCE(a.customer_id, b.customer_id) AS u FROM customers a FULL JOIN customers b ON (a.customer_id = b.customer_id AND a.age < 40) OR (a.customer_id = b.customer_id AND b.vip)) s ON s.u = t.u;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=4
+
+-- case: an OR without one person's key in every branch
+SELECT COUNT(*) FROM customers a FULL JOIN customers b ON (a.customer_id = b.customer_id AND a.age < 40) OR b.vip;
+-- refuse: unequal-units at 1:44
+
+-- case: a parent on an OR may be absent
+SELECT COUNT(*), COUNT(c.customer_id) FROM orders o LEFT JOIN customers c ON (c.customer_id = o.customer_id AND o.status = 'paid') OR (c.customer_id = o.customer_id AND c.vip);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: rows l0=1 linf=10
+
+-- case: a parent of a row that may be absent
+SELECT COUNT(*), COUNT(d.customer_id) FROM customers c LEFT JOIN orders o ON o.customer_id = c.customer_id AND o.status = 'nosuch' LEFT JOIN customers d ON d.customer_id = o.customer_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: rows l0=1 linf=10
+
+-- case: a parent of a renamed row that may be absent
+SELECT COUNT(*), COUNT(d.customer_id) FROM (SELECT c.customer_id, o.customer_id AS of_order FROM customers c LEFT JOIN orders o ON o.customer_id = c.customer_id AND o.status = 'paid') t LEFT JOIN customers d ON d.customer_id = t.of_order;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: rows l0=1 linf=10
+
 -- case: whichever key is there joins on
 SELECT c.segment, COUNT(*) FROM orders o FULL JOIN events e ON o.customer_id = e.customer_id JOIN customers c ON c.customer_id = COALESCE(e.customer_id, o.customer_id) GROUP BY c.segment;
 -- refuse: unequal-units at 1:99
