@@ -18,6 +18,9 @@ from dpsql.model.errors import WrongVersion
 TESTED = {"duckdb": ("1.5.6", "2.1"), "sqlglot": ("30.20", "31")}
 """Per package the first version that is tested, and the first that is not any more."""
 
+TRIED = {"duckdb": ("1.5.6", "2.0.1"), "sqlglot": ("30.20.0", "30.30.0")}
+"""Versions that passed all tests. Others of the range start after the conformance probes."""
+
 
 def within(installed: str, first: str, end: str) -> bool:
     """Whether a version lies in [first, end); a pre-release counts as its release."""

@@ -267,6 +267,7 @@ class Policy:
     `version` is a hash of the decisions (not of layout or comments); `facts` are those vouched
     for of the data that has the identity `data` (None: of any), of which the `store` was prepared.
     Analysts in `empty_rows` get no row for one as it is, the others a refusal. Paths are absolute.
+    `deviations` names functions that the installed engine computes as no tried version does.
     """
 
     path: str
@@ -283,6 +284,7 @@ class Policy:
     empty_rows: frozenset[str] = frozenset()
     caps: tuple[Cap, ...] = ()
     store: PreparedStore | None = None
+    deviations: frozenset[str] = frozenset()
 
     def table(self, name: str) -> TablePolicy | None:
         """The table called `name`, ignoring case."""

@@ -21,16 +21,21 @@ from dpsql.model.vocabulary import GroupingLimit, Policy, TablePolicy
 from dpsql.model.walk import substitute
 from dpsql.policy.bind import bind, vouched_for
 from dpsql.policy.draft import Draft
+from dpsql.preparation.conformance import find_deviations_of
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.public_data import PublicTables
 
 
 def bound(draft: Draft, engine: Engine, ledger: Ledger) -> Policy:
-    """The policy over the data as it now is, with the facts recorded for it."""
+    """The policy over the data as it now is, with the facts recorded for it.
+
+    Raises `WrongVersion` where an untried engine or parser fails the probes of the core.
+    """
     schema = engine.schema()
     public = PublicTables(engine, dialects(draft.database).database)
     policy = with_groupings(bind(draft, schema, public.values), draft)
-    return replace(policy, facts=policy.facts | ledger.facts(vouched_for(policy)))
+    facts = policy.facts | ledger.facts(vouched_for(policy))
+    return replace(policy, facts=facts, deviations=find_deviations_of(draft, engine))
 
 
 def with_groupings(policy: Policy, draft: Draft) -> Policy:

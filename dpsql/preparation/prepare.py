@@ -57,6 +57,7 @@ from dpsql.model.prepared_store import opened
 from dpsql.model.query_options import Memory
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Policy
+from dpsql.preparation.conformance import require_conforming
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.release.finish import NORMAL
 
@@ -98,6 +99,7 @@ def prepare(
     """
     identities, steps = Identities(), steps or KnownSteps()
     resolved = without_rows(resolve(statement, policy, identities))
+    require_conforming(resolved.relation, policy.deviations)
     resolved, rounding = on_grid(resolved, statement, policy.limits)
     columns = told_columns(resolved.relation, policy)
     reported = _debiased(resolved, statement, policy, identities, evaluate)

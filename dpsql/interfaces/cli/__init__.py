@@ -48,6 +48,7 @@ SECTIONS = {
         "local": "local.local",
     },
     "Learn": {
+        "doctor": "doctor.doctor",
         "demo": "owner_commands.demo",
         "help": "manual.manual",
         "completion": "manual.completion",

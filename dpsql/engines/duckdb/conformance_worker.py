@@ -1,0 +1,81 @@
+"""The process that asks an untried DuckDB the conformance probes, and may crash alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import _duckdb as duckdb
+
+from dpsql.engines import EngineFailed
+from dpsql.engines.conformance import (
+    CORE,
+    CORE_FUNCTIONS,
+    Run,
+    find_deviations,
+    load_probes,
+    load_record,
+)
+from dpsql.engines.duckdb.hardening import configuration
+
+SECONDS = 60
+"""When a probe that does not end counts as a deviation of the core."""
+
+PARQUET = "file.parquet"
+"""How probes name the Parquet file that lies in their folder."""
+
+
+def find_deviations_apart() -> frozenset[str]:
+    """Deviations of the installed DuckDB, found in a process of their own."""
+    code = f"from {__name__} import main; main()"
+    try:
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", code],
+            env={"PYTHONPATH": ":".join(filter(None, sys.path))},
+            capture_output=True,
+            timeout=SECONDS,
+            check=True,
+        )
+        return frozenset(json.loads(done.stdout))
+    except (subprocess.SubprocessError, ValueError):
+        return frozenset({CORE, *CORE_FUNCTIONS})
+
+
+def main() -> None:
+    """Print the deviations as JSON."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = find_deviations(load_probes("duckdb"), run_alone(Path(folder) / PARQUET))
+    print(json.dumps(sorted(found)))  # noqa: T201
+
+
+def run_alone(path: Path) -> Run:
+    """Return what runs a statement on an empty DuckDB with the settings of every instance.
+
+    The Parquet file that some probes read is written to `path`.
+    """
+    path.write_bytes(base64.b64decode(load_record()["file"]))
+    connection = duckdb.connect(":memory:", config=configuration("1GB"))
+    connection.execute("SET TimeZone = 'UTC'; SET threads = 1")
+
+    def run(sql: str) -> Sequence[tuple[Any, ...]]:
+        try:
+            rows: list[tuple[Any, ...]] = connection.execute(
+                sql.replace(PARQUET, str(path))
+            ).fetchall()
+        except (duckdb.Error, OverflowError, ValueError):
+            raise EngineFailed from None
+        return rows
+
+    return run
+
+
+def engine_key() -> str:
+    """The hash of the installed engine's binary."""
+    return sha256(Path(duckdb.__file__).read_bytes()).hexdigest()[:32]

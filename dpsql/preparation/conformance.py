@@ -1,0 +1,171 @@
+"""Admit an engine: a tried version at once, another one after the conformance probes.
+
+The outcome of the probes is kept beside the policy, in a file that only its owner can read, for
+the hash of the engine's binary (a server: for what it calls its version).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from dpsql.dialects.reading.parse import parse
+from dpsql.engines import Engine, EngineFailed
+from dpsql.engines.conformance import (
+    RECORD,
+    Run,
+    breaks_core,
+    find_deviations,
+    load_probes,
+)
+from dpsql.engines.duckdb.conformance_worker import engine_key, find_deviations_apart
+from dpsql.engines.versions import TRIED
+from dpsql.model.algebra import Relation
+from dpsql.model.dataclass import dataclass
+from dpsql.model.errors import DpsqlError, Reason, Refused, WrongVersion
+from dpsql.model.tree import AggregateCall, Call, Cast, WindowCall, type_name
+from dpsql.model.walk import expressions, relations, walk
+from dpsql.policy.draft import Draft
+
+INSTANT = datetime(2024, 2, 29, tzinfo=UTC)
+THIS = "this version of the engine"
+STATE = ".dpsql"
+"""The folder beside the policy in which outcomes are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conformance:
+    """One engine or parser: its version, whether that was tried, and what deviates."""
+
+    name: str
+    version: str
+    tried: bool
+    deviations: frozenset[str] = frozenset()
+
+    @property
+    def usable(self) -> bool:
+        """Whether the proxy may start with it."""
+        return not breaks_core(self.deviations)
+
+
+def check_conformance(folder: Path) -> tuple[Conformance, ...]:
+    """The installed DuckDB and sqlglot, probed where they are untried.
+
+    `folder` is that of the policy. The first start with an untried version takes some seconds.
+    """
+    return tuple(_admitted(name, folder) for name in ("duckdb", "sqlglot"))
+
+
+def check_engines(draft: Draft, engine: Engine) -> tuple[Conformance, ...]:
+    """All that answers under a policy: DuckDB, sqlglot, and the owner's server if there is one."""
+    folder = Path(draft.path).resolve().parent
+    server = check_server(draft.database.engine, lambda sql: engine.evaluate(sql, ()), folder)
+    return (*check_conformance(folder), *(() if server is None else (server,)))
+
+
+def find_deviations_of(draft: Draft, engine: Engine) -> frozenset[str]:
+    """What is refused by name under a policy. Raises `WrongVersion` where the core deviates."""
+    return require_core(check_engines(draft, engine))
+
+
+def check_server(engine: str, run: Run, folder: Path) -> Conformance | None:
+    """A server of the owner, by what it calls its version; None for a kind without probes."""
+    probes = {} if engine == "duckdb" else load_probes(engine)
+    if not probes:
+        return None
+    ((told,),) = run("SELECT version()")
+    key = sha256(str(told).encode()).hexdigest()[:32]
+    return Conformance(
+        engine,
+        str(told),
+        tried=False,
+        deviations=_kept(folder, engine, key, lambda: find_deviations(probes, run)),
+    )
+
+
+def require_core(conformances: Sequence[Conformance]) -> frozenset[str]:
+    """What is refused by name with these engines. Raises `WrongVersion` where the core deviates."""
+    for each in conformances:
+        if not each.usable:
+            tried = ", ".join(TRIED.get(each.name, ()))
+            raise WrongVersion(
+                f"{each.name} {each.version} computes otherwise than the versions that dpsql was"
+                f" tried with. Install one of these: {tried}."
+            )
+    return frozenset[str]().union(*(each.deviations for each in conformances))
+
+
+def require_conforming(relation: Relation, deviations: frozenset[str]) -> None:
+    """Raise `Refused` where a query calls something that deviates on the installed engine."""
+    for each in relations(relation) if deviations else ():
+        for root in expressions(each):
+            for node in walk(root):
+                name = name_of(node)
+                if name in deviations:
+                    span = getattr(node, "span")  # noqa: B009
+                    raise Refused(Reason.ENGINE_LACKS, span, construct=name, engine=THIS)
+
+
+def name_of(node: object) -> str | None:
+    """The name under which a node's function was probed; None for what calls nothing."""
+    match node:
+        case Call():
+            return node.function
+        case AggregateCall() | WindowCall():
+            return f"{node.function} of groups"
+        case Cast():
+            return f"cast to {type_name(node.type)}"
+        case _:
+            return None
+
+
+def run_parser(text: str) -> Sequence[tuple[Any, ...]]:
+    """The tree of a text as one row, or the reason and place of its refusal."""
+    try:
+        return [(repr(parse(text, instant=INSTANT)),)]
+    except Refused as refused:
+        return [(refused.reason, refused.span)]
+    except DpsqlError:
+        raise EngineFailed from None
+
+
+def _admitted(name: str, folder: Path) -> Conformance:
+    installed = version(name)
+    if installed in TRIED[name]:
+        return Conformance(name, installed, tried=True)
+    if name == "duckdb":
+        found = _kept(folder, name, engine_key(), find_deviations_apart)
+    else:
+        probes = load_probes(name)
+        found = _kept(folder, name, installed, lambda: find_deviations(probes, run_parser))
+    return Conformance(name, installed, tried=False, deviations=found)
+
+
+def _kept(folder: Path, name: str, key: str, find: Any) -> frozenset[str]:
+    """The outcome of earlier probes of the same record, or that of new ones, which is kept."""
+    record = sha256(RECORD.read_bytes()).hexdigest()[:32]
+    path = folder / STATE / f"{name}-{key}.json"
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["record"] == record:
+            return frozenset(kept["deviations"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    found: frozenset[str] = find()
+    text = json.dumps({"record": record, "deviations": sorted(found)})
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        unfinished.replace(path)
+    except OSError:
+        pass  # a folder that cannot be written: the next start probes again
+    return found
