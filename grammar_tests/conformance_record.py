@@ -42,7 +42,7 @@ from dpsql.model.tree import (
     SortKey,
     type_name,
 )
-from dpsql.preparation.conformance import run_parser
+from dpsql.preparation.engine_admission import run_parser
 from grammar_tests.casefile import all_cases
 from grammar_tests.function_checks import readable, sources
 from grammar_tests.function_samples import COLUMNS, Column, calls, casts, column_of, type_of

@@ -14,8 +14,9 @@ from dpsql.engines import conformance, versions
 from dpsql.engines.conformance import CORE, RECORD, find_deviations, load_probes
 from dpsql.engines.duckdb.conformance_worker import PARQUET, find_deviations_apart, run_alone
 from dpsql.model.errors import Reason, Refused, WrongVersion
-from dpsql.preparation import conformance as admission
-from dpsql.preparation.conformance import run_parser
+from dpsql.preparation import engine_admission as admission
+from dpsql.preparation.engine_admission import run_parser
+from dpsql.preparation.engine_kinds import OwnEngine
 from dpsql.proxy import Proxy
 from grammar_tests.conformance_record import parser_texts, statements_of
 from grammar_tests.proxy_kit import request, shop
@@ -65,7 +66,8 @@ def untried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     monkeypatch.setattr(admission, "TRIED", {"duckdb": (), "sqlglot": versions.TRIED["sqlglot"]})
     monkeypatch.setattr(admission, "version", lambda name: versions.TRIED[name][-1])
-    monkeypatch.setattr(admission, "find_deviations_apart", lambda: frozenset(found))
+    own = OwnEngine("duckdb", lambda: "key", lambda: frozenset(found))
+    monkeypatch.setattr(admission, "own_engine", lambda: own)
     return found
 
 

@@ -12,14 +12,28 @@ from __future__ import annotations
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from fractions import Fraction
-from math import isqrt
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.local_reports import LocalColumn
 from dpsql.model.notices import Notice
 from dpsql.model.prepared_store import PreparedStore
+from dpsql.model.privacy_loss import (
+    ATTO,
+    NANO,
+    ApproximateEvent,
+    BoundedRangeEvent,
+    Event,
+    EventPart,
+    Loss,
+    Mechanism,
+    Neighbours,
+    Noise,
+    NoiseEvent,
+    Norm,
+    SelectionEvent,
+    Sensitivity,
+)
 from dpsql.model.public_times import now
 from dpsql.model.query_options import Memory, Precision
 from dpsql.model.resources import Database, Limits
@@ -33,6 +47,46 @@ if TYPE_CHECKING:
 
     from dpsql.model.origins import MeasuredColumns
     from dpsql.model.stored import Flow
+
+__all__ = [
+    "ATTO",
+    "DEFAULT_ACCOUNTANT",
+    "DEFAULT_SPELLING",
+    "NANO",
+    "SPELLINGS",
+    "WORD",
+    "Answer",
+    "ApproximateEvent",
+    "BoundedRangeEvent",
+    "BoundsMethod",
+    "Budget",
+    "Cap",
+    "Column",
+    "ColumnPolicy",
+    "Event",
+    "EventPart",
+    "Exact",
+    "Fact",
+    "FactKind",
+    "GroupingLimit",
+    "Link",
+    "Loss",
+    "Mechanism",
+    "Neighbours",
+    "Noise",
+    "NoiseEvent",
+    "Noisy",
+    "Norm",
+    "Policy",
+    "PrivacyUnit",
+    "Receipt",
+    "Request",
+    "Rest",
+    "SelectionEvent",
+    "Sensitivity",
+    "TablePolicy",
+    "Voucher",
+]
 
 # --- the policy ------------------------------------------------------------------------------
 
@@ -69,13 +123,6 @@ class BoundsMethod(StrEnum):
     LOG_HISTOGRAM = "log_histogram"
     QUANTILE = "quantile"
     SPARSE_VECTOR = "sparse_vector"
-
-
-class Neighbours(StrEnum):
-    """What one unit's change means: its data added or removed, or replaced by another's."""
-
-    ADD_REMOVE = "add_remove"
-    REPLACE = "replace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,9 +312,8 @@ class Policy:
     """Everything the owner decides, bound to the database's schema: every column has its type.
 
     `version` is a hash of the decisions (not of layout or comments); `facts` are those vouched
-    for of the data that has the identity `data` (None: of any), of which the `store` was prepared.
-    Analysts in `empty_rows` get no row for one as it is, the others a refusal. Paths are absolute.
-    `deviations` names functions that the installed engine computes as no tried version does.
+    for of the data with identity `data` (None: of any), of which the `store` was prepared. Analysts
+    in `empty_rows` get no row for one as it is. `deviations` are refused names. Paths are absolute.
     """
 
     path: str
@@ -278,7 +324,7 @@ class Policy:
     budgets: tuple[Budget, ...]
     analysts: tuple[tuple[str, str], ...]
     ledger: str
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits()
     facts: frozenset[Fact] = frozenset()
     data: str | None = None
     empty_rows: frozenset[str] = frozenset()
@@ -311,166 +357,6 @@ class Policy:
         """The pot that pays for `analyst`."""
         name = dict(self.analysts).get(analyst)
         return next((b for b in self.budgets if b.name == name), None)
-
-
-# --- privacy: sensitivity, noise, loss ---------------------------------------------------------
-
-
-class Norm(StrEnum):
-    """How the totals of one unit over all groups are measured as one number."""
-
-    L1 = "L1"
-    L2 = "L2"
-    MAX = "max"
-
-
-@dataclass(frozen=True, slots=True)
-class Sensitivity:
-    """What one unit can change: at most `l0` groups, each by at most `linf` lattice steps.
-
-    `lower`, `upper` are the clip of one unit's total in one group, in lattice steps, with
-    linf = max(|lower|, |upper|). Under REPLACE the L1 distance doubles and one group can move by
-    upper - lower (PRIVACY.md R30). `alone` says that no other measurement shares it. With a `norm`
-    that of the unit's totals over all groups is at most linf too (PRIVACY.md R73). Of so many
-    measurements `together` linf is what a group moves in L2 (PRIVACY.md R75).
-
-        >>> Sensitivity(l0=2, lower=0, upper=500).l1
-        1000
-        >>> Sensitivity(2, -3, 4, Neighbours.REPLACE).l2_squared
-        98
-        >>> Sensitivity(50, 0, 7, norm=Norm.L2).l2_squared
-        49
-        >>> both = Sensitivity(1, -5, 5, together=2)
-        >>> both.l1, both.l2_squared  # √2·5, rounded up to 2·5
-        (10, 25)
-    """
-
-    l0: int
-    lower: int
-    upper: int
-    neighbours: Neighbours = Neighbours.ADD_REMOVE
-    alone: bool = False
-    norm: Norm = Norm.MAX
-    together: int = 1
-
-    @property
-    def linf(self) -> int:
-        return max(abs(self.lower), abs(self.upper))
-
-    @property
-    def l1(self) -> int:
-        match self.norm:
-            case Norm.MAX:
-                groups = self.l0
-            case Norm.L2:
-                groups = 1 + isqrt(self.l0 - 1) if self.l0 else 0
-            case Norm.L1:
-                groups = min(1, self.l0)
-            case _:
-                assert_never(self.norm)
-        once = groups * self.linf * (1 + isqrt(self.together - 1))
-        return 2 * once if self.neighbours is Neighbours.REPLACE else once
-
-    @property
-    def l2_squared(self) -> int:
-        groups = self.l0 if self.norm is Norm.MAX else min(1, self.l0)
-        if self.neighbours is Neighbours.REPLACE:
-            apart = 2 * self.linf if self.together > 1 else self.upper - self.lower
-            return groups * max(2 * self.linf**2, apart**2)
-        return groups * self.linf**2
-
-
-class Mechanism(StrEnum):
-    """The additive integer mechanisms."""
-
-    DISCRETE_LAPLACE = "discrete Laplace"
-    DISCRETE_GAUSSIAN = "discrete Gaussian"
-
-
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """An integer noise law. `scale` is b for Laplace (P(x) ∝ exp(-|x|/b)) and σ² for Gaussian.
-
-    `delta` is the δ this noise spends by itself: zero except for a Gaussian under the approximate
-    accountant.
-    """
-
-    mechanism: Mechanism
-    scale: Fraction
-    delta: Fraction = Fraction(0)
-
-
-@dataclass(frozen=True, slots=True)
-class NoiseEvent:
-    """The privacy loss of one noised column, as a record that accountants interpret."""
-
-    noise: Noise
-    sensitivity: Sensitivity
-
-
-@dataclass(frozen=True, slots=True)
-class SelectionEvent:
-    """The δ spent by publishing the private keys of one release."""
-
-    delta: Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class BoundedRangeEvent:
-    """`rounds` adaptive choices that one unit can sway, each with ε-bounded range.
-
-    The exponential mechanism at ε is one: it is ε-DP and ε²/8-zCDP (Durfee and Rogers 2019;
-    Cesar and Rogers 2021).
-    """
-
-    epsilon: Fraction
-    rounds: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ApproximateEvent:
-    """`rounds` adaptive steps that one unit can sway, each (ε, δ)-DP; no more is known of them."""
-
-    epsilon: Fraction
-    delta: Fraction = Fraction(0)
-    rounds: int = 1
-
-
-EventPart: TypeAlias = NoiseEvent | SelectionEvent | BoundedRangeEvent | ApproximateEvent
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """The privacy loss of one query: the composition of its parts."""
-
-    parts: tuple[EventPart, ...]
-
-
-NANO = 10**9
-ATTO = 10**18
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Loss:
-    """An amount of privacy in ledger units: integers, so NaN and infinity cannot occur.
-
-    `amount` is in 1e-9 (ρ under zcdp, ε otherwise), `delta` in 1e-18.
-    """
-
-    amount: int
-    delta: int = 0
-
-    def __post_init__(self) -> None:
-        if self.amount < 0 or self.delta < 0:
-            msg = "a privacy loss is never negative"
-            raise ValueError(msg)
-
-    def __add__(self, other: Loss) -> Loss:
-        return Loss(self.amount + other.amount, self.delta + other.delta)
-
-    def fits(self, limit: Loss) -> bool:
-        """Whether this total stays within the limit, in both coordinates."""
-        return self.amount <= limit.amount and self.delta <= limit.delta
 
 
 # --- results -----------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from dpsql.model.vocabulary import GroupingLimit, Policy, TablePolicy
 from dpsql.model.walk import substitute
 from dpsql.policy.bind import bind, vouched_for
 from dpsql.policy.draft import Draft
-from dpsql.preparation.conformance import find_deviations_of
+from dpsql.preparation.engine_admission import find_deviations_of
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.public_data import PublicTables
 

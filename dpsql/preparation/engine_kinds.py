@@ -7,7 +7,7 @@ The one factory of ours is here; others come from packages that the owner has in
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from difflib import get_close_matches
 from functools import partial
@@ -134,6 +134,23 @@ class _Spark:
         installed()
         engine = SparkEngine(database, limits, partial(_broadcast, database, limits))
         return Paired(engine, scratch(limits))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnEngine:
+    """The engine that every policy uses, as a package: its name, its binary, its deviations."""
+
+    name: str
+    key: Callable[[], str]
+    find_deviations: Callable[[], frozenset[str]]
+
+
+def own_engine() -> OwnEngine:
+    """The installed package of our own engine."""
+    from dpsql.engines.duckdb import conformance_worker  # noqa: PLC0415
+
+    find = conformance_worker.find_deviations_apart
+    return OwnEngine(_DUCKDB.name, conformance_worker.engine_key, find)
 
 
 _DUCKDB = _DuckDB()

@@ -57,7 +57,7 @@ from dpsql.model.prepared_store import opened
 from dpsql.model.query_options import Memory
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Policy
-from dpsql.preparation.conformance import require_conforming
+from dpsql.preparation.engine_admission import require_conforming
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.release.finish import NORMAL
 

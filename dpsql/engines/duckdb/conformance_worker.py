@@ -51,8 +51,8 @@ def find_deviations_apart() -> frozenset[str]:
 def main() -> None:
     """Print the deviations as JSON."""
     with tempfile.TemporaryDirectory() as folder:
-        found = find_deviations(load_probes("duckdb"), run_alone(Path(folder) / PARQUET))
-    print(json.dumps(sorted(found)))  # noqa: T201
+        deviations = find_deviations(load_probes("duckdb"), run_alone(Path(folder) / PARQUET))
+    print(json.dumps(sorted(deviations)))  # noqa: T201
 
 
 def run_alone(path: Path) -> Run:

@@ -15,7 +15,7 @@ from dpsql.engines.versions import require_tested
 from dpsql.interfaces.cli.options import CommandSettings, with_settings
 from dpsql.interfaces.tables import grid
 from dpsql.interfaces.wordings import ExitCode
-from dpsql.preparation.conformance import Conformance, check_conformance, check_engines
+from dpsql.preparation.engine_admission import Conformance, check_conformance, check_engines
 
 _REQUIREMENT = re.compile(r"""([\w.-]+).*;.*extra == ['"]([\w-]+)['"]""")
 _FOR_TESTS = ("test", "test-all")

@@ -24,7 +24,6 @@ from dpsql.engines.conformance import (
     find_deviations,
     load_probes,
 )
-from dpsql.engines.duckdb.conformance_worker import engine_key, find_deviations_apart
 from dpsql.engines.versions import TRIED
 from dpsql.model.algebra import Relation
 from dpsql.model.dataclass import dataclass
@@ -32,6 +31,7 @@ from dpsql.model.errors import DpsqlError, Reason, Refused, WrongVersion
 from dpsql.model.tree import AggregateCall, Call, Cast, WindowCall, type_name
 from dpsql.model.walk import expressions, relations, walk
 from dpsql.policy.draft import Draft
+from dpsql.preparation.engine_kinds import own_engine
 
 INSTANT = datetime(2024, 2, 29, tzinfo=UTC)
 THIS = "this version of the engine"
@@ -59,7 +59,7 @@ def check_conformance(folder: Path) -> tuple[Conformance, ...]:
 
     `folder` is that of the policy. The first start with an untried version takes some seconds.
     """
-    return tuple(_admitted(name, folder) for name in ("duckdb", "sqlglot"))
+    return tuple(_admit(name, folder) for name in TRIED)
 
 
 def check_engines(draft: Draft, engine: Engine) -> tuple[Conformance, ...]:
@@ -76,16 +76,16 @@ def find_deviations_of(draft: Draft, engine: Engine) -> frozenset[str]:
 
 def check_server(engine: str, run: Run, folder: Path) -> Conformance | None:
     """A server of the owner, by what it calls its version; None for a kind without probes."""
-    probes = {} if engine == "duckdb" else load_probes(engine)
+    probes = {} if engine == own_engine().name else load_probes(engine)
     if not probes:
         return None
-    ((told,),) = run("SELECT version()")
-    key = sha256(str(told).encode()).hexdigest()[:32]
+    ((label,),) = run("SELECT version()")
+    key = sha256(str(label).encode()).hexdigest()[:32]
     return Conformance(
         engine,
-        str(told),
+        str(label),
         tried=False,
-        deviations=_kept(folder, engine, key, lambda: find_deviations(probes, run)),
+        deviations=_recall(folder, engine, key, lambda: find_deviations(probes, run)),
     )
 
 
@@ -135,30 +135,31 @@ def run_parser(text: str) -> Sequence[tuple[Any, ...]]:
         raise EngineFailed from None
 
 
-def _admitted(name: str, folder: Path) -> Conformance:
+def _admit(name: str, folder: Path) -> Conformance:
     installed = version(name)
     if installed in TRIED[name]:
         return Conformance(name, installed, tried=True)
-    if name == "duckdb":
-        found = _kept(folder, name, engine_key(), find_deviations_apart)
+    own = own_engine()
+    if name == own.name:
+        deviations = _recall(folder, name, own.key(), own.find_deviations)
     else:
         probes = load_probes(name)
-        found = _kept(folder, name, installed, lambda: find_deviations(probes, run_parser))
-    return Conformance(name, installed, tried=False, deviations=found)
+        deviations = _recall(folder, name, installed, lambda: find_deviations(probes, run_parser))
+    return Conformance(name, installed, tried=False, deviations=deviations)
 
 
-def _kept(folder: Path, name: str, key: str, find: Any) -> frozenset[str]:
+def _recall(folder: Path, name: str, key: str, find: Any) -> frozenset[str]:
     """The outcome of earlier probes of the same record, or that of new ones, which is kept."""
     record = sha256(RECORD.read_bytes()).hexdigest()[:32]
     path = folder / STATE / f"{name}-{key}.json"
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["record"] == record:
-            return frozenset(kept["deviations"])
+        outcome = json.loads(path.read_text(encoding="utf-8"))
+        if outcome["record"] == record:
+            return frozenset(outcome["deviations"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    found: frozenset[str] = find()
-    text = json.dumps({"record": record, "deviations": sorted(found)})
+    deviations: frozenset[str] = find()
+    text = json.dumps({"record": record, "deviations": sorted(deviations)})
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         unfinished = path.with_suffix(f".{os.getpid()}")
@@ -168,4 +169,4 @@ def _kept(folder: Path, name: str, key: str, find: Any) -> frozenset[str]:
         unfinished.replace(path)
     except OSError:
         pass  # a folder that cannot be written: the next start probes again
-    return found
+    return deviations
