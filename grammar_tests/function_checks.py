@@ -159,7 +159,7 @@ def broken_fact(value: Any, facts: Facts) -> str | None:
     if value is None:
         return None if facts.nullable else "not nullable"
     if isinstance(value, float) and isnan(value):
-        return None if facts.nan else "never NaN"
+        return "never NaN"
     if facts.nonzero and not isinstance(value, str) and value == 0:
         return "never zero"
     if not lies_in(value, facts.interval):
@@ -281,8 +281,8 @@ def is_corner(e: Call | Cast, row: Row, reads: list[Ref]) -> bool:
 
 
 def equal(a: Any, b: Any) -> bool:
-    both_nan = isinstance(a, float) and isinstance(b, float) and isnan(a) and isnan(b)
-    return both_nan or (a is not None and bool(a == b))
+    """Whether the total form is what the plain one is, with NULL for NaN."""
+    return a is None if isinstance(b, float) and isnan(b) else a is not None and bool(a == b)
 
 
 def same_family(name: str, kind: SqlType) -> bool:

@@ -28,7 +28,7 @@ from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKey
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.dialect import Dialects
 from dpsql.compiler.rewrite.rewrite import rewrite
-from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB, SCRATCH
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines import ScratchTable
 from dpsql.engines.duckdb.hardening import NO_STATISTICS
@@ -65,8 +65,7 @@ from dpsql.release.release import release, with_means
 Rows = list[tuple[Any, ...]]
 BUDGET = Budget("test", Decimal(1000), Decimal("1e-3"), query_delta=Decimal("1e-6"))
 SAMPLING_KEY = 12345
-ONLY = Dialects(DUCKDB, DUCKDB)
-"""The owner's database and scratch take the same SQL."""
+ONLY = Dialects(DUCKDB, SCRATCH)
 NO_NOISE = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1, 60))
 """Noise of a deviation that is as good as zero, and no draw of which is anything else."""
 SETTINGS = f"SET disabled_optimizers = '{NO_STATISTICS}'; SET threads = 1"

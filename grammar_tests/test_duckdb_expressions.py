@@ -131,7 +131,8 @@ def test_printed_forms() -> None:
         ),
         "TRY(x + 1::BIGINT)": Call("add", (x, one), INTEGER),
         "TRY(x::HUGEINT * x)": Call("mul", (x, x), INTEGER),
-        "y * (y - 1)": Call("mul", (y, Call("sub", (y, one), DOUBLE)), DOUBLE),
+        "1 - (y - 1)": Call("sub", (one, Call("sub", (y, one), DOUBLE)), DOUBLE),
+        "CASE WHEN isnan(y * y) THEN NULL ELSE y * y END": Call("mul", (y, y), DOUBLE),
         "x / 1": Call("div", (x, one), DOUBLE),
         "TRY_CAST(s AS DATE)": Cast(s, DATE),
         "CAST(x AS DOUBLE)": Cast(x, DOUBLE),
@@ -142,8 +143,8 @@ def test_printed_forms() -> None:
     for sql, e in printed.items():
         assert isinstance(e, Call | Cast)
         assert expression(e, lambda ref: "xys"[ref.id - 1]) == sql
-    loose = Call("mul", (x, y), DOUBLE)
-    assert expression(loose, lambda ref: "a + b" if ref.id == 1 else "y") == "(a + b) * y"
+    loose = Call("mul", (x, one), INTEGER)
+    assert expression(loose, lambda _: "a + b") == "TRY((a + b) * 1::HUGEINT)"
 
 
 def test_aggregates_and_windows() -> None:

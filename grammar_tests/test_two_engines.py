@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import product
-from math import inf, isfinite, isnan, nan
+from math import inf, isfinite, isnan
 from typing import Any
 
 import duckdb
@@ -186,7 +186,7 @@ def test_blocks_of_units_are_the_same(both: Comparison) -> None:
 
 DOUBLES = [
     *(0.0, -0.0, 1.0, -3.5, 0.1, 1e150, -1e160, 1e-160, 5e-324, -5e-324, 2.3e-308, 1e-300, 7e307),
-    *(1.7976931348623157e308, -1.7976931348623157e308, inf, -inf, nan, None),
+    *(1.7976931348623157e308, -1.7976931348623157e308, inf, -inf, None),
 ]
 WHOLE = [0, 1, -1, 7, -7, 2**62, 2**63 - 1, -(2**63), None]
 DAYS = ["-infinity", "infinity", "4713-01-01 BC", "0001-01-01", "2024-02-29", "5874897-12-31", None]
@@ -238,7 +238,9 @@ def test_arithmetic_of_doubles_is_ieees_and_never_raises(
             continue
         with np.errstate(all="ignore"):
             exact = float(IEEE[name](np.float64(left), np.float64(right)))
-        if name in ("add", "sub") or not isfinite(exact) or 1e-300 < abs(exact) < 8e307:
+        if isnan(exact):
+            assert value is None, (left, right)
+        elif name in ("add", "sub") or not isfinite(exact) or 1e-300 < abs(exact) < 8e307:
             assert value == exact or str(value) == str(exact), (left, right)
         else:
             assert value == 0 or abs(value) in (inf, abs(exact)), (left, right)
@@ -327,7 +329,7 @@ def _same(ours: Any, theirs: str | None) -> bool:
     if isinstance(ours, str) or ours is None or theirs is None:
         return bool(ours == theirs)
     number = float(theirs) if isinstance(ours, float) else int(Decimal(theirs))
-    return number == ours or (isnan(number) and isnan(ours))
+    return bool(number == ours)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 Each function has a guard of its own, which holds in whatever order the engine puts conditions, and
 what has no row in an engine's table is refused with the engine's name.
 
-Why nothing may raise: SECURITY.md S8.
+Why nothing may raise: SECURITY.md S8; why nothing is NaN: PRIVACY.md R99.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from typing import ClassVar, assert_never
 
 from dpsql import functions as registry
 from dpsql.dialects import aggregate_sql
-from dpsql.dialects.operators import OPERATORS
+from dpsql.dialects.operators import ONE_OF_ITS_VALUES, OPERATORS
 from dpsql.dialects.sized_text import Sized, literal_digits
 from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS
 from dpsql.dialects.window_frames_sql import framed
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.intervals import Facts
 from dpsql.model.ticking import tick
 from dpsql.model.tree import (
     BOOLEAN,
+    DOUBLE,
     NOWHERE,
     AggregateCall,
     Call,
@@ -80,6 +82,10 @@ class ExpressionPrinter(ABC):
         """The value in another type. Raises `Refused`."""
 
     @abstractmethod
+    def without_nan(self, sql: str) -> str:
+        """A DOUBLE, or NULL where it is NaN: PRIVACY.md R99."""
+
+    @abstractmethod
     def lacking(self, construct: str, span: Span) -> Refused:
         """The refusal of what the engine has no form of."""
 
@@ -133,7 +139,7 @@ class ExpressionPrinter(ABC):
             case Call():
                 return self._call(e)
             case Cast():
-                return self.converted(self.text(e.arg), e.type, e.span)
+                return self._cast(e)
             case AggregateCall(clip=Clip()) | AggregateCall(epsilon=Decimal()):
                 construct = "a named argument where nothing is released"
                 raise Refused(Reason.UNSUPPORTED_SYNTAX, e.span, construct=construct)
@@ -159,6 +165,7 @@ class ExpressionPrinter(ABC):
         function = registry.function_of(call)
         args = tuple(map(self.text, call.args))
         kind = function.result_type(tuple(arg.type for arg in args)) or call.type
+        nan = kind == DOUBLE and function.nan(tuple(map(_facts, args)))
         args = self.operands(function, args)
         rule = self.functions.get(call.function)
         if rule is None and call.function in SHARED:
@@ -167,7 +174,18 @@ class ExpressionPrinter(ABC):
         text = None if rule is None else rule(args, kind)
         if text is None:
             raise self.lacking(f"{call.function.upper()} of such values", call.span)
-        return text
+        return Sized(self.without_nan(text.sql), kind) if nan else text
+
+    def _cast(self, cast: Cast) -> Sized:
+        arg = self.text(cast.arg)
+        text = self.converted(arg, cast.type, cast.span)
+        parsed = cast.type == DOUBLE and arg.type.kind is Kind.VARCHAR
+        return Sized(self.without_nan(text.sql), DOUBLE) if parsed else text
+
+    def _computed(self, call: AggregateCall | WindowCall, sql: str) -> Sized:
+        """What an aggregate or window function computes."""
+        nan = call.type == DOUBLE and call.function not in ONE_OF_ITS_VALUES
+        return Sized(self.without_nan(sql) if nan else sql, call.type)
 
     def _aggregate(self, call: AggregateCall) -> Sized:
         args = tuple(map(self.text, call.args))
@@ -175,7 +193,7 @@ class ExpressionPrinter(ABC):
         printed = None if call.order_by else self.aggregate(call, args, where)
         if printed is None:
             raise self.lacking(f"{call.function.upper()} within a query of rows", call.span)
-        return Sized(printed, call.type)
+        return self._computed(call, printed)
 
     def _window(self, call: WindowCall) -> Sized:
         args = tuple(map(self.text, call.args))
@@ -193,7 +211,12 @@ class ExpressionPrinter(ABC):
             clauses.append(f"ORDER BY {', '.join(keys)}")
         if frame is not None:
             clauses.append(framed(frame))
-        return Sized(f"{printed} OVER ({' '.join(clauses)})", call.type)
+        return self._computed(call, f"{printed} OVER ({' '.join(clauses)})")
+
+
+def _facts(text: Sized) -> Facts:
+    """What the text alone says: everything of a constant, the type of anything else."""
+    return Facts(text.type) if text.literal is None else registry.literal_facts(text.literal)
 
 
 def _most(args: tuple[Sized, ...]) -> int | None:

@@ -15,6 +15,13 @@ Printed: TypeAlias = Callable[[tuple[Text, ...], SqlType], Text]
 """How a call is written, given its arguments and its type."""
 
 
+ONE_OF_ITS_VALUES = frozenset(
+    """min max any_value first last mode quantile_disc arg_max arg_min arg_max_null arg_min_null
+    lag lead first_value last_value nth_value percent_rank cume_dist""".split()
+)
+"""Aggregates and window functions that are no NaN where no value is."""
+
+
 def _infix(sign: str, level: int, left: int, right: int) -> Printed:
     """An operator of two sides: its level and the levels that they need."""
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import reduce
 from operator import add, mul, sub
 
-from dpsql.functions.row import Args, Function, Types, always, any_nan
+from dpsql.functions.row import Args, Function, Types, always
 from dpsql.functions.type_rules import (
     INT64,
     MAX_PRECISION,
@@ -98,17 +98,19 @@ def _finite(arg: Facts) -> bool:
 
 def _sum_nan(args: Args) -> bool:
     """∞ - ∞: impossible if one side is finite."""
-    return any_nan(args) or not any(map(_finite, args))
+    return not any(map(_finite, args))
 
 
 def _product_nan(args: Args) -> bool:
-    """0·∞: impossible if both sides are finite."""
-    return any_nan(args) or not all(map(_finite, args))
+    """0·∞: impossible if a side is finite and not zero, or both are finite."""
+    sides = ((args[0], args[1]), (args[1], args[0]))
+    return any(not _finite(a) and _may_be_zero(b) for a, b in sides)
 
 
 def _quotient_nan(args: Args) -> bool:
-    """0/0 and ∞/∞: impossible if the dividend is finite and the divisor cannot be zero."""
-    return any_nan(args) or not _finite(args[0]) or _may_be_zero(args[1])
+    """0/0 and ∞/∞: impossible if one side cannot be zero and one is finite."""
+    zeros = _may_be_zero(args[0]) and _may_be_zero(args[1])
+    return zeros or not any(map(_finite, args))
 
 
 def _may_be_zero(arg: Facts) -> bool:

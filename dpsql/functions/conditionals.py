@@ -34,7 +34,7 @@ def reached(args: Args) -> Args:
 
 
 def _nothing(arg: Facts) -> Facts:
-    return replace(arg, nullable=False, domain=(), nan=False)
+    return replace(arg, nullable=False, domain=())
 
 
 def _case_type(types: Types) -> SqlType | None:
@@ -76,16 +76,16 @@ def _is_empty(arg: Facts) -> bool:
 
 
 def _least(args: Args, kind: SqlType) -> Interval:
-    """At most the upper end of each argument that is surely there: NULL is skipped, NaN loses."""
+    """At most the upper end of each argument that is surely there: NULL is skipped."""
     everyone = _union(_everyone)(args, kind)
     for arg in args:
-        if not (arg.nullable or arg.may_be_nan):
+        if not arg.nullable:
             everyone = everyone.intersect(Interval(None, as_type(arg, kind).hi))
     return everyone
 
 
 def _greatest(args: Args, kind: SqlType) -> Interval:
-    """At least the lower end of each argument that is surely there; NaN wins."""
+    """At least the lower end of each argument that is surely there."""
     everyone = _union(_everyone)(args, kind)
     for arg in args:
         if not arg.nullable:
@@ -99,10 +99,6 @@ def _case_nulls(args: Args) -> bool:
 
 def _all_nullable(args: Args) -> bool:
     return all(arg.nullable for arg in args)
-
-
-def _nan_of(positions: Callable[[int], tuple[int, ...]]) -> Callable[[Args], bool]:
-    return lambda args: any(arg.may_be_nan for arg in _of(positions, args))
 
 
 def _common(types: Types) -> SqlType | None:
@@ -126,7 +122,6 @@ CONDITIONALS = (
         _union(_then_positions),
         operands=_case_operands,
         nulls=_case_nulls,
-        nan=_nan_of(_then_positions),
         union=_then_positions,
     ),
     Function(
@@ -144,7 +139,6 @@ CONDITIONALS = (
         _union(_first),
         operands=converted,
         nulls=always,
-        nan=_nan_of(_first),
         nonzero=lambda args: args[1].point == 0 and not args[1].nullable,
         union=_first,
         called=(2, 2),

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import cast as assume
 
 from dpsql.functions.dates import naive
-from dpsql.functions.row import Args, Domain, Function, Types, any_nan
+from dpsql.functions.row import Args, Domain, Function, Types
 from dpsql.functions.type_rules import INT64, as_type, fits_decimal
 from dpsql.model.intervals import EVERYTHING, Bound, Interval, distinct, lattice
 from dpsql.model.tree import DATE, INTEGER, TIMESTAMP, TIMESTAMPTZ, Kind, SqlType
@@ -73,7 +73,7 @@ def _interval(args: Args, target: SqlType) -> Interval:
 
 
 def _raises(args: Args, target: SqlType) -> bool:
-    """Text may not parse; numbers may not fit; NaN has no exact form; far dates have no time."""
+    """Text may not parse; numbers may not fit; far dates have no time."""
     source = args[0]
     match (source.type.kind, target.kind):
         case (Kind.NULL, _) | (_, Kind.VARCHAR | Kind.LIST):
@@ -83,11 +83,11 @@ def _raises(args: Args, target: SqlType) -> bool:
         case (Kind.BOOLEAN, Kind.DECIMAL):
             return target.precision == target.scale
         case (Kind.INTEGER | Kind.DECIMAL | Kind.DOUBLE, Kind.INTEGER):
-            return source.may_be_nan or not source.interval.within(-INT64, INT64 - 1024)
+            return not source.interval.within(-INT64, INT64 - 1024)
         case (Kind.INTEGER | Kind.DECIMAL | Kind.DOUBLE, Kind.DECIMAL):
             digits_lost = source.type.scale > target.scale
             fits = fits_decimal(source.interval, INTEGER if digits_lost else source.type, target)
-            return source.may_be_nan or not fits
+            return not fits
         case (Kind.DATE | Kind.TIMESTAMP | Kind.TIMESTAMPTZ, _) if source.type != target:
             return not source.interval.is_bounded
         case _:
@@ -103,7 +103,7 @@ def _image(args: Args, target: SqlType, interval: Interval, limit: int) -> Domai
 
 
 def _nan(args: Args) -> bool:
-    return any_nan(args) or args[0].type.kind is Kind.VARCHAR
+    return args[0].type.kind is Kind.VARCHAR
 
 
 def cast_to(target: SqlType) -> Function:

@@ -140,7 +140,7 @@ def _unknown_end(interval: Callable[[Args, SqlType], Interval]) -> Callable[[Arg
 
 
 def _seconds_raise(args: Args, kind: SqlType) -> bool:
-    return args[0].may_be_nan or not _seconds_later(args, kind).is_bounded
+    return not _seconds_later(args, kind).is_bounded
 
 
 # --- TIME_BUCKET ------------------------------------------------------------------------------

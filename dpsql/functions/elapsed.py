@@ -40,7 +40,7 @@ def _whole(args: Args, _kind: SqlType) -> Interval:
 
 
 def _too_long(args: Args, kind: SqlType) -> bool:
-    return args[0].may_be_nan or not _whole(args, kind).within(-INT64, INT64 - 1024)
+    return not _whole(args, kind).within(-INT64, INT64 - 1024)
 
 
 def months_between(later: datetime, earlier: datetime) -> int:

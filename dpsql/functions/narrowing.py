@@ -61,8 +61,7 @@ def intersect(facts: Facts, other: Facts) -> Facts:
     interval = facts.interval.intersect(other.interval)
     domains = [d for d in (facts.domain, other.domain) if d is not None]
     domain = distinct(set(domains[0]).intersection(*domains)) if domains else None
-    nan = facts.nan and other.nan
-    return Facts(facts.type, interval, nullable=False, domain=domain, nan=nan)
+    return Facts(facts.type, interval, nullable=False, domain=domain)
 
 
 def either(a: Facts, b: Facts, kind: SqlType) -> Facts:
@@ -80,7 +79,7 @@ def _either(a: Facts, b: Facts) -> Facts:
     domain = None if a.domain is None or b.domain is None else distinct((*a.domain, *b.domain))
     sides = [f.interval for f in (a, b) if f.domain != ()]
     interval = reduce(Interval.union, sides) if sides else a.interval
-    return Facts(a.type, interval, a.nullable or b.nullable, domain, a.nan or b.nan)
+    return Facts(a.type, interval, a.nullable or b.nullable, domain)
 
 
 def _tests_column(inner: Expression) -> bool:
@@ -145,9 +144,7 @@ def _next(bound: Bound, kind: SqlType, sign: int) -> Bound:
 
 def _within(facts: Facts, allowed: Interval) -> Facts:
     interval = facts.interval.intersect(allowed.inward(facts.type))
-    # NaN is greater than every number.
-    nan = facts.nan and allowed.hi is None
-    return replace(facts, interval=interval, domain=_domain_within(facts.domain, allowed), nan=nan)
+    return replace(facts, interval=interval, domain=_domain_within(facts.domain, allowed))
 
 
 def _domain_within(domain: Domain, allowed: Interval) -> Domain:

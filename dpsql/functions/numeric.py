@@ -23,7 +23,6 @@ from dpsql.functions.row import (
     Function,
     Types,
     always,
-    any_nan,
     constant,
     fixed,
     never,
@@ -176,10 +175,7 @@ def _absolute_raises(args: Args, kind: SqlType) -> bool:
 
 
 def _sign(args: Args, _kind: SqlType) -> Interval:
-    # SIGN of NaN is 0.
-    zero = Interval(Fraction(0), Fraction(0))
-    signs = Interval(Fraction(-1), Fraction(1)).intersect(args[0].interval.map(_signum))
-    return signs.union(zero) if args[0].may_be_nan else signs
+    return Interval(Fraction(-1), Fraction(1)).intersect(args[0].interval.map(_signum))
 
 
 def _signum(end: Bound) -> Fraction:
@@ -219,7 +215,7 @@ def _logarithm(args: Args, _kind: SqlType) -> Interval:
 
 def negative_nan(args: Args) -> bool:
     """NaN below zero: roots and logarithms."""
-    return any_nan(args) or not _not_negative(args[0].interval)
+    return not _not_negative(args[0].interval)
 
 
 def _negative_raises(args: Args, _kind: SqlType) -> bool:
@@ -256,7 +252,7 @@ def _whole_power(base: Interval, times: int) -> Interval:
 
 def _power_nan(args: Args) -> bool:
     whole = isinstance(args[1].point, int)
-    return any_nan(args) or not (whole or _not_negative(args[0].interval))
+    return not (whole or _not_negative(args[0].interval))
 
 
 NUMERIC = (
@@ -265,7 +261,6 @@ NUMERIC = (
         lambda types: types[0] if types[0].is_numeric and types[1:] == (DOUBLE,) else None,
         lambda args, _kind: args[0].interval,
         nulls=lambda args: args[0].nullable,
-        nan=lambda args: args[0].may_be_nan,
     ),
     Function(
         "abs",
@@ -274,7 +269,7 @@ NUMERIC = (
         raises=_absolute_raises,
         called=(1, 1),
     ),
-    Function("sign", fixed(INTEGER, NUMBERS), _sign, nan=never, called=(1, 1)),
+    Function("sign", fixed(INTEGER, NUMBERS), _sign, called=(1, 1)),
     Function(
         "round",
         _rounded_type,
@@ -334,18 +329,18 @@ def _times(factor: float) -> _Interval:
 
 def _infinite(args: Args) -> bool:
     """Whether an argument may be infinite, where the function is undefined."""
-    return any_nan(args) or not all(arg.interval.is_bounded for arg in args)
+    return not all(arg.interval.is_bounded for arg in args)
 
 
 def _beyond_one(args: Args) -> bool:
     """Whether the argument may lie outside of [-1, 1]."""
-    return any_nan(args) or not args[0].interval.within(-1, 1)
+    return not args[0].interval.within(-1, 1)
 
 
 def _unary(
     name: str,
     interval: _Interval,
-    undefined: Callable[[Args], bool] = any_nan,
+    undefined: Callable[[Args], bool] = never,
     *,
     raises: bool = False,
 ) -> Function:
@@ -498,9 +493,9 @@ INTEGERS = (
     Function("bitwise_and", fixed(INTEGER, WHOLE, WHOLE), _common_bits),
     Function("bitwise_not", fixed(INTEGER, WHOLE), _complement),
     Function("even", fixed(DOUBLE, NUMBERS), _even, called=(1, 1)),
-    Function("isnan", fixed(BOOLEAN, FLOATING), nan=never, called=(1, 1)),
-    Function("isinf", fixed(BOOLEAN, FLOATING), nan=never, called=(1, 1)),
-    Function("isfinite", fixed(BOOLEAN, FLOATING), nan=never, called=(1, 1)),
-    Function("signbit", fixed(BOOLEAN, FLOATING), nan=never, called=(1, 1)),
+    Function("isnan", fixed(BOOLEAN, FLOATING), called=(1, 1)),
+    Function("isinf", fixed(BOOLEAN, FLOATING), called=(1, 1)),
+    Function("isfinite", fixed(BOOLEAN, FLOATING), called=(1, 1)),
+    Function("signbit", fixed(BOOLEAN, FLOATING), called=(1, 1)),
     Function("width_bucket", _bucket_type, _buckets, accepts=_true_buckets, called=(4, 4)),
 )

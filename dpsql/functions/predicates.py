@@ -58,7 +58,7 @@ def _may_be(truth: bool, arg: Facts) -> bool:  # noqa: FBT001
 def _null_values(args: Args, *_: object) -> Domain:
     """Whether a value is missing: what its facts leave open."""
     (arg,) = args
-    possible = (arg.domain != () or arg.may_be_nan, arg.nullable)
+    possible = (arg.domain != (), arg.nullable)
     return tuple(truth for truth in (False, True) if possible[truth])
 
 
@@ -84,7 +84,7 @@ def _not_after(a: Bound | None, b: Bound | None) -> bool:
 def _orders(args: Args) -> tuple[bool, bool, bool]:
     """Whether the first of two arguments may be less than, equal to and greater than the other."""
     common = common_type(tuple(arg.type for arg in args))
-    if common is None or any(arg.may_be_nan for arg in args):
+    if common is None:
         return (True, True, True)
     a, b = (as_type(arg, common) for arg in args)
     overlap = _not_after(a.lo, b.hi) and _not_after(b.lo, a.hi)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil, floor, isnan
+from math import ceil, floor
 
 from dpsql.functions.arithmetic import ARITHMETIC
 from dpsql.functions.conditionals import CONDITIONALS, reached
@@ -24,7 +24,7 @@ from dpsql.functions.strings import FORMATS, PATTERNS, STRINGS, TEXTS
 from dpsql.functions.type_rules import conversion_raises
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts, Interval, bound_of, distinct, hull, lattice
-from dpsql.model.tree import NULL, VARCHAR, Call, Cast, Kind, Literal, Ref, SqlType, Value
+from dpsql.model.tree import DOUBLE, NULL, VARCHAR, Call, Cast, Kind, Literal, Ref, SqlType, Value
 from dpsql.model.vocabulary import ColumnPolicy
 
 REGISTRY: dict[str, Function] = {
@@ -61,7 +61,7 @@ def literal_facts(literal: Literal) -> Facts:
 
 
 def facts_of_values(kind: SqlType, values: Iterable[Value]) -> Facts:
-    """What an expression with just these values is; NULL and NaN among them count apart.
+    """What an expression with just these values is; NULL among them counts apart, and NaN is NULL.
 
     Dates of years that Python does not have, and 24:00, come as text: then nothing is known.
     """
@@ -69,15 +69,14 @@ def facts_of_values(kind: SqlType, values: Iterable[Value]) -> Facts:
     if kind != VARCHAR and any(isinstance(value, str) for value in listed):
         return Facts(kind)
     domain = distinct(listed)
-    nan = any(isinstance(v, float) and isnan(v) for v in listed)
-    return Facts(kind, hull(domain), any(v is None for v in listed), domain, nan)
+    nulls = any(value is None or value != value for value in listed)  # noqa: PLR0124
+    return Facts(kind, hull(domain), nulls, domain)
 
 
 def declared_facts(column: ColumnPolicy, limit: int = DEFAULT_LIMIT) -> Facts:
     """What the owner declares of a column, with its domain if it has at most `limit` values."""
     if column.values is not None:
-        facts = facts_of_values(column.type, column.values)
-        return replace(facts, nullable=column.nullable, nan=False)
+        return replace(facts_of_values(column.type, column.values), nullable=column.nullable)
     lo, hi = (None, None) if column.bounds is None else map(bound_of, column.bounds)
     interval = Interval(lo, hi)
     domain = lattice(column.type, interval, limit)
@@ -144,9 +143,10 @@ def facts(expression: Call | Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Fa
     return Facts(
         kind,
         interval,
-        function.nulls(nullable_args) or function.raises(args, kind),
+        function.nulls(nullable_args)
+        or function.raises(args, kind)
+        or (kind == DOUBLE and function.nan(nullable_args)),
         domain,
-        function.nan(nullable_args),
         nonzero=function.nonzero(nullable_args),
     )
 

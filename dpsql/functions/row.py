@@ -40,11 +40,6 @@ def any_nullable(args: Args) -> bool:
     return any(arg.nullable for arg in args)
 
 
-def any_nan(args: Args) -> bool:
-    """NaN only if an argument is NaN."""
-    return any(arg.may_be_nan for arg in args)
-
-
 @dataclass(frozen=True, slots=True)
 class Function:
     """One scalar function or operator.
@@ -53,10 +48,10 @@ class Function:
     facts that are true of the arguments. `operands` are the types to which the engine converts
     the arguments (None: as they are). `nulls` says whether the result can be NULL given the
     arguments' facts; `raises`, whether the plain form can raise on arguments of these facts
-    (its total form is NULL there); `nan`, whether a DOUBLE result can be NaN; `nonzero`, whether no
-    result is zero. `union` gives, for a number of arguments, those whose values are the result's;
-    without it the result is a function of the arguments' values alone, and `image` lists them from
-    their facts and the interval.
+    (its total form is NULL there); `nan`, whether a DOUBLE can be NaN although no argument is (so
+    too there); `nonzero`, whether no result is zero. `union` gives, for a number of arguments,
+    those whose values are the result's; without it the result is a function of the arguments'
+    values alone, and `image` lists them from their facts and the interval.
     `accepts` looks at the arguments as written: some must be literals. `called` are the fewest and
     the most arguments (None: any number) with which a text may call it by this name, in this order;
     without it it is written in other words alone (see `dialects.reading`).
@@ -68,7 +63,7 @@ class Function:
     operands: Callable[[Types], tuple[SqlType | None, ...]] = lambda types: (None,) * len(types)
     nulls: Callable[[Args], bool] = any_nullable
     raises: Callable[[Args, SqlType], bool] = lambda _args, _type: False
-    nan: Callable[[Args], bool] = any_nan
+    nan: Callable[[Args], bool] = lambda _args: False
     nonzero: Callable[[Args], bool] = lambda _args: False
     union: Callable[[int], Iterable[int]] | None = None
     image: Callable[[Args, SqlType, Interval, int], Domain] = lambda _args, kind, interval, limit: (

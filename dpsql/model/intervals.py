@@ -1,7 +1,7 @@
 """Intervals and facts: what is known of an expression's values before any data is read.
 
-An end of None is unbounded and includes the infinities of DOUBLE, DATE and TIMESTAMP. NaN and
-NULL lie in no interval and no domain; `Facts.nan` and `Facts.nullable` speak of them.
+An end of None is unbounded and includes the infinities of DOUBLE, DATE and TIMESTAMP. NULL lies in
+no interval and no domain; `Facts.nullable` speaks of it. There is no NaN (PRIVACY.md R99).
 
     >>> Interval(Fraction(-1), Fraction(2)) * Interval(Fraction(3), None)
     Interval(lo=None, hi=None)
@@ -148,24 +148,19 @@ EVERYTHING = Interval()
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of an expression: its values other than NULL and NaN lie in `interval`.
+    """What is known of an expression: its values other than NULL lie in `interval`.
 
-    `domain` lists them all where they are finitely many. `nullable` and `nan` say whether NULL and
-    NaN may occur besides; `nan` means nothing unless the type is DOUBLE. A text has no more than
-    `longest` characters. With `nonzero` it is never zero, wherever that lies in the interval.
+    `domain` lists them all where they are finitely many. `nullable` says whether NULL may occur
+    besides. A text has no more than `longest` characters. With `nonzero` it is never zero, wherever
+    that lies in the interval.
     """
 
     type: SqlType
     interval: Interval = EVERYTHING
     nullable: bool = True
     domain: tuple[Value, ...] | None = None
-    nan: bool = True
     longest: int | None = None
     nonzero: bool = False
-
-    @property
-    def may_be_nan(self) -> bool:
-        return self.nan and self.type.kind is Kind.DOUBLE
 
     @property
     def point(self) -> Value:

@@ -20,7 +20,7 @@ BEFORE = "dpsql_before"
 ABOUT = "dpsql.about"
 """The schema and table in which the store says what it is."""
 
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,13 @@
-"""The schema of a database as its engine reports it: declarations only, nothing measured."""
+"""The schema of a database as its engine reports it: declarations only, nothing measured.
+
+What is never stored as NULL may be read as NULL: PRIVACY.md R99.
+"""
 
 from __future__ import annotations
 
 from dpsql.model.dataclass import dataclass
 from dpsql.model.prepared_store import PreparedStore
-from dpsql.model.tree import SqlType, StoredAs
+from dpsql.model.tree import DOUBLE, SqlType, StoredAs
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,11 @@ class SchemaColumn:
     enum_values: tuple[str, ...] = ()
     reading: StoredAs | None = None
     bits: int = 64
+
+    @property
+    def is_never_null(self) -> bool:
+        """Whether what is read of it is never NULL: a NaN that is stored is read as NULL."""
+        return self.not_null and self.type != DOUBLE
 
 
 @dataclass(frozen=True, slots=True)

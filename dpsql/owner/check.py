@@ -18,7 +18,7 @@ from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.algebra import Field
 from dpsql.model.dataclass import dataclass
 from dpsql.model.table_names import address
-from dpsql.model.tree import BOOLEAN, INTEGER, Call, Kind, Literal, Ref, identifier
+from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER, Call, Literal, Ref, identifier
 from dpsql.model.vocabulary import (
     Budget,
     ColumnPolicy,
@@ -127,6 +127,7 @@ class _Table:
             for column in self.table.columns
             for question in (
                 *self._absent(column),
+                *self._not_numbers(column, dialect),
                 *_questions(column, self._read(column), dialect),
             )
         ]
@@ -151,6 +152,17 @@ class _Table:
         what = f"have no {column.name}, which is not declared nullable."
         absent = f"{self._read(column)} IS NULL"
         return [_Question("null", absent, column.name, ("columns", column.name), what, fix=fix)]
+
+    def _not_numbers(self, column: ColumnPolicy, dialect: Dialect) -> list[_Question]:
+        """How often a DOUBLE is stored as NaN, whatever the policy says of the column."""
+        if column.type != DOUBLE or column.reading is not None:
+            return []
+        is_nan = Call("isnan", (Ref(0, DOUBLE),), BOOLEAN)
+        condition = dialect.expression(is_nan, {0: f"t0.{identifier(column.name)}"})
+        what = f"have NaN in {column.name}, which is read as NULL."
+        fix = "Store NULL where a number is missing, or accept that."
+        place = ("columns", column.name)
+        return [_Question("nan", condition, column.name, place, what, fix=fix)]
 
     def _read(self, column: ColumnPolicy) -> str:
         """A column of the table, which is called t0."""
@@ -400,13 +412,6 @@ def _questions(column: ColumnPolicy, name: str, dialect: Dialect) -> list[_Quest
         lower, upper = (dialect.constant(Literal(end, column.type)) for end in column.bounds)
         what = f"have {column.name} outside its bounds: they are clipped."
         outside = f"{name} < {lower} OR {name} > {upper}"
-        if column.type.kind is Kind.DOUBLE:
-            is_nan = Call("isnan", (Ref(0, column.type),), BOOLEAN)
-            not_a_number = dialect.expression(is_nan, {0: name})
-            outside = f"NOT {not_a_number} AND ({outside})"
-            nan = f"have NaN in {column.name}: they enter no sum."
-            mend = "Replace NaN with NULL."
-            result.append(_Question("nan", not_a_number, column.name, place, nan, fix=mend))
         fix = "Widen the bounds, or accept."
         result.append(_Question("bounds", outside, column.name, place, what, fix=fix))
     if column.max_length is not None:

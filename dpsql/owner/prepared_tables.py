@@ -14,7 +14,7 @@ from dpsql.model.algebra import Field
 from dpsql.model.dataclass import dataclass
 from dpsql.model.prepared_store import BEFORE, Rollup, beside, table_in_store, turn_columns
 from dpsql.model.table_names import address
-from dpsql.model.tree import identifier
+from dpsql.model.tree import DOUBLE, identifier
 from dpsql.model.vocabulary import Policy, TablePolicy
 
 
@@ -50,7 +50,7 @@ class PreparedRows:
 
     def of(self, rows: str) -> str:
         """SELECT of these rows of the table, an item of FROM, as far as they are a unit's."""
-        listed = [f"t0.{identifier(name)}" for name in self._stored()]
+        listed = list(self._stored())
         listed += [f"{column} AS {identifier(name)}" for name, column in self._beside()]
         source = f"{rows} AS t0"
         for hop, target in enumerate(way_of(self.table, self.policy), 1):
@@ -105,9 +105,12 @@ class PreparedRows:
         return table.link is None or table.link.table == self.policy.unit.table
 
     def _stored(self) -> Iterator[str]:
-        """The columns that the policy reads, as the database calls them."""
-        names = (c.name if c.reading is None else c.reading.column for c in self.table.columns)
-        yield from dict.fromkeys(names)
+        """The columns that the policy reads, as the database calls them; no DOUBLE is NaN."""
+        columns = {c.name if c.reading is None else c.reading.column: c for c in self.table.columns}
+        for name, column in columns.items():
+            canonical = column.type == DOUBLE and column.reading is None
+            text = self._column(0, name) if canonical else f"t0.{identifier(name)}"
+            yield f"{text} AS {identifier(name)}"
 
     def _beside(self) -> Iterator[tuple[str, str]]:
         for hop, target in enumerate(way_of(self.table, self.policy), 1):

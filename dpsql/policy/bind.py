@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from fractions import Fraction
@@ -19,7 +19,7 @@ from dpsql.model.intervals import bound_of
 from dpsql.model.local_reports import LocalColumn
 from dpsql.model.schema import Schema, SchemaColumn, SchemaTable
 from dpsql.model.table_names import parts
-from dpsql.model.tree import VARCHAR, Kind, Ref, SqlType, Value
+from dpsql.model.tree import DOUBLE, VARCHAR, Kind, Ref, SqlType, Value
 from dpsql.model.vocabulary import (
     ColumnPolicy,
     Fact,
@@ -222,14 +222,15 @@ class _Binder:
         """
         schema_table = self._schema_table(table)
         facts = []
+        floating = {c.name.lower() for c in schema_table.columns if c.type == DOUBLE}
         keys = [{name.lower() for name in key} for key in schema_table.unique_keys]
+        keys = [key for key in keys if floating.isdisjoint(key)]  # no DOUBLE is a key (R99)
         if table.key and {name.lower() for name in table.key} in keys:
             facts.append(FactKind.UNIQUE_KEY)
-            present = {c.name.lower() for c in schema_table.columns if c.not_null}
-            if {name.lower() for name in table.key} <= present:
+            if _are_never_null(schema_table, table.key):
                 facts.append(FactKind.NOT_NULL_KEY)
         carriers = table.link.columns if table.link else table.key[:1]
-        whole_link = carriers and all(_not_null(schema_table, name) for name in carriers)
+        whole_link = carriers and _are_never_null(schema_table, carriers)
         if not table.several and whole_link:
             facts.append(FactKind.NOT_NULL_LINK)
         if table.link is not None and (
@@ -238,7 +239,7 @@ class _Binder:
             facts.append(FactKind.LINK_RESOLVES)
         if table.several and all(link.table == self.draft.unit.table for link in table.several):
             whole = [link for link in table.several if _is_foreign_key(schema_table, link)]
-            if any(_not_null(schema_table, link.column) for link in whole):
+            if any(_are_never_null(schema_table, [link.column]) for link in whole):
                 facts.append(FactKind.LINK_RESOLVES)
             unique = all({link.column.lower()} in keys for link in table.several)
             if unique and (table.max_rows_per_unit or 0) >= len(table.several):
@@ -331,7 +332,7 @@ class _Binder:
             max_per_unit=column.max_per_unit,
             max_length=column.max_length,
             reading=schema_column.reading,
-            not_null=schema_column.not_null and schema_column.reading is None,
+            not_null=schema_column.is_never_null and schema_column.reading is None,
             bits=schema_column.bits,
             randomized=local,
         )
@@ -530,8 +531,9 @@ def _is_part(column: SchemaColumn) -> bool:
     return column.reading is not None and bool(column.reading.path)
 
 
-def _not_null(schema_table: SchemaTable, column: str) -> bool:
-    return any(c.not_null and c.name.lower() == column.lower() for c in schema_table.columns)
+def _are_never_null(schema_table: SchemaTable, columns: Iterable[str]) -> bool:
+    present = {c.name.lower() for c in schema_table.columns if c.is_never_null}
+    return {name.lower() for name in columns} <= present
 
 
 def _is_foreign_key(schema_table: SchemaTable, link: Link) -> bool:

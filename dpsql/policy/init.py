@@ -105,7 +105,7 @@ class Drafter:
         routes = {} if unit is None else paths(schema, unit)
         private = [t for t in schema.tables if t.name in routes and t.name not in decisions.public]
         columns = [c for t in private for c in t.columns if c.type]
-        optional = sum(not column.not_null for column in columns)
+        optional = sum(not column.is_never_null for column in columns)
         return Drafter(schema, decisions, unit, routes, nullable=2 * optional > len(columns))
 
     def is_drafted(self, table: SchemaTable) -> bool:
@@ -221,9 +221,9 @@ class Drafter:
                 parts = [f"values = {json.dumps(list(column.enum_values), ensure_ascii=False)}"]
             if not parts and self._is_number(table, column):
                 parts = ["private_bounds = true"]
-        if self.nullable and column.not_null:
+        if self.nullable and column.is_never_null:
             parts.append("nullable = false")
-        elif not self.nullable and not column.not_null:
+        elif not self.nullable and not column.is_never_null:
             parts.append("nullable = true")
         inner = f"{{ {', '.join(parts)} }}" if parts else "{}"
         return f"{toml_key(column.name)} = {inner}  # {_comment(column.type_name)}"

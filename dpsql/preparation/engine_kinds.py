@@ -206,7 +206,9 @@ def _absolute(files: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 def scratch_dialect() -> Dialect:
     """The SQL of scratch, which is ours whatever the owner's database is."""
-    return _DUCKDB.dialect
+    from dpsql.dialects.duckdb.duckdb_dialect import SCRATCH  # noqa: PLC0415
+
+    return SCRATCH
 
 
 def dialects(database: Database) -> Dialects:

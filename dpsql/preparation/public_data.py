@@ -198,7 +198,6 @@ class PublicTables:
             hull([v for v in (lowest, highest) if v is not None]),
             absent > 0,
             inferred.domain if len(values) <= limit else None,
-            inferred.nan or len(values) > limit,
         )
 
     def _distinct(self, table: str, name: str, limit: str) -> list[Any]:

@@ -139,7 +139,7 @@ def column_of(name: str, facts: Facts, most: int = MOST_LISTED) -> SyntheticColu
     """
     kind, nullable = facts.type, facts.nullable
     few = facts.domain is not None and 0 < len(facts.domain) <= min(most, MOST_LISTED) - nullable
-    if facts.domain is not None and few and not facts.may_be_nan:
+    if facts.domain is not None and few:
         return ListedColumn(name, kind, facts.domain, nullable)
     lo, hi = facts.interval.lo, facts.interval.hi
     bins = min(BINS, most - _BESIDE)

@@ -17,9 +17,7 @@ from dpsql.compiler.plan.lattices import WHOLE, Grid, Lattice
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Bound, distinct
 from dpsql.model.tree import (
-    BOOLEAN,
     DATE,
-    DOUBLE,
     INTEGER,
     NOWHERE,
     Cast,
@@ -94,13 +92,10 @@ def value_on(grid: Grid, place: Ref, kind: SqlType) -> Expression:
 def place_on(grid: Grid, value: Expression) -> Expression:
     """The integer of a grid without listed values that a value is, clamped to the grid's ends.
 
-    It never falls where the value rises. NULL and NaN have none: of them it is NULL.
+    It never falls where the value rises. NULL has none: of it it is NULL.
     """
     low, high = (Literal(grid.value(end), grid.kind) for end in (grid.lower, grid.upper))
-    cases: list[Expression] = []
-    if grid.kind == DOUBLE:
-        cases += [scalar("isnan", value, kind=BOOLEAN), Literal(None, DOUBLE)]
-    cases += [value.lt(low), low, value.gt(high), high]
+    cases = (value.lt(low), low, value.gt(high), high)
     return _steps(grid, scalar("case", *cases, value, kind=grid.kind))
 
 

@@ -39,7 +39,7 @@ def one_value(bounded: BoundedCall) -> Expression | None:
         return bounded.of_keys
     facts = bounded.argument
     assert facts is not None
-    if facts.point is None or facts.nullable or facts.may_be_nan:
+    if facts.point is None or facts.nullable:
         return None
     return Literal(facts.point, bounded.call.type)
 

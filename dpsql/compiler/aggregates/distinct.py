@@ -102,6 +102,6 @@ def _listed(bounded: BoundedCall) -> tuple[Literal, ...] | None:
     """
     facts = bounded.argument
     assert facts is not None
-    if not facts.domain or facts.may_be_nan:
+    if not facts.domain:
         return None
     return tuple(Literal(value, facts.type) for value in facts.domain)

@@ -99,8 +99,8 @@ def _measure(
         call, parts, needed = _limited((place, unlimited), recipe, polls, alike)
         adds = _adds(recipe, call, needed)
         if call.rows_proved and call.arguments and needed == parts and not call.searched:
-            families |= _moments(recipe, call, needed, place)
-            pairs |= _pair(recipe, call, needed, place)
+            families |= _moments(recipe, needed, place)
+            pairs |= _pair(recipe, needed, place)
             if family := family_of(tuple(map(alike.first, _centred(recipe, call)))):
                 sums[place] = needed[0], family
         chosen = polls.swayed(_chosen(recipe, call))
@@ -158,16 +158,15 @@ def _limited(
     return call, parts, polls.all_searched(parts, recipe.names, place, call)
 
 
-def _moments(recipe: Recipe, call: BoundedCall, parts: Parts, place: int) -> dict[int, Family]:
-    family = family_of(parts, nan=call.arguments[0].may_be_nan) if recipe.moments else None
+def _moments(recipe: Recipe, parts: Parts, place: int) -> dict[int, Family]:
+    family = family_of(parts) if recipe.moments else None
     return {place: family} if family else {}
 
 
-def _pair(recipe: Recipe, call: BoundedCall, parts: Parts, place: int) -> dict[int, PairMoments]:
+def _pair(recipe: Recipe, parts: Parts, place: int) -> dict[int, PairMoments]:
     if not recipe.names or recipe.deviations == 1:
         return {}
-    first, second = (argument.may_be_nan for argument in call.arguments)
-    pair = pair_of(recipe.names, parts, (first, second))
+    pair = pair_of(recipe.names, parts)
     return {place: pair} if pair else {}
 
 
@@ -235,8 +234,7 @@ def _chosen(recipe: Recipe, call: BoundedCall) -> tuple[ChoiceQuery, ...]:
 
 def _centred(recipe: Recipe, call: BoundedCall) -> Parts:
     """The count and the centred sum that would do in the place of the one part, if they can."""
-    nan = call.arguments[0].may_be_nan
-    return () if nan or recipe.centred is None else recipe.centred(call)
+    return () if recipe.centred is None else recipe.centred(call)
 
 
 class _Columns:

@@ -125,7 +125,7 @@ def merged(families: Iterable[Family]) -> Sequence[Family]:
     by_key: dict[Key, Family] = {}
     for family in families:
         squares = by_key.get(family.key, family).squares or family.squares
-        by_key[family.key] = Family(*family.key, squares, nan=family.nan)
+        by_key[family.key] = Family(*family.key, squares)
     return tuple(by_key.values())
 
 

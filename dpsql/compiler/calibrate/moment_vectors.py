@@ -28,7 +28,7 @@ from dpsql.compiler.plan.lattices import Lattice
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.mechanisms.threshold import UnitCounting
-from dpsql.model.dataclass import dataclass, field, replace
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import (
     BOOLEAN,
     DOUBLE,
@@ -42,7 +42,6 @@ from dpsql.model.tree import (
     SqlType,
     operand,
     scalar,
-    when,
 )
 
 UNIT = Lattice(2, 30)
@@ -60,21 +59,16 @@ class Family:
     """The moments of one argument that a query asks for: count, centred sum, perhaps squares.
 
     The argument has more than one value (`width` > 0): of a constant there is nothing but a count.
-    Rows of NaN, if there may be any (`nan`), count as the centre: so they do in the centred sum.
     """
 
     count: RowCount
     centred: ClippedSum
     squares: ClippedSum | None = None
-    nan: bool = field(default=False, kw_only=True)
 
     @property
     def argument(self) -> Expression:
-        """What is summed, never NaN."""
-        x, centre = self.centred.argument, self.centred.centre * self.centred.lattice.step
-        if not self.nan:
-            return x
-        return when(scalar("isnan", x, kind=BOOLEAN), float(centre), x)
+        """What is summed."""
+        return self.centred.argument
 
     @property
     def row(self) -> int:
@@ -108,13 +102,13 @@ class Family:
         return (self.centred.centre - self.centred.lower) * self.centred.lattice.step
 
 
-def family_of(parts: tuple[Measurement, ...], *, nan: bool = False) -> Family | None:
+def family_of(parts: tuple[Measurement, ...]) -> Family | None:
     """The moments that these are, in the order of a family; None where there is nothing to vary."""
     match parts:
         case (RowCount() as count, ClippedSum() as centred):
-            family = Family(count, centred, nan=nan)
+            family = Family(count, centred)
         case (RowCount() as count, ClippedSum() as centred, ClippedSum() as squares):
-            family = Family(count, centred, squares, nan=nan)
+            family = Family(count, centred, squares)
         case _:
             return None
     return family if family.width else None

@@ -24,22 +24,19 @@ from dpsql.compiler.aggregates.recipe import Parts
 from dpsql.compiler.calibrate.moment_vectors import UNIT
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount
 from dpsql.model.dataclass import dataclass
-from dpsql.model.tree import BOOLEAN, DOUBLE, Expression, Operators, Ref, operand, scalar, when
+from dpsql.model.tree import DOUBLE, Expression, Operators, Ref, operand, scalar
 
 
 @dataclass(frozen=True, slots=True)
 class PairMoments:
     """The moments of two arguments: the count of rows, sums about centres, of their product, and
     perhaps those of squares.
-
-    What is NaN, if that may be (`nan`), counts as the centre: so it does in sums and products.
     """
 
     count: RowCount
     sums: tuple[ClippedSum, ClippedSum]
     products: ClippedSum
     squares: tuple[ClippedSum | None, ClippedSum | None]
-    nan: tuple[bool, bool]
 
     @property
     def key(self) -> tuple[Measurement, ...]:
@@ -66,8 +63,8 @@ class PairMoments:
     def parts(self) -> tuple[ClippedSum, ...]:
         """Its sums, each clipped to what a unit changes all of them by together."""
         first, second = (
-            _polynomials(_place(x, nan=nan), degree)
-            for x, nan, degree in zip(self.sums, self.nan, self.degrees, strict=True)
+            _polynomials(_place(x), degree)
+            for x, degree in zip(self.sums, self.degrees, strict=True)
         )
         one = 1 << UNIT.digits
         most = self.count.total_upper * (one + len(self.places))
@@ -140,7 +137,7 @@ class PairMoments:
         )
 
 
-def pair_of(names: Sequence[str], parts: Parts, nan: tuple[bool, bool]) -> PairMoments | None:
+def pair_of(names: Sequence[str], parts: Parts) -> PairMoments | None:
     """The moments that these are, by what the recipe calls them; None where some are missing, or
     where an argument has one value.
     """
@@ -152,17 +149,14 @@ def pair_of(names: Sequence[str], parts: Parts, nan: tuple[bool, bool]) -> PairM
             varied = all(each.upper > each.lower for each in (y, x))
             if not varied:
                 return None
-            return PairMoments(count, (y, x), products, (first, second), nan)
+            return PairMoments(count, (y, x), products, (first, second))
         case _:
             return None
 
 
-def _place(x: ClippedSum, *, nan: bool) -> Expression:
+def _place(x: ClippedSum) -> Expression:
     """Where an argument is between its bounds, in [0, 1]."""
     argument, lower, width = x.argument, float(x.lower * x.lattice.step), _ends(x)[0]
-    if nan:
-        centre = float(x.centre * x.lattice.step)
-        argument = when(scalar("isnan", argument, kind=BOOLEAN), centre, argument)
     place = (argument.to(DOUBLE) - lower) / width
     return scalar("case", place.lt(0.0), 0.0, place.gt(1.0), 1.0, place)
 

@@ -212,7 +212,7 @@ def _complete(family: Sequence[_Test], described: Mapping[Expression, Facts]) ->
     """Whether one of the tests holds of every row, as far as it is known."""
     kind, side = family[0].subject
     facts = described.get(side)
-    if facts is None or facts.nullable or facts.may_be_nan or kind not in ("eq", "is"):
+    if facts is None or facts.nullable or kind not in ("eq", "is"):
         return False
     values = (False, True) if kind == "is" else facts.domain
     return values is not None and {test.place for test in family}.issuperset(values)

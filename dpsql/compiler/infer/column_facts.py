@@ -89,7 +89,7 @@ def facts_of_rows(
         return replace(argument, type=kind, nullable=True)
     facts = Facts(kind, _interval(function, kind, argument, rows), nullable=True)
     if function in ("percent_rank", "cume_dist"):
-        return replace(facts, nullable=False, nan=False)
+        return replace(facts, nullable=False)
     if function == "count" or function in RANKS:
         return replace(facts, nullable=False, domain=lattice(kind, facts.interval, limit))
     return facts
@@ -443,7 +443,7 @@ class Columns:
         """Exact image of an expression whose columns all have finite domains."""
         numbers = sorted(refs(expression))
         columns = [self.column(number) for number in numbers]
-        if isinstance(expression, Ref) or not numbers or any(c.may_be_nan for c in columns):
+        if isinstance(expression, Ref) or not numbers:
             return None
         rows = self.combinations(columns)
         if rows is None:
@@ -454,7 +454,7 @@ class Columns:
 
     def _pointwise(self, expression: Call | Cast, args: tuple[Facts, ...], facts: Facts) -> Facts:
         """`facts` with the image of one call over its arguments' domains, taken as independent."""
-        if any(arg.may_be_nan for arg in args) or (rows := self.combinations(args)) is None:
+        if (rows := self.combinations(args)) is None:
             return facts
         fields = tuple(Field(-1 - n, "", a.type) for n, a in enumerate(args))
         places = tuple(f.ref for f in fields)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from math import isnan, prod
+from math import prod
 
 from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData, Row
 from dpsql.compiler.infer.keys_together import together
@@ -168,8 +168,7 @@ class _Block:
         """The keys of the public side of a LEFT JOIN; None where they are too many to list."""
         expressions = tuple(key.expression for key in self.block.keys)
         rows = self.origin.public.distinct(groups, expressions, self.origin.limit + 1)
-        nan = any(isinstance(v, float) and isnan(v) for row in rows for v in row)
-        return None if nan or len(rows) > self.origin.limit else tuple(rows)
+        return None if len(rows) > self.origin.limit else tuple(rows)
 
     def _together(self, domains: list[tuple[Value, ...] | None]) -> tuple[Row, ...] | None:
         finite = [d for d in domains if d is not None]
@@ -180,7 +179,7 @@ class _Block:
     def keys(self, expression: Expression) -> tuple[Value, ...] | None:
         """The values a key can take, NULL among them where it can be NULL."""
         facts = self.rows.image(expression) or self.rows.facts(expression)
-        if facts.may_be_nan or facts.domain is None or len(facts.domain) > self.origin.limit:
+        if facts.domain is None or len(facts.domain) > self.origin.limit:
             return None
         return (*facts.domain, None) if facts.nullable else facts.domain
 

@@ -74,7 +74,7 @@ def _given(
     """The different rows of keys over all values of their columns; None where they are too many."""
     numbers = sorted(frozenset[int]().union(*map(refs, keys)))
     facts = [_values(number, keys, columns) for number in numbers]
-    rows = None if any(each.may_be_nan for each in facts) else columns.combinations(facts)
+    rows = columns.combinations(facts)
     if rows is None:
         return None
     fields = tuple(Field(n, "", each.type) for n, each in zip(numbers, facts, strict=True))

@@ -15,13 +15,17 @@ from dpsql.model.tree import Expression, Literal, StoredAs
 
 
 class _DuckDB:
+    """The owner's database, where there is no NaN."""
+
+    printer: type[Printer] = Printer
+
     def query(
         self,
         relation: Relation,
         outputs: tuple[Expression, ...],
         tables: Tables = lambda _relation: None,
     ) -> str:
-        return Printer(tables).select(relation, outputs)
+        return self.printer(tables).select(relation, outputs)
 
     def block(self, plan: BlockPlan) -> BlockSql:
         return block_sql(plan)
@@ -39,4 +43,16 @@ class _DuckDB:
         return row_integer(part, x)
 
 
+class _ScratchPrinter(Printer):
+    """What is released may be NaN: so are errors that nobody knows."""
+
+    nan = True
+
+
+class _Scratch(_DuckDB):
+    printer = _ScratchPrinter
+
+
 DUCKDB: Dialect = _DuckDB()
+SCRATCH: Dialect = _Scratch()
+"""Of the engine that computes over released rows."""

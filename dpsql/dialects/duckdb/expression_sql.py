@@ -12,7 +12,7 @@ written out as TRY_CAST.
     >>> expression(Call("add", (bucket, Ref(2, INTEGER)), INTEGER), lambda ref: f"c{ref.id}")
     'TRY((c1 // 10::BIGINT) + c2)'
 
-Why nothing may raise: SECURITY.md S8.
+Why nothing may raise: SECURITY.md S8; why nothing is NaN: PRIVACY.md R99.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from dpsql.dialects.duckdb.call_sql import (
     widest,
 )
 from dpsql.dialects.literal_sql import constant
+from dpsql.dialects.operators import ONE_OF_ITS_VALUES
 from dpsql.dialects.sql_text import ATOM, CAST, LOOSE, MINUS, OTHER, SUM, Text
 from dpsql.dialects.window_frames_sql import framed
 from dpsql.functions import Function
@@ -87,26 +88,30 @@ COUNTING = frozenset(
 )
 """Functions whose integer arguments must be BIGINT: DuckDB refuses HUGEINT there."""
 
+LONGEST_TWICE = 200
+"""Characters of the longest text that is printed twice: longer ones would grow out of hand."""
+
 OF_BITS = frozenset({"hex", "bin", "to_base", "format_bytes", "format_decimal_bytes"})
 """Functions whose first argument is BIGINT if it is an integer, as DuckDB's or to show 64 bits."""
 
 
-def expression(e: Expression, column: Column, *, total: bool = True) -> str:
+def expression(e: Expression, column: Column, *, total: bool = True, nan: bool = False) -> str:
     """The SQL of a resolved expression; `column` gives the text of a column.
 
-    With `total` False it is the plain form, which may raise. Raises `Refused` for calls whose
+    What would be NaN is NULL; with `nan` it stays NaN. With `total` False it is the plain form,
+    which may raise, or be NaN. Raises `Refused` for calls whose
     arguments the function does not accept and for constants that DuckDB cannot hold.
     """
-    return _Printer(column, total).text(e).sql
+    return _Printer(column, total, nan or not total).text(e).sql
 
 
-def sort_key(key: SortKey, column: Column, *, total: bool = True) -> str:
+def sort_key(key: SortKey, column: Column, *, total: bool = True, nan: bool = False) -> str:
     """One item of ORDER BY.
 
     >>> sort_key(SortKey(Ref(1, INTEGER), descending=True, nulls_first=False), lambda ref: "a")
     'a DESC NULLS LAST'
     """
-    text = expression(key.expression, column, total=total)
+    text = expression(key.expression, column, total=total, nan=nan)
     words = [f"coalesce({text})" if CONSTANT.match(text) else text]
     if key.descending:
         words.append("DESC")
@@ -115,9 +120,22 @@ def sort_key(key: SortKey, column: Column, *, total: bool = True) -> str:
     return " ".join(words)
 
 
-def compared(left: Expression, right: Expression, column: Column) -> tuple[str, str]:
+def without_nan(sql: str) -> str:
+    """A DOUBLE, or NULL where it is NaN.
+
+    >>> without_nan("a - b")
+    'CASE WHEN isnan(a - b) THEN NULL ELSE a - b END'
+    """
+    if len(sql) > LONGEST_TWICE:
+        return f"[CASE WHEN isnan(x) THEN NULL ELSE x END FOR x IN [{sql}]][1]"
+    return f"CASE WHEN isnan({sql}) THEN NULL ELSE {sql} END"
+
+
+def compared(
+    left: Expression, right: Expression, column: Column, *, nan: bool = False
+) -> tuple[str, str]:
     """Both sides of a comparison, with the conversions it makes where they can raise."""
-    printer = _Printer(column, total=True)
+    printer = _Printer(column, total=True, nan=nan)
     args = (printer.text(left), printer.text(right))
     equal = functions.lookup("eq")
     assert equal is not None
@@ -129,6 +147,7 @@ def compared(left: Expression, right: Expression, column: Column) -> tuple[str, 
 class _Printer:
     column: Column
     total: bool
+    nan: bool
 
     def text(self, e: Expression) -> Text:
         tick()
@@ -170,7 +189,9 @@ class _Printer:
         printed = spelled(call.function, args, kind, total=self.total)
         wide = call.function in WIDE_RESULTS and kind == INTEGER
         if self.total and function.raises(facts, kind):
-            return Text(f"TRY({printed.sql})", kind, wide=wide)
+            printed = Text(f"TRY({printed.sql})", kind, wide=wide)
+        if not self.nan and kind == DOUBLE and function.nan(facts):
+            return Text(without_nan(printed.sql), kind)
         return printed if printed.wide == wide else replace(printed, wide=wide)
 
     def _cast(self, cast: Cast) -> Text:
@@ -185,6 +206,8 @@ class _Printer:
             # In TRY it does not.
             raising = arg.type.kind is Kind.TIMESTAMPTZ or cast.type.kind is Kind.TIME
             sql = f"TRY({sql})" if raising else f"TRY_{sql}"
+        if not self.nan and cast.type == DOUBLE and function.nan((_facts(arg),)):
+            sql = without_nan(sql)
         return Text(sql, cast.type, wide=cast.type == INTEGER)
 
     def _aggregate(self, call: AggregateCall) -> str:
@@ -208,6 +231,12 @@ class _Printer:
         return self._guarded(call, aggregate_name(call), ignored, f" OVER ({' '.join(clauses)})")
 
     def _guarded(self, call: AggregateCall | WindowCall, name: str, inner: str, over: str) -> str:
+        """The call; NULL where it would be NaN."""
+        sql = self._computed(call, name, inner, over)
+        computed = call.type == DOUBLE and call.function not in ONE_OF_ITS_VALUES
+        return without_nan(sql) if computed and not self.nan else sql
+
+    def _computed(self, call: AggregateCall | WindowCall, name: str, inner: str, over: str) -> str:
         """The call; as text where it is a list; NULL where a moment would not fit a DOUBLE."""
         condition = "" if call.filter is None else f" FILTER (WHERE {self.text(call.filter).sql})"
         distinct = "DISTINCT " if call.distinct else ""
@@ -228,7 +257,7 @@ class _Printer:
         return f"CASE WHEN {every} THEN {name}({distinct}{', '.join(cut)}{end} END"
 
     def _key(self, key: SortKey) -> str:
-        return sort_key(key, self.column, total=self.total)
+        return sort_key(key, self.column, total=self.total, nan=self.nan)
 
     def _window_key(self, key: SortKey, call: WindowCall) -> str:
         """A key; as DOUBLE under a RANGE frame, whose distances would overflow narrow integers."""

@@ -1,8 +1,13 @@
-"""Relations as DuckDB SQL: what DuckDB writes in its own way."""
+"""Relations as DuckDB SQL: what DuckDB writes in its own way.
+
+Proof (PRIVACY.md R99). Every DOUBLE of a table is read here, and becomes canonical here.
+"""
 
 from __future__ import annotations
 
-from dpsql.dialects.duckdb.expression_sql import compared, expression, sort_key
+from typing import ClassVar
+
+from dpsql.dialects.duckdb.expression_sql import compared, expression, sort_key, without_nan
 from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.relation_printer import Column, RelationPrinter
 from dpsql.model.algebra import Field, Relation
@@ -20,16 +25,18 @@ from dpsql.model.tree import (
 
 
 class Printer(RelationPrinter):
-    """Prints relations for DuckDB, which has all of them."""
+    """Prints relations for DuckDB, which has all of them; with `nan`, what is NaN stays so."""
+
+    nan: ClassVar[bool] = False
 
     def expression(self, node: Expression, column: Column) -> str:
-        return expression(node, column)
+        return expression(node, column, nan=self.nan)
 
     def sort_key(self, key: SortKey, column: Column) -> str:
-        return sort_key(key, column)
+        return sort_key(key, column, nan=self.nan)
 
     def compared(self, left: Expression, right: Expression, column: Column) -> tuple[str, str]:
-        return compared(left, right, column)
+        return compared(left, right, column, nan=self.nan)
 
     def constant(self, literal: Literal) -> str:
         return constant(literal)
@@ -42,11 +49,17 @@ class Printer(RelationPrinter):
 
 
 def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
-    """A column of a table; FLOAT is read as DOUBLE, so that nothing is computed in 32 bits."""
+    """A column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read as DOUBLE.
+
+    No filter of this form is pushed into a scan, where Parquet's statistics would leave NaN out.
+    """
     if reading is not None:
-        return _read(f"{alias}.{identifier(reading.column)}", reading, column.type)
+        text = _read(f"{alias}.{identifier(reading.column)}", reading, column.type)
+        return without_nan(f"{text} + 0.0") if column.type.kind is Kind.DOUBLE else text
     name = f"{alias}.{identifier(column.name)}"
-    return f"{name}::DOUBLE" if column.type.kind is Kind.DOUBLE else name
+    if column.type.kind is not Kind.DOUBLE:
+        return name
+    return f"CASE WHEN isnan({name}) THEN NULL ELSE {name}::DOUBLE + 0.0 END"
 
 
 def _read(stored: str, reading: StoredAs, kind: SqlType) -> str:

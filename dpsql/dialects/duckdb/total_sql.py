@@ -20,7 +20,7 @@ MOST_DIGITS, NARROW_DIGITS = 38, 18
 
 
 def row_value(part: ValueTotal, x: str) -> str:
-    """Clamp, scale, round half up and centre one row; NULL and NaN stay out (PRIVACY.md R28).
+    """Clamp, scale, round half up and centre one row; NULL stays out (PRIVACY.md R28).
 
     A DECIMAL is its own lattice and stays as it is; other numbers become integers.
     """
@@ -29,8 +29,8 @@ def row_value(part: ValueTotal, x: str) -> str:
         return f"{value} - {_decimal(part.centre, part)}" if part.centre else value
     if part.lattice.base == 2:  # noqa: PLR2004
         lower, upper = (_double(float(b * part.lattice.step)) for b in (part.lower, part.upper))
-        within = f"CASE WHEN isnan({x}) THEN NULL {_cases(x, lower, upper)}"
-        value = f"FLOOR({within} * {_double(2.0**part.lattice.digits)} + 0.5)::BIGINT"
+        within, scale = clamped(x, lower, upper), _double(2.0**part.lattice.digits)
+        value = f"FLOOR({within} * {scale} + 0.5)::BIGINT"
     else:
         value = f"({clamped(x, str(part.lower), str(part.upper))})::BIGINT"
     return f"{value} - ({part.centre})" if part.centre else value
@@ -56,7 +56,7 @@ def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
 
 
 def distinct_value(part: DistinctSum, x: str) -> str:
-    """What a value adds, as an integer; NULL and NaN add nothing."""
+    """What a value adds, as an integer; NULL adds nothing."""
     value = row_integer(part, x)
     return f"{value} - ({part.centre})" if part.centre and _is_decimal(part.lattice) else value
 
@@ -73,7 +73,7 @@ def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
 
 
 def row_integer(part: ValueTotal, x: str) -> str:
-    """One row as an integer, clamped; NULL and NaN are NULL."""
+    """One row as an integer, clamped; NULL is NULL."""
     if not _is_decimal(part.lattice):
         return row_value(part, x)
     return _decimal_integer(part, x, part.lower, part.upper)

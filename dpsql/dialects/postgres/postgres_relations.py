@@ -44,7 +44,7 @@ class PostgresPrinter(RelationPrinter):
 
 
 def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
-    """A column of a table: a text compares byte by byte, and no NUMERIC is NaN.
+    """A column of a table: a text compares byte by byte, no number is NaN, and 0 has no sign.
 
     >>> from dpsql.model.tree import VARCHAR
     >>> column_sql("t1", Field(1, "name", VARCHAR), None)
@@ -59,6 +59,6 @@ def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
         case Kind.DECIMAL:
             return f"NULLIF({name}, 'NaN')"
         case Kind.DOUBLE:
-            return f"{name}::float8"
+            return f"(NULLIF({name}::float8, 'NaN') + 0)"
         case _:
             return name

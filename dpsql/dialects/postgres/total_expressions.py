@@ -55,5 +55,8 @@ class PostgresExpressions(ExpressionPrinter):
     def converted(self, arg: Sized, kind: SqlType, span: Span) -> Sized:
         return converted(arg, kind, span)
 
+    def without_nan(self, sql: str) -> str:
+        return f"NULLIF({sql}, 'NaN')"
+
     def lacking(self, construct: str, span: Span) -> Refused:
         return lacking(construct, span)

@@ -79,6 +79,9 @@ class SparkExpressions(ExpressionPrinter):
     def converted(self, arg: Sized, kind: SqlType, span: Span) -> Sized:
         return converted(arg, kind, span)
 
+    def without_nan(self, sql: str) -> str:
+        return f"nanvl({sql}, CAST(NULL AS DOUBLE))"
+
     def lacking(self, construct: str, span: Span) -> Refused:
         return lacking(construct, span)
 
@@ -205,7 +208,7 @@ def _by_three_tests(membership: Match) -> Project:
 
 
 def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
-    """A column of a table; FLOAT is read as DOUBLE, so that nothing is computed in 32 bits.
+    """A column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read as DOUBLE.
 
     >>> from dpsql.model.tree import VARCHAR
     >>> column_sql("t1", Field(1, "name", VARCHAR), None)
@@ -214,4 +217,6 @@ def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
     if reading is not None:
         raise lacking(f"a column that is read as another, like {column.name}")
     stored = f"{alias}.{identifier(column.name)}"
-    return f"CAST({stored} AS DOUBLE)" if column.type.kind is Kind.DOUBLE else stored
+    if column.type.kind is not Kind.DOUBLE:
+        return stored
+    return f"(nanvl(CAST({stored} AS DOUBLE), CAST(NULL AS DOUBLE)) + 0D)"

@@ -43,7 +43,10 @@ SELECT AVG(income) AS mean FROM customers;
 -- release: sum l0=1 linf=100000
 -- rewrite:
 --   WITH rows AS (
---     SELECT NOT (t1."income"::DOUBLE) IS NULL AS x0, t1."income"::DOUBLE AS x1 FROM "customers" AS t1
+--     SELECT
+--       NOT (CASE WHEN isnan(t1."income") THEN NULL ELSE t1."income"::DOUBLE + 0.0 END) IS NULL AS x0,
+--       CASE WHEN isnan(t1."income") THEN NULL ELSE t1."income"::DOUBLE + 0.0 END AS x1
+--     FROM "customers" AS t1
 --   )
 --   SELECT
 --     COALESCE(COUNT(*) FILTER (WHERE x0)::HUGEINT, 0) AS p0,
@@ -51,7 +54,6 @@ SELECT AVG(income) AS mean FROM customers;
 --       SUM(
 --         FLOOR(
 --           CASE
---             WHEN isnan(x1) THEN NULL
 --             WHEN x1 < 0.0::DOUBLE THEN 0.0::DOUBLE
 --             WHEN x1 > 200000.0::DOUBLE THEN 200000.0::DOUBLE
 --             ELSE x1

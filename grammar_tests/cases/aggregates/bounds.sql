@@ -27,12 +27,14 @@ SELECT WITH DIFFERENTIAL_PRIVACY SUM(income, contribution_bounds_per_group => (0
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=50000
 -- rewrite:
---   WITH rows AS (SELECT t1."income"::DOUBLE AS x0 FROM "customers" AS t1)
+--   WITH rows AS (
+--     SELECT CASE WHEN isnan(t1."income") THEN NULL ELSE t1."income"::DOUBLE + 0.0 END AS x0
+--     FROM "customers" AS t1
+--   )
 --   SELECT COALESCE(
 --     SUM(
 --       FLOOR(
 --         CASE
---           WHEN isnan(x0) THEN NULL
 --           WHEN x0 < 0.0::DOUBLE THEN 0.0::DOUBLE
 --           WHEN x0 > 50000.0::DOUBLE THEN 50000.0::DOUBLE
 --           ELSE x0

@@ -38,7 +38,10 @@ SELECT COUNT(discount) AS n FROM orders;
 -- integers: () 2
 -- rewrite:
 --   WITH rows AS (
---     SELECT t1."customer_id" AS u, NOT (t1."discount"::DOUBLE) IS NULL AS x0 FROM "orders" AS t1
+--     SELECT
+--       t1."customer_id" AS u,
+--       NOT (CASE WHEN isnan(t1."discount") THEN NULL ELSE t1."discount"::DOUBLE + 0.0 END) IS NULL AS x0
+--     FROM "orders" AS t1
 --   ),
 --   totals AS (SELECT u, COUNT(*) FILTER (WHERE x0) AS s0 FROM rows GROUP BY u)
 --   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0

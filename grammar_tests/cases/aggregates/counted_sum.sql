@@ -69,12 +69,12 @@ FROM customers;
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=15
 
--- case: numbers that may be NaN are counted differently
+-- case: a NaN is NULL, so that doubles are counted as other numbers
 SELECT SUM(income) AS s, COUNT(income) AS n FROM customers;
 -- accept
 -- keys: 1 public, l0 proved
--- release: sum l0=1 linf=200000
 -- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=100000
 
 -- case: some rows of each group, one sum asked for twice
 SELECT segment, SUM(age) FILTER (WHERE vip) AS s, AVG(age) FILTER (WHERE vip) AS mean,

@@ -43,7 +43,10 @@ SELECT REGR_AVGX(age, income) AS x, REGR_AVGY(age, income) AS y, REGR_COUNT(age,
 -- integers: () 3 0 0
 -- rewrite:
 --   WITH rows AS (
---     SELECT NOT t1."age" IS NULL AS x0, t1."income"::DOUBLE AS x1, t1."age" AS x2
+--     SELECT
+--       NOT t1."age" IS NULL AS x0,
+--       CASE WHEN isnan(t1."income") THEN NULL ELSE t1."income"::DOUBLE + 0.0 END AS x1,
+--       t1."age" AS x2
 --     FROM "customers" AS t1
 --   )
 --   SELECT
@@ -52,7 +55,6 @@ SELECT REGR_AVGX(age, income) AS x, REGR_AVGY(age, income) AS y, REGR_COUNT(age,
 --       SUM(
 --         FLOOR(
 --           CASE
---             WHEN isnan(x1) THEN NULL
 --             WHEN x1 < 0.0::DOUBLE THEN 0.0::DOUBLE
 --             WHEN x1 > 200000.0::DOUBLE THEN 200000.0::DOUBLE
 --             ELSE x1

@@ -80,12 +80,7 @@ SELECT SAMPLE_AGGREGATE(MEDIAN(n), 0, 10, 3) AS m FROM (SELECT customer_id, COUN
 --     UNION ALL
 --     SELECT SUM(
 --       FLOOR(
---         CASE
---           WHEN isnan(v) THEN NULL
---           WHEN v < 0.0::DOUBLE THEN 0.0::DOUBLE
---           WHEN v > 10.0::DOUBLE THEN 10.0::DOUBLE
---           ELSE v
---         END
+--         CASE WHEN v < 0.0::DOUBLE THEN 0.0::DOUBLE WHEN v > 10.0::DOUBLE THEN 10.0::DOUBLE ELSE v END
 --         * 67108864.0::DOUBLE
 --         + 0.5
 --       )::BIGINT
@@ -95,7 +90,11 @@ SELECT SAMPLE_AGGREGATE(MEDIAN(n), 0, 10, 3) AS m FROM (SELECT customer_id, COUN
 --       SELECT CASE WHEN isfinite(x) THEN x END AS v
 --       FROM (
 --         SELECT TRY_CAST(a0 AS DOUBLE) AS x
---         FROM (SELECT median(x0) AS a0 FROM rows GROUP BY hash($sampling_key::UBIGINT, 'block', u) % 3)
+--         FROM (
+--           SELECT CASE WHEN isnan(median(x0)) THEN NULL ELSE median(x0) END AS a0
+--           FROM rows
+--           GROUP BY hash($sampling_key::UBIGINT, 'block', u) % 3
+--         )
 --       )
 --     )
 --   )

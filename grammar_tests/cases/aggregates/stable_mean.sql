@@ -57,14 +57,17 @@ SELECT 2 * PTR_MEAN(income, 2) FILTER (WHERE vip) AS twice FROM customers;
 -- release: test l0=1 linf=1
 -- release: mean l0=1 linf=100000
 -- rewrite:
---   WITH rows AS (SELECT t1."vip" AS x0, t1."income"::DOUBLE AS x1 FROM "customers" AS t1)
+--   WITH rows AS (
+--     SELECT
+--       t1."vip" AS x0, CASE WHEN isnan(t1."income") THEN NULL ELSE t1."income"::DOUBLE + 0.0 END AS x1
+--     FROM "customers" AS t1
+--   )
 --   SELECT
 --     COALESCE(COUNT(*) FILTER (WHERE x0)::HUGEINT, 0) AS p0,
 --     COALESCE(
 --       SUM(
 --         FLOOR(
 --           CASE
---             WHEN isnan(x1) THEN NULL
 --             WHEN x1 < 0.0::DOUBLE THEN 0.0::DOUBLE
 --             WHEN x1 > 200000.0::DOUBLE THEN 200000.0::DOUBLE
 --             ELSE x1

@@ -53,12 +53,14 @@ SELECT SUM(income) AS total FROM customers;
 -- release: sum l0=1 linf=200000
 -- integers: () 823298048
 -- rewrite:
---   WITH rows AS (SELECT t1."income"::DOUBLE AS x0 FROM "customers" AS t1)
+--   WITH rows AS (
+--     SELECT CASE WHEN isnan(t1."income") THEN NULL ELSE t1."income"::DOUBLE + 0.0 END AS x0
+--     FROM "customers" AS t1
+--   )
 --   SELECT COALESCE(
 --     SUM(
 --       FLOOR(
 --         CASE
---           WHEN isnan(x0) THEN NULL
 --           WHEN x0 < 0.0::DOUBLE THEN 0.0::DOUBLE
 --           WHEN x0 > 200000.0::DOUBLE THEN 200000.0::DOUBLE
 --           ELSE x0

@@ -19,12 +19,14 @@ SELECT SUM(ROUND(income, -3)) FROM customers;
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=200000.0002
 -- rewrite:
---   WITH rows AS (SELECT round(t1."income"::DOUBLE, -3) AS x0 FROM "customers" AS t1)
+--   WITH rows AS (
+--     SELECT round(CASE WHEN isnan(t1."income") THEN NULL ELSE t1."income"::DOUBLE + 0.0 END, -3) AS x0
+--     FROM "customers" AS t1
+--   )
 --   SELECT COALESCE(
 --     SUM(
 --       FLOOR(
 --         CASE
---           WHEN isnan(x0) THEN NULL
 --           WHEN x0 < 0.0::DOUBLE THEN 0.0::DOUBLE
 --           WHEN x0 > 200000.00024414062::DOUBLE THEN 200000.00024414062::DOUBLE
 --           ELSE x0

@@ -105,7 +105,10 @@ SELECT AVG(n) AS n, SUM(s) AS s, SUM(a) AS a FROM (SELECT o.customer_id, COUNT(*
 --         t4.c13 AS c13,
 --         TRY_CAST(coalesce(t4.c46, 0) AS BIGINT) AS c14,
 --         t4.c47 AS c15,
---         CAST(t4.c48 AS DOUBLE) / CAST(t4.c49 AS DOUBLE) AS c16,
+--         CASE
+--           WHEN isnan(CAST(t4.c48 AS DOUBLE) / CAST(t4.c49 AS DOUBLE)) THEN NULL
+--           ELSE CAST(t4.c48 AS DOUBLE) / CAST(t4.c49 AS DOUBLE)
+--         END AS c16,
 --         t4.c17 AS c17
 --       FROM (
 --         SELECT
@@ -132,7 +135,6 @@ SELECT AVG(n) AS n, SUM(s) AS s, SUM(a) AS a FROM (SELECT o.customer_id, COUNT(*
 --       SUM(
 --         FLOOR(
 --           CASE
---             WHEN isnan(x2) THEN NULL
 --             WHEN x2 < 0.0::DOUBLE THEN 0.0::DOUBLE
 --             WHEN x2 > 500.00000047683716::DOUBLE THEN 500.00000047683716::DOUBLE
 --             ELSE x2

@@ -121,7 +121,11 @@ SELECT city, COUNT(*) AS n, AVG(income) AS mean FROM customers GROUP BY city;
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=100000
 -- rewrite:
---   WITH rows AS (SELECT t1."city" AS k0, t1."income"::DOUBLE AS x0 FROM "customers" AS t1)
+--   WITH rows AS (
+--     SELECT
+--       t1."city" AS k0, CASE WHEN isnan(t1."income") THEN NULL ELSE t1."income"::DOUBLE + 0.0 END AS x0
+--     FROM "customers" AS t1
+--   )
 --   SELECT
 --     k0,
 --     COALESCE(COUNT(*)::HUGEINT, 0) AS p0,
@@ -129,7 +133,6 @@ SELECT city, COUNT(*) AS n, AVG(income) AS mean FROM customers GROUP BY city;
 --       SUM(
 --         FLOOR(
 --           CASE
---             WHEN isnan(x0) THEN NULL
 --             WHEN x0 < 0.0::DOUBLE THEN 0.0::DOUBLE
 --             WHEN x0 > 200000.0::DOUBLE THEN 200000.0::DOUBLE
 --             ELSE x0

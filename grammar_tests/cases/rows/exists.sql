@@ -63,7 +63,7 @@ SELECT COUNT(*) FROM customers c WHERE c.customer_id IN (SELECT customer_id FROM
 --           t1."segment" AS c3,
 --           t1."city" AS c4,
 --           t1."age" AS c5,
---           t1."income"::DOUBLE AS c6,
+--           CASE WHEN isnan(t1."income") THEN NULL ELSE t1."income"::DOUBLE + 0.0 END AS c6,
 --           t1."vip" AS c7,
 --           t1."joined" AS c8,
 --           EXISTS (SELECT 1 FROM "orders" AS t2 WHERE (t1."customer_id" = t2."customer_id")) AS c19

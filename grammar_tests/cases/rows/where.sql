@@ -121,7 +121,7 @@ SELECT COUNT(*) FROM orders WHERE amount < '99.5' AND quantity IN ('1', ' 2 ') A
 --     WHERE (
 --       t1."amount" < 99.5
 --       AND t1."quantity" IN (1, 2)
---       AND (t1."discount"::DOUBLE) >= 0.1
+--       AND (CASE WHEN isnan(t1."discount") THEN NULL ELSE t1."discount"::DOUBLE + 0.0 END) >= 0.1
 --       AND t1."amount" > CAST('100' AS DECIMAL(3, 0))
 --     )
 --   ),

@@ -177,9 +177,33 @@ SELECT AVG(s), AVG(m) FROM (SELECT customer_id, discount, SUM(income) AS s, MIN(
 --     FROM (
 --       SELECT
 --         t1."customer_id" AS c18,
---         CASE WHEN (t1."discount"::DOUBLE) = 0.0e0 THEN 0.0e0 ELSE t1."discount"::DOUBLE END AS c19,
---         sum(t2."income"::DOUBLE ORDER BY t2."income"::DOUBLE) AS c20,
---         min(CASE WHEN (t1."discount"::DOUBLE) = 0.0e0 THEN 0.0e0 ELSE t1."discount"::DOUBLE END) AS c21
+--         CASE
+--           WHEN (CASE WHEN isnan(t1."discount") THEN NULL ELSE t1."discount"::DOUBLE + 0.0 END) = 0.0e0
+--           THEN 0.0e0
+--           ELSE CASE WHEN isnan(t1."discount") THEN NULL ELSE t1."discount"::DOUBLE + 0.0 END
+--         END AS c19,
+--         CASE
+--           WHEN isnan(
+--             sum(
+--               CASE WHEN isnan(t2."income") THEN NULL ELSE t2."income"::DOUBLE + 0.0 END ORDER BY CASE
+--                 WHEN isnan(t2."income") THEN NULL ELSE t2."income"::DOUBLE + 0.0
+--               END
+--             )
+--           )
+--           THEN NULL
+--           ELSE sum(
+--             CASE WHEN isnan(t2."income") THEN NULL ELSE t2."income"::DOUBLE + 0.0 END ORDER BY CASE
+--               WHEN isnan(t2."income") THEN NULL ELSE t2."income"::DOUBLE + 0.0
+--             END
+--           )
+--         END AS c20,
+--         min(
+--           CASE
+--             WHEN (CASE WHEN isnan(t1."discount") THEN NULL ELSE t1."discount"::DOUBLE + 0.0 END) = 0.0e0
+--             THEN 0.0e0
+--             ELSE CASE WHEN isnan(t1."discount") THEN NULL ELSE t1."discount"::DOUBLE + 0.0 END
+--           END
+--         ) AS c21
 --       FROM "orders" AS t1 INNER JOIN "customers" AS t2 ON t1."customer_id" = t2."customer_id"
 --       GROUP BY 1, 2
 --     ) AS t3
@@ -192,7 +216,6 @@ SELECT AVG(s), AVG(m) FROM (SELECT customer_id, discount, SUM(income) AS s, MIN(
 --         (
 --           FLOOR(
 --             CASE
---               WHEN isnan(x1) THEN NULL
 --               WHEN x1 < 0.0::DOUBLE THEN 0.0::DOUBLE
 --               WHEN x1 > 10000000.015625::DOUBLE THEN 10000000.015625::DOUBLE
 --               ELSE x1
@@ -208,10 +231,7 @@ SELECT AVG(s), AVG(m) FROM (SELECT customer_id, discount, SUM(income) AS s, MIN(
 --         (
 --           FLOOR(
 --             CASE
---               WHEN isnan(x3) THEN NULL
---               WHEN x3 < 0.0::DOUBLE THEN 0.0::DOUBLE
---               WHEN x3 > 1.0::DOUBLE THEN 1.0::DOUBLE
---               ELSE x3
+--               WHEN x3 < 0.0::DOUBLE THEN 0.0::DOUBLE WHEN x3 > 1.0::DOUBLE THEN 1.0::DOUBLE ELSE x3
 --             END
 --             * 1073741824.0::DOUBLE
 --             + 0.5

@@ -319,7 +319,7 @@ SELECT n, SUM(v) AS s, COUNT(*) AS c FROM orders UNPIVOT (v FOR n IN (amount, qu
 --       SELECT
 --         t1."order_id" AS c12,
 --         t1."customer_id" AS c13,
---         t1."discount"::DOUBLE AS c14,
+--         CASE WHEN isnan(t1."discount") THEN NULL ELSE t1."discount"::DOUBLE + 0.0 END AS c14,
 --         t1."placed_at" AS c15,
 --         t1."status" AS c16,
 --         t1."note" AS c17,

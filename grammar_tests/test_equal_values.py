@@ -1,0 +1,221 @@
+"""Equal values are one value (PRIVACY.md R99): of DOUBLE there is one zero, and no NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from math import inf, nan
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from dpsql.dialects.duckdb import relation_sql
+from dpsql.dialects.duckdb.relation_sql import column_sql
+from dpsql.model.algebra import Field
+from dpsql.model.tree import DOUBLE, Kind, StoredAs
+from dpsql.owner.check import check_policy
+from grammar_tests import bound, world
+from grammar_tests.laws import PlainEngine, compiled, integers
+from grammar_tests.proxy_kit import shop
+from grammar_tests.test_prepare import ACCEPTED
+
+Value = float | None
+GROUPS: tuple[tuple[Value, ...], ...] = (
+    *((5.0, nan), (0.0, nan), (-0.0, nan), (-0.0,), (0.0, -0.0), (nan,), (nan, None), (None,)),
+    *((1.0,), (200.0,), (inf, nan), (-inf, nan), (inf, -inf), (7.0,), (10.0, nan), (150.0,)),
+)
+"""Row groups: NaN beside values that are all its statistics tell of, and alone."""
+ROWS = 2048
+"""Rows of a group; DuckDB writes no smaller ones."""
+TESTS = (
+    "> 100, >= 100, < 100, <> 5, = 5, IS NULL, IS NOT NULL, BETWEEN 4 AND 12, IN (5.0; 7.0; 200.0),"
+    " NOT IN (5.0; 7.0), IS DISTINCT FROM 5.0, >= 0, <= 0, = 0"
+).replace("; ", ";")
+SIDES = ("10.0::DOUBLE", "5.0::DOUBLE), (0.0), (200.0), (NULL), (150.0")
+"""Other tables of numbers, whose ranges joins push into a scan."""
+
+
+def stored(column: str = "x") -> str:
+    """How a DOUBLE of a table `t0` is read."""
+    return column_sql("t0", Field(0, column, DOUBLE), None)
+
+
+def questions() -> Iterator[tuple[str, str]]:
+    """Statements over `{t}` whose `{x}` is read of a table, and what they are about."""
+    for test in TESTS.split(", "):
+        yield test, f"SELECT COUNT(*) FROM {{t}} AS t0 WHERE {{x}} {test.replace(';', ', ')}"
+    for n, side in enumerate(SIDES):
+        other = f"(VALUES ({side})) AS s(y)"
+        for how in ("{x} = y", "{x} IS NOT DISTINCT FROM y", "{x} > y"):
+            yield f"{n}: {how}", f"SELECT COUNT(*) FROM {{t}} AS t0 JOIN {other} ON {how}"
+        yield f"{n}: IN", f"SELECT COUNT(*) FROM {{t}} AS t0 WHERE {{x}} IN (SELECT y FROM {other})"
+        exists = f"EXISTS (SELECT 1 FROM {other} WHERE y = {{x}})"
+        yield f"{n}: EXISTS", f"SELECT COUNT(*) FROM {{t}} AS t0 WHERE {exists}"
+    read = "(SELECT {x} AS x FROM {t} AS t0)"
+    yield "extremes", f"SELECT MIN(x)::VARCHAR || MAX(x) || COUNT(x) FROM {read}"
+    yield "texts", f"SELECT LIST(z ORDER BY z) FROM (SELECT x::VARCHAR AS z, x FROM {read})"
+    yield (
+        "groups",
+        f"SELECT LIST(z ORDER BY z) FROM (SELECT x::VARCHAR AS z FROM {read} GROUP BY x)",
+    )
+
+
+@pytest.fixture(scope="module", params=("DOUBLE", "FLOAT"))
+def tables(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
+    """Tables of such groups, the first of them canonical, as the engine and its files hold them."""
+    folder: Path = tmp_path_factory.mktemp("groups")
+    connection = duckdb.connect(config={"threads": 1})
+    values = [v for group in GROUPS for v in group * (ROWS // len(group))]
+    canonical = [None if v is None or v != v else v + 0.0 for v in values]  # noqa: PLR0124
+    for name, kind, listed in (("c", "DOUBLE", canonical), ("m", request.param, values)):
+        connection.execute(
+            f"CREATE TABLE {name} AS SELECT unnest(?::DOUBLE[])::{kind} AS x", [listed]
+        )
+    sources = ["c", "m"]
+    for n, version in enumerate(("V1", "V2")):
+        file = folder / f"{n}.parquet"
+        how = f"PARQUET_VERSION {version}, ROW_GROUP_SIZE {ROWS}"
+        connection.execute(f"COPY m TO '{file}' ({how})")
+        sources.append(f"'{file}'")
+    connection.execute(f"ATTACH '{folder / 'native.duckdb'}' AS d")
+    connection.execute("CREATE TABLE d.m AS FROM m; CHECKPOINT d")
+    return connection, [*sources, "d.m"]
+
+
+def differing(tables: tuple[duckdb.DuckDBPyConnection, list[str]], x: str) -> set[tuple[str, str]]:
+    """The questions whose answer is not that over the canonical table, and where."""
+    connection, (canonical, *listed) = tables
+    found = set()
+    for about, sql in questions():
+        expected = connection.execute(sql.format(t=canonical, x="x")).fetchall()
+        for table in listed:
+            if connection.execute(sql.format(t=table, x=x)).fetchall() != expected:
+                found.add((about, table))
+    return found
+
+
+def test_no_test_of_a_scan_matches_or_loses_a_nan(
+    tables: tuple[duckdb.DuckDBPyConnection, list[str]],
+) -> None:
+    assert not differing(tables, stored())
+
+
+def test_wrong_twin_a_scan_that_keeps_nan_depends_on_other_rows(
+    tables: tuple[duckdb.DuckDBPyConnection, list[str]],
+) -> None:
+    found = {about for about, _ in differing(tables, 't0."x"::DOUBLE')}
+    assert {"> 100", "texts", "groups"} <= found
+
+
+# --- what is stored as NaN is NULL, and -0.0 is 0.0, to every case ---
+
+
+def told_apart(tables: world.Tables, change: Callable[[Any], Any]) -> world.Tables:
+    """The same rows with other values in the place of some."""
+    return {name: [tuple(map(change, row)) for row in rows] for name, rows in tables.items()}
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value  # noqa: PLR0124
+
+
+def as_read(value: Any) -> Any:
+    if isinstance(value, float):
+        return None if _is_nan(value) else value + 0.0
+    return value
+
+
+def odd() -> world.Tables:
+    """Orders of which every second one has no number for a discount."""
+    tables = world.flood()
+    rows = [
+        (*row[:4], (nan, -0.0, row[4])[n % 3], *row[5:]) for n, row in enumerate(tables["orders"])
+    ]
+    people = [
+        (*row[:5], nan if n % 4 == 1 else row[5], *row[6:])
+        for n, row in enumerate(tables["customers"])
+    ]
+    return tables | {"orders": rows, "customers": people}
+
+
+@cache
+def worlds() -> tuple[PlainEngine, PlainEngine]:
+    """The values as they are stored, and as they are read."""
+    return tuple(  # type: ignore[return-value]
+        bound.over(tables, constraints=True)[1] for tables in (odd(), told_apart(odd(), as_read))
+    )
+
+
+EVERY = 5
+"""One of so many cases is compared; `test_physical_order.py` compares more."""
+OF_DOUBLES = tuple(
+    case for case in ACCEPTED if any(word in case.sql for word in ("discount", "income", "*"))
+)[::EVERY]
+
+
+def unequal() -> list[str]:
+    """The cases whose integers are others where NULL is stored for NaN."""
+    policy, found = bound.shop()[0], []
+    stored, read = worlds()
+    for case in OF_DOUBLES:
+        dialect = case.setting("dialect", "duckdb")
+        plan = compiled(case.sql, policy, stored, dialect=dialect)
+        if plan.plan is not None and integers(plan, stored) != integers(plan, read):
+            found.append(case.id)
+    return found
+
+
+def test_a_stored_nan_is_null_to_every_case() -> None:
+    assert not unequal()
+
+
+def test_wrong_twin_what_is_stored_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = relation_sql.column_sql
+
+    def as_it_is(alias: str, column: Field, reading: StoredAs | None) -> str:
+        double = column.type.kind is Kind.DOUBLE and reading is None
+        return f'{alias}."{column.name}"::DOUBLE' if double else plain(alias, column, reading)
+
+    monkeypatch.setattr(relation_sql, "column_sql", as_it_is)
+    assert len(unequal()) > 1
+
+
+INVENTED = (
+    "discount / discount",
+    "CAST(note AS DOUBLE)",
+    "CAST('inf' AS DOUBLE) - discount - CAST('inf' AS DOUBLE)",
+    "ln(discount - 1)",
+    "sqrt(discount - 1)",
+)
+
+
+@pytest.mark.parametrize("expression", INVENTED)
+def test_no_operation_gives_nan(expression: str) -> None:
+    """Of two NaNs that print differently, one would stand for a group, by the order of rows."""
+    policy, engine = bound.over(
+        odd() | {"orders": [(*row[:7], "nan", 0) for row in odd()["orders"]]}, constraints=True
+    )
+    sql = f"""SELECT COUNT(*) FROM (SELECT customer_id, MAX(CAST(y AS VARCHAR)) AS z
+        FROM (SELECT o.customer_id, {expression} AS y FROM orders AS o
+        JOIN logins AS e ON o.customer_id = e.customer_id GROUP BY o.customer_id, {expression}) AS t
+        GROUP BY customer_id) AS s WHERE z LIKE '%nan'"""
+    ((counted,),) = (each.values() for each in integers(compiled(sql, policy, engine), engine))
+    assert not any(counted)
+
+
+# --- the owner's view ---
+
+
+@pytest.mark.parametrize("bounds", ["bounds = [0.0, 200000.0]", "private_bounds = true"])
+def test_check_counts_what_is_stored_as_nan(tmp_path: Path, bounds: str) -> None:
+    change = ("income = { bounds = [0.0, 200000.0] }", f"income = {{ {bounds} }}")
+    tables = odd()
+    counted = sum(_is_nan(row[5]) for row in tables["customers"])
+    path = shop(tmp_path, change, tables=tables)
+    found = [f for f in check_policy(str(path)).findings if f.kind == "nan"]
+    assert [(f.column, f.rows) for f in found if f.table == "customers"] == [("income", counted)]
+    assert "discount" in {f.column for f in found}
