@@ -34,7 +34,7 @@ FLOORS = (
 
 FLOORS_OF_THE_COMPILER = (
     "plan".split(),
-    "aggregates".split(),
+    "aggregates kernel".split(),
     "resolve".split(),
     "infer".split(),
     "track".split(),

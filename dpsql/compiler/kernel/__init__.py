@@ -1,0 +1,1 @@
+"""What the final relations of a plan prove by themselves."""

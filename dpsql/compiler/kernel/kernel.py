@@ -1,0 +1,499 @@
+"""kernel: what the final relation of a block proves of one unit's rows.
+
+It reads the tree that is printed, the facts of base tables and nothing else. A claim that it does
+not prove is enforced, by leaving out the units that break it, or the query is refused.
+
+Proof (PRIVACY.md R96). By induction over the tree: each rule keeps the statements of `Rows` true.
+At the end all numbers of units are in the class of the unit's column. Then a row was made of this
+unit's rows and of public ones, met by comparing values that decide whose a row is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count, product
+from typing import TypeAlias
+
+from dpsql.compiler.kernel.known import (
+    INEXACT,
+    NONE,
+    Closure,
+    Columns,
+    Dependency,
+    Lead,
+    Proof,
+    RowBound,
+    Rows,
+    keys_of_constants,
+    products,
+)
+from dpsql.model import algebra
+from dpsql.model.algebra import Field, Relation
+from dpsql.model.dataclass import dataclass, field, replace
+from dpsql.model.tree import AggregateCall, Call, Cast, Expression, JoinKind, Kind, Ref, SqlType
+from dpsql.model.vocabulary import FactKind, Policy, TablePolicy
+from dpsql.model.walk import conjuncts, refs, relations
+
+Frequency: TypeAlias = Callable[[Relation, tuple[Ref, ...]], int]
+
+BY_POSITION = frozenset("row_number ntile lag lead first_value last_value nth_value".split())
+"""Window functions whose result depends on which of two equal rows comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The rules; `stages` are what `Staged` rows are, `keys` how many keys each block has.
+
+    `frequency` says how many rows of a public relation agree on columns.
+    """
+
+    policy: Policy
+    stages: Sequence[Relation] = ()
+    keys: Sequence[int] = ()
+    frequency: Frequency | None = None
+    numbers: Iterator[int] = field(default_factory=lambda: count(-1, -1), compare=False)
+
+    def proof(self, relation: Relation, unit: int, items: Sequence[algebra.Item] = ()) -> Proof:
+        """What the relation proves of the rows of each value of `unit`, with computed columns."""
+        return Proof(self.rows_of(relation).projected(items), unit)
+
+    def proof_of_several(self, relation: Relation) -> Proof:
+        """What it proves of the rows that name one person, where each may name several."""
+        rows = self.rows_of(relation)
+        scans = (p for p in relations(relation) if isinstance(p, algebra.Scan))
+        several = [t for s in scans if (t := self.policy.table(s.table)) and t.several]
+        alone = len(several) == len(rows.owners) == 1
+        return Proof(replace(rows, local=alone), max(rows.owners, default=0))
+
+    def rows_of(self, relation: Relation) -> Rows:
+        """What is known of a relation."""
+        match relation:
+            case algebra.Scan():
+                return self._scan(relation)
+            case algebra.Filter():
+                alone = self._alone(relation)
+                rows = self.rows_of(relation.input) if alone is None else alone
+                return rows.where(relation.predicate, relation.fields)
+            case algebra.Project():
+                return self.rows_of(relation.input).projected(relation.items)
+            case algebra.Join():
+                return self._join(relation)
+            case algebra.Match():
+                return self._match(relation)
+            case algebra.Aggregate(sets=()):
+                return self._aggregate(relation)
+            case algebra.Window():
+                return self._window(relation)
+            case algebra.Union():
+                return self._union(relation)
+            case algebra.Sort():
+                return self.rows_of(relation.input)
+            case _:
+                return self._public(relation)
+
+    # --- public rows ---
+
+    def _unknown(self, relation: Relation) -> Rows:
+        """A relation of which nothing is known but whether it is public."""
+        scans = (p for p in relations(relation) if isinstance(p, algebra.Scan))
+        tables = [self.policy.table(scan.table) for scan in scans]
+        public = all(table is not None and not table.private for table in tables)
+        return Rows(frozenset(f.id for f in relation.fields), local=public)
+
+    def _public(self, relation: Relation) -> Rows:
+        """Constants, released rows and stages; nothing is known of any other relation."""
+        rows, fields = self._unknown(relation), relation.fields
+        match relation:
+            case algebra.OneRow() | algebra.Limit(limit=1):
+                return replace(rows, most=(RowBound(NONE),))
+            case algebra.Limit() if rows.local:
+                return self.rows_of(relation.input)
+            case algebra.Values():
+                return replace(rows, most=tuple(keys_of_constants(relation)))
+            case algebra.Released(block=number) if number < len(self.keys):
+                key = frozenset(f.id for f in fields[: self.keys[number]])
+                return replace(rows, most=(RowBound(key),))
+            case algebra.Staged(stage=number) if number < len(self.stages):
+                there = relation.source or self.stages[number]
+                return self._renamed(self.rows_of(there), there.fields, fields)
+            case _:
+                return rows
+
+    def _renamed(self, rows: Rows, old: Sequence[Field], new: Sequence[Field]) -> Rows:
+        """The keys and dependencies of public rows under other numbers."""
+        names = {a.id: b.id for a, b in zip(old, new, strict=True)}
+        names |= {column: next(self.numbers) for column in sorted(rows.columns - names.keys())}
+        closure = Closure(rows)
+
+        def named(columns: Columns) -> Columns:
+            return frozenset(names[n] for n in columns)
+
+        return Rows(
+            named(rows.columns),
+            equal=tuple((names[n], names[closure.same(n)]) for n in sorted(rows.columns)),
+            present=named(rows.present),
+            dependencies=tuple(
+                Dependency(named(rule.given), named(rule.then), named(rule.present))
+                for rule in rows.dependencies
+            ),
+            most=tuple(RowBound(named(m.columns), m.rows, named(m.present)) for m in rows.most),
+        )
+
+    # --- tables ---
+
+    def _scan(self, scan: algebra.Scan) -> Rows:
+        """The rows of a table; a key is one only where no two rows have it, NULL included."""
+        table, row = self.policy.table(scan.table), next(self.numbers)
+        own, alone = frozenset(f.id for f in scan.fields), frozenset({row})
+        rows = Rows(own | alone, most=(RowBound(alone),))
+        if table is None:
+            return replace(rows, local=False)
+        if self._is_unique(table, scan):
+            key = _stored(table.key, scan)
+            rows = rows.having(Dependency(key, alone, key))
+        if self._has(FactKind.NOT_NULL_KEY, table):
+            rows = replace(rows, present=_stored(table.key, scan))
+        return self._owned(rows, row, scan, table) if table.private else rows
+
+    def _has(self, kind: FactKind, table: TablePolicy, about: str = "") -> bool:
+        """Whether a fact holds; nothing that was recorded of a view is believed."""
+        return not table.view and self.policy.fact(kind, about or table.name) is not None
+
+    def _is_unique(self, table: TablePolicy, scan: algebra.Scan) -> bool:
+        """Whether no two rows have the key of the table, NULL apart."""
+        return self._has(FactKind.UNIQUE_KEY, table) and bool(_stored(table.key, scan))
+
+    def _owned(self, rows: Rows, row: int, scan: algebra.Scan, table: TablePolicy) -> Rows:
+        """The rows of a private table, each with the number of its unit."""
+        owner, unit, link = next(self.numbers), self.policy.unit, table.link
+        rows = replace(rows, columns=rows.columns | {owner}, owners=frozenset({owner}))
+        if table.name == unit.table:
+            key = _places((unit.key,), scan)
+            return rows.led(Lead(owner, unit.table, key), unit.table) if key else rows
+        links = table.several if link is None else (link,)
+        stored = all(_stored(each.columns, scan) for each in links)
+        most = table.max_rows_per_unit if self._has(FactKind.MAX_ROWS, table) and stored else None
+        if most is not None:
+            rows = replace(rows, spread=((row, most),))
+        if most == 1:
+            rows = rows.having(Dependency(frozenset({owner}), frozenset({row})))
+        place = () if link is None else self._link(table, scan)
+        if link is None or not place:
+            return rows
+        if self._has(FactKind.NOT_NULL_LINK, table):
+            rows = replace(rows, present=rows.present | _stored(link.columns, scan))
+        for lead in self._leads(Lead(owner, link.table, place), table):
+            rows = rows.led(lead, unit.table)
+        key = _places(table.key, scan)
+        if key and (self._is_unique(table, scan) or _key_is_link(table)):
+            rows = replace(rows, keyed=(Lead(owner, table.name, key),))
+        for columns in table.determining:
+            if self._is_of_one_unit(columns, table) and _stored(columns, scan):
+                lead = Lead(owner, table.agreeing(columns), _places(columns, scan))
+                given = frozenset(lead.key)
+                rows = replace(rows, leads=(*rows.leads, lead))
+                rows = rows.having(Dependency(given, frozenset({owner}), given))
+        return rows
+
+    def _link(self, table: TablePolicy, scan: algebra.Scan) -> tuple[int, ...]:
+        """The columns of a link, in the order of the key that they lead to."""
+        assert table.link is not None
+        target = self.policy.table(table.link.table)
+        there = dict(zip(table.link.keys, table.link.columns, strict=True))
+        order = table.link.keys if target is None else target.key
+        return _places([there.get(name, "") for name in order], scan)
+
+    def _leads(self, lead: Lead, table: TablePolicy) -> Iterator[Lead]:
+        """Where a link leads: on past keys that are links too, if a row is known to be there."""
+        yield lead
+        target = self.policy.table(lead.table)
+        while target is not None and target.link is not None and _key_is_link(target):
+            if not self._has(FactKind.LINK_RESOLVES, table):
+                return
+            lead = replace(lead, table=target.link.table)
+            yield lead
+            table, target = target, self.policy.table(lead.table)
+
+    def _is_of_one_unit(self, columns: tuple[str, ...], table: TablePolicy) -> bool:
+        """Whether rows that agree on columns are of one unit, which every row of them has."""
+        hop: TablePolicy | None = table
+        while hop is not None and hop.name != self.policy.unit.table:
+            kinds = FactKind.LINK_RESOLVES, FactKind.NOT_NULL_LINK
+            if hop.link is None or not all(self._has(kind, hop) for kind in kinds):
+                return False
+            unit = hop.link.table == self.policy.unit.table
+            hop = None if unit else self.policy.table(hop.link.table)
+        return self._has(FactKind.ONE_UNIT, table, table.agreeing(columns))
+
+    # --- operators ---
+
+    def _join(self, join: algebra.Join) -> Rows:
+        left, right = self.rows_of(join.left), self.rows_of(join.right)
+        inner = left.beside(right).where(join.condition, join.fields)
+        closure, there = Closure(inner), right.columns
+        times = self._met(join.right, right, left, closure)
+        if join.kind in (JoinKind.INNER, JoinKind.CROSS):
+            back = self._met(join.left, left, right, closure)
+            return replace(inner, most=products(left.most, right.most, times, back)).settled()
+        if join.kind is not JoinKind.LEFT or (right.owners and not left.owners):
+            return self._unknown(join)
+        same_unit = closure.classes(right.owners) <= closure.classes(left.owners)
+        own = Proof(right, max(right.owners)).most_rows() if right.owners else None
+        times = min((max(n, 1) for n in (times, own) if n is not None), default=None)
+        rows = replace(
+            left.having(*left.of_keys),
+            columns=left.columns | there,
+            most=products(left.most, right.most, times, None),
+            optional=(*left.optional, (there, replace(inner, most=(), optional=right.optional))),
+            local=inner.local and same_unit,
+        )
+        pairs = list(_pairs_of(join))
+        only = len(pairs) == len(conjuncts(join.condition)) and times == 1
+        return rows.having(Dependency(frozenset(a for a, _ in pairs), there)) if only else rows
+
+    def _met(self, relation: Relation, rows: Rows, others: Rows, closure: Closure) -> int | None:
+        """How many rows of a side meet one row of the other; None where nothing bounds them."""
+        proved = closure.most(rows.most, others.columns)
+        if proved == 1 or rows.owners or not rows.local or self.frequency is None:
+            return proved
+        there = closure.classes(others.columns)
+        places = [n for n, f in enumerate(relation.fields) if closure.same(f.id) in there]
+        if isinstance(relation, algebra.Staged) and relation.source is not None:
+            relation = self.stages[relation.stage]
+        if any(isinstance(part, algebra.Staged | algebra.Released) for part in relations(relation)):
+            return proved
+        measured = self.frequency(relation, tuple(relation.fields[n].ref for n in places))
+        return measured if proved is None else min(measured, proved)
+
+    def _match(self, match: algebra.Match) -> Rows:
+        """The rows of the input, which rows of their own unit and public ones decide about."""
+        rows, other = self.rows_of(match.input), self.rows_of(match.other)
+        inner = rows.beside(other).where(match.condition, match.input.fields + match.other.fields)
+        closure, mark = Closure(inner), frozenset({match.mark.id})
+        same_unit = closure.classes(other.owners) <= closure.classes(rows.owners)
+        read = frozenset[int]().union(*map(refs, conjuncts(match.condition)))
+        read |= NONE if match.member is None else refs(match.member[0])
+        rows = replace(rows, columns=rows.columns | mark, local=inner.local and same_unit)
+        return rows.having(Dependency(read & rows.columns, mark))
+
+    def _aggregate(self, relation: algebra.Aggregate) -> Rows:
+        """One row for each group, of one unit: equal keys have to be the same keys."""
+        rows, key = self.rows_of(relation.input).projected(relation.keys), _ids(relation.keys)
+        if not rows.owners:
+            return Rows(_ids(relation.measures) | key, most=(RowBound(key),), local=rows.local)
+        closure = Closure(rows)
+        exact = {k.field.id for k in relation.keys if k.field.type.kind not in INEXACT}
+        reached, units = closure.of(exact), closure.classes(rows.owners)
+        if not rows.local or len(units) != 1 or not units <= reached:
+            return replace(self._unknown(relation), most=(RowBound(key),))
+        within = frozenset(n for n in rows.columns if closure.same(n) in reached)
+        groups, number = Proof(rows, min(units)).most_values(key), next(self.numbers)
+        row = frozenset({number})
+        grouped = Rows(
+            columns=within | key | _ids(relation.measures) | row,
+            owners=rows.owners & within,
+            equal=tuple((n, closure.same(n)) for n in sorted(within)),
+            present=frozenset(n for n in within if closure.is_present({n})),
+            dependencies=tuple(d for d in rows.dependencies if d.given | d.then <= within),
+            most=(RowBound(row),),
+            leads=tuple(lead for lead in rows.leads if within.issuperset(lead.key)),
+            keyed=tuple(lead for lead in rows.keyed if within.issuperset(lead.key)),
+            spread=() if groups is None else ((number, groups),),
+        )
+        alone = [Dependency(units, row)] if groups == 1 else []
+        return grouped.having(Dependency(key, row), *alone)
+
+    def _window(self, relation: algebra.Window) -> Rows:
+        """The same rows, whose partitions are within one unit and leave no tie to the engine."""
+        rows = self.rows_of(relation.input)
+        closure, units = Closure(rows), Closure(rows).classes(rows.owners)
+        rules, ranks, local = list[Dependency](), dict(rows.ranks), rows.local
+        for item in relation.items:
+            call, added = item.call, frozenset({item.field.id})
+            parts = frozenset[int]().union(*map(refs, call.partition_by))
+            plain = {
+                e.id for e in call.partition_by if isinstance(e, Ref) and e.type.kind not in INEXACT
+            }
+            local = local and len(units) <= 1 and units <= closure.of(plain)
+            if call.function in BY_POSITION or (call.frame and call.frame.unit == "ROWS"):
+                order = plain.union(*(_told_apart(key.expression) for key in call.order_by))
+                tied_apart = (
+                    closure.most(rows.most, order) == 1 or _ids(relation.input.fields) <= order
+                )
+                local = local and (tied_apart or not units)
+            elif not (call.order_by or call.frame):
+                rules.append(Dependency(parts, added))
+            if call.function == "row_number":
+                ranks[item.field.id] = parts
+                rules.append(Dependency(parts | added, rows.columns))
+        columns = rows.columns | _ids(relation.items)
+        return replace(rows, columns=columns, ranks=ranks, local=local).having(*rules)
+
+    def _union(self, relation: algebra.Union) -> Rows:
+        """Rows of both sides, with the unit, or a key that leads to it, in one place of both."""
+        inputs = relation.left, relation.right
+        sides = [self.rows_of(side) for side in inputs]
+        if not all(side.owners for side in sides):
+            return self._unknown(relation)
+        row, owner, unit = next(self.numbers), next(self.numbers), self.policy.unit.table
+        alone, columns = frozenset({row}), _ids(relation.fields) | {row, owner}
+        rows = Rows(columns, frozenset({owner}), most=(RowBound(alone),))
+        here, there = (_units_at(s, r.fields, unit) for s, r in zip(sides, inputs, strict=True))
+        leads = [lead for lead in sorted(here & there) if _is_alike(relation, lead[1])]
+        for name, places in leads:
+            key = tuple(relation.fields[n].id for n in places)
+            rows = rows.led(Lead(owner, name, key), unit)
+        most = [Proof(side, max(side.owners)).most_rows() for side in sides]
+        proved = [n for n in most if n is not None]
+        if relation.all and relation.kind == "UNION" and len(proved) == len(most):
+            rows = replace(rows, spread=((row, sum(proved)),))
+        return replace(rows, local=bool(leads) and all(side.local for side in sides)).settled()
+
+    # --- keys that several rows share, which are one unit's ---
+
+    def _alone(self, relation: algebra.Filter) -> Rows | None:
+        """The keys of a table all of whose rows are of one unit, if the relation is that."""
+        whole, fields = self._whole(relation.input), {f.id: f for f in relation.fields}
+        if whole is None or not whole.different:
+            return None
+        first, last = (fields[n].ref for n in whole.ends)
+        if first == last or relation.predicate != first.eq(last):
+            return None
+        owner, key = next(self.numbers), frozenset(whole.key)
+        rows = Rows(frozenset({*fields, owner}), frozenset({owner}), most=(RowBound(key),))
+        rows = replace(rows, keyed=(Lead(owner, whole.table, whole.key),))
+        unit = self.policy.unit.table
+        return rows.led(Lead(owner, unit, whole.ends[:1]), unit)
+
+    def _whole(self, relation: Relation) -> _Whole | None:
+        """The rows of a whole table with the first and last unit of their key, if it is that."""
+        match relation:
+            case algebra.Scan(table=name):
+                table = self.policy.table(name)
+                if table is None or table.link is None or table.link.more:
+                    return None
+                key, link = _places(table.key, relation), _places(table.link.columns, relation)
+                if table.link.table != self.policy.unit.table or not (key and link):
+                    return None
+                different = self._is_unique(table, relation)
+                return _Whole(table.name, key, (link[0], link[0]), different)
+            case algebra.Join(left=algebra.Scan(table=name) as scan, kind=JoinKind.INNER):
+                table, above = self.policy.table(name), self._whole(relation.right)
+                if table is None or table.link is None or above is None:
+                    return None
+                key, met = _places(table.key, scan), list(_pairs_of(relation))
+                same = list(zip(self._link(table, scan), above.key, strict=False))
+                plain = len(met) == len(conjuncts(relation.condition)) == len(above.key)
+                if table.link.table != above.table or not key or not plain or same != met:
+                    return None
+                different = above.different and self._is_unique(table, scan)
+                return _Whole(table.name, key, above.ends, different)
+            case algebra.Aggregate(keys=keys, measures=measures, sets=()):
+                whole = self._whole(relation.input)
+                read = [k.expression.id if isinstance(k.expression, Ref) else None for k in keys]
+                if whole is None or read != list(whole.key):
+                    return None
+                ends = [("min", whole.ends[0]), ("max", whole.ends[1])]
+                if [_end(measure.call) for measure in measures] != ends:
+                    return None
+                first, last = (measure.field.id for measure in measures)
+                return _Whole(whole.table, tuple(k.field.id for k in keys), (first, last), True)
+            case _:
+                return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The rows of a table, but for those that lead nowhere, with the first and last unit of their
+    key; `different` says that no two rows have one key.
+    """
+
+    table: str
+    key: tuple[int, ...]
+    ends: tuple[int, int]
+    different: bool
+
+
+def _end(call: AggregateCall) -> tuple[str, int] | None:
+    """The column of which a call is the least or greatest value."""
+    match call.args:
+        case (Ref(id=column) as argument,):
+            plain = AggregateCall(call.function, (argument,), type=call.type)
+            return (call.function, column) if call == plain else None
+        case _:
+            return None
+
+
+def _ids(parts: Iterable[Field | algebra.Item | algebra.Measure | algebra.WindowItem]) -> Columns:
+    return frozenset(part.id if isinstance(part, Field) else part.field.id for part in parts)
+
+
+def _units_at(
+    rows: Rows, fields: Sequence[Field], unit: str
+) -> frozenset[tuple[str, tuple[int, ...]]]:
+    """What says whose rows these are, by the places of columns; nothing where units differ."""
+    closure, places = Closure(rows), dict[int, list[int]]()
+    units = closure.classes(rows.owners)
+    for place, column in enumerate(fields):
+        places.setdefault(closure.same(column.id), []).append(place)
+    leads = [Lead(owner, unit, (owner,)) for owner in rows.owners]
+    leads += [lead for lead in rows.leads + rows.keyed if closure.same(lead.owner) in units]
+    places_of = {
+        (lead.table, key)
+        for lead in leads
+        for key in product(*(places.get(closure.same(n), ()) for n in lead.key))
+    }
+    return frozenset(places_of) if len(units) == 1 else frozenset()
+
+
+def _is_alike(relation: algebra.Union, places: Sequence[int]) -> bool:
+    """Whether columns have one exact type on both sides and in the result."""
+    sides = relation.left.fields, relation.right.fields, relation.fields
+    kinds = [{fields[n].type for fields in sides} for n in places]
+    return all(len(kind) == 1 and min(kind, key=str).kind not in INEXACT for kind in kinds)
+
+
+def _places(listed: Sequence[str], scan: algebra.Scan) -> tuple[int, ...]:
+    """The columns of these names, if all are there and exact."""
+    names = {f.name.lower(): f for f in scan.fields if f.type.kind not in INEXACT}
+    ids = [names[name.lower()].id for name in listed if name.lower() in names]
+    return tuple(ids) if len(ids) == len(listed) else ()
+
+
+def _stored(listed: Sequence[str], scan: algebra.Scan) -> Columns:
+    """The same, of which facts speak: they are read as they are stored."""
+    read = {name.lower() for name, _ in scan.readings}
+    return NONE if read & {name.lower() for name in listed} else frozenset(_places(listed, scan))
+
+
+def _key_is_link(table: TablePolicy) -> bool:
+    """Whether the key of a table is its link too, so that its values are keys behind it."""
+    link = () if table.link is None else table.link.columns
+    return len(table.key) == len(link) == 1 and table.key[0].lower() == link[0].lower()
+
+
+def _pairs_of(join: algebra.Join) -> Iterator[tuple[int, int]]:
+    """The columns of the left side that the condition equates with columns of the right one."""
+    kinds = {f.id: f.type for f in join.fields}
+    here = _ids(join.left.fields)
+    for part in conjuncts(join.condition):
+        match part:
+            case Call("eq", (Ref(id=a), Ref(id=b))) if (
+                (a in here) != (b in here)
+                and kinds.get(a) == kinds.get(b)
+                and kinds[a].kind not in INEXACT
+            ):
+                yield (a, b) if a in here else (b, a)
+            case _:
+                continue
+
+
+def _told_apart(expression: Expression) -> Columns:
+    """The column whose values an order tells apart; a text tells 0.0 from -0.0."""
+    match expression:
+        case Ref(id=column, type=SqlType(kind=kind)) if kind not in INEXACT:
+            return frozenset({column})
+        case Cast(arg=Ref(id=column), type=SqlType(kind=Kind.VARCHAR)):
+            return frozenset({column})
+        case _:
+            return NONE
