@@ -15,6 +15,7 @@ import pytest
 
 from dpsql.compiler.aggregates.formulas import evaluate
 from dpsql.compiler.calibrate import calibrate
+from dpsql.compiler.errors.noisy_columns import NoiseOfBlock
 from dpsql.compiler.errors.outputs import by_row
 from dpsql.compiler.plan.private_plan import PrivatePlan
 from dpsql.mechanisms import standard_deviation
@@ -230,6 +231,39 @@ def test_a_total_of_few_cells_is_left_to_them_where_amounts_are_epsilons(
     ratios = [one / other for one, other in zip(errors, before, strict=True)]
     assert max(ratios) < (1 if cells < 6 else 1.001)
     assert (min(ratios) < 0.65) is (cells < 6)
+
+
+MEANS = "SELECT segment, AVG(age) AS age FROM customers GROUP BY ROLLUP (segment)"
+
+
+def means_covered(accountant: str) -> float:
+    """Share of the means at two levels whose interval holds the plain mean."""
+    policy, engine = crowd(constraints=True)
+    delta = Decimal(0) if accountant == "pure" else BUDGET.query_delta
+    budget = replace(BUDGET, accountant=accountant, query_delta=delta)
+    prepared = compiled(MEANS, policy, engine, budget=budget, epsilon=Fraction(1, 4))
+    plan, exact = prepared.plan, noiseless_blocks(prepared, engine)
+    assert plan is not None
+    plain = dict(engine.connection.execute(MEANS).fetchall())
+    dice, inside = np.random.default_rng(11), []
+    for _ in range(200):
+        noisy = noised(exact, plan, dice)
+        answer = finish(plan, prepared.rewritten, noisy, engine.rows, engine.scratch, RECEIPT)
+        for (segment, mean), (_, margin) in zip(answer.rows, answer.margins, strict=True):
+            inside.append(abs(mean - plain[segment]) <= (margin or 0))
+    return sum(inside) / len(inside)
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
+def test_means_at_two_levels_hold_the_plain_means(accountant: str) -> None:
+    assert means_covered(accountant) >= 0.93
+
+
+def test_means_drawn_by_the_noise_before_agreement_would_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(NoiseOfBlock, "shown_deviations", property(lambda self: self.deviations))
+    assert means_covered("pure") < 0.8
 
 
 UNION = AGREE["a union of levels"]

@@ -49,6 +49,16 @@ class Settled:
             if quantities[place] is not None
         }
 
+    @property
+    def deviations(self) -> dict[int, float]:
+        """Standard deviations of the columns that take part, in units of their values."""
+        quantities = self.spread.levels.tables[self.table].quantities
+        return {
+            column: Cell(self.spread, (self.table, place), step, 0).deviation
+            for place, (column, step) in enumerate(self.steps.items())
+            if quantities[place] is not None
+        }
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
@@ -115,6 +125,11 @@ class NoiseOfBlock:
     withheld: frozenset[int] = frozenset()
     near: Near | None = None
     single: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def shown_deviations(self) -> Mapping[int, float | None]:
+        """Standard deviations of what the outer query reads, after all tables agree."""
+        return {**self.deviations, **({} if self.settled is None else self.settled.deviations)}
 
     def origin(self, column: int, block: int, read: int) -> ErrorSource:
         """Where a column comes from; quantiles of trees count as read from one tree."""

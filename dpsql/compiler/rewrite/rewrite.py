@@ -61,8 +61,8 @@ def rewrite(
     `public_0`, .... `keys` knows the keys of relations.
     """
     noise = _noises(plan)
-    deviations = [block.deviations for block in noise]
-    with_noise = with_noise_known(plan.outer, deviations)
+    deviations = [block.deviations for block in noise]  # a stage precedes the agreement of levels
+    with_noise = with_noise_known(plan.outer, [block.shown_deviations for block in noise])
     factor = widest(noise for block in plan.blocks for noise in block.noises)
 
     def traced(relation: Relation) -> _Traced:
