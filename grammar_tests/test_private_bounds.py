@@ -306,7 +306,7 @@ def test_the_bar_is_the_formula_of_the_histogram() -> None:
     policy = searching(policy, "income")
     widest = widest_of(policy, engine, TOTAL)
     b = 10.0
-    bar = -b * math.log(2 * (1 - 0.95 ** (1 / 120)))
+    bar = -b * math.log(2 * (1 - (1 - 1e-6) ** (1 / 120)))
     noise = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10))
     assert bounds_by_counts(policy, widest, [(40, math.ceil(bar) + 1)], noise).upper == 2**20
     assert bounds_by_counts(policy, widest, [(40, math.floor(bar) - 1)], noise).upper == 1

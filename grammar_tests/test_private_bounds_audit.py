@@ -26,14 +26,15 @@ from grammar_tests.test_private_bounds import TOTAL, searching, widest_of
 
 
 class Pair:
-    """Both steps over two neighbours: 34 customers near the bar, and unit 7 alone far above."""
+    """Both steps over two neighbours: customers near the bar, and unit 7 alone far above."""
 
     def __init__(
         self,
         accountant: str,
         method: BoundsMethod = BoundsMethod.LOG_HISTOGRAM,
-        units: int = 35,
+        units: int | None = None,
     ) -> None:
+        units = units or {"zcdp": 33, "pure": 91}[accountant]
         rows = [
             (n, *world.customer(n)[1:5], 1e6 if n == 7 else 900.0, *world.customer(n)[6:])
             for n in range(1, units + 1)

@@ -40,8 +40,8 @@ SHARE = Fraction(1, 5)
 """What finding bounds may spend of what a question may spend, for all its columns together."""
 _MOST_SHARE = Fraction(1, 2)
 """What finding bounds may spend at most where that is less than the least charge."""
-SURE = 0.95
-"""How probably no empty bin is taken for one with rows."""
+SURE = 1 - 1e-6
+"""Probability that no empty bin is taken for one with rows: a far one widens bounds a lot."""
 LEAST_DOUBLE, MOST = -20, 40
 """Sizes of DOUBLEs from 2^-20, and of all numbers up to 2^40, are told apart."""
 
