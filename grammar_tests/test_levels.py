@@ -250,7 +250,7 @@ def means_covered(accountant: str) -> float:
         noisy = noised(exact, plan, dice)
         answer = finish(plan, prepared.rewritten, noisy, engine.rows, engine.scratch, RECEIPT)
         for (segment, mean), (_, margin) in zip(answer.rows, answer.margins, strict=True):
-            inside.append(abs(mean - plain[segment]) <= (margin or 0))
+            inside.append(bool(abs(mean - plain[segment]) <= (margin or 0)))
     return sum(inside) / len(inside)
 
 
