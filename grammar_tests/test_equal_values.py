@@ -11,12 +11,18 @@ from typing import Any
 import duckdb
 import pytest
 
+from dpsql.compiler.track.per_unit import zeroed
 from dpsql.dialects.duckdb import relation_sql
+from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.dialects.duckdb.relation_sql import column_sql
+from dpsql.engines.duckdb.type_names import reading, sql_type
+from dpsql.functions.registry import REGISTRY
 from dpsql.model.algebra import Field
-from dpsql.model.tree import DOUBLE, Kind, StoredAs
+from dpsql.model.tree import DOUBLE, Expression, Kind, StoredAs
 from dpsql.owner.check import check_policy
 from grammar_tests import bound, world
+from grammar_tests.function_checks import column_text, connection, sources
+from grammar_tests.function_samples import COLUMNS, DOUBLES, calls, column_of
 from grammar_tests.laws import PlainEngine, compiled, integers
 from grammar_tests.proxy_kit import shop
 from grammar_tests.test_prepare import ACCEPTED
@@ -219,3 +225,80 @@ def test_check_counts_what_is_stored_as_nan(tmp_path: Path, bounds: str) -> None
     found = [f for f in check_policy(str(path)).findings if f.kind == "nan"]
     assert [(f.column, f.rows) for f in found if f.table == "customers"] == [("income", counted)]
     assert "discount" in {f.column for f in found}
+
+
+# --- equal values of every type, and of every function, have one text ---
+
+
+STORED = {
+    **{column.sql_type: column.values for column in COLUMNS if column.name != "length"},
+    "DOUBLE": (*DOUBLES.split(), "nan", "-nan"),
+    "FLOAT": ("nan", "-nan", "-0.0", "0", "0.1", "inf", "-inf"),
+    "TIMESTAMP_NS": ("2020-01-01 00:00:00.000000001", "2020-01-01 00:00:00.000000002"),
+    "TIMESTAMPTZ": ("2020-01-01 00:00:00+00", "2020-01-01 01:00:00+01", "infinity"),
+    "TIME": ("00:00:00", "24:00:00"),
+}
+"""Values of the types that a policy admits, among them all that are equal and not the same."""
+APART = """SELECT COUNT(*) FROM (SELECT v FROM ({}) AS every(v)
+    GROUP BY v HAVING COUNT(DISTINCT CAST(v AS VARCHAR)) > 1) AS several"""
+"""How many values have several texts."""
+FEW = 9
+"""One call of a function in so many is evaluated."""
+
+
+def told_apart_of(kind: str, read: Callable[[str, str], str]) -> int:
+    """How many values of a stored type have several texts, as they are read."""
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        values = ", ".join(f"('{value}')" for value in STORED[kind] if "\\" not in value)
+        connection.execute(
+            f"CREATE TABLE t AS SELECT TRY_CAST(v AS {kind}) AS x FROM (VALUES {values}) s(v)"
+        )
+        if kind in ("DOUBLE", "FLOAT"):  # the other NaN, of an operation
+            connection.execute(f"INSERT INTO t SELECT ('inf'::{kind} - 'inf'::{kind})")
+        ((name,),) = connection.execute("SELECT typeof(x) FROM t LIMIT 1").fetchall()
+        ((several,),) = connection.execute(
+            APART.format(f"SELECT {read(name, 'x')} FROM t AS t0")
+        ).fetchall()
+        return int(several)
+
+
+def as_dpsql_reads(type_name: str, column: str) -> str:
+    kind = sql_type(type_name)
+    assert kind is not None
+    return column_sql("t0", Field(0, column, kind), reading(column, type_name))
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_equal_values_that_are_stored_are_read_as_one(kind: str) -> None:
+    assert told_apart_of(kind, as_dpsql_reads) == 0
+
+
+def test_wrong_twin_equal_values_are_told_apart_as_they_are_stored() -> None:
+    found = {kind for kind in STORED if told_apart_of(kind, lambda _kind, column: column)}
+    assert found == {"DOUBLE", "FLOAT"}
+
+
+@cache
+def samples() -> duckdb.DuckDBPyConnection:
+    return connection()
+
+
+def several_texts(name: str, made: Callable[[Expression], Expression], few: int = FEW) -> list[str]:
+    """The calls of a function that give equal values with several texts."""
+    found = []
+    for call in [*calls(name)][::few]:
+        over = ", ".join(f"{column_of(ref).name} AS t{ref.id}" for ref in sources(call))
+        rows = f"SELECT {expression(made(call), column_text)}" + f" FROM {over}" * bool(over)
+        if samples().execute(APART.format(rows)).fetchall() != [(0,)]:
+            found.append(rows)
+    return found
+
+
+@pytest.mark.parametrize("names", [sorted(REGISTRY)[n::8] for n in range(8)])
+def test_equal_results_are_one_where_rows_are_grouped(names: list[str]) -> None:
+    assert not [rows for name in names for rows in several_texts(name, zeroed)]
+
+
+def test_wrong_twin_an_operation_may_give_a_zero_with_a_sign() -> None:
+    assert several_texts("neg", lambda call: call, 1)
