@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from dpsql.model.vocabulary import Policy
 from grammar_tests import postgres_kit, world
 from grammar_tests.catalogue_kit import ddl
 from grammar_tests.proxy_kit import SLOW, WatchedEngine
+from grammar_tests.waiting import reserved_port
 from grammar_tests.wire_kit import PASSWORD, Door, door
 
 PROGRAMS = Path(__file__).parent / "clients"
@@ -95,9 +95,9 @@ def _postgres(policy: Policy) -> Iterator[tuple[int, str]]:
     if os.getuid() == 0:
         for path in (folder, Path(certificate), Path(key), rules):
             shutil.chown(path, "nobody")
-    port = _free_port()
     try:
         with (
+            reserved_port() as port,
             postgres_kit.running(
                 port, listen_addresses="127.0.0.1", hba_file=str(rules),
                 ssl="on", ssl_cert_file=certificate, ssl_key_file=key,
@@ -124,10 +124,3 @@ def _fill(owner: psycopg.Connection[Any], policy: Policy) -> None:
         with owner.cursor() as cursor:
             insert = f"INSERT INTO {table.name} ({names}) VALUES ({marks})"
             cursor.executemany(insert.encode(), found)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

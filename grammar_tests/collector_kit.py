@@ -91,15 +91,17 @@ async def _answer(
     key: str = "k" * 16,
     path: str = "/visits/reports",
     method: str = "POST",
-    seconds: float = 0.0,
+    *,
+    stalls: bool = False,
     **headers: str,
 ) -> Answer:
-    """`body` comes in parts of 64 kB after so many seconds."""
+    """`body` comes in parts of 64 kB, or nothing ever comes."""
     parts = [body[at : at + (1 << 16)] for at in range(0, len(body) + 1, 1 << 16)]
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
-        await asyncio.sleep(seconds)
+        if stalls:
+            await asyncio.Event().wait()
         return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
 
     async def send(message: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from dpsql.engines.spark.statements import statement
 from dpsql.model.resources import Database, Limits
 from grammar_tests.laws import SAMPLING_KEY
 from grammar_tests.two_engines import Comparison, worlds_of
+from grammar_tests.waiting import reserved_port, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,11 @@ def running(workers: int = 2, memory: int | None = None) -> Iterator[Sail]:
     """
     if not (find_spec("pysail") and find_spec("pyspark")):
         pytest.skip("pysail and pyspark-client are not installed: pip install -e '.[test]'")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    with reserved_port() as port:
+        yield from _running(port, workers, memory)
+
+
+def _running(port: int, workers: int, memory: int | None) -> Iterator[Sail]:
     command = [sys.executable, "-m", "pysail", "spark", "server", "--port", str(port)]
     counts = ("SAIL_CLUSTER__WORKER_INITIAL_COUNT", "SAIL_CLUSTER__WORKER_MAX_COUNT")
     cluster = {"SAIL_MODE": "local-cluster", **dict.fromkeys(counts, str(workers))}
@@ -78,12 +80,12 @@ def running(workers: int = 2, memory: int | None = None) -> Iterator[Sail]:
 
 
 def _await(port: int, server: subprocess.Popen[bytes]) -> None:
-    while server.poll() is None:
+    def listens() -> bool:
+        assert server.poll() is None, "Sail has not started"
         with socket.socket() as there:
-            if there.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise AssertionError("Sail has not started")
+            return there.connect_ex(("127.0.0.1", port)) == 0
+
+    until(listens)
 
 
 def files_of(duck: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, str]:

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import chdir
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from click.testing import CliRunner, Result
 from dpsql.interfaces.cli import main
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.policy import demo
+from grammar_tests.waiting import until
 
 BY_SEGMENT = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment"
 OLDER = "SELECT COUNT(*) AS n FROM customers WHERE age > {}"
@@ -205,9 +205,7 @@ def test_ctrl_c_cancels_the_statement_and_its_charge_stays(shop: Path) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     try:
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while not charged(shop) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: charged(shop))
         child.send_signal(signal.SIGINT)
         stdout, stderr = child.communicate(timeout=DEADLINE_SECONDS)
     finally:

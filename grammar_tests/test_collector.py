@@ -42,6 +42,7 @@ from dpsql.local.report_store import STORE, Post, ReportStore
 from dpsql.model.errors import MissingExtra, PolicyError, Unreachable
 from dpsql.policy.load import load
 from grammar_tests.collector_kit import answers, collecting, collection, policy, rows_of
+from grammar_tests.waiting import until
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 EXAMPLE = Path(__file__).parent.parent / "examples" / "local" / "page.html"
@@ -133,7 +134,7 @@ def test_concurrent_senders_lose_nothing(survey: Collection, store: ReportStore)
         ({"body": NO, "origin": "https://a.example.evil"}, 403, "does not list this origin"),
         ({"body": NO, "path": "/orders/reports"}, 404, "the collector of visits"),
         ({"method": "GET"}, 405, "Method Not Allowed"),
-        ({"body": NO, "seconds": 0.05}, 408, "within"),
+        ({"body": NO, "stalls": True}, 408, "within"),
     ],
 )
 def test_what_is_no_report_is_refused_with_a_sentence(
@@ -144,7 +145,7 @@ def test_what_is_no_report_is_refused_with_a_sentence(
     status: int,
     why: str,
 ) -> None:
-    monkeypatch.setattr(collector_module, "_BODY_SECONDS", 0.01 if "seconds" in request_ else 20)
+    monkeypatch.setattr(collector_module, "_BODY_SECONDS", 0.01 if "stalls" in request_ else 20)
     told = one(survey, store, **request_)
     assert told[0] == status
     assert why in told[1]
@@ -541,10 +542,8 @@ def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
     path = policy(tmp_path)
     with collecting(path, "--least", "7") as (process, port), ThreadPoolExecutor(4) as pool:
         senders = [pool.submit(sent_until_killed, port, n) for n in range(4)]
-        while not any(
-            (tmp_path / "visits" / STORE).stat().st_size > 40_000 or s.done() for s in senders
-        ):
-            time.sleep(0.01)
+        store = tmp_path / "visits" / STORE
+        until(lambda: store.stat().st_size > 40_000 or any(s.done() for s in senders))
         process.send_signal(signal.SIGKILL)
         keys = [sender.result() for sender in senders]
     assert sum(map(len, keys)) > 20

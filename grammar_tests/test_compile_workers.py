@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from math import isnan
 from pathlib import Path
-from threading import Event, Thread, Timer
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -29,6 +28,7 @@ from dpsql.preparation.compile_workers import CompilerDesk
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import BY_COUNTRY, request, shop
 from grammar_tests.test_free_work import BUSY
+from grammar_tests.waiting import until
 
 QUESTIONS = (
     BY_COUNTRY,
@@ -51,13 +51,12 @@ class Odd:
         return value
 
     def wait(self, *, stop: Stop) -> None:
-        while not stop.requested:
-            time.sleep(0.01)
+        until(lambda: stop.requested)
         raise Interrupted
 
-    def sleep(self, *, stop: Stop) -> None:
+    def linger(self, *, stop: Stop) -> None:
         del stop
-        time.sleep(600)
+        Event().wait()
 
     def fill(self, *, stop: Stop) -> int:
         del stop
@@ -211,16 +210,15 @@ def test_new_workers_compile_under_a_new_policy(tmp_path: Path) -> None:
 
 def test_a_cancelled_compilation_ends_and_costs_nothing(tmp_path: Path) -> None:
     with apart(shop(tmp_path)) as proxy:
-        stop, begun = Stop(), Event()
+        stop = Stop()
+        workers: Any = proxy.compiler
 
         def cancel() -> None:
-            begun.wait()
-            time.sleep(0.2)
+            until(lambda: any(w._call is not None for w in workers._work.workers._all))
             stop.requested = True
 
         thread = Thread(target=cancel)
         thread.start()
-        begun.set()
         with pytest.raises(Failed) as caught:
             proxy.ask(request(BUSY), stop)
         thread.join()
@@ -259,7 +257,7 @@ def test_who_does_not_listen_is_killed(odd: RemoteObject) -> None:
         odd.ask(Stop(), "wait")
     assert odd._worker is listening
     with pytest.raises(TimedOut), limited(Stop(), 0.05):
-        odd.ask(Stop(), "sleep")
+        odd.ask(Stop(), "linger")
     assert odd._worker is not listening
     assert odd.ask(Stop(), "echo", 2) == 2
 
@@ -315,30 +313,43 @@ def test_one_analyst_never_has_all_workers() -> None:
 
 
 class Slow(Odd):
-    """What takes its time to begin."""
+    """What begins when a file is there."""
 
-    def __init__(self) -> None:
-        time.sleep(0.7)
-
-
-SLOW = partial(RemoteObject, Slow, "100MB", 60)
+    def __init__(self, gate: Path) -> None:
+        until(gate.exists)
 
 
-def begun(pool: WorkerPool[RemoteObject]) -> tuple[Any, Any]:
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    return tmp_path / "gate"
+
+
+def slow(gate: Path) -> Callable[[], RemoteObject]:
+    return partial(RemoteObject, partial(Slow, gate), "100MB", 60)
+
+
+def begun(pool: WorkerPool[RemoteObject], gate: Path) -> tuple[Any, Any]:
     """The process that a pool starts, and the one it has when somebody has given up waiting."""
     first, stop = pool._first._worker, Stop()
-    timer = Timer(0.1, lambda: setattr(stop, "requested", True))
-    timer.start()
+
+    def give_up() -> None:
+        until(lambda: pool._first._call is not None)
+        stop.requested = True
+
+    thread = Thread(target=give_up)
+    thread.start()
     with pytest.raises(Interrupted), pool.taken(stop) as worker:
         worker.ask(stop, "echo", 1)
+    thread.join()
+    gate.touch()
     with pool.taken(Stop()) as worker:
         assert worker.ask(Stop(), "echo", 2) == 2
         return first, worker._worker
 
 
-def test_who_gives_up_waiting_ends_no_beginning() -> None:
-    pool = RemotePool(SLOW, 1)
-    first, now = begun(pool)
+def test_who_gives_up_waiting_ends_no_beginning(gate: Path) -> None:
+    pool = RemotePool(slow(gate), 1)
+    first, now = begun(pool, gate)
     assert now is first
     with pool.taken(Stop()) as worker:
         first._process.kill()
@@ -350,15 +361,15 @@ def test_who_gives_up_waiting_ends_no_beginning() -> None:
     pool.close()
 
 
-def test_a_pool_that_hands_out_what_only_begins_would_be_seen() -> None:
-    pool = WorkerPool(SLOW, 1)
-    first, now = begun(pool)
+def test_a_pool_that_hands_out_what_only_begins_would_be_seen(gate: Path) -> None:
+    pool = WorkerPool(slow(gate), 1)
+    first, now = begun(pool, gate)
     assert now is not first
     pool.close()
 
 
-def test_a_pool_is_closed_while_it_begins() -> None:
-    pool = RemotePool(SLOW, 1)
+def test_a_pool_is_closed_while_it_begins(gate: Path) -> None:
+    pool = RemotePool(slow(gate), 1)
     process: Any = pool._first._worker
     pool.close()
     assert process._process.poll() is not None

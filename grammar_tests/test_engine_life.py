@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -38,15 +37,14 @@ from grammar_tests.engine_kit import (  # noqa: F401  fixtures are used by name
     file_engine,
     folder,
 )
+from grammar_tests.waiting import until
 
 # --- stopping ---
 
 
 def _cancelling(engine: DuckDBEngine) -> threading.Thread:
     def wait() -> None:
-        while engine._call is None:
-            time.sleep(0.01)
-        time.sleep(0.1)
+        until(lambda: engine._call is not None)
         engine.cancel()
 
     thread = threading.Thread(target=wait)
@@ -202,11 +200,7 @@ def test_a_worker_dies_with_its_parent(folder: Path) -> None:
     worker = int(os.read(read, 20))
     os.close(read)
     os.close(write)
-    for _ in range(1200):
-        if not _runs(worker):
-            break
-        time.sleep(0.05)
-    assert not _runs(worker)
+    until(lambda: not _runs(worker))
 
 
 def _runs(pid: int) -> bool:

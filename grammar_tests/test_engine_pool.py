@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from dpsql.proxy import Proxy
 from grammar_tests.engine_kit import LONG, SMALL, folder
 from grammar_tests.ledger_kit import exit_code, forked
 from grammar_tests.proxy_kit import request, shop
+from grammar_tests.waiting import until
 
 __all__ = ["folder"]
 
@@ -175,9 +175,7 @@ def test_who_waited_longest_is_next_and_nobody_overtakes(threads: ThreadPoolExec
     order, inside = list[str](), Event()
 
     def wait_for(waiting: int) -> None:
-        end = time.monotonic() + 30
-        while pool.load()["waiting"] != waiting and time.monotonic() < end:
-            time.sleep(0.001)
+        until(lambda: pool.load()["waiting"] == waiting)
 
     def again() -> None:
         with pool.taken():
@@ -202,9 +200,7 @@ def test_waiting_for_the_statements_of_others_is_no_work(threads: ThreadPoolExec
 
     def takes_long(_stop: Stop | None) -> None:
         inside.set()
-        end = time.monotonic() + 30
-        while not pool.load()["waiting"] and time.monotonic() < end:
-            time.sleep(0.001)
+        until(lambda: pool.load()["waiting"])
         now[0] += 100
 
     first = threads.submit(run, pool, takes_long)
@@ -274,8 +270,7 @@ def test_a_long_statement_holds_up_nobody(folder: Path, threads: ThreadPoolExecu
     pool.schema()
     stop = Stop()
     long = threads.submit(pool.rows, LONG, stop)
-    while pool._idle:
-        time.sleep(0.01)
+    until(lambda: not pool._idle)
     assert pool.rows("SELECT count(*) FROM people") == [(10,)]
     assert not long.done()
     stop.requested = True

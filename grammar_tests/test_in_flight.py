@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
@@ -24,6 +23,7 @@ from dpsql.proxy import Proxy
 from grammar_tests.ledger_kit import exit_code, forked
 from grammar_tests.proxy_kit import WatchedEngine, never_twice, request, shop, through
 from grammar_tests.test_contribution_bounds import TOTAL, crowd
+from grammar_tests.waiting import until
 
 COUNT = "SELECT COUNT(*) AS n FROM customers WHERE age > 30"
 SECONDS = 20.0
@@ -53,10 +53,8 @@ def opened(folder: Path, *changes: tuple[str, str]) -> tuple[Proxy, WatchedEngin
 
 def wait_for(proxy: Proxy, askers: int) -> None:
     """Until so many ask some question."""
-    end = time.monotonic() + SECONDS
     turns = proxy.vault.in_flight._turns
-    while time.monotonic() < end and not any(t.askers >= askers for t in list(turns.values())):
-        time.sleep(0.001)
+    until(lambda: any(t.askers >= askers for t in list(turns.values())))
 
 
 def together(proxy: Proxy, threads: ThreadPoolExecutor, *requests: Request) -> list[Answer]:

@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import sys
-import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -33,6 +32,7 @@ from grammar_tests.ledger_kit import (
     lines,
     mark_file,
 )
+from grammar_tests.waiting import pass_time
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill"),
@@ -107,7 +107,7 @@ def test_200_kills_at_random_moments(tmp_path: Path) -> None:
         path, released = tmp_path / f"{ledger}.ledger", list[str]()
         for n in range(ROUNDS_PER_LEDGER):
             delay = moments.uniform(0, 0.1)
-            released += kill_after(lambda: time.sleep(delay), path, f"{n}", honest)  # noqa: B023
+            released += kill_after(lambda: pass_time(delay), path, f"{n}", honest)  # noqa: B023
             every_answer_was_paid(path, released)
         answers += len(released)
     assert answers > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from grammar_tests.test_cases import ALL, CATALOGS
 from grammar_tests.test_contribution_bounds import BY_MONTH, SIGNED, crowd, opened, shop
 from grammar_tests.test_unit_limits import EveryUnit
 from grammar_tests.two_engines import steps
+from grammar_tests.waiting import until
 
 KEY = 7
 SEVERAL = ("keys/scaled", "rows/polls")
@@ -189,8 +189,7 @@ def test_after_an_error_and_after_a_cancel_nothing_is_there(engine: DuckDBEngine
 
 
 def _cancelled(engine: DuckDBEngine, stop: Stop) -> None:
-    while engine._call is None or engine._call.stop is not stop:
-        time.sleep(0.001)
+    until(lambda: engine._call is not None and engine._call.stop is stop)
     stop.requested = True
 
 

@@ -9,7 +9,6 @@ from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
 from threading import Thread
-from time import monotonic, sleep
 from typing import Any
 
 import duckdb
@@ -40,6 +39,7 @@ from grammar_tests import world
 from grammar_tests.postgres_kit import PORT, Postgres, running, standby
 from grammar_tests.proxy_kit import policy, request
 from grammar_tests.two_engines import filled
+from grammar_tests.waiting import until
 
 SECRET = "the secret of a row"  # noqa: S105
 READER = "reader"
@@ -377,23 +377,15 @@ def sleeping(
 
     def run() -> None:
         try:
-            one.rows("SELECT pg_sleep(60)", stop)
+            one.rows("SELECT pg_sleep(1e6)", stop)
         except (Interrupted, EngineFailed) as error:
             errors.append(type(error))
 
     thread = Thread(target=run)
     thread.start()
-    while not running_now(owner):
-        sleep(0.01)
+    until(lambda: running_now(owner))
     yield errors
     thread.join()
-
-
-def gone_within(owner: psycopg.Connection[Any], seconds: float) -> bool:
-    end = monotonic() + seconds
-    while running_now(owner) and monotonic() < end:
-        sleep(0.01)
-    return not running_now(owner)
 
 
 def test_a_stopped_statement_is_gone_and_the_snapshot_stays(
@@ -403,7 +395,7 @@ def test_a_stopped_statement_is_gone_and_the_snapshot_stays(
     worker = engine._worker
     with sleeping(engine, owner, stop) as errors:
         stop.requested = True
-        assert gone_within(owner, 5)
+        until(lambda: not running_now(owner))
     assert errors == [Interrupted]
     engine.ready(identity)
     assert engine._worker is worker
@@ -417,7 +409,7 @@ def test_a_killed_worker_leaves_nothing_running(
         with sleeping(one, owner, Stop()) as errors:
             assert one._worker is not None
             os.kill(one._worker._process.pid, signal.SIGKILL)
-            assert gone_within(owner, 10)
+            until(lambda: not running_now(owner))
     assert errors == [EngineFailed]
 
 

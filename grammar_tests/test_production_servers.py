@@ -27,7 +27,8 @@ from examples.production.backup import back_up
 from examples.production.lost import lost
 from grammar_tests.postgres_kit import _unprivileged
 from grammar_tests.test_production import FILES
-from grammar_tests.test_wire_cli import SECRET, free_port
+from grammar_tests.test_wire_cli import SECRET, metrics  # noqa: F401  a fixture
+from grammar_tests.waiting import reserved_port, until
 
 PGBOUNCER = Path("/usr/sbin/pgbouncer")
 
@@ -39,10 +40,8 @@ def serving(policy: Path, *options: str) -> Iterator[tuple[int, Path]]:
     command = [sys.executable, "-m", "dpsql", "--policy", str(policy), "serve", "--port", "0"]
     with log.open("wb") as file, subprocess.Popen([*command, *options], stderr=file) as process:  # noqa: S603
         try:
-            while not (lines := log.read_text(encoding="utf-8").splitlines(keepends=True)):
-                assert process.poll() is None
-                time.sleep(0.05)
-            yield json.loads(lines[0])["port"], log
+            until(lambda: b"\n" in log.read_bytes() or process.poll() is not None)
+            yield json.loads(log.read_text(encoding="utf-8").splitlines()[0])["port"], log
         finally:
             process.terminate()
 
@@ -96,8 +95,9 @@ def test_two_servers_never_overspend_one_ledger(tmp_path: Path) -> None:
     assert pot.name == "default"
 
 
-def test_a_server_fails_closed_and_its_log_knows_what_was_lost(tmp_path: Path) -> None:
-    metrics = free_port()
+def test_a_server_fails_closed_and_its_log_knows_what_was_lost(
+    tmp_path: Path, metrics: int
+) -> None:
     policy = prepared(tmp_path, server=f"metrics_port = {metrics}")
     path = tmp_path / "dpsql.ledger"
     with serving(policy) as (port, log), connect(port) as client:
@@ -138,7 +138,12 @@ def bouncing(server: int, mode: str) -> Iterator[int]:
     """The page's pgbouncer in front of this server, with one connection for each analyst."""
     if not PGBOUNCER.exists():
         pytest.skip("pgbouncer is not installed")
-    port, folder = free_port(), Path(tempfile.mkdtemp(prefix="bouncer"))
+    with reserved_port() as port:
+        yield from _bouncing(server, mode, port)
+
+
+def _bouncing(server: int, mode: str, port: int) -> Iterator[int]:
+    folder = Path(tempfile.mkdtemp(prefix="bouncer"))
     text = (FILES / "pgbouncer.ini").read_text(encoding="utf-8")
     changes = {
         "port=5439": f"port={server}",
@@ -155,9 +160,9 @@ def bouncing(server: int, mode: str) -> Iterator[int]:
     log = (folder / "log").open("wb")
     with log, subprocess.Popen(command, cwd=folder, stderr=log, stdout=log) as process:  # noqa: S603
         try:
-            while b"process up" not in (folder / "log").read_bytes():
-                assert process.poll() is None, (folder / "log").read_text()
-                time.sleep(0.05)
+            said = (folder / "log").read_bytes
+            until(lambda: b"process up" in said() or process.poll() is not None)
+            assert process.poll() is None, said()
             yield port
         finally:
             process.terminate()

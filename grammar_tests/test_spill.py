@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from grammar_tests.engine_kit import SECRET, folder  # noqa: F401  a fixture
 from grammar_tests.laws import SAMPLING_KEY, compiled
 from grammar_tests.proxy_kit import policy
 from grammar_tests.test_engines import ATTACKS
+from grammar_tests.waiting import until
 
 KEY, DEVICES, ROWS, OWNERS = 7, 12, 1_500_000, 0o700
 LITTLE = "40MB"
@@ -75,11 +75,7 @@ def pages(folder: Path) -> bytes:
 
 def is_gone(folder: Path) -> bool:
     """Whether the table leaves the disk, which DuckDB's threads see to when it is dropped."""
-    for _ in range(600):
-        if KNOWN.encode() not in pages(folder):
-            return True
-        time.sleep(0.05)
-    return False
+    return until(lambda: KNOWN.encode() not in pages(folder))
 
 
 KNOWN = "a name of thirty-two bytes, or so"

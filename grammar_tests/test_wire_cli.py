@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from socket import create_server
 
@@ -17,6 +18,7 @@ from dpsql.interfaces.pgwire.login_file import read_users
 from dpsql.model.errors import PolicyError
 from dpsql.policy.load import load
 from grammar_tests.proxy_kit import shop
+from grammar_tests.waiting import reserved_port
 
 SECRET = "open sesame"  # noqa: S105 - of a test
 
@@ -32,13 +34,14 @@ def dpsql(policy: Path, *arguments: str, text: str = "") -> subprocess.Completed
     )
 
 
-def free_port() -> int:
-    with create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+@pytest.fixture
+def metrics() -> Iterator[int]:
+    """A port for counters."""
+    with reserved_port() as port:
+        yield port
 
 
-def test_serve_from_start_to_end(tmp_path: Path) -> None:
-    metrics = free_port()
+def test_serve_from_start_to_end(tmp_path: Path, metrics: int) -> None:
     server = f"[server]\nmetrics_port = {metrics}\n\n[ledger]"
     policy = shop(tmp_path / "shop", ("[ledger]", server))
     added = dpsql(policy, "user", "add", "ana", text=f"{SECRET}\n")
@@ -109,10 +112,14 @@ def test_other_hosts_are_not_served_in_the_clear(tmp_path: Path) -> None:
 def test_a_taken_port_and_a_broken_certificate_are_told(tmp_path: Path) -> None:
     policy = shop(tmp_path / "shop")
     with create_server(("127.0.0.1", 0)) as taken:
-        refused = dpsql(policy, "serve", "--port", str(taken.getsockname()[1]))
-    assert refused.returncode == 5
-    assert "cannot be listened on" in refused.stderr
-    text = policy.read_text(encoding="utf-8")
+        port = taken.getsockname()[1]
+        refused = dpsql(policy, "serve", "--port", str(port))
+        text = policy.read_text(encoding="utf-8")
+        policy.write_text(f"{text}\n[server]\nmetrics_port = {port}\n")
+        no_metrics = dpsql(policy, "serve", "--port", "0")
+    assert (refused.returncode, no_metrics.returncode) == (5, 5)
+    for told in (refused.stderr, no_metrics.stderr):
+        assert f"127.0.0.1:{port} cannot be listened on" in told
     policy.write_text(f'{text}\n[server]\ncertificate = "no.pem"\nkey = "no.key"\n')
     refused = dpsql(policy, "serve", "--port", "0")
     assert refused.returncode == 5

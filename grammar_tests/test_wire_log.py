@@ -9,7 +9,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import psycopg
@@ -24,6 +23,7 @@ from dpsql.interfaces.pgwire.present import label
 from dpsql.interfaces.pgwire.telemetry import Gauge, JsonHandler, Telemetry, serve_metrics
 from dpsql.model.errors import LedgerError
 from grammar_tests.proxy_kit import WatchedEngine
+from grammar_tests.waiting import until
 from grammar_tests.wire_kit import PASSWORD, Door, door
 
 QUESTION = "SELECT COUNT(*) FROM customers WHERE city = 'needle'"
@@ -99,12 +99,12 @@ def test_a_worker_that_dies_while_nobody_asks_has_a_line(served: Door) -> None:
     assert engine._worker is not None
     victim = engine._worker._process
     victim.send_signal(signal.SIGKILL)
-    for _ in range(600):
-        found = [json.loads(line) for line in served.lines]
-        lost = [line for line in found if line.get("process") == victim.pid]
-        if lost:
-            break
-        sleep(0.1)
+
+    def told() -> list[dict[str, Any]]:
+        lines = [json.loads(line) for line in served.lines]
+        return [line for line in lines if line.get("process") == victim.pid]
+
+    lost = until(told)
     assert [(line["event"], line["exit"]) for line in lost] == [("worker_lost", -9)]
 
 

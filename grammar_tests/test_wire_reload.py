@@ -7,8 +7,7 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from grammar_tests import world
 from grammar_tests.proxy_kit import WatchedEngine, policy, shop
 from grammar_tests.test_renamed_budgets import RENAMED
 from grammar_tests.test_wire_cli import SECRET, dpsql
+from grammar_tests.waiting import until
 from grammar_tests.wire_kit import PASSWORD, Door, opened
 
 COUNTRIES = "SELECT COUNT(*) FROM countries"
@@ -60,13 +60,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     users = {name: User(verifier_of(PASSWORD)) for name in ("ana", "bob", "new")}
     with opened(tmp_path, policy, lambda: users) as door:
         yield Place(door, policy)
-
-
-def until(met: Callable[[], object]) -> None:
-    ends = time.monotonic() + 60
-    while not met():
-        assert time.monotonic() < ends
-        time.sleep(0.02)
 
 
 def test_a_refresh_from_another_process_is_taken_up_by_who_is_connected(place: Place) -> None:

@@ -115,16 +115,15 @@ async def _until_stopped(server: Server, present: Present, telemetry: Telemetry)
         task.add_done_callback(reloading.discard)
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
+    port, metrics = limits.port, None
     try:
         listening = await server.start()
-        metrics = None
         if limits.metrics_port is not None:
-            metrics = await serve_metrics(
-                telemetry, limits.host, limits.metrics_port, server.gauges
-            )
+            port = limits.metrics_port
+            metrics = await serve_metrics(telemetry, limits.host, port, server.gauges)
     except OSError:
         raise Unreachable(
-            f"{limits.host}:{limits.port} cannot be listened on. Is another server running there?"
+            f"{limits.host}:{port} cannot be listened on. Is another server running there?"
         ) from None
     port = listening.sockets[0].getsockname()[1]
     telemetry.event("listening", host=limits.host, port=port, tls=present.context is not None)
