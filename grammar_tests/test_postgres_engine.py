@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
+from dpsql.dialects.postgres.postgres_dialect import POSTGRES
 from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, Unrun, reading_engine
 from dpsql.engines.broadcast_tables import BroadcastTable, with_broadcast
 from dpsql.engines.postgres import postgres_schema, reading_session
@@ -32,8 +33,10 @@ from dpsql.model.tree import INTEGER, VARCHAR
 from dpsql.owner.check import check_policy
 from dpsql.policy.bind import Check, checks
 from dpsql.policy.load import load
+from dpsql.policy.private_views import unreadable
 from dpsql.preparation import public_elsewhere
 from dpsql.preparation.engine_kinds import opened
+from dpsql.preparation.views import with_views
 from dpsql.proxy import Proxy
 from grammar_tests import world
 from grammar_tests.postgres_kit import PORT, Postgres, running, standby
@@ -86,6 +89,11 @@ ALTER TABLE checked ADD CONSTRAINT late CHECK (m BETWEEN 0 AND 9) NOT VALID;
 CREATE TABLE odd (
   a TEXT CHECK (theirs.length(a) <= 3), b INTEGER CHECK (b OPERATOR(theirs.<=) 1 AND b >= 0));
 CREATE VIEW seen AS SELECT * FROM people;
+CREATE VIEW coded AS SELECT id AS k, 6 / (id - 1) AS n, born FROM people WHERE 4 / id > 0;
+CREATE VIEW cast_name AS SELECT id, name::integer AS n FROM people;
+CREATE VIEW recent AS SELECT id FROM people WHERE born <= now();
+CREATE VIEW ranked AS SELECT id, rank() OVER (ORDER BY born) AS r FROM people;
+CREATE VIEW beyond AS SELECT a FROM away;
 CREATE MATERIALIZED VIEW saved AS SELECT customer_id, 1 AS n FROM (SELECT 1 AS customer_id) AS t;
 CREATE TABLE rowwise (a INTEGER); ALTER TABLE rowwise ENABLE ROW LEVEL SECURITY;
 CREATE TABLE unread (a INTEGER);
@@ -544,6 +552,28 @@ def test_checks_say_what_the_server_enforces(engine: PostgresEngine) -> None:
     assert tables["odd"].checks == ()
     assert (tables["afar"].checks, _not_null(tables["afar"])) == ((), [])
     assert [tables[name].view for name in ("afar", "near", "away")] == [True, False, True]
+
+
+def test_a_view_is_read_by_our_own_statement_or_not_at_all(engine: PostgresEngine) -> None:
+    """A value that makes the server's own view fail is NULL in ours: PRIVACY.md R98."""
+    schema = with_views(engine.schema(), POSTGRES)
+    tables = {table.name: table for table in schema.tables}
+    coded = tables["coded"].rows
+    assert coded is not None
+    assert (tables["coded"].primary_key, tables["seen"].primary_key) == (("k",), ("id",))
+    sql = POSTGRES.query(coded, tuple(field.ref for field in coded.fields[:2]))
+    assert "coded" not in sql
+    assert engine.rows(sql) == [(1, None), (2, 6)]
+    with pytest.raises(EngineFailed):
+        engine.rows("SELECT k, n FROM public.coded")
+    refused = "recent", "ranked", "beyond", "cast_name", "away", "afar"
+    assert not any(tables[name].rows for name in refused)
+    assert "clock" in unreadable(tables["recent"])
+    assert "window" in unreadable(tables["ranked"])
+    assert "elsewhere" in unreadable(tables["afar"])
+    assert all(unreadable(tables[name]) for name in refused)
+    assert "name" in unreadable(tables["cast_name"])
+    assert not unreadable(tables["saved"])
     assert (len(tables["near"].checks), _not_null(tables["near"])) == (1, ["a"])
 
 

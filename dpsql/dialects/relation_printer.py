@@ -45,6 +45,7 @@ from dpsql.model.tree import (
     Ref,
     SortKey,
     StoredAs,
+    identifier,
 )
 from dpsql.model.walk import refs
 
@@ -184,9 +185,21 @@ class RelationPrinter(ABC):
                 assert_never(relation)
 
     def _scan(self, relation: Scan) -> SelectText:
+        if relation.rows is not None:
+            return self._view(relation, relation.rows)
         alias, readings = self._alias(), dict(relation.readings)
         columns = {f.id: self.column(alias, f, readings.get(f.name)) for f in relation.fields}
         return SelectText(f"{self.table(relation.table)} AS {alias}", columns)
+
+    def _view(self, relation: Scan, rows: Relation) -> SelectText:
+        """The rows of a view, as our subquery; the engine never reads its own (PRIVACY.md R98)."""
+        built, named = self._build(rows), {f.name: f.id for f in rows.fields}
+        listed = (
+            f"{built.columns[named[f.name]]} AS {identifier(f.name)}" for f in relation.fields
+        )
+        select, alias = _clauses(built, ", ".join(listed) or "1 AS c0"), self._alias()
+        columns = {f.id: self.column(alias, f, None) for f in relation.fields}
+        return SelectText(f"({select}) AS {alias}", columns)
 
     def _elsewhere(self, relation: Staged | Again) -> SelectText:
         """The rows of a stage, or of the last step of a recursion."""

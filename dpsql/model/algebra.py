@@ -58,13 +58,15 @@ class Item:
 class Scan:
     """A base table; `fields[i].name` is the column's name in the table.
 
-    Columns that are not read as they are stored have `readings`, by name.
+    Columns that are not read as they are stored have `readings`, by name. The rows of a view are
+    those of `rows`, whose columns have the same names (PRIVACY.md R98).
     """
 
     table: str
     fields: tuple[Field, ...]
     span: Span = field(default=NOWHERE, compare=False)
     readings: tuple[tuple[str, StoredAs], ...] = ()
+    rows: Relation | None = None
 
 
 @dataclass(frozen=True, slots=True)

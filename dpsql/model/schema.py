@@ -5,9 +5,14 @@ What is never stored as NULL may be read as NULL: PRIVACY.md R99.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dpsql.model.dataclass import dataclass
 from dpsql.model.prepared_store import PreparedStore
 from dpsql.model.tree import DOUBLE, SqlType, StoredAs
+
+if TYPE_CHECKING:
+    from dpsql.model.algebra import Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +20,8 @@ class SchemaColumn:
     """A column as declared in the database; `type` None where dpsql has no such type.
 
     With a `reading` it is a part of a column, or a column of a type that is read as another. Its
-    whole numbers fit in so many `bits`, with a sign.
+    whole numbers fit in so many `bits`, with a sign. Reading a `computed` column evaluates an
+    expression of the database.
     """
 
     name: str
@@ -25,6 +31,7 @@ class SchemaColumn:
     enum_values: tuple[str, ...] = ()
     reading: StoredAs | None = None
     bits: int = 64
+    computed: bool = False
 
     @property
     def is_never_null(self) -> bool:
@@ -46,7 +53,8 @@ class SchemaTable:
     """A table as declared in the database: constraints only, nothing measured.
 
     A `view` is the database's own, evaluated whenever it is read; one that is `materialized` was
-    evaluated before.
+    evaluated before. The rows of a `foreign` table are elsewhere. `query` is the SELECT of a view,
+    spelled as `spelling`; `rows` is the same in our terms, and `problem` says why there is none.
     """
 
     name: str
@@ -57,6 +65,11 @@ class SchemaTable:
     checks: tuple[str, ...] = ()
     view: bool = False
     materialized: bool = False
+    foreign: bool = False
+    query: str | None = None
+    spelling: str = ""
+    rows: Relation | None = None
+    problem: str = ""
 
     @property
     def is_derived(self) -> bool:

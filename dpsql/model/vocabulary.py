@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from dpsql.model.algebra import Relation
     from dpsql.model.origins import MeasuredColumns
     from dpsql.model.stored import Flow
 
@@ -220,11 +221,11 @@ class TablePolicy:
     """A table: public, or private with its link towards the unit and its contribution limits.
 
     `key` is () and limits are None where none are declared. From `expected_rows`, about how many
-    there are, time and use are predicted. A `view` is evaluated whenever it is read. Rows that
-    belong to all whom `several` links name have no `link`. The owner leaves those unprotected whom
-    `unprotected` links name; `second_keys` are columns of links that are not declared. Limits `by`
-    single groupings stand in the place of the limit for all.
-    Rows that agree on a list of columns in `determining` are of one unit, as the owner says.
+    there are, time and use are predicted. A `view` is evaluated whenever it is read; a private one
+    is read as `rows` (PRIVACY.md R98). Rows that belong to all whom `several` links name have no
+    `link`. The owner leaves those unprotected whom `unprotected` links name; `second_keys` are
+    columns of links that are not declared. Limits `by` groupings replace the limit for all. Rows
+    that agree on a list of columns in `determining` are of one unit, as the owner says.
     """
 
     name: str
@@ -244,6 +245,7 @@ class TablePolicy:
     groups_by: tuple[GroupingLimit, ...] = ()
     rows_by: tuple[GroupingLimit, ...] = ()
     determining: tuple[tuple[str, ...], ...] = ()
+    rows: Relation | None = None
 
     def agreeing(self, columns: tuple[str, ...]) -> str:
         """What the fact is about that rows which agree on these columns are of one unit."""
@@ -396,10 +398,7 @@ class Noisy:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A result column: fixed by the text, never by data.
-
-    Of an INTEGER that is `wide`, 64 bits may be too few.
-    """
+    """A result column, fixed by the text; of an INTEGER that is `wide`, 64 bits may be too few."""
 
     name: str
     type: SqlType

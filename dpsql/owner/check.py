@@ -17,7 +17,6 @@ from dpsql.ledgers import Charged, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.algebra import Field
 from dpsql.model.dataclass import dataclass
-from dpsql.model.table_names import address
 from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER, Call, Literal, Ref, identifier
 from dpsql.model.vocabulary import (
     Budget,
@@ -33,12 +32,12 @@ from dpsql.model.vocabulary import (
 from dpsql.owner.findings import Finding, Reviewed, Severity, reviewed
 from dpsql.owner.reminders import nothing_withheld, promises_little, written_as_they_are
 from dpsql.owner.whose_rows import RowsOfSeveral, same_key, unit_rows, units_of_keys
-from dpsql.policy.bind import bind, vouched_for
+from dpsql.policy.bind import vouched_for
 from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
-from dpsql.preparation.bound_policy import with_groupings
+from dpsql.preparation.bound_policy import bound_to, of_stored_rows
 from dpsql.preparation.engine_kinds import dialects, opened
-from dpsql.preparation.public_data import PublicTables
+from dpsql.preparation.table_rows import rows_of
 
 AS_LINK = 'Add it to links, with other_people = "unprotected" if they need no protection.'
 
@@ -115,7 +114,7 @@ def check(policy: Policy, lines: Lines, rows: Rows) -> tuple[tuple[Finding, ...]
 class _Table:
     def __init__(self, policy: Policy, table: TablePolicy, lines: Lines, rows: Rows) -> None:
         self.policy, self.table, self.lines, self.rows = policy, table, lines, rows
-        self.name = address(table.name)
+        self.name = rows_of(table.name, policy)
 
     def values(self) -> list[Finding]:
         """Rows outside bounds and lists, NULL where it is not declared, NaN and infinities."""
@@ -277,7 +276,7 @@ class _Table:
         named = " AND ".join(f"a.{identifier(column)} IS NOT NULL" for column in link.columns)
         count = self._count(
             f"SELECT COUNT(*) FROM {self.name} AS a WHERE {named} AND NOT EXISTS"
-            f" (SELECT 1 FROM {address(link.table)} AS b WHERE {there})"
+            f" (SELECT 1 FROM {rows_of(link.table, self.policy)} AS b WHERE {there})"
         )
         what = f"link to no row of {link.table}: they enter no answer."
         fix = "Mend the links, or accept that."
@@ -466,12 +465,12 @@ def all_among_units(table: TablePolicy, column: str, policy: Policy) -> str:
     """SELECT of 1 if a column has values, and each of them is a unit's key; else of 0."""
     name, unit = identifier(column), policy.unit
     other = (
-        f"NOT EXISTS (SELECT 1 FROM {address(unit.table)} AS p"
+        f"NOT EXISTS (SELECT 1 FROM {rows_of(unit.table, policy)} AS p"
         f" WHERE p.{identifier(unit.key)} = t.{name})"
     )
     return (
         f"SELECT CASE WHEN COUNT(t.{name}) > 0 AND COUNT(t.{name}) FILTER (WHERE {other}) = 0"
-        f" THEN 1 ELSE 0 END FROM {address(table.name)} AS t"
+        f" THEN 1 ELSE 0 END FROM {rows_of(table.name, policy)} AS t"
     )
 
 
@@ -525,9 +524,7 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> C
     """
     draft = load(path)
     with closing(opened(draft)) as engine:
-        schema = engine.schema()
-        public = PublicTables(engine, dialects(draft.database).database)
-        policy = with_groupings(bind(draft, schema, public.values), draft)
+        policy, schema = bound_to(draft, engine)
         findings, facts = check(policy, draft.lines, engine.rows)
     findings = (
         *findings,
@@ -546,6 +543,6 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> C
         if refresh and record:
             ledger.refresh()
         if record:
-            ledger.record_facts(facts, vouched_for(policy))
+            ledger.record_facts(of_stored_rows(facts, policy), vouched_for(policy))
         reviews = reviewed(findings, draft.accepted, ledger.data_version())
         return Checked(reviews, ledger.facts_lapsed(vouched_for(policy)), unused)

@@ -24,7 +24,7 @@ from dpsql.engines import EngineFailed, TimedOut
 from dpsql.model.algebra import Field
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Failed, Reason, Refused
-from dpsql.model.table_names import address, nearest, parts
+from dpsql.model.table_names import nearest, parts
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 from dpsql.owner.generalising import (
     Coarsened,
@@ -35,10 +35,10 @@ from dpsql.owner.generalising import (
     levels,
 )
 from dpsql.owner.whose_rows import unit_rows
-from dpsql.policy.bind import bind
 from dpsql.policy.load import load
+from dpsql.preparation.bound_policy import bound_to
 from dpsql.preparation.engine_kinds import dialects, opened
-from dpsql.preparation.public_data import PublicTables
+from dpsql.preparation.table_rows import rows_of
 
 FEW = 5
 """A class of fewer people is small: the least size that statistical offices commonly publish."""
@@ -232,8 +232,7 @@ class Inspecting:
 
         Raises `Refused`, `PolicyError`, `Unreachable`; `Failed` where a statement does or is slow.
         """
-        public = PublicTables(self._engine, dialects(self._draft.database).database)
-        policy = bind(self._draft, self._engine.schema(), public.values)
+        policy, _schema = bound_to(self._draft, self._engine)
         table = private_table(policy, self._inspection.table)
         self._expected = _sets(len(_chosen(table, policy, self._inspection)), self._inspection)
         try:
@@ -526,7 +525,8 @@ class _Measured:
             f"{_read(self.dialect, 't', column)} AS q{n}" for n, (_, column) in enumerate(common)
         )
         there = (
-            f"SELECT {keys} FROM (SELECT {columns} FROM {address(other.name)} AS t) AS o"
+            f"SELECT {keys} FROM"
+            f" (SELECT {columns} FROM {rows_of(other.name, self.policy)} AS t) AS o"
             f" GROUP BY {keys} HAVING COUNT(*) = 1"
         )
         same = " AND ".join(f"a.q{n} = b.q{n}" for n in range(len(common)))

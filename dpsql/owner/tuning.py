@@ -26,7 +26,7 @@ from dpsql.mechanisms import standard_deviation
 from dpsql.mechanisms.norm_bounds import Seen, at_most, least_seen, mean_error, seen
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.table_names import address, nearest, parts
+from dpsql.model.table_names import nearest, parts
 from dpsql.model.tree import Kind, identifier
 from dpsql.model.vocabulary import (
     Budget,
@@ -42,6 +42,7 @@ from dpsql.model.vocabulary import (
 )
 from dpsql.policy.edit import LimitValue
 from dpsql.preparation.bound_policy import grouping_key
+from dpsql.preparation.table_rows import rows_of
 
 HIGHEST = 20
 """The last octave of rows: 2^20, as where nothing is declared."""
@@ -217,7 +218,7 @@ def _source(
     listed = [f"{identifier(column)} AS leads{n}" for n, column in enumerate(leads)]
     listed += [f"({key}) AS key{n}" for n, key in enumerate(by)]
     listed += [f"{identifier(column)} AS value{n}" for n, column in enumerate(columns)]
-    joined, here = f"(SELECT {', '.join(listed)} FROM {address(table.name)}) AS t0", 0
+    joined, here = f"(SELECT {', '.join(listed)} FROM {rows_of(table.name, policy)}) AS t0", 0
     names = tuple(f"leads{n}" for n in range(len(leads)))
     while table.link is not None:
         link, next_table = table.link, policy.table(table.link.table)
@@ -227,7 +228,7 @@ def _source(
             f"t{here}.{name} = t{here + 1}.{identifier(key)}"
             for name, key in zip(names, link.keys, strict=True)
         )
-        joined += f" JOIN {address(next_table.name)} AS t{here + 1} ON {condition}"
+        joined += f" JOIN {rows_of(next_table.name, policy)} AS t{here + 1} ON {condition}"
         table, here = next_table, here + 1
         leads = (policy.unit.key,) if table.link is None else table.link.columns
         names = tuple(map(identifier, leads))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpsql.model.dataclass import dataclass
-from dpsql.model.table_names import address
 from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import Link, Policy, TablePolicy
+from dpsql.preparation.table_rows import rows_of
 
 
 def unit_rows(table: TablePolicy, policy: Policy, *columns: str) -> str:
@@ -18,7 +18,7 @@ def unit_rows(table: TablePolicy, policy: Policy, *columns: str) -> str:
 
     Joined along its links, of which it has none where it is the table of the units.
     """
-    sql, hops, key = f"{address(table.name)} AS t0", 0, policy.unit.key
+    sql, hops, key = f"{rows_of(table.name, policy)} AS t0", 0, policy.unit.key
     while table.link is not None:
         link, parent = table.link, policy.table(table.link.table)
         key = link.column
@@ -29,7 +29,7 @@ def unit_rows(table: TablePolicy, policy: Policy, *columns: str) -> str:
             for here, there in zip(link.columns, link.keys, strict=True)
         )
         hops += 1
-        sql += f" JOIN {address(link.table)} AS t{hops} ON {same}"
+        sql += f" JOIN {rows_of(link.table, policy)} AS t{hops} ON {same}"
         table = parent
     listed = ", ".join([f"t{hops}.{identifier(key)} AS u", *columns])
     return f"SELECT {listed} FROM {sql}"
@@ -41,7 +41,7 @@ def units_of_keys(name: str, policy: Policy) -> str:
     assert table is not None
     assert table.link is not None
     keys, link = [f"t.{identifier(name)}" for name in table.key], table.link
-    source, ends = f"{address(table.name)} AS t", (f"t.{identifier(link.column)}",) * 2
+    source, ends = f"{rows_of(table.name, policy)} AS t", (f"t.{identifier(link.column)}",) * 2
     if link.table != policy.unit.table:
         source += (
             f" JOIN ({units_of_keys(link.table, policy)}) AS b ON {same_key(link, 't', policy)}"
@@ -74,7 +74,7 @@ class RowsOfSeveral:
         """SELECT of the rows that no link leads to a unit, or one to a key that several share."""
         unit = self.policy.unit
         there = " OR ".join(
-            f"EXISTS (SELECT 1 FROM {address(unit.table)} AS p"
+            f"EXISTS (SELECT 1 FROM {rows_of(unit.table, self.policy)} AS p"
             f" WHERE p.{identifier(unit.key)} = r.lo{n})"
             for n in self._places
         )
@@ -104,7 +104,7 @@ class RowsOfSeveral:
             else f"b{n}.lo AS lo{n}, b{n}.hi AS hi{n}"
             for n, link in enumerate(self.table.several)
         )
-        return f"SELECT {ends} FROM {address(self.table.name)} AS t{joins}"
+        return f"SELECT {ends} FROM {rows_of(self.table.name, self.policy)} AS t{joins}"
 
     def _joins(self) -> Iterator[str]:
         for n, link in enumerate(self.table.several):

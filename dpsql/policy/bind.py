@@ -32,6 +32,7 @@ from dpsql.model.vocabulary import (
 )
 from dpsql.policy.column_parts import column_or_part, step
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
+from dpsql.policy.private_views import check_views, require_readable
 from dpsql.policy.values import of_type
 
 NUMBER = r"\(*\s*(?:CAST\()?'?(?P<{0}>-?\d+(?:\.\d+)?)'?(?:\s+AS [A-Z0-9(), ]+\))?\s*\)*"
@@ -99,6 +100,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
     """
     binder = _Binder(draft, schema, values_of)
     tables = tuple(binder.table(table) for table in draft.tables)
+    check_views(draft, tables)
     facts = frozenset(fact for table in draft.tables for fact in binder.facts(table))
     version, store = _version(draft, tables, schema), schema.store
     return Policy(
@@ -121,7 +123,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
 
 _SINCE = frozenset(
     "several unprotected second_keys groups_by rows_by totals readings lengths determining"
-    " randomized".split()
+    " randomized rows".split()
 )
 """What a version says of a table only where the policy does: it did not always know of it."""
 
@@ -137,6 +139,7 @@ def _version(draft: Draft, tables: tuple[TablePolicy, ...], schema: Schema) -> s
     for table in sorted(tables, key=lambda t: t.name):
         named = {f.name: getattr(table, f.name) for f in fields(table)}
         del named["expected_rows"], named["view"]
+        named["rows"] = repr(table.rows) if table.rows is not None else ""
         named["columns"] = sorted(table.columns, key=lambda c: c.name)
         named["totals"] = [(c.name, c.max_per_unit) for c in named["columns"] if c.max_per_unit]
         named["readings"] = table.readings
@@ -158,6 +161,7 @@ class _Binder:
 
     def table(self, table: DraftTable) -> TablePolicy:
         schema_table = self._schema_table(table)
+        require_readable(self.draft, table, schema_table)
         second = self._second_keys(table, schema_table) if table.private else ()
         if table.private:
             listed = (self._column(table, c, schema_table) for c in table.columns)
@@ -183,13 +187,14 @@ class _Binder:
             max_rows_per_group=table.max_rows_per_group,
             max_public_groups=table.max_public_groups,
             expected_rows=table.expected_rows,
-            view=schema_table.view,
+            view=schema_table.view and not table.private,
             several=table.several,
             unprotected=table.unprotected,
             second_keys=second,
             groups_by=_with_columns(table.groups_by, columns),
             rows_by=_with_columns(table.rows_by, columns),
             determining=table.determining,
+            rows=schema_table.rows if table.private else None,
         )
 
     def _identifies(

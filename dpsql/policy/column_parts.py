@@ -54,7 +54,7 @@ def column_or_part(
         if of_json and name.lower().startswith(column.name.lower()) and _steps(rest):
             kind = declared or "VARCHAR"
             reading = StoredAs(column.name, _steps(rest), json=True)
-            return SchemaColumn(name, _type(kind), kind, reading=reading)
+            return SchemaColumn(name, _type(kind), kind, reading=reading, computed=column.computed)
     return None
 
 

@@ -15,15 +15,17 @@ from dpsql.ledgers import Ledger
 from dpsql.model.algebra import Project, Scan
 from dpsql.model.errors import PolicyError, Reason, Refused, Unreachable
 from dpsql.model.resources import Database
+from dpsql.model.schema import Schema
 from dpsql.model.table_names import address
 from dpsql.model.tree import Expression, Ref
-from dpsql.model.vocabulary import GroupingLimit, Policy, TablePolicy
+from dpsql.model.vocabulary import Fact, GroupingLimit, Policy, TablePolicy
 from dpsql.model.walk import substitute
 from dpsql.policy.bind import bind, vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.preparation.engine_admission import find_deviations_of
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.public_data import PublicTables
+from dpsql.preparation.views import with_views
 
 
 def bound(draft: Draft, engine: Engine, ledger: Ledger) -> Policy:
@@ -31,11 +33,26 @@ def bound(draft: Draft, engine: Engine, ledger: Ledger) -> Policy:
 
     Raises `WrongVersion` where an untried engine or parser fails the probes of the core.
     """
-    schema = engine.schema()
-    public = PublicTables(engine, dialects(draft.database).database)
-    policy = with_groupings(bind(draft, schema, public.values), draft)
-    facts = policy.facts | ledger.facts(vouched_for(policy))
+    policy, _schema = bound_to(draft, engine)
+    facts = policy.facts | of_stored_rows(ledger.facts(vouched_for(policy)), policy)
     return replace(policy, facts=facts, deviations=find_deviations_of(draft, engine))
+
+
+def bound_to(draft: Draft, engine: Engine) -> tuple[Policy, Schema]:
+    """Return the policy with the facts of constraints, and the schema with its views expanded."""
+    dialect = dialects(draft.database).database
+    schema, public = with_views(engine.schema(), dialect), PublicTables(engine, dialect)
+    return with_groupings(bind(draft, schema, public.values), draft), schema
+
+
+def of_stored_rows(facts: frozenset[Fact], policy: Policy) -> frozenset[Fact]:
+    """Return the recorded facts about rows that the data version covers (PRIVACY.md R5).
+
+    A view of the engine or a foreign table may have other rows while the data are the same.
+    """
+    evaluated = {t.name for t in policy.tables if t.view}
+    evaluated |= {t.agreeing(columns) for t in policy.tables if t.view for columns in t.determining}
+    return frozenset(fact for fact in facts if fact.table not in evaluated)
 
 
 def with_groupings(policy: Policy, draft: Draft) -> Policy:

@@ -25,7 +25,7 @@ from dpsql.engines.conformance import (
     load_probes,
 )
 from dpsql.engines.versions import TRIED
-from dpsql.model.algebra import Relation
+from dpsql.model.algebra import Relation, Scan
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import DpsqlError, Reason, Refused, WrongVersion
 from dpsql.model.tree import AggregateCall, Call, Cast, WindowCall, type_name
@@ -102,8 +102,10 @@ def require_core(conformances: Sequence[Conformance]) -> frozenset[str]:
 
 
 def require_conforming(relation: Relation, deviations: frozenset[str]) -> None:
-    """Raise `Refused` where a query calls something that deviates on the installed engine."""
+    """Raise `Refused` where a query, or a view that it reads, calls something that deviates."""
     for each in relations(relation) if deviations else ():
+        if isinstance(each, Scan) and each.rows is not None:
+            require_conforming(each.rows, deviations)
         for root in expressions(each):
             for node in walk(root):
                 name = name_of(node)

@@ -382,7 +382,7 @@ class _Resolver:
         hidden = {c.name.lower(): "" for c in table.columns if c.hidden}
         hidden |= {name: table.name for name in table.second_keys if name in hidden}
         fields = tuple(self.identities.field(c.name, c.type) for c in table.columns if not c.hidden)
-        return Scan(table.name, fields, name.span, table.readings), hidden
+        return Scan(table.name, fields, name.span, table.readings, table.rows), hidden
 
     def _unknown(self, name: TableName, environment: Environment) -> Refused:
         """What exists instead of a table: of the policy, and of the text's own WITH."""

@@ -316,7 +316,7 @@ def _hop(rows: Private, policy: Policy, identities: Identities) -> Private:
         return _past_shared_keys(rows, anchor, policy, identities)
     key = _column(table, table.key[0], identities)
     link = _column(table, table.link.column, identities)
-    scanned = Scan(table.name, (key.field, link.field), readings=table.readings)
+    scanned = Scan(table.name, (key.field, link.field), readings=table.readings, rows=table.rows)
     anchors = dict(leads(link.field.id, table, policy))
     return replace(
         rows,
@@ -381,7 +381,7 @@ def owners(name: str, policy: Policy, identities: Identities) -> Owners:
     there = {link.field.name.lower(): link for link in links}
     keys = [there.get(n.lower()) or _column(table, n, identities) for n in table.key]
     fields = dict.fromkeys(column.field for column in (*keys, *links))
-    relation: Relation = Scan(table.name, tuple(fields), readings=table.readings)
+    relation: Relation = Scan(table.name, tuple(fields), readings=table.readings, rows=table.rows)
     own = tuple(key.ref for key in keys)
     owned = Owners(
         relation=relation,
@@ -448,7 +448,7 @@ def different_keys(
     table = policy.table(name)
     assert table is not None
     key = _column(table, table.key[0], identities)
-    rows = Scan(table.name, (key.field,), readings=table.readings)
+    rows = Scan(table.name, (key.field,), readings=table.readings, rows=table.rows)
     unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
     if unique is not None:
         return rows, key.ref, frozenset({unique})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,7 +26,8 @@ _HERE = (
 """A schema that is called as its file cannot be named: DuckDB takes its name for the file's."""
 
 _COLUMNS = (
-    "SELECT schema_name, table_name, column_name, data_type, NOT is_nullable FROM duckdb_columns()"
+    "SELECT schema_name, table_name, column_name, data_type, NOT is_nullable,"
+    " column_default IS NOT NULL FROM duckdb_columns()"
     f" WHERE {_HERE} AND NOT internal ORDER BY table_oid, column_index"
 )
 _CONSTRAINTS = (
@@ -42,29 +44,60 @@ STATEMENTS = (_SOURCES, _COLUMNS, _CONSTRAINTS)
 """What every schema is read by."""
 
 
+_NAMED = r'(?:"(?:[^"]|"")+"|[^\s".(]+)'
+_VIEW = re.compile(
+    rf"CREATE VIEW {_NAMED}(?:\.{_NAMED}){{0,2}}(?: \({_NAMED}(?:, {_NAMED})*\))? AS (.*?);?\s*",
+    re.DOTALL,
+)
+"""A view as DuckDB prints it; the catalogue has the names of its columns."""
+_GENERATED = "GENERATED ALWAYS AS"
+
+
 def tables(ask: Ask) -> tuple[SchemaTable, ...]:
     """All tables and views of all schemas, in the order of their creation."""
     sources = [(full_name(schema, name), *rest) for schema, name, *rest in ask(_SOURCES)]
-    collated, views = _collated(sources), {name for name, _sql, view in sources if view}
+    collated, views = _collated(sources), {name: sql for name, sql, view in sources if view}
+    generating = {name: sql for name, sql, _view in sources if _GENERATED in sql}
     columns: dict[str, list[SchemaColumn]] = defaultdict(list)
-    for schema, name, column, type_name, not_null in ask(_COLUMNS):
+    for schema, name, column, type_name, not_null, valued in ask(_COLUMNS):
         table = full_name(schema, name)
         values = _enum_values(ask, table, column) if base_type(type_name) == "ENUM" else ()
         way = reading(column, type_name)
         whole = SchemaColumn(column, sql_type(type_name), type_name, not_null)
         bits = BITS.get(type_name, 64)
-        columns[table].append(replace(whole, enum_values=values, reading=way, bits=bits))
-        columns[table] += [
+        read = [replace(whole, enum_values=values, reading=way, bits=bits)]
+        read += [
             SchemaColumn(called, sql_type(kind), kind, reading=to, bits=BITS.get(kind, 64))
             for called, kind, to in parts_of(column, type_name)
         ]
+        computed = valued and _is_computed(column, type_name, generating.get(table, ""))
+        columns[table] += [replace(c, computed=True) for c in read] if computed else read
     for table in collated & columns.keys():
         columns[table] = [replace(c, type=None) if c.type == VARCHAR else c for c in columns[table]]
     constraints: dict[str, Rows] = defaultdict(list)
     for schema, name, *rest in ask(_CONSTRAINTS):
         constraints[full_name(schema, name)].append(tuple(rest))
     declared = (_table(name, tuple(columns[name]), constraints[name]) for name in columns)
-    return tuple(replace(table, view=table.name in views) for table in declared)
+    return tuple(_viewed(table, views.get(table.name)) for table in declared)
+
+
+def _viewed(table: SchemaTable, sql: str | None) -> SchemaTable:
+    """Return the table; where it is a view, with its SELECT."""
+    if sql is None:
+        return table
+    match = _VIEW.fullmatch(sql)
+    return replace(table, view=True, query=match and match[1], spelling="duckdb")
+
+
+def _is_computed(column: str, type_name: str, sql: str) -> bool:
+    """Return whether a column with an expression is generated: its table says so of some column.
+
+    A column that the table's own text gives a DEFAULT is stored.
+    """
+    named = re.escape(quoted(column)), re.escape(column)
+    begin = rf"[(,] ?(?:{'|'.join(named)}) {re.escape(type_name)} "
+    generated = re.search(begin + _GENERATED, sql) is not None
+    return bool(sql) and (generated or re.search(rf"{begin}[^,]*DEFAULT\(", sql) is None)
 
 
 def _collated(sources: Sequence[tuple[Any, ...]]) -> set[str]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dpsql.engines.postgres.enforced_checks import proved
@@ -69,9 +70,15 @@ _OWN_ROWS = (
     f" AND NOT {_FOREIGN}"
 )
 """Tables whose constraints hold of all their rows: not of those of heirs and of foreign parts."""
+_DERIVED = (
+    f"SELECT n.nspname, c.relname, CASE WHEN {_FOREIGN} THEN 'f' ELSE c.relkind::text END,"
+    " CASE WHEN c.relkind = 'v' THEN pg_get_viewdef(c.oid) END"
+    f" FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE {_OURS}"
+    f" AND (c.relkind IN ('v', 'm') OR {_FOREIGN})"
+)
+"""Views, each with its SELECT where it is evaluated when it is read, and foreign tables."""
 _COLUMNS = (
-    f"SELECT n.nspname, c.relname, CASE WHEN {_FOREIGN} THEN 'v' ELSE c.relkind::text END,"
-    " a.attname,"
+    "SELECT n.nspname, c.relname, a.attgenerated::text = 'v', a.attname,"
     " format_type(a.atttypid, a.atttypmod), coalesce(l.collisdeterministic, true),"
     f" {_OWN_ROWS}, a.attnotnull"
     " AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'n'"
@@ -115,16 +122,14 @@ _CONSTRAINTS = (
 def tables(ask: Ask) -> tuple[SchemaTable, ...]:
     """All tables and views that the role may read, in the order of their creation."""
     columns: dict[str, list[SchemaColumn]] = defaultdict(list)
-    views: dict[str, set[str]] = {"v": set(), "m": set()}
     enforced: dict[str, dict[str, str]] = defaultdict(dict)
-    for schema, name, kind, column, declared, binary, own_rows, not_null in ask(_COLUMNS):
+    for schema, name, computed, column, declared, binary, own_rows, not_null in ask(_COLUMNS):
         table = _name(schema, name)
         kind_of_ours = sql_type(declared) if binary else None
         never, bits = own_rows and not_null, BITS.get(declared, 64)
-        columns[table].append(SchemaColumn(column, kind_of_ours, declared, never, bits=bits))
+        typed = SchemaColumn(column, kind_of_ours, declared, never, bits=bits, computed=computed)
+        columns[table].append(typed)
         enforced[table] |= {column: declared} if own_rows and kind_of_ours else {}
-        if kind in views:
-            views[kind].add(table)
     unique = defaultdict[str, list[tuple[str, ...]]](list)
     primary: dict[str, tuple[str, ...]] = {}
     foreign: dict[str, list[ForeignKey]] = defaultdict(list)
@@ -139,7 +144,7 @@ def tables(ask: Ask) -> tuple[SchemaTable, ...]:
         if kind == "p":
             primary[table] = tuple(own)
     checks = _checks(ask, enforced)
-    return tuple(
+    listed_tables = (
         SchemaTable(
             name=name,
             columns=tuple(listed),
@@ -147,11 +152,23 @@ def tables(ask: Ask) -> tuple[SchemaTable, ...]:
             unique_keys=tuple(unique[name]),
             primary_key=primary.get(name, ()),
             foreign_keys=tuple(foreign[name]),
-            view=name in views["v"],
-            materialized=name in views["m"],
         )
         for name, listed in columns.items()
     )
+    derived = {_name(*named): how for *named, how in _derived(ask)}
+    return tuple(replace(table, **derived.get(table.name, {})) for table in listed_tables)
+
+
+def _derived(ask: Ask) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield schema and name of each view and foreign table, and how its rows are derived."""
+    for schema, name, kind, query in ask(_DERIVED):
+        match kind:
+            case "m":
+                yield schema, name, {"materialized": True}
+            case "v":
+                yield schema, name, {"view": True, "query": query, "spelling": "postgres"}
+            case _:
+                yield schema, name, {"view": True, "foreign": True}
 
 
 def _checks(
