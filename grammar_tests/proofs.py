@@ -254,7 +254,15 @@ class Counting:
     def owners(self, name: str) -> str:
         """SELECT of the keys of a private table's rows and whose they are, by its links alone."""
         table = self.policy.table(name)
-        assert table is not None
+        if table is None:  # the units are values of columns
+            held = (
+                (identifier(t.link.column), t.name)
+                for t in self.policy.tables
+                if t.link is not None and t.link.table == name
+            )
+            return " UNION ".join(
+                f"SELECT {c} AS k, {c} AS u FROM {identifier(t)}" for c, t in held
+            )
         key = identifier(table.key[0])
         if name == self.policy.unit.table:
             return f"SELECT {key} AS k, {key} AS u FROM {identifier(name)}"

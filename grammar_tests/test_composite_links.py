@@ -16,7 +16,7 @@ from unittest.mock import patch
 import duckdb
 import pytest
 
-from dpsql.compiler.track import units
+from dpsql.compiler.track import joins, units
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.interfaces.comments import column_comment
@@ -292,10 +292,16 @@ def test_keys_of_several_people_that_lend_one_are_found(tmp_path: Path) -> None:
 
 
 def test_a_determination_that_does_not_hold_is_found(tmp_path: Path) -> None:
-    """The wrong twin: a ticket of two people that is taken for one of one."""
+    """A ticket of two people that is taken for one: the answer is wrong, and nobody moves it.
+
+    In the wrong twin the units are not compared, and somebody does.
+    """
     fact = Fact(FactKind.ONE_UNIT, "sales.(ticket)", Voucher.CHECK)
     asked = BY_TICKET[1:2]
-    found = (why for n in range(WORLDS) for why in _unrecorded(n, tmp_path, asked, fact))
+    found = [why for n in range(WORLDS) for why in _unrecorded(n, tmp_path, asked, fact)]
+    assert {why.split(":")[0] for why in found} == {"answer"}
+    with patch.object(joins, "_of_one_unit", lambda linked, *sides: (linked, *sides[:2])):
+        found = [why for n in range(WORLDS) for why in _unrecorded(n, tmp_path, asked, fact)]
     assert any(why.startswith("distance") for why in found)
 
 

@@ -63,7 +63,7 @@ def test_more_than_an_equality_is_no_equality(sql: str) -> None:
 
 @pytest.mark.parametrize("sql", FULL)
 def test_a_row_too_many_of_a_full_join_is_found(sql: str) -> None:
-    with patch.object(Equates, "is_only", _implies):
+    with patch.object(Equates, "is_only", implies):
         assert "rows" in broken(sql)
 
 
@@ -73,5 +73,5 @@ def test_a_left_join_that_is_taken_for_an_inner_one_is_found(sql: str) -> None:
         assert "answer" in broken(sql)
 
 
-def _implies(condition: Equates, a: int, b: int) -> bool:
+def implies(condition: Equates, a: int, b: int) -> bool:
     return any({column.id for column in pair} == {a, b} for pair in condition.pairs)

@@ -25,9 +25,10 @@ from dpsql.compiler.track.units import (
     Padding,
     Pending,
     Private,
+    Together,
     distance,
-    only_of_one_unit,
     owner_of,
+    reach_unit,
     require_small,
     settled,
 )
@@ -43,17 +44,20 @@ from dpsql.model.walk import both, conjuncts, implied, refs
 class _Linked:
     """Two private sides whose rows meet only within one unit.
 
-    By columns that hold one key, or by columns that agree `together`, each as its facts say.
+    By columns that hold one key, or by columns that agree `together`. Where neither says that rows
+    which meet have the same unit or none, it is compared: `units` is that condition.
     """
 
     equal: dict[int, int]
     pairs: tuple[tuple[Anchor, Anchor], ...]
-    together: tuple[frozenset[Fact], ...] = ()
+    together: tuple[tuple[Together, Together], ...] = ()
+    units: Expression | None = None
 
     @property
     def facts(self) -> frozenset[Fact]:
         """Those by which rows that agree are of one unit, if any are needed."""
-        return min(self.together, key=len, default=frozenset())
+        said = (one.facts if one.single else other.facts for one, other in self.together)
+        return min(said, key=len, default=frozenset())
 
 
 def join_units(
@@ -69,11 +73,11 @@ def join_units(
             linked = None
     if linked is None:
         raise _unequal(join.span, left, right)
-    left, right = _without_shared_keys(linked, left, right, policy, identities)
+    linked, left, right = _of_one_unit(linked, left, right, policy, identities)
+    join = replace(join, condition=_both(join.condition, linked.units))
     outer = join.kind is JoinKind.LEFT
     optional, whole = left.optional | right.optional, {f.id for f in left.relation.fields}
     before = Before(frozenset(whole), left.max_rows, left.declared)
-    right = _somebodys(linked, right, policy, identities) if outer else right
     met = left.pending | right.pending
     resolved = _resolved(linked, left, right)
     joined = replace(
@@ -213,12 +217,11 @@ def match_units(
         work = left.growth.beside(right.growth)  # what is looked up by equality is found at once
     rows = product(left.max_rows, right.max_rows)
     require_small(work, rows, policy.limits.max_fanout, match.span)
-    left, right = _without_shared_keys(linked, left, right, policy, identities)
-    right = _somebodys(linked, right, policy, identities)
+    linked, left, right = _of_one_unit(linked, left, right, policy, identities)
     there = Match(
         input=left.relation,
         other=right.relation,
-        condition=condition,
+        condition=_both(condition, linked.units),
         mark=match.mark,
         member=member,
         span=match.span,
@@ -327,7 +330,7 @@ def _linked_by(
         if _same_unit(a.table, left, right, policy)
     )
     together = tuple(
-        one.facts if one.single else other.facts
+        (one, other)
         for one in left.together
         for other in right.together
         if one.of == other.of and (one.single or other.single)
@@ -401,33 +404,59 @@ def _identifies(table: str, policy: Policy) -> bool:
     return table == policy.unit.table or policy.fact(FactKind.UNIQUE_KEY, table) is not None
 
 
-def _without_shared_keys(
+def _of_one_unit(
     linked: _Linked, left: Private, right: Private, policy: Policy, identities: Identities
-) -> tuple[Private, Private]:
-    """Two sides that meet by a key which several units may share, without the rows under such keys.
+) -> tuple[_Linked, Private, Private]:
+    """Two sides of which no row with a unit meets one without, and what is compared for that.
 
-    Those of the side that has no other path to its unit are nobody's (see `attach_unit`). Where
-    neither has one, they are dropped when the unit is attached.
+    Whose a row is may follow from a key that both have: its row is there for both of them, or for
+    neither. What a side's own links must lead to before that key is settled here. Elsewhere the
+    units are compared, and NULL equals none: columns that tell the unit of rows which have one say
+    nothing of the others.
     """
-    if linked.together or any(_identifies(a.table, policy) for a, _ in linked.pairs):
-        return left, right
-    a, b = linked.pairs[0]
-    below = [_nearest(side, policy) >= distance(a.table, policy) for side in (left, right)]
-    if all(below):
-        return left, right
-    if below[0]:
-        return only_of_one_unit(left, a, policy, identities), right
-    return left, only_of_one_unit(right, b, policy, identities)
+    levels = [
+        *(
+            distance(a.table, policy)
+            for a, _ in linked.pairs
+            if _owns(a.table, left, right, policy)
+        ),
+        *(distance(one.of, policy) for one, other in linked.together if _own(one, other, policy)),
+    ]
+    if levels:
+        nearer = (_with_links_to(side, max(levels), policy, identities) for side in (left, right))
+        return linked, next(nearer), next(nearer)
+    left, right = (reach_unit(side, policy, identities) for side in (left, right))
+    a, b = (_unit_anchor(side, policy) for side in (left, right))
+    units = left.unit(policy).eq(right.unit(policy))
+    equal = {a.id: b.id, **linked.equal}
+    return replace(linked, equal=equal, pairs=(*linked.pairs, (a, b)), units=units), left, right
 
 
-def _somebodys(linked: _Linked, right: Private, policy: Policy, identities: Identities) -> Private:
-    """Rows that are only looked at, without those that broken links leave to nobody.
+def _owns(table: str, left: Private, right: Private, policy: Policy) -> bool:
+    """Whether whose the rows of both sides are follows from their key in a table, and it alone."""
+    below = (_nearest(side, policy) >= distance(table, policy) for side in (left, right))
+    return _identifies(table, policy) or all(below)
 
-    What the condition equates with a link of the left is settled there, or has been.
-    """
-    met = {(b.root, b.table) for _, b in linked.pairs}
-    rest = frozenset(p for p in right.pending if (p.root, p.table) not in met)
-    return settled(right, rest, policy, identities)
+
+def _own(one: Together, other: Together, policy: Policy) -> bool:
+    """The same of a key of several columns: it is unique, or both are links to it."""
+    links = one.single and other.single and not one.facts | other.facts
+    return links or policy.fact(FactKind.UNIQUE_KEY, one.of) is not None
+
+
+def _with_links_to(side: Private, level: int, policy: Policy, identities: Identities) -> Private:
+    """The rows whose links to tables farther from the unit than `level` lead to a row."""
+    farther = frozenset(p for p in side.pending if distance(p.table, policy) > level)
+    return settled(side, farther, policy, identities)
+
+
+def _unit_anchor(side: Private, policy: Policy) -> Anchor:
+    unit = side.unit(policy).id
+    return min(a for a in side.anchors if (a.id, a.table) == (unit, policy.unit.table))
+
+
+def _both(condition: Expression | None, units: Expression | None) -> Expression | None:
+    return both(tuple(part for part in (condition, units) if part is not None))
 
 
 def _to_parent(join: Join, linked: _Linked, left: Private, right: Private, policy: Policy) -> bool:

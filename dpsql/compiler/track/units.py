@@ -287,9 +287,25 @@ def attach_unit(rows: Private, policy: Policy, identities: Identities) -> Privat
     in D' reaches A, so in D it is A's or, if it reaches others too, nobody's. Hence every unit but
     A has the same rows in D and D': the rows under a key of A and B go with A, and were nobody's.
     """
+    rows = _reached(rows, policy, identities)
+    return _never_null(settled(rows, rows.pending, policy, identities), policy)
+
+
+def reach_unit(rows: Private, policy: Policy, identities: Identities) -> Private:
+    """The same rows with a column of the unit: NULL, or the key of a unit that may be missing.
+
+    Only rows without a unit are dropped. Two rows whose column has the same key have the same unit
+    or none, since what leads to the key is settled.
+    """
+    rows = _reached(rows, policy, identities)
+    below = frozenset(p for p in rows.pending if p.table != policy.unit.table)
+    return settled(rows, below, policy, identities)
+
+
+def _reached(rows: Private, policy: Policy, identities: Identities) -> Private:
     while not any(a.table == policy.unit.table for a in rows.anchors):
         rows = _hop(rows, policy, identities)
-    return _never_null(settled(rows, rows.pending, policy, identities), policy)
+    return rows
 
 
 def settled(
@@ -411,13 +427,6 @@ def owners(name: str, policy: Policy, identities: Identities) -> Owners:
     grouped = Aggregate(owned.relation, items, ends)
     of_group = tuple(item.field.ref for item in items)
     return replace(owned, relation=grouped, keys=of_group, first=first, last=last)
-
-
-def only_of_one_unit(
-    rows: Private, anchor: Anchor, policy: Policy, identities: Identities
-) -> Private:
-    """The rows whose key in the anchor's table is not shared by several units."""
-    return _of_one_unit(rows, (anchor.id,), owners(anchor.table, policy, identities))
 
 
 def _of_one_unit(rows: Private, columns: Sequence[int], owned: Owners) -> Private:
