@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +14,12 @@ from dpsql.proxy import Proxy
 from grammar_tests.draws import STREAM
 from grammar_tests.proxy_kit import shop
 from grammar_tests.session_kit import Client
+from grammar_tests.skips import complaint
+
+UNSELECTED = pytest.StashKey[int]()
+REST = (
+    "`pytest -m full` runs the slow ones, `pytest -m campaign` and `pytest -m tools` those by hand."
+)
 
 collect_ignore = [
     "sqlalchemy_suite",  # with a pytest plugin of its own: test_sqlalchemy_suite.py
@@ -31,6 +39,50 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update", action="store_true", help="refresh what cases pin and what pages print"
     )
+
+
+def _skip_of(report: pytest.TestReport | pytest.CollectReport) -> str | None:
+    """The reason of a skip; None for what was not skipped, or failed as expected."""
+    if not report.skipped or hasattr(report, "wasxfail") or not isinstance(report.longrepr, tuple):
+        return None
+    return report.longrepr[2].removeprefix("Skipped: ")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A skip for a reason that this machine should not have is a failure."""
+    report = yield
+    if (reason := _skip_of(report)) is not None and (wrong := complaint(reason, os.environ)):
+        report.outcome, report.longrepr = "failed", f"skipped: {reason}: {wrong}"
+    return report
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    if items:
+        items[0].config.stash[UNSELECTED] += len(items)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[UNSELECTED] = 0
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    """The last line says how many tests were not selected, and how to run them."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["unselected"] = session.config.stash[UNSELECTED]
+    yield
+    unselected = session.config.stash[UNSELECTED]
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if output is None and unselected and reporter is not None:
+        reporter.write_line(f"{unselected:,} tests were not selected. {REST}")
+
+
+def pytest_testnodedown(node: Any) -> None:
+    """Every worker of pytest-xdist selects the same."""
+    output = getattr(node, "workeroutput", {})
+    node.config.stash[UNSELECTED] = max(node.config.stash[UNSELECTED], output.get("unselected", 0))
 
 
 def pytest_collection_finish() -> None:

@@ -152,6 +152,7 @@ def held(true: float, answer: Answer, factor: float = 1.0) -> float:
     return sum(inside) / len(inside)
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize("accountant", ["zcdp", "pure"])
 def test_intervals_of_what_agrees_cover(accountant: str) -> None:
     shares = {}

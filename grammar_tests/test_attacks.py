@@ -105,6 +105,7 @@ def test_attacks_have_a_line(name: str) -> None:
     assert f"`examples.attacks.{name}`" in (ROOT / "examples" / "README.md").read_text("utf-8")
 
 
+@pytest.mark.full("processes are started and killed")
 @pytest.mark.skipif(find_spec("matplotlib") is None, reason="the extra plot is not installed")
 def test_an_attack_is_a_program_that_prints_and_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

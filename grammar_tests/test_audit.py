@@ -212,6 +212,7 @@ HONEST = (
 )
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize(("sql", "accountant"), HONEST)
 def test_the_claim_stands(sql: str, accountant: str) -> None:
     assert not refuted(neighbours(sql, accountant))

@@ -71,6 +71,7 @@ def differences(asked: Asked, catalogue: Catalogue, oracle: Oracle) -> tuple[boo
     return ours.columns != theirs.columns, comparable(ours, theirs) != comparable(theirs, ours)
 
 
+@pytest.mark.full("a client of its own replays its session")
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_tools_are_answered_as_postgresql_answers(
     path: Any, catalogue: Catalogue, oracle: Oracle

@@ -201,6 +201,7 @@ def test_a_list_that_is_watched_is_bound_before_its_charge(
         assert contents(tmp_path / "shop.ledger") == before
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_cases_bind_on_the_empty_twin(tmp_path: Path) -> None:
     """Every statement of every third accepted case, the outer ones included."""
     shop(tmp_path)

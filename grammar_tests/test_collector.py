@@ -490,6 +490,7 @@ class Patience:
         self._timer.cancel()
 
 
+@pytest.mark.full("a browser opens a page")
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_a_page_in_a_browser_becomes_an_answer(tmp_path: Path) -> None:
     """400 people in one page: 3 of 4 clicked, and half of them are in each of two cells.
@@ -537,6 +538,7 @@ def test_a_page_in_a_browser_becomes_an_answer(tmp_path: Path) -> None:
         assert abs(count - {"a": 200, "b": 0, "c": 200}[cell]) < 7 * error
 
 
+@pytest.mark.full("processes are started and killed")
 def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
     """Twice as many are sent again; over TLS then, and the end is that of a service."""
     path = policy(tmp_path)

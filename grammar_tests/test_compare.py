@@ -64,6 +64,7 @@ def points(path: Path, *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_the_curves_are_what_the_charges_add_up_to(path: Path) -> None:
     found = points(path, "--delta", "1e-6")
     assert [point["charges"] for point in found][-2:] == [28, 30]

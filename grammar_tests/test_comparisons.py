@@ -97,6 +97,7 @@ def test_a_constant_stands_on_the_right() -> None:
 # --- rows of a unit ---
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_a_row_number_limits_rows_only_where_it_does() -> None:
     assert [c for c in CONDITIONS if disproved(written(c))] == []
 

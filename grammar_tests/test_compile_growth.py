@@ -59,6 +59,7 @@ def calls(sql: str) -> int:
     return count
 
 
+@pytest.mark.full("processes are started and killed")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_twice_the_text_is_twice_the_work(shape: str) -> None:
     written = SHAPES[shape]

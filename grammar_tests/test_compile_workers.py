@@ -159,6 +159,7 @@ def test_the_servers_own_process_reads_and_plans_nothing(
         ours.ask(request(sql))
 
 
+@pytest.mark.full("processes are started and killed")
 def test_charges_are_those_of_the_compiler_here(tmp_path: Path) -> None:
     entries = []
     for name in ("theirs", "ours"):

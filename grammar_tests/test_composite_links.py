@@ -257,6 +257,7 @@ def wrong(there: World, policy: Policy, questions: tuple[str, ...]) -> Iterator[
                 yield f"distance: {sql} without {unit}: {why}"
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("number", range(WORLDS))
 def test_rows_are_those_of_one_person_each_and_move_no_other(number: int, tmp_path: Path) -> None:
     there = world(number)
@@ -312,6 +313,7 @@ def _unrecorded(
     yield from wrong(there, there.policy(folder, facts, recorded=False), questions)
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_check_counts_what_breaks_them(tmp_path: Path) -> None:
     told = []
     for number in range(WORLDS):

@@ -179,6 +179,7 @@ def test_over_many_groups_either_norm_may_be_taken(
     assert cut
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("accountant", ["zcdp", "approximate"])
 def test_of_both_norms_the_one_that_errs_less_is_taken(accountant: str, tmp_path: Path) -> None:
     """Of about three days each a person has few: Laplace noise for them errs less by far."""
@@ -276,6 +277,7 @@ def test_a_wrong_scale_is_seen(old: str, new: str) -> None:
     assert beyond
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("most", [1, 10**3, 2**31, 2**53, 2**62 - 1])
 @pytest.mark.parametrize("accountant", ["zcdp", "pure"])
 def test_no_value_makes_a_statement_fail(most: int, accountant: str) -> None:
@@ -527,6 +529,7 @@ LINE = (
 )
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("accountant", ["zcdp", "pure"])
 @pytest.mark.parametrize("by", ["", " GROUP BY y % 3"])
 def test_what_differences_add_follows_from_rows_and_squares(by: str, accountant: str) -> None:

@@ -174,6 +174,7 @@ def test_a_unit_moves_no_more_nodes_than_claimed(sql: str) -> None:
     assert violation(with_sensitivity(plan, tree.shape.levels // 2), here, there) is not None
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("sql", [AGES, BY_STATUS])
 def test_a_replaced_unit_moves_no_more_nodes_than_claimed(sql: str) -> None:
     policy, _ = over(world.flood(), constraints=False, neighbours=Neighbours.REPLACE)
@@ -294,6 +295,7 @@ def refuted(sql: str, accountant: str, less: int = 1) -> bool:
     )
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize("accountant", ["pure", "zcdp"])
 @pytest.mark.parametrize("sql", [SOME_AGES, QUANTITIES])
 def test_the_claim_stands(sql: str, accountant: str) -> None:

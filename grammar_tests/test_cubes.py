@@ -45,6 +45,7 @@ def cube(proxy: Proxy) -> Proxy:
     return proxy
 
 
+@pytest.mark.full("processes are started and killed")
 def test_a_cube_is_charged_once_and_free_for_all_analysts_of_its_budget(cube: Proxy) -> None:
     one = cube.explain(Request(ALL, "pat", epsilon=Decimal(1)))
     assert 0.9 * one.charge.amount < cubes.cubes(cube.ledger)[0].spent.amount
@@ -95,6 +96,7 @@ def test_what_a_cube_tells_is_what_the_engine_says(folder: Path) -> None:
     assert untrue(folder, statements, answers) == []
 
 
+@pytest.mark.full("processes are started and killed")
 def test_what_is_dropped_answers_nothing_until_it_is_created_again(cube: Proxy) -> None:
     free = ask(cube, BY_SEX, "bob")
     cubes.drop(cube.ledger, "sold", "a wrong column")
@@ -164,6 +166,7 @@ def test_what_a_cube_would_have_saved_is_told_without_data(folder: Path) -> None
         )
 
 
+@pytest.mark.full("processes are started and killed")
 def test_the_commands_make_list_show_and_drop_cubes(folder: Path) -> None:
     with opened(folder, "commands"):
         pass

@@ -146,6 +146,7 @@ def test_a_refused_parameter_of_executemany_stops_it(connection: dpsql.Connectio
     assert (cursor.rowcount, cursor.description) == (-1, None)
 
 
+@pytest.mark.full("processes are started and killed")
 def test_many_rows_arrive_in_every_shape(connection: dpsql.Connection) -> None:
     cursor = connection.execute(
         "SELECT a.i * 1000 + b.i AS n, a.i / 7 AS x FROM generate_series(0, 99) AS a(i),"

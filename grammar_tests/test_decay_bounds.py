@@ -51,6 +51,7 @@ def passes(first: int, exponent: Fraction, tries: int = 600) -> float:
     return (hits - tries / 3) / sqrt(tries * 2 / 9)
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_numbers_are_compared_beyond_their_first_bits() -> None:
     assert is_below(0, 1, Fraction(2, 3), ENTROPY)  # exp(-2/3) is above one half
     assert not is_below(1, 1, Fraction(7, 10), ENTROPY)  # and exp(-7/10) below
@@ -66,6 +67,7 @@ def chosen() -> float:
     return misfit(found, exponential_law(scores, float(rate)))
 
 
+@pytest.mark.full("thousands of releases are sampled")
 def test_doubtful_trials_keep_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds so loose that half of the trials need more bits; if these failed, it would be seen."""
     monkeypatch.setattr(exponential, "_LOOSE", 1)

@@ -171,6 +171,7 @@ def proofs(neighbours: Neighbours, engine: PlainEngine) -> Iterator[tuple[Policy
         yield over(world.rivals(), constraints=constraints, neighbours=neighbours)[0], engine
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
 @pytest.mark.parametrize("notion", list(Neighbours))
 @pytest.mark.parametrize("sql", [BY_STATUS, SIGNED, TOTAL])
@@ -289,6 +290,7 @@ NOTHING_ELSE: dict[str, Any] = {"max_rows_per_group": None, "max_groups_per_unit
 BY_NOTE = "SELECT note, COUNT(*) AS n FROM orders GROUP BY note"
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
 @pytest.mark.parametrize("notion", list(Neighbours))
 def test_rows_alone_cost_as_many_rows_and_not_as_many_in_each_group(

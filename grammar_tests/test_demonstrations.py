@@ -29,6 +29,7 @@ def test_demonstrations_have_a_line(name: str) -> None:
     )
 
 
+@pytest.mark.full("a page is run as its reader would")
 @pytest.mark.skipif(find_spec("matplotlib") is None, reason="the extra plot is not installed")
 @pytest.mark.parametrize("name", NAMES)
 def test_demonstrations_run_and_draw(

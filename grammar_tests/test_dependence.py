@@ -90,6 +90,7 @@ def test_rows_beside_their_totals_and_rows_that_are_repeated(sql: str) -> None:
     assert found == pytest.approx([RELATIONS[sql]] * len(found))
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_the_interval_of_a_share_covers() -> None:
     # At a true 95 %, 400 answers leave [0.88, 0.995] less than once in a million runs.
     assert 0.88 <= coverage(SHARE) <= 0.995

@@ -95,6 +95,7 @@ def with_fewer(plan: Prepared, less: int) -> Prepared:
     return replace(plan, plan=replace(plan.plan, blocks=blocks))
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("kind", Neighbours)
 def test_people_who_share_values_move_sums_no_more_than_claimed(kind: Neighbours) -> None:
     assert list(violations(kind)) == []

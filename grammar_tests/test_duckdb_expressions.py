@@ -107,6 +107,7 @@ def test_unaccepted_arguments_are_refused(call: Call) -> None:
         functions.facts(call, ())
 
 
+@pytest.mark.full("processes are started and killed")
 def test_growing_text_is_cut(engine: duckdb.DuckDBPyConnection) -> None:
     text: Expression = Literal("ab", VARCHAR)
     for _ in range(14):

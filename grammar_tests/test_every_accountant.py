@@ -51,6 +51,7 @@ def plans(accountant: str) -> dict[str, PrivatePlan]:
     return found
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("accountant", ["pure", "approximate"])
 def test_no_case_spends_more_than_it_may(accountant: str) -> None:
     found = plans(accountant)

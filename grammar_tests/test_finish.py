@@ -127,6 +127,7 @@ def coverage(sql: str, factor: float = 1.0) -> float:
     return held / RELEASES
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize("what", COVERED)
 def test_intervals_cover(what: str) -> None:
     # At a true 95 %, 400 answers leave [0.88, 0.995] less than once in a million runs.

@@ -235,6 +235,7 @@ def test_the_command_line_says_how_to_have_all_rows(folder: Path) -> None:
 # --- memory and ends ---
 
 
+@pytest.mark.full("processes are started and killed")
 def test_memory_does_not_grow_with_the_rows(proxy: Proxy) -> None:
     proxy.ask(request(rows(1)))
     tracemalloc.start()
@@ -302,6 +303,7 @@ def test_rows_that_are_kept_take_more(proxy: Proxy) -> None:
     assert peak_of(lambda: kept.extend(proxy.ask(request(SOME)).rows)) > FEW_BYTES
 
 
+@pytest.mark.full("processes are started and killed")
 @pytest.mark.parametrize("style", ["parquet", "json"])
 def test_memory_does_not_grow_with_the_rows_of_a_file(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, style: str

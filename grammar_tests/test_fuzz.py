@@ -34,8 +34,8 @@ ENOUGH = 5_000
 PARTS = 10
 """Tests among which they are divided."""
 EVERY_RUN = 2
-"""So many of these tests are in every run; `pytest -m simulation` asks the others too."""
-SOME = 500
+"""So many of these tests are in every run; `pytest -m campaign` asks the others too."""
+SOME = 600
 """Queries of law 2 and of totality on adversarial data per run."""
 SWAYS = 100
 """Queries of law 2 about what is chosen, sampled, tested or has several moments, per run."""
@@ -86,9 +86,10 @@ def damaged(damage: Damage) -> Callable[[str, int], Verdict]:
 # --- law 1 ---
 
 
-OTHERS = (pytest.param(n, marks=pytest.mark.simulation) for n in range(EVERY_RUN, PARTS))
+OTHERS = (pytest.param(n, marks=pytest.mark.campaign) for n in range(EVERY_RUN, PARTS))
 
 
+@pytest.mark.full("hundreds of random queries")
 @pytest.mark.parametrize("part", [*range(EVERY_RUN), *OTHERS])
 def test_without_noise_random_queries_are_answered_as_plain_duckdb_answers(part: int) -> None:
     said = tally(ENOUGH // PARTS * 11 // 10, law_one, start=part)
@@ -180,9 +181,11 @@ def test_a_null_among_the_values_is_not_passed_over(monkeypatch: pytest.MonkeyPa
 # --- law 2 ---
 
 
-def test_a_unit_of_random_queries_moves_no_more_than_claimed() -> None:
-    said = tally(SOME, lambda sql, _: law_two(sql))
-    assert said[True] >= 0.6 * SOME
+@pytest.mark.full("hundreds of random queries")
+@pytest.mark.parametrize("part", range(SOME // FEW))
+def test_a_unit_of_random_queries_moves_no_more_than_claimed(part: int) -> None:
+    said = tally(FEW, lambda sql, _: law_two(sql), start=part)
+    assert said[True] >= 0.6 * FEW
 
 
 def one_group(prepared: Prepared) -> Prepared:
@@ -199,6 +202,7 @@ def test_a_wrong_claim_is_found() -> None:
         tally(FEW, lambda sql, _: law_two(sql, one_group), shrink=False)
 
 
+@pytest.mark.full("hundreds of random queries")
 def test_a_unit_sways_choices_samples_and_moments_no_more_than_claimed() -> None:
     said = tally(SWAYS, lambda sql, _: law_two(sql), queries=SWAYED)
     assert said[True] >= 0.6 * SWAYS
@@ -222,9 +226,11 @@ def test_a_wrong_range_is_found() -> None:
 # --- totality ---
 
 
-def test_random_queries_raise_nothing_on_adversarial_data() -> None:
-    said = tally(SOME, totality)
-    assert said[True] >= 0.6 * SOME
+@pytest.mark.full("hundreds of random queries")
+@pytest.mark.parametrize("part", range(SOME // FEW))
+def test_random_queries_raise_nothing_on_adversarial_data(part: int) -> None:
+    said = tally(FEW, totality, start=part)
+    assert said[True] >= 0.6 * FEW
 
 
 def untried(prepared: Prepared) -> Prepared:
@@ -245,6 +251,7 @@ def test_every_function_is_called() -> None:
     assert not CALLED & FOREIGN
 
 
+@pytest.mark.full("hundreds of random queries")
 @pytest.mark.parametrize("word", ["FILTER", "HAVING", "OVER", "UNION", "USING", "WITH c0", "LIMIT"])
 def test_random_queries_say_this_and_shrink(word: str) -> None:
     smallest = find(QUERIES, lambda sql: word in sql, settings=examples(2000))

@@ -75,6 +75,7 @@ def tried(seed: int, count: int, check: Callable[[str, int], str] = told) -> Cou
     return said
 
 
+@pytest.mark.full("hundreds of random queries")
 def test_random_texts_are_refused_or_answered() -> None:
     said = tried(1, COMPILED)
     answered = sum(times for words, times in said.items() if "answered" in words)
@@ -91,6 +92,7 @@ def test_an_exception_would_be_seen() -> None:
     assert "ROLLUP" in caught.value.__notes__[0]
 
 
+@pytest.mark.full("hundreds of random queries")
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_random_texts_through_the_dbapi(accountant: str, tmp_path: Path) -> None:
     changes = [('accountant = "zcdp"', f'accountant = "{accountant}"')]

@@ -87,6 +87,7 @@ def farthest(
     return max(moved), part.sensitivity.l2_squared
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize(
     ("options", "text", "facts"),
     [
@@ -115,6 +116,7 @@ def test_wrong_twins_of_the_norm_are_refuted(monkeypatch: pytest.MonkeyPatch) ->
     assert moved > claim
 
 
+@pytest.mark.full("processes are started and killed")
 def test_a_step_is_the_gradient_of_the_rows() -> None:
     """Text and layout against the rows themselves, at weights that leave some rows clipped."""
     policy, engine = bound.shop()
@@ -158,6 +160,7 @@ def test_of_each_row_it_is_tested_in_whole_numbers_that_it_is_within_the_clip() 
 # --- what is paid --------------------------------------------------------------------------------
 
 
+@pytest.mark.full("processes are started and killed")
 @pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
 def test_all_steps_are_paid_within_one_question_and_a_step_too_many_is_not(accountant: str) -> None:
     policy, engine = bound.shop()
@@ -173,6 +176,7 @@ def test_all_steps_are_paid_within_one_question_and_a_step_too_many_is_not(accou
     assert paying.loss(Event((*parts, parts[0]))).amount > most + 1
 
 
+@pytest.mark.full("processes are started and killed")
 def test_a_step_that_fails_loses_the_rest_and_what_was_released_is_the_model(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +226,7 @@ def test_without_noise_descent_finds_what_the_rows_say() -> None:
     assert walk.rows == size
 
 
+@pytest.mark.full("processes are started and killed")
 def test_the_method_with_less_noise_is_taken_and_what_is_paid_for_first(proxy: Proxy) -> None:
     many = ", ".join(f"vip = (country = 'NO') AS c{n}" for n in range(9))
     text, auto = f"SELECT vip, {many} FROM customers", VIPS.replace(", method = 'gradient'", "")

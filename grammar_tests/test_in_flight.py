@@ -225,6 +225,7 @@ def after(proxy: Proxy, refused: Callable[[], object]) -> None:
     proxy.vault.ledger.claimed = watched  # type: ignore[method-assign]
 
 
+@pytest.mark.full("processes are started and killed")
 @pytest.mark.parametrize("sql", [COUNT, *MADE])
 def test_of_two_processes_one_pays_and_the_other_is_told(sql: str, tmp_path: Path) -> None:
     proxy, engine = opened(tmp_path)
@@ -239,6 +240,7 @@ def test_of_two_processes_one_pays_and_the_other_is_told(sql: str, tmp_path: Pat
         assert [loss for loss in losses if loss] == [spent(proxy)]  # a name costs nothing
 
 
+@pytest.mark.full("processes are started and killed")
 @pytest.mark.parametrize("sql", [COUNT, *MADE[::2]])
 def test_who_was_killed_holds_up_nobody_and_its_charge_stays(sql: str, tmp_path: Path) -> None:
     proxy, engine = opened(tmp_path)

@@ -425,6 +425,7 @@ def run(folder: Path, *args: str, code: int = 0) -> Result:
     return done
 
 
+@pytest.mark.full("processes are started and killed")
 def test_a_draft_of_files_answers(files: Path) -> None:
     """From files to an answer in three commands; nothing of the rows is in the policy."""
     run(files, "init", ".", "--yes", "--public", "my_days")

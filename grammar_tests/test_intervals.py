@@ -29,6 +29,7 @@ def members(draw: st.DrawFn) -> tuple[Interval, Fraction]:
     return Interval(draw(st.sampled_from([lo, None])), draw(st.sampled_from([hi, None]))), x
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @given(st.sampled_from(OPERATIONS), members(), members())
 def test_arithmetic_holds_results(
     operation: Callable[..., object],

@@ -116,6 +116,7 @@ def test_a_price_by_data_would_be_seen(tmp_path: Path) -> None:
     assert differ(tmp_path, PricesByData)
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_columns_and_charges_are_those_of_the_text_on_any_data(tmp_path: Path) -> None:
     found = []
     for name, (tables, constraints) in WORLDS.items():
@@ -125,6 +126,7 @@ def test_columns_and_charges_are_those_of_the_text_on_any_data(tmp_path: Path) -
     assert all(other == found[0] for other in found)
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_public_keys_are_complete_and_in_order_on_any_data(tmp_path: Path) -> None:
     for name, (tables, constraints) in WORLDS.items():
         path = shop(tmp_path / name, tables=tables, constraints=constraints)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import combinations
 from random import Random
 
+import pytest
+
 from dpsql.compiler.resolve.resolve import resolve
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.join_order import Side, connected, connects, sides_of
@@ -82,6 +84,7 @@ def without_condition(joins: Relation) -> Relation:
     return replace(joins, kind=JoinKind.CROSS, condition=None)
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_every_order_makes_the_same_rows() -> None:
     moved = lost = 0
     for seed in range(ROUNDS):

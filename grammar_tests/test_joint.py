@@ -26,6 +26,7 @@ VALUES = ("'nan'", "'inf'", "'-inf'", "0.1", "77777.777", "1e300", "-1e-300")
 YEAR = "EXTRACT(year FROM joined)"
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize(
     "asked",
     [
@@ -65,6 +66,7 @@ RANKED = (
 )
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("accountant", ["pure", "approximate"])
 @pytest.mark.parametrize("asked", ["AVG(x)", "VAR_POP(x)", "COVAR_POP(x, y)", "CORR(x, y)"])
 def test_several_rows_of_a_unit_move_a_vector_by_as_many_rows(asked: str, accountant: str) -> None:

@@ -103,6 +103,7 @@ def totals(answer: Answer) -> dict[Any, int]:
     return result
 
 
+@pytest.mark.full("processes are started and killed")
 def test_together_is_cheaper_and_as_exact_and_agrees_and_is_told_again(proxy: Proxy) -> None:
     assert dearer_or_worse(proxy) == []
 

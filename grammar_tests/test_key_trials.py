@@ -267,6 +267,7 @@ def generous(case: Audited) -> Audited:
     return replace(case, plan=replace(case.plan, keys=replace(keys, trials=wrong)))
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize("sql", [DISTINCT_KEY, DISTINCT_KEYS])
 def test_the_claim_stands(sql: str) -> None:
     case = neighbours(sql, "approximate")

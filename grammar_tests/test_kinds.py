@@ -253,6 +253,7 @@ def violations(plans: list[Prepared]) -> Iterator[str | None]:
                 yield violation(plan, *sides)
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_neighbours_differ_by_no_more_than_claimed() -> None:
     """Law 2, and its twin."""
     plans = [plan for sql in ASKED if (plan := planned(sql)).plan is not None]

@@ -101,6 +101,7 @@ def every_answer_was_paid(path: Path, released: list[str]) -> None:
     assert ledger.spent("default").fits(LIMIT)
 
 
+@pytest.mark.full("processes are started and killed")
 def test_200_kills_at_random_moments(tmp_path: Path) -> None:
     moments, answers = random.Random(2), 0  # noqa: S311
     for ledger in range(ROUNDS // ROUNDS_PER_LEDGER):
@@ -178,6 +179,7 @@ def kills_at_every_step(folder: Path, answering: Answering, kills: int) -> None:
         every_answer_was_paid(path, released)
 
 
+@pytest.mark.full("processes are started and killed")
 def test_kills_at_every_step(tmp_path: Path) -> None:
     kills_at_every_step(tmp_path, honest, 120)
 
@@ -214,6 +216,7 @@ def race(path: Path, processes: int, limit: Loss) -> int:
     return granted
 
 
+@pytest.mark.full("processes are started and killed")
 def test_16_processes_race_for_one_budget(tmp_path: Path) -> None:
     path, limit = tmp_path / "dpsql.ledger", Loss(100, 10**6)
     assert race(path, 16, limit) == 100 // LOSS.amount

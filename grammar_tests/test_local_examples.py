@@ -58,6 +58,7 @@ def test_the_ab_test_prints_both_models(capsys: pytest.CaptureFixture[str]) -> N
     assert "local 14,853, central 1,788, without privacy 1,772" in text
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.tools
 def test_what_is_collected_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
     """What takes long is the disk: 400 posts, one after the other."""
@@ -80,6 +81,7 @@ def drawn(rates: tuple[float, float], people: int, repeats: int) -> list[list[Ra
     return [list(pair) for pair in zip(*arms, strict=True)]
 
 
+@pytest.mark.full("thousands of releases are sampled")
 def test_intervals_hold_the_difference_in_95_of_100_and_the_sample_finds_it_in_80() -> None:
     people = needed(sum((0.25 + r / 2) * (0.75 - r / 2) * 4 for r in (0.3, 0.4)), 0.1)
     told = [difference(*pair) for pair in drawn((0.3, 0.4), people, 4_000)]

@@ -96,6 +96,7 @@ def named(noise: Noise) -> str:
     return f"{noise.mechanism.value.split()[1]} {noise.scale}"
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize("noise", LAWS, ids=named)
 def test_a_million_draws_fit_their_exact_law(noise: Noise) -> None:
     draws = sample(noise, DRAWS, ENTROPY)
@@ -111,6 +112,7 @@ def test_draws_of_a_few_at_a_time_fit_the_same_law(mechanism: Mechanism) -> None
     assert misfit(draws, noise) < REJECTED
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize(
     "noise",
     [Noise(m, Fraction(8 * WIDE + 1, WIDE)) for m in Mechanism],
@@ -121,6 +123,7 @@ def test_scales_beyond_64_bits_take_the_wide_path_and_fit_the_same_law(noise: No
     assert misfit(draws, Noise(noise.mechanism, Fraction(8))) < REJECTED
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize(
     ("noise", "wide"),
     [
@@ -216,6 +219,7 @@ def two_sample_z(ours: np.ndarray, theirs: np.ndarray) -> float:
     return float(((statistic / len(first)) ** (1 / 3) - (1 - spread)) / sqrt(spread))
 
 
+@pytest.mark.full("needs the extra test-all")
 @pytest.mark.parametrize("mechanism", list(Mechanism))
 def test_draws_agree_with_opendp(mechanism: Mechanism) -> None:
     noise = Noise(mechanism, Fraction(9))

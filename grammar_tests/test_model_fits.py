@@ -117,6 +117,7 @@ def test_a_direction_that_noise_hides_gets_no_coefficient_of_its_own() -> None:
     assert np.abs(fit.coefficients).max() < 2
 
 
+@pytest.mark.full("needs the extra test-all")
 @pytest.mark.parametrize("options", ["linear_reg', label = 'age", "pca",
                                      "logistic_reg', knots = 5, label = 'vip"])  # fmt: skip
 def test_scikit_learn_says_the_same(proxy: Proxy, options: str) -> None:

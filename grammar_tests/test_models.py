@@ -163,6 +163,7 @@ def test_all_numbers_of_a_row_are_within_its_norm_whatever_is_stored(proxy: Prox
 ONE_ROW = frozenset({Fact(FactKind.UNIQUE_KEY, "customers", Voucher.CHECK)})
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize(
     ("text", "facts", "rows", "knots"),
     [
@@ -226,6 +227,7 @@ def test_every_accountant_pays_for_all_entries_within_one_question(
         assert plan.cost.loss == Loss(10**9)
 
 
+@pytest.mark.full("processes are started and killed")
 def test_another_label_components_and_correlations_cost_nothing(proxy: Proxy) -> None:
     text = "SELECT segment, vip, country, age FROM customers WHERE age IS NOT NULL"
     first = f"CREATE MODEL a OPTIONS(model_type = 'linear_reg', label = 'age') AS {text}"
@@ -336,6 +338,7 @@ def test_without_noise_moments_are_those_of_the_rows(
 # --- predictions ---------------------------------------------------------------------------------
 
 
+@pytest.mark.full("processes are started and killed")
 def test_a_prediction_is_free_of_released_rows_and_an_expression_of_private_ones(
     proxy: Proxy,
 ) -> None:
@@ -420,6 +423,7 @@ def test_what_is_refused_of_a_prediction_is_shown_at_its_place(
         assert text[refused.value.span.start : refused.value.span.stop] == place
 
 
+@pytest.mark.full("processes are started and killed")
 def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -286,6 +286,7 @@ STREAMS = (
 )
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("sql", STREAMS)
 @pytest.mark.parametrize("tables", [world.well_behaved(), world.flood()], ids=["plain", "flood"])
 def test_one_unit_moves_a_query_by_its_distance_at_most(sql: str, tables: world.Tables) -> None:

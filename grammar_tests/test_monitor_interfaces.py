@@ -37,6 +37,7 @@ def command(folder: Path, text: str, *options: str) -> Any:
     return CliRunner().invoke(main, [*words, *options])
 
 
+@pytest.mark.full("processes are started and killed")
 def test_the_command_prints_a_word_per_query(tmp_path: Path) -> None:
     options = ("--threshold", "-1000000", "--alarms", "2", "--epsilon", "1")
     done = command(tmp_path, FILE, *options)

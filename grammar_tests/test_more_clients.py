@@ -18,6 +18,8 @@ import pytest
 
 from grammar_tests.clients_kit import PROGRAMS, Servers, Told, servers, visit
 
+pytestmark = pytest.mark.full("a client of its own replays its session")
+
 JAR = Path("/usr/share/java/postgresql.jar")
 ITSELF_ALONE = """\
            List of roles

@@ -63,6 +63,7 @@ def different(seeds: range) -> int:
     return wrong
 
 
+@pytest.mark.full("hundreds of random queries")
 def test_random_questions_are_answered_as_by_the_plain_engine() -> None:
     assert different(range(6)) == 0
 
@@ -77,6 +78,7 @@ def test_one_row_too_many_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None
     assert different(range(3)) > 0
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_what_ties_public_rows_to_private_ones_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong twin: whatever is public is taken for idle."""
 

@@ -74,6 +74,7 @@ def escapes(engine: duckdb.DuckDBPyConnection, subject: Call | Cast) -> Iterator
                         yield f"{expression(predicate, column_text)}: {position} not in {why}"
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("name", [*sorted(REGISTRY), "cast"])
 def test_nothing_that_holds_is_shaved_off(engine: duckdb.DuckDBPyConnection, name: str) -> None:
     listed = list(subjects(name))

@@ -166,6 +166,7 @@ def outward(counts: list[int], law: Noise) -> tuple[int, bool]:
     return last, True
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @ORDERS
 @pytest.mark.parametrize(("kind", "units"), HUMPS)
 def test_two_humps_are_both_seen(
@@ -177,6 +178,7 @@ def test_two_humps_are_both_seen(
     assert world.ratio(20) > 20, "the wrong twin ends at the first gap"
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @ORDERS
 def test_no_empty_octave_is_taken_for_the_last(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise around nobody: 10,000 draws of 40 octaves, of which none may stand out."""
@@ -237,6 +239,7 @@ def aligned(order: int, kind: str) -> list[World]:
     return worlds
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @ORDERS
 @pytest.mark.parametrize("kind", ["narrow", "many have the most"])
 def test_over_many_groups_it_is_seen_where_in_an_octave_norms_end(
@@ -263,6 +266,7 @@ def test_where_counts_fall_steeply_hardly_any_unit_is_at_the_end_of_an_octave(
     assert bound() > 6500, "the twin takes them to be spread evenly"
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @ORDERS
 @pytest.mark.parametrize("kind", ["lognormal", "pareto", "narrow"])
 @pytest.mark.parametrize("touched", [1, 9, 64])
@@ -310,6 +314,7 @@ def test_few_units_lie_above_the_best_clip(order: int, groups: int, expected: fl
     assert twin > 2, "the twin: a fixed quantile"
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @ORDERS
 @pytest.mark.parametrize("kind", ["lognormal", "pareto", "a tenth is large"])
 def test_it_is_said_how_many_units_exceed_the_clip(

@@ -212,6 +212,7 @@ def test_a_form_is_told_in_the_words_of_its_door(tmp_path: Path) -> None:
     assert (first["margin"], first["present_margin"]) == (11.0, 89.0)
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_every_case_has_an_outlook(tmp_path: Path) -> None:
     """No form of it breaks anything, and each that is told has words."""
     accepted = [case for case in casefile.all_cases() if case.accepted][3::15]

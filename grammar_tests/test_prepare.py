@@ -504,6 +504,7 @@ CHANGES = (
 """What may become of the data, and what of a store is then made again whole."""
 
 
+@pytest.mark.full("processes are started and killed")
 @pytest.mark.usefixtures("verified_once")
 def test_what_is_added_to_a_store_makes_the_whole_one(path: Path) -> None:
     made(path)
@@ -580,6 +581,7 @@ def test_wrong_twin_a_sum_that_overlooks_a_change_is_a_difference(
     assert after != made_whole(path)
 
 
+@pytest.mark.full("processes are started and killed")
 @pytest.mark.usefixtures("verified_once")
 def test_files_that_came_since_are_added(path: Path) -> None:
     folder = path.parent

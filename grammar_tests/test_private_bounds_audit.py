@@ -135,6 +135,7 @@ def refuted(pair: Pair, sampler: Sampler = real, *, exact_bounds: bool = False) 
     return excess(here, there, pair.delta) > 0 or excess(-there, -here, pair.delta) > 0
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize("accountant", ["zcdp", "pure"])
 def test_the_claim_of_the_pair_stands(accountant: str) -> None:
     pair = Pair(accountant)

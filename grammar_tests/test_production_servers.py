@@ -59,6 +59,7 @@ def connect(port: int) -> psycopg.Connection[tuple[object, ...]]:
     return psycopg.connect(where, password=SECRET, autocommit=True, prepare_threshold=None)
 
 
+@pytest.mark.full("processes are started and killed")
 def test_two_servers_never_overspend_one_ledger(tmp_path: Path) -> None:
     policy = prepared(tmp_path, "1.0")
     answered, refused = list[str](), list[str | None]()
@@ -169,6 +170,7 @@ def _bouncing(server: int, mode: str, port: int) -> Iterator[int]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.full("processes are started and killed")
 @pytest.mark.parametrize(("mode", "leaks"), [("session", False), ("transaction", True)])
 def test_pgbouncer_in_front(tmp_path: Path, mode: str, *, leaks: bool) -> None:
     policy = prepared(tmp_path)

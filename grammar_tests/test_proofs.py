@@ -66,6 +66,7 @@ def test_the_proofs_of_all_cases_hold(made: Callable[[], world.Tables], constrai
     assert counting.counted.keys() >= SORTS
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("number", range(8))
 def test_proofs_hold_over_odd_links(number: int, tmp_path: Path) -> None:
     """Keys that several units share, keys that are links, links that lead nowhere."""
@@ -103,6 +104,7 @@ def disproved(number: int, sql: str) -> bool:
     return True
 
 
+@pytest.mark.full("hundreds of random queries")
 def test_the_proofs_of_random_queries_hold() -> None:
     assert random_queries(RANDOM) >= 0.8 * RANDOM
 
@@ -304,6 +306,7 @@ def test_a_key_of_several_units_that_lends_one_is_found(tmp_path: Path) -> None:
         assert any(wrong_over(chain(n), tmp_path)["whose"] for n in range(8))
 
 
+@pytest.mark.full("hundreds of random queries")
 @pytest.mark.parametrize(
     "name", ["mirror", "keys that are missing", "frequency", "rows of nobody", "shared keys"]
 )

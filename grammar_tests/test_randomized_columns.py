@@ -149,6 +149,7 @@ def one_of(values: int, place: int) -> np.ndarray:
     return row
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize("table", ["survey", "people"])
 def test_estimates_and_their_errors_are_those_of_the_inverted_law(proxy: Proxy, table: str) -> None:
     """Exact and free of a public table; of a private one beside noise that is next to nothing."""

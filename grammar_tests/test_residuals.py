@@ -124,6 +124,7 @@ def wrong(asked: Sequence[Case]) -> list[str]:
     return result
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_residuals_are_weighted_least_squares_over_all_cells() -> None:
     every = list(cases(1000))
     assert wrong(every) == []

@@ -107,6 +107,7 @@ def broken(name: str) -> list[str]:
     return [why for why in found if why is not None]
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("name", WORLDS)
 def test_claims_hold_on_data(name: str) -> None:
     disproved, counting = counted(name)
@@ -114,6 +115,7 @@ def test_claims_hold_on_data(name: str) -> None:
     assert min(counting.counted[sort] for sort in ("apart", "copied", "groups", "rows")) > 1
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("name", WORLDS)
 def test_claims_hold_between_neighbours(name: str) -> None:
     assert broken(name) == []

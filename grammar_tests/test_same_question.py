@@ -208,6 +208,7 @@ def question(sql: str) -> str:
 # --- texts ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_conditions_in_other_words_are_one_question() -> None:
     by_name = {
         name: {question(form.format(one)) for one in words for form in FORMS}
@@ -351,6 +352,7 @@ def _values() -> duckdb.DuckDBPyConnection:
     return rows
 
 
+@pytest.mark.full("hundreds of random queries")
 def test_random_conditions_of_one_question_are_true_in_the_same_rows() -> None:
     chance, by_question = Random(1), defaultdict[str, set[str]](set)  # noqa: S311
     for _ in range(150):
@@ -534,6 +536,7 @@ def checked(sql: str, number: int) -> bool | None:
     return True if True in verdicts else None
 
 
+@pytest.mark.full("hundreds of random queries")
 def test_the_rows_of_random_queries_are_the_same_in_one_form() -> None:
     said: Counter[bool | None] = tally(70, checked, shrink=False, queries=QUERIES)
     assert said[True] > 30

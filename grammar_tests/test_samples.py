@@ -293,6 +293,7 @@ AUDITED = "SELECT SAMPLE_AGGREGATE(SUM(quantity), 0, 20, 2) FROM orders"
 KEYS = "SELECT status, SAMPLE_AGGREGATE(MAX(quantity), 5, 20, 2) FROM orders GROUP BY status"
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize(
     ("sql", "accountant"), [(AUDITED, "pure"), (AUDITED, "zcdp"), (COUNTS, "zcdp"), (KEYS, "zcdp")]
 )

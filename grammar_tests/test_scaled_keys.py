@@ -110,6 +110,7 @@ def alone(plan: Prepared, engine: PlainEngine, units: int) -> Iterator[list[tupl
 # --- everybody is within the norm ----------------------------------------------------------------
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("norm", [None, Fraction(1), Fraction(5, 2), Fraction(10**4)])
 def test_no_person_adds_more_to_all_keys_than_the_norm(law: str, norm: Fraction | None) -> None:
@@ -149,6 +150,7 @@ def test_a_forgotten_scale_is_seen(old: str, new: str) -> None:
     assert any(size(Norm.L2, vector) > bound for vector in vectors)
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("sql", [PEOPLE, ROWS])
 @pytest.mark.parametrize("norm", [Fraction(3, 2), Fraction(10**4)])
@@ -164,6 +166,7 @@ def test_neighbours_are_no_farther_apart_than_claimed(sql: str, law: str, norm: 
     assert moved == len(KEYS)
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("sql", [PEOPLE, ROWS])
 def test_replaced_people_are_no_farther_apart_than_claimed(sql: str, law: str) -> None:
@@ -424,6 +427,7 @@ def spread(notices: tuple[Any, ...]) -> SharedPresence:
     return notice
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_an_analyst_sees_keys_counts_and_what_is_missing(tmp_path: Path) -> None:
     tables = busy(1500)
     with Proxy.open(str(proxy_kit.shop(tmp_path, tables=tables))) as proxy:
@@ -489,6 +493,7 @@ def limited(tables: world.Tables, keys: int) -> tuple[Policy, PlainEngine]:
     return replace(policy, tables=tuple(listed)), engine
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize(
     ("sql", "others"),
     [
@@ -529,6 +534,7 @@ def test_a_loose_limit_costs_a_little_delta_alone() -> None:
 ONE_ROW = "(SELECT customer_id, login_id % 5000 AS g, 1 AS x FROM logins GROUP BY ALL) AS t"
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("others", ["", ", COUNT(*) AS n"])
 @pytest.mark.parametrize("law", ["zcdp", "approximate"])
 def test_an_average_counts_whom_its_sum_has(law: str, others: str) -> None:

@@ -147,6 +147,7 @@ def unkept(sql: str) -> str:
     return listed.replace("IS NOT NULL)]", "IS NOT NULL)")
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("sql", [HIGHEST, BY_HOUR])
 def test_a_replaced_unit_sways_no_more_than_claimed(sql: str) -> None:
     assert all(replaced(sql, *pair) for pair in ((1, 7), (2, 7), (1, 2)))
@@ -200,6 +201,7 @@ def refuted(sql: str, accountant: str, louder: Fraction = Fraction(1)) -> bool:
     )
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize(
     ("sql", "accountant"), [(HIGHEST, "pure"), (HIGHEST, "zcdp"), (BY_HOUR, "zcdp"), (AGES, "pure")]
 )

@@ -88,6 +88,7 @@ def errors(sql: str) -> list[float | None]:
     return list(compiled(sql, *shop()).rewritten.expected)
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("source", SELECTED)
 def test_what_is_made_of_selected_rows_has_no_known_error(source: str) -> None:
     for form, sql in FORMS.items():

@@ -37,6 +37,7 @@ with Proxy.open(sys.argv[1]) as proxy:
 """
 
 
+@pytest.mark.full("processes are started and killed")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say what a process has")
 def test_the_server_is_bounded_and_its_workers_by_their_own(tmp_path: Path) -> None:
     ran = subprocess.run(  # noqa: S603

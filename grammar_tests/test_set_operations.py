@@ -70,6 +70,7 @@ def people(number: int) -> world.Tables:
     return tables
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("number", range(WORLDS))
 def test_sets_within_a_person_are_the_plain_ones_and_move_no_more_than_claimed(number: int) -> None:
     policy, _ = over(world.empty(), constraints=number % 2 == 0)

@@ -41,6 +41,7 @@ HAPPENS = (
 """Without one of these nothing would be shown."""
 
 
+@pytest.mark.full("hundreds of random queries")
 def test_no_ceiling_is_passed_and_no_commit_is_forgotten_whatever_fails() -> None:
     seen = simulated(SLICE)
     assert all(seen[what] for what in HAPPENS), seen
@@ -75,7 +76,7 @@ def test_a_simulated_disk_keeps_what_a_file_keeps(
     assert simulated.checkpoint > 0
 
 
-@pytest.mark.simulation
+@pytest.mark.campaign
 def test_so_it_is_under_all_seeds() -> None:
     step = WHOLE // 100
     parts = [range(first, first + step) for first in range(0, WHOLE, step)]

@@ -54,6 +54,8 @@ from grammar_tests.spark_kit import compared, files_of, running
 from grammar_tests.test_two_engines import ACCEPTED, LARGEST, POLLED
 from grammar_tests.two_engines import Comparison
 
+pytestmark = pytest.mark.full("a Spark server runs beside it")
+
 EVERY = 90
 """One of so many cases is compared here, all of them by `python -m benchmarks.engines`."""
 OF_ONES_OWN = "DPSQL_SPARK_URL"

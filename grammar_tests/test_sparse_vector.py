@@ -281,6 +281,7 @@ CANCELLED = Attack((1, 0) * 6, (0, 1) * 6, contrast, TWO_WAY)
 STAIRS = Attack((1, 0), (0, 1), contrast, TWO_WAY)
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize("attack", [LONG_QUIET, CANCELLED, STAIRS])
 def test_the_claim_stands(attack: Attack) -> None:
     assert not attack.refutes(Run)
@@ -298,6 +299,7 @@ def test_a_broken_run_is_refuted(broken: MakeRun, attack: Attack) -> None:
     assert attack.refutes(broken)
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_the_audit_samples_what_the_law_says() -> None:
     found = shown(Run, ONE_WAY, (0, 1, 0))
     expected = likelihoods(ONE_WAY, (0, 1, 0))

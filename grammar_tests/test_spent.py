@@ -134,6 +134,7 @@ def plan_of(what: str, accountant: str) -> PrivatePlan:
     return plan
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
 @pytest.mark.parametrize("what", ASKED)
 def test_a_query_spends_what_it_may_on_all_that_it_releases(what: str, accountant: str) -> None:

@@ -103,6 +103,7 @@ def killed(engine: DuckDBEngine) -> None:
 # --- the same integers ----------------------------------------------------------------------------
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_what_is_spilled_changes_no_integer(database: str, tmp_path: Path) -> None:
     with opened(database, None) as ample:
         expected = numbers(asked(ample))
@@ -126,6 +127,7 @@ def test_without_a_folder_or_without_room_in_it_the_same_statement_fails(
 # --- what is there, and until when ----------------------------------------------------------------
 
 
+@pytest.mark.full("processes are started and killed")
 def test_what_a_killed_worker_spilled_is_gone_when_the_next_starts(
     database: str, tmp_path: Path
 ) -> None:

@@ -9,8 +9,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from grammar_tests.sqlalchemy_suite.requirements import CLOSED
 from grammar_tests.sqlalchemy_suite.unanswered import UNANSWERED
+
+pytestmark = pytest.mark.full("SQLAlchemy's own suite")
 
 SUITE = Path(__file__).parent / "sqlalchemy_suite"
 SQLALCHEMYS = (

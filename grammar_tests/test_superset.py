@@ -64,6 +64,7 @@ def shown(cursor: Any) -> list[list[tuple[Any, ...]]]:
     return found
 
 
+@pytest.mark.full("a client of its own replays its session")
 def test_charts_are_answered_and_refreshed_at_no_cost(served: Door, cursor: Any) -> None:
     first = shown(cursor)
     paid, ledger = served.proxy.budgets(), served.proxy.history("ana", 1000)

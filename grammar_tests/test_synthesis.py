@@ -74,6 +74,7 @@ def exactly(_law: Law, count: int) -> np.ndarray:
 # --- what one unit moves -------------------------------------------------------------------------
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("text", [PEOPLE, ORDERS, CITIES])
 def test_neighbours_differ_by_no_more_than_claimed_in_every_table(text: str) -> None:
     policy, engine = bound.over(world.well_behaved(), constraints=False)

@@ -20,6 +20,8 @@ from grammar_tests.bound import CATALOGS
 from grammar_tests.laws import PlainEngine, compiled, noiseless, same_rows
 from grammar_tests.tpch_kit import PRIVATE, PUBLIC, build, generate, query
 
+pytestmark = pytest.mark.full("16 queries of TPC-H")
+
 ONE_PERSON = {3: "l_orderkey", 10: "c_custkey", 18: "c_custkey"}
 WIDE = 10_000
 

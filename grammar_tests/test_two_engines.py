@@ -66,6 +66,7 @@ def both(server: Postgres) -> Iterator[Comparison]:
         yield comparison
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_equal_plans_give_equal_integers(both: Comparison) -> None:
     for case in ACCEPTED[::EVERY]:
         both.ask(case)
@@ -150,6 +151,7 @@ LARGEST = """SELECT QUANTILE_DISC(n, 0.9) AS q FROM (
     GROUP BY customer_id, m) AS each"""
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_votes_about_people_are_the_same(both: Comparison) -> None:
     before = both.outcomes["the same"]
     cases = [*POLLED, replace(POLLED[0], title="of their largest rows", sql=LARGEST)]
@@ -174,6 +176,7 @@ def test_wrong_twin_places_of_votes_that_are_off_by_one_are_a_difference(
     both.differences[:] = before
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_blocks_of_units_are_the_same(both: Comparison) -> None:
     before = both.outcomes["the same"]
     for case in SAMPLED:
@@ -353,6 +356,7 @@ def sampled(server: Postgres) -> Iterator[psycopg.Connection[Any]]:
         yield pg
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("name", COMPARED)
 def test_a_function_says_what_it_says_on_duckdb(
     sampled: psycopg.Connection[Any], samples: duckdb.DuckDBPyConnection, name: str

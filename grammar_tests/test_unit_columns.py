@@ -108,6 +108,7 @@ def violations(
                 yield violation(plan, here, there)
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 def test_neighbours_differ_by_no_more_than_claimed() -> None:
     """Law 2: a unit is removed with every row that holds its value, and with what leads to them."""
     plans = [plan for case in SOME if (plan := planned(case, people)) is not None]

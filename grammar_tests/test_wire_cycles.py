@@ -141,6 +141,7 @@ def grown(served: Door, count: int, others: int) -> int:
     return len(gc.get_objects()) - before
 
 
+@pytest.mark.full("processes are started and killed")
 def test_ten_thousand_connections_leave_nothing(served: Door) -> None:
     with psycopg.connect(**served.conninfo(), autocommit=True) as other:
         other.execute("SELECT 1")  # the shadow catalogue is built now

@@ -163,6 +163,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("totality")
 
 
+@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
 def test_no_values_make_an_aggregate_fail(column: Column, folder: Path) -> None:
     assert run(grouped(column), folder) == 1
