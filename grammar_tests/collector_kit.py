@@ -32,7 +32,8 @@ key = "id"
 [tables.people]
 access = "private"
 key = "id"
-columns = { id = {} }
+file = {}
+columns = { id = { type = "BIGINT" } }
 [tables.visits]
 access = "public"
 [tables.visits.columns]

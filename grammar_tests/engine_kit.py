@@ -10,6 +10,7 @@ import pytest
 
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.process import WorkerProcess
+from dpsql.model.file_formats import FileColumn, FileFormat
 from dpsql.model.resources import Database, Limits
 
 SECRET = "hunter2"  # noqa: S105
@@ -56,5 +57,6 @@ def engine(folder: Path) -> Iterator[DuckDBEngine]:
 @pytest.fixture(scope="module")
 def file_engine(folder: Path) -> Iterator[DuckDBEngine]:
     files = (("parts", str(folder / "part*.parquet")), ("csv", str(folder / "rows.csv")))
-    with DuckDBEngine(Database("duckdb", None, files), SMALL) as engine:
+    formats = (("csv", FileFormat((FileColumn("a", "BIGINT"),))),)
+    with DuckDBEngine(Database("duckdb", None, files, formats=formats), SMALL) as engine:
         yield engine

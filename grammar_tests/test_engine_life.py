@@ -18,6 +18,7 @@ from dpsql.engines.duckdb.files import CannotOpen, Sources
 from dpsql.engines.duckdb.hardening import private
 from dpsql.engines.process import Fallen, fallen
 from dpsql.model.errors import Unreachable
+from dpsql.model.file_formats import FileColumn, FileFormat
 from dpsql.model.resources import Database, Limits
 from dpsql.model.schema import ForeignKey
 from dpsql.model.tree import (
@@ -297,18 +298,22 @@ def test_texts_with_a_collation_have_no_type(tmp_path: Path) -> None:
     assert found == {"plain": (VARCHAR,), "folded": (None, INTEGER), "through": (None,)}
 
 
+OF_NUMBERS = FileFormat((FileColumn("a", "BIGINT"),))
+
+
 def test_files_and_globs(file_engine: DuckDBEngine) -> None:
     assert file_engine.rows("SELECT a, b FROM parts ORDER BY a") == [(1, "x"), (2, "x")]
     assert file_engine.rows("SELECT sum(a) FROM csv") == [(3,)]
     assert {t.name for t in file_engine.schema().tables} == {"parts", "csv"}
 
 
-def test_a_csv_row_that_does_not_fit_is_dropped_and_never_a_failure(tmp_path: Path) -> None:
+def test_a_csv_field_that_does_not_fit_is_null_and_never_a_failure(tmp_path: Path) -> None:
     lines = [*map(str, range(50_000)), "zoe", "7"]
     (tmp_path / "n.csv").write_text("a\n" + "\n".join(lines) + "\n")
     path = str(tmp_path / "n.csv")
-    with DuckDBEngine(Database("duckdb", None, (("n", path),)), SMALL) as engine:
-        assert engine.rows("SELECT count(a) FROM n") == [(50_001,)]
+    database = Database("duckdb", None, (("n", path),), formats=(("n", OF_NUMBERS),))
+    with DuckDBEngine(database, SMALL) as engine:
+        assert engine.rows("SELECT count(*), count(a) FROM n") == [(50_002, 50_001)]
     with duckdb.connect() as db, pytest.raises(duckdb.Error):
         db.execute(f"SELECT count(a) FROM read_csv('{path}')").fetchall()
 
@@ -316,7 +321,8 @@ def test_a_csv_row_that_does_not_fit_is_dropped_and_never_a_failure(tmp_path: Pa
 def test_changed_files_are_another_data_version(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("a\n1\n")
-    database = Database("duckdb", None, (("t", str(tmp_path / "*.csv")),))
+    files = (("t", str(tmp_path / "*.csv")),)
+    database = Database("duckdb", None, files, formats=(("t", OF_NUMBERS),))
     with DuckDBEngine(database, SMALL) as engine:
         first = engine.schema().identity
         assert first == engine.schema().identity

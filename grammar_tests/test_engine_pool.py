@@ -17,6 +17,7 @@ from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.limited import limited, tick
 from dpsql.engines.pool import EnginePool
 from dpsql.model.errors import Unreachable
+from dpsql.model.file_formats import FileColumn, FileFormat
 from dpsql.model.resources import Database
 from dpsql.model.schema import Schema
 from dpsql.model.table import Table
@@ -283,7 +284,8 @@ def test_a_long_statement_holds_up_nobody(folder: Path, threads: ThreadPoolExecu
 def test_a_later_engine_refuses_data_that_changed(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("a\n1\n")
-    database = Database("duckdb", None, (("t", str(path)),))
+    formats = (("t", FileFormat((FileColumn("a", "BIGINT"),))),)
+    database = Database("duckdb", None, (("t", str(path)),), formats=formats)
     pool = EnginePool(lambda: DuckDBEngine(database, SMALL), 2)
     pool.schema()
     with pool.taken():

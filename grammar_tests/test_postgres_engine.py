@@ -672,7 +672,10 @@ def elsewhere(server: Postgres, folder: Path, *changes: tuple[str, str]) -> Path
     files = '{ countries = "countries.parquet", products = "products.csv" }'
     public = f'[database.public]\nengine = "duckdb"\nfiles = {files}\n\n[privacy_unit]'
     people = f"user={READER}", f"user={OF_PEOPLE}"
-    return on(server, folder, people, ("[privacy_unit]", public), *changes)
+    kinds = {"product_id": "INTEGER", "category": "VARCHAR", "list_price": "DECIMAL(8,2)"}
+    typed = ", ".join(f'{column} = {{ type = "{kind}" }}' for column, kind in kinds.items())
+    section = "[tables.products]\n", f"[tables.products]\nfile = {{}}\ncolumns = {{ {typed} }}\n"
+    return on(server, folder, people, ("[privacy_unit]", public), section, *changes)
 
 
 JOINED = (

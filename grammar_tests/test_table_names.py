@@ -319,6 +319,8 @@ def test_files_are_tables_of_schemas(tmp_path: Path) -> None:
     policy = re.sub(r'\[tables."analytics.orders"\].*?(?=\[budgets)', "", policy, flags=re.DOTALL)
     policy = policy.replace("secret = { hidden = true }\n", "")
     files = '[database.files]\n"analytics.users" = "users.csv"'
+    section = '[tables."analytics.users"]\n'
+    policy = policy.replace(section, f"{section}file = {{}}\n")
     policy = policy.replace('path = "data.duckdb"', files)
     (tmp_path / "dpsql.toml").write_text(policy, "utf-8")
     with Proxy.open(str(tmp_path / "dpsql.toml")) as opened:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dpsql.model.dataclass import dataclass
+from dpsql.model.file_formats import FileFormat
 from dpsql.model.public_times import Resolution
 
 SPILL = "spill_unencrypted"
@@ -22,6 +23,7 @@ class Database:
     are absolute; `settings` are texts by the engine's own keys. `public` is another one, which has
     those `tables` that are public and not in this one. `spill` is an absolute folder to which
     statements may spill private rows as they are; where there is none, nothing is spilled.
+    `formats` say by table how its files are read.
     """
 
     engine: str
@@ -32,6 +34,7 @@ class Database:
     public: Database | None = None
     tables: tuple[str, ...] = ()
     spill: str | None = None
+    formats: tuple[tuple[str, FileFormat], ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import PolicyError
+from dpsql.model.file_formats import FileFormat
 from dpsql.model.intervals import bound_of
 from dpsql.model.local_reports import LocalColumn
 from dpsql.model.schema import Schema, SchemaColumn, SchemaTable
@@ -147,6 +148,8 @@ def _version(draft: Draft, tables: tuple[TablePolicy, ...], schema: Schema) -> s
         named["lengths"] = [(c.name, c.max_length) for c in named["columns"] if c.max_length]
         named = {name: value for name, value in named.items() if name not in _SINCE or value}
         parts.append(repr(named))
+    of = draft.database if draft.database.public is None else draft.database.public
+    parts += [repr(each) for each in sorted(of.formats) if each[1] != FileFormat()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

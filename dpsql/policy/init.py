@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from dpsql.model.dataclass import dataclass, field
+from dpsql.model.dataclass import dataclass, field, replace
+from dpsql.model.file_formats import is_text
 from dpsql.model.resources import Database
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import Kind, identifier
@@ -13,6 +14,7 @@ from dpsql.policy.bind import NUMBERS, Check, checks
 from dpsql.policy.budget_choices import BudgetChoice, budget_lines
 from dpsql.policy.column_words import column_words, identifies, is_amount
 from dpsql.policy.edit import toml_key
+from dpsql.policy.file_drafts import TypesFrom, section_lines, type_part
 from dpsql.policy.unit_paths import (
     Routes,
     UnitColumns,
@@ -28,13 +30,17 @@ _FRACTIONS = (Kind.DECIMAL, Kind.DOUBLE)
 """What is summed more often than it names something."""
 
 
+LOOKED = "# With one exception: types and formats of text files were read from the data (--look)."
+"""What a draft says that follows rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decisions:
     """What an owner has decided: None, or `UNDECIDED`, is left to be.
 
     `public` are tables of which anybody may see every row; `shown` are columns, with a dot between
     table and column, that look as if they named people and do not. `units` is about how many there
-    are, as anybody may know.
+    are, as anybody may know. `types` is where the types of text files come from.
     """
 
     unit: UnitColumns | None = None
@@ -42,6 +48,7 @@ class Decisions:
     shown: frozenset[str] = frozenset()
     other_people: str = UNDECIDED
     units: int | None = None
+    types: TypesFrom = TypesFrom.NOBODY
     budget: BudgetChoice = field(default_factory=BudgetChoice)
 
 
@@ -55,9 +62,10 @@ def draft(
     `database` has paths as they are to be written. Where no unit is decided, the draft follows from
     the one that is proposed first.
     """
-    drafter = Drafter.of(schema, decisions)
+    drafter = replace(Drafter.of(schema, decisions), database=database)
     lines = [
         "# Drafted from the schema, never from data. Replace every DECIDE; then: dpsql check",
+        *([LOOKED] if decisions.types is TypesFrom.DATA else ()),
         *_database(database),
         "",
         *drafter.unit_lines(),
@@ -79,8 +87,6 @@ def _database(database: Database) -> Iterator[str]:
     if database.path is not None:
         yield f"path = {_text(database.path)}"
     if database.files:
-        if any(path.removesuffix(".gz").endswith(("sv", "SV")) for _, path in database.files):
-            yield "# Texts get their types from their first rows; Parquet files declare them."
         yield "[database.files]"
         yield from (f"{toml_key(name)} = {_text(path)}" for name, path in database.files)
 
@@ -96,6 +102,7 @@ class Drafter:
     unit: UnitColumns | None
     routes: dict[str, Routes]
     nullable: bool
+    database: Database = Database("")
 
     @staticmethod
     def of(schema: Schema, decisions: Decisions) -> Drafter:
@@ -180,12 +187,12 @@ class Drafter:
         yield "# Uncomment those of which anybody may see every row. A table that is about people"
         yield "# needs a link, and stays out without one."
         for table in absent:
-            yield from (f"# {line}" for line in public_lines(table))
+            yield from (f"# {line}" for line in self.public(table))
 
     def table(self, table: SchemaTable) -> Iterator[str]:
         """The lines of a table."""
         if table.name in self.decisions.public:
-            yield from public_lines(table)
+            yield from self.public(table)
             return
         yield f"[tables.{toml_key(table.name)}]"
         if key := key_of(table):
@@ -196,10 +203,31 @@ class Drafter:
             yield from _hints(table)
         if self.unit is not None and self.unit.has_table and self.unit.column(table.name):
             yield from self._size()
+        yield from self._file(table)
         yield f"[tables.{toml_key(table.name)}.columns]"
         constraints = checks(table)
         for column in table.columns:
             yield self.column(table, column, constraints.get(column.name.lower()))
+
+    def public(self, table: SchemaTable) -> Iterator[str]:
+        """The lines of a public table, with the types of its columns where its files are texts."""
+        yield from public_lines(table)
+        section = list(self._file(table))
+        typed = [(column.name, self._type(table, column)) for column in table.columns]
+        yield from section
+        if any(said for _name, said in typed):
+            yield f"[tables.{toml_key(_comment(table.name))}.columns]"
+            yield from (f"{toml_key(_comment(n))} = {{ {said} }}" for n, said in typed if said)
+
+    def _file(self, table: SchemaTable) -> Iterator[str]:
+        header = f"tables.{toml_key(_comment(table.name))}"
+        return section_lines(self.database, table.name, header, self.decisions.types)
+
+    def _type(self, table: SchemaTable, column: SchemaColumn) -> str:
+        if column.reading is not None:
+            return ""
+        types, kind = self.decisions.types, column.type_name
+        return type_part(self.database, table.name, column.name, kind, types)
 
     def _size(self) -> Iterator[str]:
         units = self.decisions.units
@@ -225,8 +253,20 @@ class Drafter:
             parts.append("nullable = false")
         elif not self.nullable and not column.is_never_null:
             parts.append("nullable = true")
+        if said := self._type(table, column):
+            parts.insert(0, said)
         inner = f"{{ {', '.join(parts)} }}" if parts else "{}"
-        return f"{toml_key(column.name)} = {inner}  # {_comment(column.type_name)}"
+        remark = _comment(self._remark_of(table, column, said))
+        return f"{toml_key(column.name)} = {inner}  # {remark}"
+
+    def _remark_of(self, table: SchemaTable, column: SchemaColumn, said: str) -> str:
+        """What the comment behind a column says."""
+        if not said or self.decisions.types is TypesFrom.NAMES:
+            return column.type_name
+        is_looked = self.decisions.types is TypesFrom.DATA
+        if is_looked and is_text(dict(self.database.files)[table.name]):
+            return "read from the data: public"
+        return f"{column.type_name}, by its name" if UNDECIDED in said else column.type_name
 
     def _is_hidden(self, table: SchemaTable, column: SchemaColumn) -> bool:
         """Whether a column looks as if it named people, and nobody said that it does not."""

@@ -28,6 +28,7 @@ from dpsql.policy.accepted_findings import accepted_findings
 from dpsql.policy.caps import caps_of
 from dpsql.policy.defaults import with_defaults
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable, ServerSettings
+from dpsql.policy.file_sections import with_formats
 from dpsql.policy.limit_values import limit_of, limits_by, most_in_all, rollups_of
 from dpsql.policy.local_laws import law_of
 from dpsql.policy.unit_links import check_links, linked_to_values, unit_columns, unit_of
@@ -104,10 +105,11 @@ def _draft(reader: Reader, folder: Path) -> Draft:
     analysts = _analysts(reader.table("analysts", required=True), budgets)
     tables = tuple(_table(r, name) for name, r in reader.table("tables", required=True).tables())
     public = tuple(table.name for table in tables if not table.private)
+    database = _database(reader.table("database", required=True), folder, public)
     draft = Draft(
         path=str(Path(reader.file).resolve()),
         lines=reader.lines,
-        database=_database(reader.table("database", required=True), folder, public),
+        database=with_formats(database, reader.table("tables")),
         unit=unit_of(reader.table("privacy_unit", required=True)),
         tables=tables,
         budgets=budgets,
@@ -171,7 +173,7 @@ def _one_database(reader: Reader, folder: Path) -> Database:
 def _table(reader: Reader, name: str) -> DraftTable:
     reader.only(
         *("access", "key", "link", "links", "determines_unit", "columns", "expected_rows"),
-        *("rollups", *LIMITS),
+        *("rollups", "file", *LIMITS),
     )
     private = reader.choice("access", ("private", "public")) == "private"
     columns = tuple(_column(r, column) for column, r in reader.table("columns").tables())
@@ -214,16 +216,8 @@ def _key(reader: Reader) -> tuple[str, ...]:
 
 def _column(reader: Reader, name: str) -> DraftColumn:
     reader.only(
-        "type",
-        "bounds",
-        "values",
-        "values_from",
-        "nullable",
-        "hidden",
-        "private_bounds",
-        "max_per_unit",
-        "max_length",
-        "randomized",
+        *("type", "format", "bounds", "values", "values_from", "nullable", "hidden"),
+        *("private_bounds", "max_per_unit", "max_length", "randomized"),
     )
     declared = reader.text("type") if "type" in reader.values else None
     source = None

@@ -7,7 +7,7 @@ The one factory of ours is here; others come from packages that the owner has in
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from difflib import get_close_matches
 from functools import partial
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dpsql.compiler.rewrite.dialect import Dialect, Dialects
     from dpsql.engines.broadcast_tables import BroadcastTables
     from dpsql.engines.stores import StoreWriter
+    from dpsql.model.file_formats import TextCounts
 
 
 @runtime_checkable
@@ -192,12 +193,86 @@ def of_sources(names: Sequence[str]) -> tuple[Database, Engine]:
     elif len(names) == 1 and (settings := named(names[0])):
         kind, database = _POSTGRES, Database(_POSTGRES.name, settings=settings)
     elif len(names) == 1 and not is_data(names[0]):
+        _is_database(names[0])
         database = Database(kind.name, os.path.abspath(names[0]))  # noqa: PTH100
     else:
-        database = Database(kind.name, files=_absolute(tables_of(names)))
+        database = with_first_lines(Database(kind.name, files=_absolute(tables_of(names))))
     if (objection := kind.objection(database)) is not None:
         raise Unreachable(objection)
     return database, kind.open(database, Limits())
+
+
+def with_looked_formats(database: Database) -> Database:
+    """A database of files with the formats that rows of its texts suggest: `dpsql init --look`."""
+    from dpsql.engines.duckdb.looked_formats import look_at_rows  # noqa: PLC0415
+    from dpsql.model.file_formats import is_text  # noqa: PLC0415
+
+    formats = dict(database.formats)
+    for table, by_line in database.formats:
+        if is_text(dict(database.files)[table]):
+            plain = formats | {table: replace(by_line, columns=(), null_words=())}
+            with closing(opened_database(replace(database, formats=tuple(plain.items())))) as texts:
+                formats[table] = look_at_rows(texts.rows, table, by_line)
+    return replace(database, formats=tuple(formats.items()))
+
+
+def counts_of_texts(
+    draft: Draft, rows: Callable[[str], Sequence[tuple[Any, ...]]]
+) -> Iterable[TextCounts]:
+    """What does not fit in the text files of a policy's own database."""
+    if draft.database.engine != _DUCKDB.name:
+        return ()
+    from dpsql.engines.duckdb.duckdb_engine import sources_of  # noqa: PLC0415
+    from dpsql.engines.duckdb.text_counts import text_counts  # noqa: PLC0415
+
+    return text_counts(sources_of(draft.database), rows)
+
+
+_MAGIC = slice(8, 12)
+"""Where a DuckDB file says that it is one."""
+
+
+def _is_database(path: str) -> None:
+    """Raise `Unreachable` for a file that is no DuckDB file: its name says that it is no other."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            begin = file.read(_MAGIC.stop)
+    except OSError:
+        return  # the engine says it
+    if begin[_MAGIC] != b"DUCK":
+        raise Unreachable(
+            f"{path} is no DuckDB file, and its ending says of no Parquet or CSV. Name text files"
+            " .csv or .tsv, with .gz or .zst where they are packed; convert JSON and others."
+        )
+
+
+def with_first_lines(database: Database) -> Database:
+    """A database of files with how text is read, as far as first lines and names say it.
+
+    No row is read. Raises `Unreachable`.
+    """
+    from dpsql.engines.duckdb.duckdb_engine import sources_of  # noqa: PLC0415
+    from dpsql.engines.duckdb.file_views import header_of, partition_keys  # noqa: PLC0415
+    from dpsql.engines.duckdb.files import CannotOpen  # noqa: PLC0415
+    from dpsql.engines.duckdb.first_lines import format_by_first_line  # noqa: PLC0415
+    from dpsql.model.file_formats import FileFormat, is_text  # noqa: PLC0415
+    from dpsql.policy.file_drafts import columns_by_name  # noqa: PLC0415
+
+    formats = list[tuple[str, FileFormat]]()
+    for table, pattern in database.files:
+        one = sources_of(replace(database, files=((table, pattern),)))
+        try:
+            paths = one.matches()[table]
+            by_line, keys = FileFormat(widen=True), partition_keys(paths)
+            if all(map(is_text, paths)):
+                by_line = format_by_first_line(paths)
+                headers = (header_of(path, by_line) for path in paths)
+                keys = (*(n for header in headers if header is not None for n in header), *keys)
+        except CannotOpen as error:
+            raise Unreachable(one.complaint(error.why)) from None
+        columns = columns_by_name(tuple({key.lower(): key for key in keys}.values()))
+        formats.append((table, replace(by_line, columns=columns)))
+    return replace(database, formats=tuple(formats))
 
 
 def _absolute(files: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
@@ -229,6 +304,11 @@ def _accepted(value: object, name: str) -> EngineKind | None:
 
 _OWN: dict[str, EngineKind] = {kind.name: kind for kind in (_DUCKDB, _POSTGRES, _SPARK)}
 _BY_NAME = Registry("engine", "dpsql.engines", _OWN, _accepted)
+
+
+def opened_database(database: Database) -> Engine:
+    """The engine over a database that no policy names yet."""
+    return get(database.engine).open(database, Limits())
 
 
 def opened(draft: Draft) -> Engine:

@@ -31,7 +31,8 @@ key = "id"
 [tables.people]
 access = "private"
 key = "id"
-columns = { id = {} }
+file = {}
+columns = { id = { type = "BIGINT" } }
 [tables.survey]
 access = "public"
 [tables.survey.columns]

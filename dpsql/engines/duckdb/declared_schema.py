@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpsql.engines.duckdb.exact_values import base_type
+from dpsql.engines.duckdb.file_views import FINDINGS
 from dpsql.engines.duckdb.files import name as quoted
 from dpsql.engines.duckdb.type_names import BITS, reading, sql_type
 from dpsql.engines.duckdb.type_names import parts as parts_of
@@ -22,6 +23,7 @@ Ask = Callable[[str], Sequence[tuple[Any, ...]]]
 _HERE = (
     "database_name = current_database()"
     " AND (schema_name = 'main' OR lower(schema_name) <> lower(current_database()))"
+    f" AND schema_name <> '{FINDINGS}'"
 )
 """A schema that is called as its file cannot be named: DuckDB takes its name for the file's."""
 

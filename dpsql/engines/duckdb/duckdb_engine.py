@@ -288,4 +288,4 @@ def sources_of(database: Database) -> Sources:
         for each in (database.path, database.prepared, database.spill)
     )
     files = tuple((table, str(Path(file).absolute())) for table, file in database.files)
-    return Sources(path, files, store, spill)
+    return Sources(path, files, store, spill, database.formats)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from dpsql.model.dataclass import dataclass
+from dpsql.model.file_formats import FileFormat
 
 Signature = tuple[tuple[str, int, int, int, int], ...]
 """Path, device, inode, size and mtime_ns of each file: a data version."""
@@ -26,7 +27,14 @@ WHY = {
     "no match": "matches no file; correct the pattern in the policy",
     "locked": "is open for writing elsewhere; close that program, or wait for it to finish",
     "unreadable": "cannot be read by DuckDB; check its permissions and that it is a database",
-    "unknown format": "is neither Parquet nor CSV; name it .parquet, .csv, .tsv or .csv.gz",
+    "unknown format": "is neither Parquet nor CSV; name it .parquet, .csv or .tsv, and .gz or .zst"
+    " where it is packed",
+    "unclean": "has bytes that are not UTF-8, or several kinds of line ends, and cannot be mended"
+    " in memory; convert it to UTF-8 with one kind of line ends",
+    "zstd": "is packed with zstd, which needs Python 3.14; unpack it, or pack it with gzip",
+    "empty": "is empty: it has no line, and so no column",
+    "types": "declares several types of one column; name its type in the policy, which"
+    " dpsql init proposes",
     "changed": "has changed since it was opened; open the policy again",
     "spill": "is no folder for what is spilled; name one on a local disk that is yours, chmod 700",
 }
@@ -44,6 +52,11 @@ class Sources:
     files: tuple[tuple[str, str], ...]
     store: str | None = None
     spill: str | None = None
+    formats: tuple[tuple[str, FileFormat], ...] = ()
+
+    def format_of(self, table: str) -> FileFormat | None:
+        """How the files of a table are read; None where no policy says it."""
+        return dict(self.formats).get(table)
 
     def complaint(self, why: str) -> str:
         """What is wrong, with the owner's own paths: those of them that are missing."""
@@ -148,23 +161,6 @@ def _stamp(path: str) -> tuple[str, int, int, int, int]:
 def stamp(about: os.stat_result) -> tuple[int, int, int, int]:
     """Device, inode, size and mtime_ns of a file: another one after any change."""
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
-
-
-def reader(paths: list[str]) -> str:
-    """The table function that reads these files.
-
-    A CSV row that does not fit the columns' types is dropped: whether a statement fails must not
-    depend on data. Raises `CannotOpen` for other formats.
-
-    >>> reader(["/d/a.parquet", "/d/b's.parquet"])
-    "read_parquet(['/d/a.parquet', '/d/b''s.parquet'])"
-    """
-    listed = "[" + ", ".join(map(text, paths)) + "]"
-    if all(path.lower().endswith(".parquet") for path in paths):
-        return f"read_parquet({listed})"
-    if all(path.lower().removesuffix(".gz").endswith((".csv", ".tsv")) for path in paths):
-        return f"read_csv({listed}, ignore_errors = true)"
-    raise CannotOpen("unknown format")
 
 
 def text(value: str) -> str:

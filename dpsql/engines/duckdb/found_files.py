@@ -9,7 +9,10 @@ from pathlib import Path
 
 from dpsql.model.errors import Unreachable
 
-SUFFIXES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+_TEXTS = (".csv", ".tsv")
+SUFFIXES = (".parquet", *(text + packed for text in _TEXTS for packed in ("", ".gz", ".zst")))
+_PARTITION = re.compile(r"[^=]+=.*")
+"""The name of a folder of a partitioned table: KEY=VALUE."""
 _WILD = re.compile(r"[*?\[]")
 _ALL_OF = re.compile(r"/(\*\*/)?\*\.parquet$")
 _NUMBER = re.compile(r"[-_. ]\d[\d\-_. T]*$")
@@ -98,6 +101,9 @@ def _matches(table: str | None, pattern: str) -> Iterator[tuple[str, str]]:
 
 def _folder(folder: Path) -> Iterator[tuple[str, str]]:
     here = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    if any(path.is_dir() and _PARTITION.fullmatch(path.name) for path in here):
+        yield _word(folder.resolve().name), _whole(folder)
+        return
     yield from _grouped([str(path) for path in here if path.is_file() and _suffix(path.name)])
     for each in here:
         if each.is_dir() and (pattern := _whole(each)):

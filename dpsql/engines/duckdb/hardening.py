@@ -9,17 +9,16 @@ SECURITY.md S30.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 # The engine without its Python conveniences, which would take longer to import than it does.
 import _duckdb as duckdb
 
-from dpsql.engines.duckdb.files import CannotOpen, Sources, identity_of, name, reader, text
+from dpsql.engines.duckdb.file_views import create_views
+from dpsql.engines.duckdb.files import CannotOpen, Sources, identity_of, name, text
 from dpsql.engines.memory import process_limits
 from dpsql.model.prepared_store import ABOUT, SCHEMA, parsed
-from dpsql.model.table_names import parts
 
 MEMORY_FACTOR, MEMORY_MARGIN = 2, 2 << 30
 """The process may hold this many times DuckDB's own limit, plus a margin for code and threads."""
@@ -70,10 +69,8 @@ def private(sources: Sources, memory: str, spill: Spill | None = None) -> Any:
         connection = duckdb.connect(
             sources.path or ":memory:", read_only=read_only, config=configuration(memory)
         )
-        matches = sources.matches()
-        with_views(connection, matches)
+        allowed = create_views(connection, sources)
         _attach_store(connection, sources)
-        allowed = [path for paths in matches.values() for path in paths]
         return _sealed(connection, allowed, spill)
     except duckdb.IOException as error:
         # Only which of two sentences we say depends on the engine's text.
@@ -81,14 +78,6 @@ def private(sources: Sources, memory: str, spill: Spill | None = None) -> Any:
     except duckdb.Error:
         why = "unreadable"
     raise CannotOpen(why)
-
-
-def with_views(connection: Any, matches: Mapping[str, list[str]]) -> None:
-    """Have each table's files as a view. Raises `CannotOpen`, or what the engine raises."""
-    for table, paths in matches.items():
-        schema, view = parts(table) or (None, table)
-        where = _created(connection, schema or "main", view)
-        connection.execute(f"CREATE VIEW {where} AS SELECT * FROM {reader(paths)}")
 
 
 def _attach_store(connection: Any, sources: Sources) -> None:

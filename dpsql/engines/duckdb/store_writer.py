@@ -14,8 +14,9 @@ from typing import Any, Self
 
 import _duckdb as duckdb
 
+from dpsql.engines.duckdb.file_views import create_views
 from dpsql.engines.duckdb.files import CannotOpen, Signature, Sources, identity_of, name, text
-from dpsql.engines.duckdb.hardening import about_text, configuration, with_views
+from dpsql.engines.duckdb.hardening import about_text, configuration
 from dpsql.engines.duckdb.taken_rows import TakenRows
 from dpsql.engines.stores import Grown
 from dpsql.model.errors import Unreachable
@@ -47,7 +48,7 @@ class StoreOfDuckDB:
         self._folder = self._place.with_name(f"{self._place.name}.unfinished")
         self._entered: int | None = None
         self._signature, self._connection = self._opened(memory)
-        self._taken = TakenRows(self.rows, sources, self._signature)
+        self._taken = TakenRows(self.rows, sources, self._signature, self._connection)
 
     def __enter__(self) -> Self:
         return self
@@ -173,7 +174,7 @@ class StoreOfDuckDB:
             connection.execute("SET enable_progress_bar = true")  # so that `progress` knows it
             connection.execute("SET enable_progress_bar_print = false")
             if self._sources.path is None:
-                with_views(connection, self._sources.matches())
+                create_views(connection, self._sources)
             else:
                 connection.execute(f"ATTACH {text(self._sources.path)} AS {_OWNERS} (READ_ONLY)")
                 connection.execute(f"USE {name(_OWNERS)}")

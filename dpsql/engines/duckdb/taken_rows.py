@@ -2,8 +2,7 @@
 
 Parquet files are the same files by path, device, inode, size and time of the last write. Rows of a
 DuckDB table are the same by how many there are, and by two sums of hashes of place and values,
-below the first place that was free. Of views and of CSV files, whose types are those that
-all of them together look like, nothing is known.
+below the first place that was free. Of views and of CSV files nothing is known.
 
 Proof (PRIVACY.md R87). The rows since are the other ones, and they are counted: those before and
 those since are all rows.
@@ -15,12 +14,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dpsql.engines.duckdb.files import Signature, Sources, name, reader, text
+from dpsql.engines.duckdb.file_views import view_of
+from dpsql.engines.duckdb.files import Signature, Sources, name, text
 from dpsql.model.dataclass import dataclass
 from dpsql.model.table_names import address, parts
-
-_FILE = "file of a row in dpsql"
-"""What the column is called that says in which file a row is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +27,7 @@ class TakenRows:
     rows: Callable[[str], Sequence[tuple[Any, ...]]]
     sources: Sources
     signature: Signature
+    connection: Any
 
     def mark(self, table: str) -> str:
         """What its rows are known by from now on, "" where by nothing."""
@@ -63,9 +61,11 @@ class TakenRows:
         if not before or not _all_parquet(files) or not before <= set(files.values()):
             return None
         added = [path for path, stamped in files.items() if stamped not in before]
-        listed = ", ".join(map(text, added)) or "NULL"
-        every = reader(list(files)).removesuffix(")") + f", filename = {text(_FILE)})"
-        return f"(SELECT * FROM {every} WHERE {name(_FILE)} IN ({listed}))"
+        view = view_of(self.connection, self._spelled(table), list(files), self.sources, added)
+        return f"({view.select})"
+
+    def _spelled(self, table: str) -> str:
+        return next(each for each, _files in self.sources.files if each.lower() == table.lower())
 
     def _of_table(self, table: str, evidence: Mapping[str, Any]) -> str | None:
         columns = self._columns(table)

@@ -298,6 +298,7 @@ def _listed(names: Iterable[str], most: int = 40) -> str:
 @click.option("--epsilon", metavar="E", help="ε of all questions together.")
 @click.option("--delta", metavar="D", help="δ of all questions together.")
 @click.option("--accountant", default=DEFAULT_ACCOUNTANT, show_default=True, help="What adds up.")
+@click.option("--look", is_flag=True, help="Propose types from rows of texts: becomes public.")
 @click.option("-y", "--yes", is_flag=True, help="Take what is recommended where nothing is said.")
 @click.option("--update", is_flag=True, help="Mark in the policy what a changed schema has anew.")
 @click.option("-o", "--output", "target", metavar="FILE", help="Default dpsql.toml; - is stdout.")
@@ -305,6 +306,7 @@ def init(
     settings: CommandSettings,
     *,
     sources: tuple[str, ...],
+    look: bool,
     yes: bool,
     update: bool,
     target: str | None,
@@ -317,7 +319,12 @@ def init(
     it. What no option says is asked on a terminal, and a DECIDE elsewhere.
     """
     if update:
-        if sources or target or any(value for key, value in given.items() if key != "accountant"):
+        if (
+            sources
+            or target
+            or look
+            or any(value for key, value in given.items() if key != "accountant")
+        ):
             raise click.UsageError("--update takes the policy as it is: give --policy FILE alone.")
         _update(settings.policy)
         return
@@ -328,18 +335,24 @@ def init(
         raise click.UsageError(f"{target} exists; name another file with -o, or --update it.")
     decide: Decide = recommendation if yes else person if can_answer() else nobody
     with output(target) as write:
-        text = _draft(sources, Given(**given), decide, target)
+        text = _draft(sources, Given(**given), decide, target, look=look)
         write(text)
     count = text.count('"DECIDE"')
     left = "No decision is left" if not count else f"{count} decisions to make"
     note(f"{left}; then run: dpsql check --policy {target}")
 
 
-def _draft(sources: Sequence[str], given: Given, decide: Decide, target: str) -> str:
+def _draft(sources: Sequence[str], given: Given, decide: Decide, target: str, *, look: bool) -> str:
     from dpsql.accountants import get  # noqa: PLC0415
+    from dpsql.model.file_formats import is_text  # noqa: PLC0415
     from dpsql.model.installed import Unusable  # noqa: PLC0415
+    from dpsql.policy.file_drafts import TypesFrom  # noqa: PLC0415
     from dpsql.policy.init import draft  # noqa: PLC0415
-    from dpsql.preparation.engine_kinds import of_sources  # noqa: PLC0415
+    from dpsql.preparation.engine_kinds import (  # noqa: PLC0415
+        of_sources,
+        opened_database,
+        with_looked_formats,
+    )
 
     try:
         get(given.accountant)
@@ -348,9 +361,16 @@ def _draft(sources: Sequence[str], given: Given, decide: Decide, target: str) ->
             f"{error.message} {error.fix}", param_hint="--accountant"
         ) from None
     database, engine = of_sources(sources)
+    types = TypesFrom.NAMES if decide is recommendation else TypesFrom.NOBODY
+    if look and any(is_text(path) for _table, path in database.files):
+        engine.close()
+        database, types = with_looked_formats(database), TypesFrom.DATA
+        note("Types and formats of text files were read from the data: they become public.")
+        engine = opened_database(database)
     with closing(engine):
         schema = engine.schema()
-    return draft(schema, _beside(database, Path(target)), decided(schema, given, decide))
+    decisions = replace(decided(schema, given, decide), types=types)
+    return draft(schema, _beside(database, Path(target)), decisions)
 
 
 def _beside(database: Database, target: Path) -> Database:

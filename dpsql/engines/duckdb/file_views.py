@@ -1,0 +1,271 @@
+"""Views over data files: one table of all files of a table, with the types that the policy names.
+
+Files of one table may differ in their columns: a column that a file does not have is NULL there.
+A column whose files declare several types has the type of the policy, and values are cast totally.
+
+Proof (PRIVACY.md R100). What a row is follows from this row of its file, the policy, and what the
+files say of themselves before their rows: names of columns, and declared types.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpsql.engines.duckdb.files import CannotOpen, Sources, name, text
+from dpsql.engines.duckdb.text_lines import first_lines, readable
+from dpsql.engines.duckdb.text_rows import LineRows
+from dpsql.engines.duckdb.type_names import BITS
+from dpsql.model.dataclass import dataclass
+from dpsql.model.file_formats import FileColumn, FileFormat, is_text
+from dpsql.model.table_names import parts
+
+FINDINGS = "lines dpsql"
+"""The schema of views of what is wrong with each line of text files: for their owner."""
+
+_KEY_OF_PATH = re.compile(r"(?<=/)([^/=]+)=[^/]*(?=/)")
+_DIGITS = {8: 3, 9: 3, 16: 5, 17: 5, 32: 10, 33: 10, 64: 19, 65: 20, 128: 38}
+_TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
+_NULL = "NULL"
+"""Our name of the type of a column that has no value in a file."""
+_MOST_DIGITS, _EXACT_BITS = 38, 53
+
+
+@dataclass(frozen=True, slots=True)
+class FileView:
+    """A table of files: the SELECT of its rows, and one of findings about lines of text."""
+
+    select: str
+    findings: str | None = None
+
+
+def create_views(connection: Any, sources: Sources) -> list[str]:
+    """Have each table's files as a view; return the paths that are read.
+
+    Raises `CannotOpen`, or what the engine raises.
+    """
+    read = list[str]()
+    for table, paths in sources.matches().items():
+        view = view_of(connection, table, paths, sources)
+        schema, own = parts(table) or (None, table)
+        _create(connection, schema or "main", own, view.select)
+        if view.findings is not None:
+            _create(connection, FINDINGS, table, view.findings)
+        read += [*paths, *_copies(view.select)]
+    return read
+
+
+def _create(connection: Any, schema: str, view: str, select: str) -> None:
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name(schema)}")
+    connection.execute(f"CREATE VIEW {name(schema)}.{name(view)} AS {select}")
+
+
+def _copies(select: str) -> list[str]:
+    return sorted(set(re.findall(r"/proc/self/fd/\d+", select)))
+
+
+def view_of(
+    connection: Any,
+    table: str,
+    paths: Sequence[str],
+    sources: Sources,
+    only: Sequence[str] | None = None,
+) -> FileView:
+    """The view of a table's files; of `only` some of them, with the columns of all.
+
+    Raises `CannotOpen`, or what the engine raises.
+    """
+    declared = sources.format_of(table)
+    keys = partition_keys(paths)
+    if all(map(is_text, paths)):
+        return _text_view(paths, declared or FileFormat(), keys, only)
+    if not all(path.lower().endswith(".parquet") for path in paths):
+        raise CannotOpen("unknown format")
+    return _parquet_view(connection, paths, declared, keys, only)
+
+
+def partition_keys(paths: Sequence[str]) -> tuple[str, ...]:
+    """The keys of folders KEY=VALUE in which all files are, in order.
+
+    >>> partition_keys(["/d/year=2024/month=1/a.parquet", "/d/year=2025/month=2/b.parquet"])
+    ('year', 'month')
+    """
+    first, *others = ([key.lower() for key in _KEY_OF_PATH.findall(path)] for path in paths)
+    return tuple(first) if all(other == first for other in others) else ()
+
+
+def header_of(path: str, f: FileFormat) -> tuple[str, ...] | None:
+    """The names of a text file's columns, by its header or by the policy; None without a line.
+
+    A name that stands there twice is numbered from the second one. Raises `CannotOpen`.
+    """
+    lines = first_lines(path, f.encoding, f.skip + 1)
+    if len(lines) <= f.skip:
+        return None
+    if f.names:
+        return f.names
+    fields = split_line(lines[f.skip], f.delimiter, f.quote)
+    if not f.header:
+        return tuple(f"column{n}" for n in range(1, len(fields) + 1))
+    taken, names = set[str](), list[str]()
+    for n, each in enumerate(fields, 1):
+        plain = each.strip() or f"column{n}"
+        called, copy = plain, 1
+        while called.lower() in taken:
+            copy += 1
+            called = f"{plain}_{copy}"
+        taken.add(called.lower())
+        names.append(called)
+    return tuple(names)
+
+
+def split_line(line: str, delimiter: str, quote: str) -> list[str]:
+    """The fields of one line that is no row."""
+    if not quote:
+        return line.split(delimiter)
+    csv.field_size_limit(1 << 30)
+    return next(csv.reader([line], delimiter=delimiter, quotechar=quote), [])
+
+
+def _text_view(
+    paths: Sequence[str], f: FileFormat, keys: Sequence[str], only: Sequence[str] | None
+) -> FileView:
+    layouts = dict[tuple[str, ...], list[str]]()
+    for path in paths:
+        header = header_of(path, f)
+        if header is not None:
+            layouts.setdefault(header, []).append(path)
+    present: dict[str, str] = {}
+    for each in (*layouts, keys):
+        present |= {column.lower(): column for column in each if column.lower() not in present}
+    if not layouts:
+        present = {column.name.lower(): column.name for column in f.columns}
+    columns = [f.column(column) or FileColumn(column, "VARCHAR") for column in present.values()]
+    columns = [FileColumn(present[c.name.lower()], c.type.upper(), c.forms) for c in columns]
+    if not columns:
+        raise CannotOpen("empty")
+    selects, findings = list[str](), list[str]()
+    for names, members in layouts.items():
+        members_read = [path for path in members if only is None or path in only]
+        if not members_read:
+            continue
+        files = tuple(readable(path, f.encoding) for path in members_read)
+        rows = LineRows(files, f, names)
+        selects.append(rows.select(columns, keys))
+        findings.append(rows.findings([c for c in columns if c.type != "VARCHAR"]))
+    if not selects:
+        nulls = ", ".join(f"NULL::{c.type} AS {name(c.name)}" for c in columns)
+        return FileView(f"SELECT {nulls} WHERE false")
+    return FileView(" UNION ALL ".join(selects), " UNION ALL ".join(findings))
+
+
+# --- Parquet ---
+
+
+def _parquet_view(
+    connection: Any,
+    paths: Sequence[str],
+    declared: FileFormat | None,
+    keys: Sequence[str],
+    only: Sequence[str] | None,
+) -> FileView:
+    layouts = dict[tuple[tuple[str, str], ...], list[str]]()
+    for path in paths:
+        layouts.setdefault(_columns_of(connection, path), []).append(path)
+    kinds, names = dict[str, set[str]](), dict[str, str]()
+    for layout in layouts:
+        for column, kind in layout:
+            kinds.setdefault(column.lower(), set()).add(kind)
+            names.setdefault(column.lower(), column)
+    for key in keys:
+        kinds[key], names[key] = {"VARCHAR"}, names.get(key, key)
+    types = {column: _type_of(names[column], kinds[column], declared) for column in kinds}
+    selects = [
+        _parquet_select(layout, members_read, types, names, keys)
+        for layout, members in layouts.items()
+        if (members_read := [path for path in members if only is None or path in only])
+    ]
+    if not selects:
+        nulls = ", ".join(f"NULL::{types[c]} AS {name(names[c])}" for c in types)
+        return FileView(f"SELECT {nulls} WHERE false")
+    return FileView(" UNION ALL ".join(selects))
+
+
+def _parquet_select(
+    layout: tuple[tuple[str, str], ...],
+    paths: Sequence[str],
+    types: Mapping[str, str],
+    names: Mapping[str, str],
+    keys: Sequence[str],
+) -> str:
+    """The rows of files of one layout, with the columns and types of all."""
+    listed, own = ", ".join(map(text, paths)), {column.lower(): (column, k) for column, k in layout}
+    own |= {key: (key, "VARCHAR") for key in keys}
+    hive = ", hive_types_autocast = false" if keys else ""
+    reader = f"read_parquet([{listed}], hive_partitioning = {str(bool(keys)).lower()}{hive})"
+    values = list[str]()
+    for column, kind in types.items():
+        here, stored = own.get(column, ("", ""))
+        if stored in ("", _NULL):
+            values.append(f"NULL::{kind} AS {name(names[column])}")
+        elif stored == kind:
+            values.append(f"{name(here)} AS {name(names[column])}")
+        else:
+            values.append(f"TRY_CAST({name(here)} AS {kind}) AS {name(names[column])}")
+    return f"SELECT {', '.join(values)} FROM {reader}"
+
+
+def _columns_of(connection: Any, path: str) -> tuple[tuple[str, str], ...]:
+    """The columns that a Parquet file declares, with DuckDB's names of their types."""
+    source = f"read_parquet({text(path)}, hive_partitioning = false)"
+    described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+    schema = f"FROM parquet_schema({text(path)}) WHERE logical_type = 'NullType()'"
+    empty = {column for (column,) in connection.execute(f"SELECT name {schema}").fetchall()}
+    return tuple((str(row[0]), _NULL if row[0] in empty else str(row[1])) for row in described)
+
+
+def _type_of(column: str, kinds: set[str], declared: FileFormat | None) -> str:
+    """The type of a column: as the policy declares it, or the one that all files declare.
+
+    Without a policy it is the narrowest that holds all. Raises `CannotOpen` where there is none.
+    """
+    named = None if declared is None else declared.column(column)
+    if named is not None:
+        return named.type.upper()
+    kinds = kinds - {_NULL} or {"VARCHAR"}
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    united = united_type(kinds) if declared is None or declared.widen else None
+    if united is None:
+        raise CannotOpen("types")
+    return united
+
+
+def united_type(kinds: set[str]) -> str | None:
+    """The narrowest type that holds all values of some types; None where there is none.
+
+    >>> united_type({"INTEGER", "BIGINT"}), united_type({"DATE", "TIMESTAMP_MS"})
+    ('BIGINT', 'TIMESTAMP')
+    >>> united_type({"INTEGER", "DOUBLE"}), united_type({"BIGINT", "DOUBLE"}) is None
+    ('DOUBLE', True)
+    >>> united_type({"DECIMAL(5,2)", "INTEGER"}), united_type({"VARCHAR", "BIGINT"}) is None
+    ('DECIMAL(12,2)', True)
+    """
+    bits = [BITS[kind] for kind in kinds if kind in BITS]
+    others = {kind for kind in kinds if kind not in BITS}
+    if not others:
+        signed = {width: kind for kind, width in BITS.items() if not kind.startswith("U")}
+        return signed[min(width for width in signed if width >= max(bits))]
+    if others <= {"FLOAT", "DOUBLE"} and all(width <= _EXACT_BITS for width in bits):
+        return "DOUBLE"
+    if not bits and others <= set(_TIMES):
+        return "TIMESTAMP"
+    decimals = [re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", kind) for kind in others]
+    if not all(decimals):
+        return None
+    pairs = [(int(m[1]), int(m[2])) for m in decimals if m is not None]
+    scale = max(s for _p, s in pairs)
+    whole = max([p - s for p, s in pairs] + [_DIGITS[width] for width in bits])
+    return f"DECIMAL({whole + scale},{scale})" if whole + scale <= _MOST_DIGITS else None

@@ -1,0 +1,40 @@
+"""What the first line of a text file says of it: encoding and delimiter. No row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsql.engines.duckdb.files import CannotOpen
+from dpsql.engines.duckdb.text_lines import NO_TEXT, first_bytes, first_lines
+from dpsql.model.dataclass import replace
+from dpsql.model.file_formats import FileFormat
+
+_DELIMITERS = (",", ";", "\t", "|")
+_SEPARATOR = "sep="
+_OTHER = "windows-1252"
+"""The encoding to begin with of what is not UTF-8: it has a character for nearly every byte."""
+_BOMS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def format_by_first_line(paths: Sequence[str]) -> FileFormat:
+    """How the files of a table are read, as far as the first line of the first one says it.
+
+    A line `sep=;`, which Excel writes, is skipped. Raises `CannotOpen` where no file has a line.
+    """
+    for path in paths:
+        encoding = "utf-16" if first_bytes(path, 2) in _BOMS else "utf-8"
+        lines = first_lines(path, encoding, 1)
+        if not lines:
+            continue
+        if NO_TEXT in lines[0]:
+            encoding = _OTHER
+        base = FileFormat(encoding=encoding, widen=True)
+        if lines[0].lower().startswith(_SEPARATOR) and len(lines[0]) == len(_SEPARATOR) + 1:
+            return replace(base, delimiter=lines[0][-1], skip=1)
+        counted = {each: _outside_of_quotes(lines[0]).count(each) for each in _DELIMITERS}
+        return replace(base, delimiter=max(counted, key=lambda each: counted[each]))
+    raise CannotOpen("empty")
+
+
+def _outside_of_quotes(line: str) -> str:
+    return "".join(line.split('"')[::2])

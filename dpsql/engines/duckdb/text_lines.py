@@ -1,0 +1,168 @@
+"""The lines of text files, so that one line is one row whatever stands in it.
+
+A line ends with LF, CR LF or CR. DuckDB's reader is line by line where a file is UTF-8, has one
+kind of line ends and no very long line. Every file is read through before the first question: what
+is not like this is mended in memory. Bytes that are no text become U+FFFD, and a line is cut after
+`LONGEST_LINE` characters: both look at one line only.
+
+Proof (PRIVACY.md R100). Mending replaces each line by a text that depends on this line alone, and
+a file that needs no mending is not changed by it. So rows depend on lines one by one.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Iterable, Iterator
+from io import TextIOWrapper
+from typing import IO, cast
+
+from dpsql.engines.duckdb.files import CannotOpen
+from dpsql.model.dataclass import dataclass
+
+BLOCK = 1 << 20
+MOST_BYTES = 2 * BLOCK
+"""Bytes of a line in a file that has a line end in each block: a line spans two at most."""
+LONGEST_LINE = 1 << 24
+MOST_MENDED = 1 << 30
+"""Bytes that a mended file may take in memory."""
+SEPARATOR = "\x1f"
+"""What no line holds that is read: it stands for delimiters inside of quotes."""
+NO_TEXT = "\ufffd"
+"""What replaces bytes that are no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineFile:
+    """A file whose lines DuckDB reads one by one, and an upper bound on the bytes of a line."""
+
+    path: str
+    most_bytes: int = MOST_BYTES
+
+
+def first_lines(path: str, encoding: str, count: int) -> list[str]:
+    """Return so many lines of a file without their ends, fewer where it has fewer.
+
+    Raises `CannotOpen`.
+    """
+    with _decoded(path, encoding) as stream:
+        lines = [stream.readline(LONGEST_LINE) for _ in range(count)]
+    return [line.rstrip("\n") for line in lines if line]
+
+
+def first_bytes(path: str, count: int) -> bytes:
+    """Return the first bytes of a file, unpacked. Raises `CannotOpen`."""
+    try:
+        with _bytes(path) as stream:
+            return stream.read(count)
+    except (OSError, EOFError):
+        raise CannotOpen("unreadable") from None
+
+
+def count_sign(path: str, encoding: str, sign: str) -> int:
+    """Count a character in a file. Raises `CannotOpen`."""
+    with _decoded(path, encoding) as stream:
+        return sum(text.count(sign) for text in iter(lambda: stream.read(BLOCK), ""))
+
+
+def readable(path: str, encoding: str) -> LineFile:
+    """Return the file itself where it is clean, and else a mended copy in memory.
+
+    Raises `CannotOpen`.
+    """
+    try:
+        with _bytes(path) as stream:
+            if encoding == "utf-8" and _is_clean(iter(lambda: stream.read(BLOCK), b"")):
+                return LineFile(path)
+    except (OSError, EOFError):
+        raise CannotOpen("unreadable") from None
+    return _mended(path, encoding)
+
+
+def _is_clean(blocks: Iterable[bytes]) -> bool:
+    """Check UTF-8, one kind of line ends, and a line end in every whole block."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    returns, feeds, pairs, before = 0, 0, 0, b""
+    for block in blocks:
+        if SEPARATOR.encode() in block or (len(block) == BLOCK and b"\n" not in block):
+            return False
+        try:
+            decoder.decode(block)
+        except UnicodeDecodeError:
+            return False
+        returns += block.count(b"\r")
+        feeds += block.count(b"\n")
+        pairs += block.count(b"\r\n") + (before == b"\r" and block[:1] == b"\n")
+        before = block[-1:]
+    whole = not decoder.getstate()[0]
+    return whole and (returns == 0 or returns == pairs == feeds)
+
+
+def _mended(path: str, encoding: str) -> LineFile:
+    """Copy the lines of a file into memory as UTF-8. Raises `CannotOpen`."""
+    if not hasattr(os, "memfd_create"):  # on systems other than Linux
+        raise CannotOpen("unclean")
+    descriptor = os.memfd_create("lines")  # kept open as long as the process
+    longest, written = 0, 0
+    with open(descriptor, "wb", closefd=False) as copy:
+        for piece in _cut(path, encoding):
+            body = piece.replace(SEPARATOR, NO_TEXT).encode()
+            written += copy.write(body)
+            longest = max(longest, len(max(body.split(b"\n"), key=len)))
+            if written > MOST_MENDED:
+                raise CannotOpen("unclean")
+    return LineFile(f"/proc/self/fd/{descriptor}", max(MOST_BYTES, longest))
+
+
+def _cut(path: str, encoding: str) -> Iterator[str]:
+    """Yield whole lines, each at most `LONGEST_LINE` long, some at a time."""
+    rest, room = list[str](), LONGEST_LINE
+    with _decoded(path, encoding) as stream:
+        while text := stream.read(BLOCK):
+            head, end, tail = text.partition("\n")
+            rest.append(head[:room])
+            room -= len(rest[-1])
+            if end:
+                whole, end, begun = tail.rpartition("\n")
+                yield "".join(rest) + "\n" + whole + end
+                rest, room = [begun], LONGEST_LINE - len(begun)
+    yield "".join(rest)
+
+
+def _decoded(path: str, encoding: str) -> TextIOWrapper:
+    codec = "utf-8-sig" if encoding == "utf-8" else encoding
+    return _Text(_bytes(path), codec, errors="replace")
+
+
+class _Text(TextIOWrapper):
+    """Text of a file, with LF for every line end; what cannot be unpacked is `CannotOpen`."""
+
+    def read(self, size: int | None = -1) -> str:
+        try:
+            return super().read(size)
+        except (OSError, EOFError):
+            raise CannotOpen("unreadable") from None
+
+    def readline(self, size: int = -1) -> str:  # type: ignore[override]
+        try:
+            return super().readline(size)
+        except (OSError, EOFError):
+            raise CannotOpen("unreadable") from None
+
+
+def _bytes(path: str) -> IO[bytes]:
+    """Open a file, unpacked where its name says that it is packed. Raises `CannotOpen`."""
+    try:
+        if path.lower().endswith(".gz"):
+            import gzip  # noqa: PLC0415 - where a policy names such files
+
+            return cast("IO[bytes]", gzip.open(path, "rb"))
+        if path.lower().endswith(".zst"):
+            from compression import zstd  # type: ignore[import-not-found] # noqa: PLC0415
+
+            return cast("IO[bytes]", zstd.open(path, "rb"))
+        return open(path, "rb")  # noqa: PTH123 - the child starts sooner
+    except ImportError:
+        raise CannotOpen("zstd") from None
+    except OSError:
+        raise CannotOpen("unreadable") from None

@@ -1,0 +1,105 @@
+"""Drafts of [tables.T.file] and of types of columns: by names alone, never by rows.
+
+With `dpsql init --look` the types come from the rows; each line says so, since it becomes public.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+from dpsql.model.file_formats import FileColumn, FileFormat, is_text
+from dpsql.model.resources import Database
+from dpsql.policy.column_words import ROW_WORDS, words
+from dpsql.policy.value_reader import UNDECIDED
+
+_INTEGERS = frozenset(
+    "age qty quantity count items pieces visits units rank year quarter month week weekday hour "
+    "minute floor rooms children".split()
+)
+_AMOUNTS = frozenset(
+    "amount price cost spend spent spending total subtotal revenue sales salary income wage weight "
+    "height score rate value balance fee tax discount charge payment ms seconds minutes hours "
+    "duration length size percent share temperature distance".split()
+)
+_DAYS = frozenset("date day dob birthday birthdate dt".split())
+_TIMES = frozenset("time timestamp datetime ts at".split())
+_FLAGS = frozenset("is has was flag".split())
+
+
+class TypesFrom(StrEnum):
+    """Where the types of text files come from in a draft."""
+
+    NOBODY = "nobody"
+    NAMES = "names"
+    DATA = "data"
+
+
+def type_by_name(name: str) -> str:
+    """The type that a column's name suggests: a text where it suggests none.
+
+    >>> [type_by_name(n) for n in ("person_id", "age", "spend", "day", "created_at", "city")]
+    ['VARCHAR', 'BIGINT', 'DOUBLE', 'DATE', 'TIMESTAMP', 'VARCHAR']
+    """
+    own = words(name) or (name.lower(),)
+    if own[-1] in ROW_WORDS:
+        return "VARCHAR"
+    if own[0] in _FLAGS or own[-1] == "flag":
+        return "BOOLEAN"
+    for kind, last in (("BIGINT", _INTEGERS), ("DOUBLE", _AMOUNTS), ("DATE", _DAYS)):
+        if own[-1] in last:
+            return kind
+    return "TIMESTAMP" if own[-1] in _TIMES else "VARCHAR"
+
+
+def columns_by_name(names: Sequence[str]) -> tuple[FileColumn, ...]:
+    """Columns with the types that their names suggest."""
+    return tuple(FileColumn(name, type_by_name(name)) for name in names)
+
+
+def section_lines(database: Database, table: str, header: str, source: TypesFrom) -> Iterator[str]:
+    """The lines of [tables.T.file] of a text file; none of Parquet."""
+    path, f = dict(database.files).get(table), dict(database.formats).get(table)
+    if path is None or f is None or not is_text(path):
+        return
+    undecided = source is TypesFrom.NOBODY
+    mark = "  # read from the data: public" if source is TypesFrom.DATA else ""
+    yield f"[{header}.file]"
+    facts = [f"encoding {f.encoding.upper()}", f"delimiter {f.delimiter!r}"]
+    facts += ["skip the line sep="] if f.skip else []
+    yield f"# The first line of the file says: {', '.join(facts)}."
+    if undecided:
+        yield "# Only that line was read. Decide what the fields of others mean, here and in the"
+        yield "# types below. A field that does not fit is NULL; dpsql check counts them."
+        yield '# Recommended: decimal = ".", dates = "%Y-%m-%d" (ISO) and null_words = [""].'
+        yield '# Else, say: ",", ["%d.%m.%Y", "%Y-%m-%d"] and ["", "NA", "-"].'
+    yield f"delimiter = {_text(f.delimiter)}"
+    if f.skip:
+        yield f"skip = {f.skip}"
+    if f.encoding != FileFormat().encoding:
+        yield f"encoding = {_text(f.encoding)}"
+    decisions = {"decimal": f.decimal, "dates": _one(f.dates), "null_words": list(f.null_words)}
+    for key, value in decisions.items():
+        yield f"{key} = {_text(UNDECIDED if undecided else value)}{mark}"
+    if f.thousands:
+        yield f"thousands = {_text(f.thousands)}{mark}"
+
+
+def type_part(database: Database, table: str, column: str, kind: str, source: TypesFrom) -> str:
+    """What the line of a column says of its type, "" where the database says it for good."""
+    path, f = dict(database.files).get(table), dict(database.formats).get(table)
+    if path is None or f is None:
+        return ""
+    if f.column(column) is not None and source is TypesFrom.NOBODY:
+        return f"type = {_text(UNDECIDED)}"
+    several = any(sign in path for sign in "*?[")
+    return f"type = {_text(kind)}" if several or f.column(column) or is_text(path) else ""
+
+
+def _one(values: Sequence[str]) -> str | list[str]:
+    return values[0] if len(values) == 1 else list(values)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
