@@ -1,9 +1,9 @@
 """Case files: plain SQL with expectations as comments, read and refreshed.
 
 A block is `-- case: title`, its SQL, then expectations. `-- accept` and `-- refuse: reason at
-line:column` are written by hand, and so are `-- rows:`; `-- keys:`, `-- release:`, `-- choice:`,
-`-- tree:`, `-- integers:` and `-- rewrite:` follow an accept. Positions count from the first line
-of the case's SQL. An unknown `-- word:` is an error. README.md says what each word means.
+line:column` are written by hand, and so are `-- rows:`; `-- enforced:`, `-- keys:`, `-- release:`,
+`-- choice:`, `-- tree:`, `-- integers:` and `-- rewrite:` follow an accept. Positions count from
+the first line of the case's SQL. An unknown `-- word:` is an error. README.md says what each means.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import duckdb
 CASES = Path(__file__).parent / "cases"
 WORD = re.compile(r"-- (?P<word>[a-z]+)(?P<colon>:)? ?(?P<rest>.*)")
 SETTINGS = ("accountant", "dialect", "duckdb", "rows")
-PINNED = ("keys", "release", "choice", "tree", "integers")
+PINNED = ("enforced", "keys", "release", "choice", "tree", "integers")
 HEADER = "-- catalog: "
 
 

@@ -28,6 +28,7 @@ from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKey
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.dialect import Dialects
 from dpsql.compiler.rewrite.rewrite import rewrite
+from dpsql.dialects.duckdb.block_statement import DuckDBBlock
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB, SCRATCH
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines import ScratchTable
@@ -376,6 +377,7 @@ def integers(
     assert prepared.plan is not None
     result = []
     for block, exact in exact_blocks(prepared, engine, released):
+        require_claims(block, engine)
         allowed = None if block.domain is None else set(block.domain)
         counted, (sums, cells) = Counted(), separated(exact, block)
         parts = with_means(list(sums.parts), block)
@@ -388,6 +390,17 @@ def integers(
                 counted.cells.setdefault((histogram, _told_apart(key)), {})[cell] = int(count)
         result.append(counted)
     return result
+
+
+def require_claims(block: BlockPlan, engine: PlainEngine) -> None:
+    """Fail where a claim that is enforced leaves a unit out: it was proved of all rows.
+
+    This is a switch: tests that plant false claims replace it.
+    """
+    stages = DuckDBBlock(block).row_stages()[:-1]
+    for n in range(len(block.block.enforced)):
+        sql = f"WITH {', '.join(stages)} SELECT COUNT(*) FROM broken_{n}"
+        assert engine.connection.execute(sql).fetchall() == [(0,)], block.block.enforced[n].words
 
 
 def _of_histogram(block: BlockPlan, place: int) -> tuple[Histogram, int]:

@@ -66,6 +66,7 @@ def pinned(prepared: Prepared) -> tuple[str, ...]:
         line
         for block in blocks
         for line in (
+            *(f"enforced: {claim.words}" for claim in block.block.enforced),
             _keys(block),
             *map(_release, block.releases),
             *map(_choice, block.choices),

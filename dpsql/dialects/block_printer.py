@@ -17,7 +17,7 @@ group changes with a unit: PRIVACY.md R37.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Protocol, assert_never
 
 from dpsql.compiler.plan.lattices import ContributedRows, Grid, Histogram, Lattice
@@ -35,9 +35,10 @@ from dpsql.compiler.plan.measurement_kinds import (
     UnitCount,
     UnitVote,
     ValueTotal,
-    expressions_of,
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivateBlock
+from dpsql.dialects.block_inputs import aggregates, inputs_of
+from dpsql.dialects.enforced_sql import EnforcedRows
 from dpsql.dialects.relation_printer import RelationPrinter
 from dpsql.model.algebra import Join, Relation, Staged
 from dpsql.model.dataclass import dataclass, replace
@@ -57,7 +58,7 @@ from dpsql.model.tree import (
     Star,
 )
 from dpsql.model.vocabulary import Norm
-from dpsql.model.walk import children, map_children, relations, walk
+from dpsql.model.walk import map_children, relations
 
 
 class LatticeSql(Protocol):
@@ -132,9 +133,10 @@ class BlockPrinter(ABC):
         self.grouping = plan.block.keys if vote is None else vote.keys
         self.keys = [f"k{n}" for n in range(len(self.grouping))]
         self.inputs: dict[Expression, str] = {}
-        for query in (*self.parts, *self.histograms):
-            for node in inputs_of(query):
-                self.inputs.setdefault(node, f"x{len(self.inputs)}")
+        self.enforced = plan.block.enforced if vote is None else ()
+        read = [node for part in (*self.parts, *self.histograms) for node in inputs_of(part)]
+        for node in read + [value for claim in self.enforced for value in claim.values]:
+            self.inputs.setdefault(node, f"x{len(self.inputs)}")
         self.sampled = {n: p for n, p in enumerate(self.parts) if isinstance(p, BlockAverage)}
         late = self.semi_join is not None and not (self.row_level or self.sampled)
         block, self.weight = weighed_rows(plan.block)
@@ -244,7 +246,7 @@ class BlockPrinter(ABC):
                 both = [self._grouped(sums, "rows"), *self._samples("rows")]
                 source = self.derived(" UNION ALL ".join(both), "parts")
                 sums = [f"SUM(p{n})" for n in range(len(self.parts))]
-            return f"WITH rows AS ({self.rows_of_units()}) {self._result(sums, source, listed)}"
+            return f"WITH {', '.join(self.row_stages())} {self._result(sums, source, listed)}"
         stages, source = self.of_units()
         sums = [f"SUM(p{n})" for n in range(len(self.parts))]
         distinct = any(isinstance(part, DistinctCount | DistinctSum) for part in self.parts)
@@ -300,7 +302,7 @@ class BlockPrinter(ABC):
         """unit, keys, the inputs of the measurements, and how many private rows a row is."""
         printer = self.printer()
         source, where, columns = printer.source(self.rows)
-        whose = self.sampled or not self.row_level
+        whose = self.sampled or self.enforced or not self.row_level
         items = [f"{columns[self.plan.block.unit.id]} AS u"] if whose else []
         for key, name in zip(self.grouping, self.keys, strict=True):
             text = printer.text(key.expression, columns)
@@ -316,8 +318,13 @@ class BlockPrinter(ABC):
 
     def of_units(self) -> tuple[list[str], str]:
         """The stages of clipped totals, and these."""
-        rows, totals = self.rows_of_units(), self.totals()
-        return [f"rows AS ({rows})", f"totals AS ({totals})"], self.clipped()
+        return [*self.row_stages(), f"totals AS ({self.totals()})"], self.clipped()
+
+    def row_stages(self) -> list[str]:
+        """The stages up to rows, those of units that break an enforced claim left out."""
+        rows, weight = self.rows_of_units(), None if self.weight is None else "w"
+        given = self.enforced, self.keys, self.inputs, weight, self.materialized
+        return EnforcedRows(rows, *given).stages
 
     def totals(self) -> str:
         """One row per unit and group with its unclipped totals."""
@@ -581,20 +588,3 @@ def _over(expression: Expression, calls: Sequence[AggregateCall]) -> Expression:
     if isinstance(expression, AggregateCall):
         return Ref(calls.index(expression), expression.type)
     return map_children(expression, lambda child: _over(child, calls))
-
-
-def aggregates(expression: Expression) -> Iterator[AggregateCall]:
-    """The aggregates in an expression."""
-    return (node for node in walk(expression) if isinstance(node, AggregateCall))
-
-
-def inputs_of(part: Measurement | Histogram) -> list[Expression]:
-    """What a part reads of a row; of a sampled one what its aggregates do, constants left out."""
-    match part:
-        case BlockAverage():
-            read = [child for call in aggregates(part.argument) for child in children(call)]
-            return [child for child in read if not isinstance(child, Literal | Star)]
-        case Histogram():
-            return part.expressions
-        case _:
-            return expressions_of(part)

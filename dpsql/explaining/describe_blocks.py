@@ -39,6 +39,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import (
     BlockPlan,
     BlockSql,
+    Contribution,
     PrivatePlan,
     Release,
     Rewritten,
@@ -114,9 +115,9 @@ _SCALED = "enforced by clipping what each unit's totals add up to: max_per_unit"
 def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
     """One block as lines: unit, limits, keys, measurements, facts and SQL."""
     limits = (
-        LimitLine("groups per unit (L0)", plan.groups.value, plan.groups.how),
-        LimitLine("rows per unit", plan.rows.value, plan.rows.how),
-        LimitLine("rows per unit and group", plan.rows_per_group.value, plan.rows_per_group.how),
+        _limit("groups per unit (L0)", plan.groups, plan),
+        _limit("rows per unit", plan.rows, plan),
+        _limit("rows per unit and group", plan.rows_per_group, plan),
         *(
             LimitLine(f"{limit.name} of one unit in all", _number(limit.most), _SCALED)
             for limit in plan.totals
@@ -135,6 +136,16 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
             *(_tree(tree, names) for tree in plan.trees),
         ),
     )
+
+
+def _limit(name: str, limit: Contribution, plan: BlockPlan) -> LimitLine:
+    """A limit, and whether what it rests on is proved by the kernel or enforced in SQL."""
+    how, claims = limit.how, plan.block.enforced
+    if how.startswith("proved"):
+        why = how.removeprefix("proved")
+        left_out = "; ".join(claim.words for claim in claims)
+        how = f"enforced: {left_out}" if claims else f"proved by the kernel{why}"
+    return LimitLine(name, limit.value, how)
 
 
 def _number(value: Fraction) -> float:

@@ -20,6 +20,7 @@ from dpsql.compiler.infer.column_facts import Evaluate, FactSource, PublicData
 from dpsql.compiler.infer.declared_empty import without_empty_blocks
 from dpsql.compiler.infer.infer import domain_of, infer, with_others
 from dpsql.compiler.infer.wide_columns import told_columns, with_noise
+from dpsql.compiler.kernel.enforce import enforced
 from dpsql.compiler.notices.plan_notices import notices, too_few
 from dpsql.compiler.plan.canonical import question
 from dpsql.compiler.plan.prepared import Prepared, WideTable
@@ -283,6 +284,7 @@ class _Plans:
         accountant = accountants.preferring(self.budget, named, options.epsilon)
         payer, delta = (accountant, self.policy.unit.neighbours), self.budget.query_delta
         plan = calibrate(bounded, *payer, options, Fraction(delta), self.identities)
+        plan = enforced(plan, self.policy, self.public.frequency)
         if self.budget.only_public_keys and plan.loss.delta:
             block = next((b.block for b in plan.blocks if b.domain is None), plan.blocks[0].block)
             raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, block.span)

@@ -286,12 +286,12 @@ class Proof:
         """The most rows of one unit that agree on some columns; None where nothing proves it."""
         return self._least(lambda closure, given: closure.most(self.rows.most, (*given, *within)))
 
-    def most_values(self, columns: Iterable[int]) -> int | None:
-        """The most different values of these columns together that one unit has."""
+    def most_values(self, columns: Iterable[int], within: Iterable[int] = ()) -> int | None:
+        """The most different values of columns together that one unit has, agreeing on others."""
         selected = frozenset(columns)
 
         def one(closure: Closure, given: tuple[int, ...]) -> int | None:
-            return 1 if closure.classes(selected) <= closure.of(given) else None
+            return 1 if closure.classes(selected) <= closure.of((*given, *within)) else None
 
         return self._least(one)
 

@@ -91,6 +91,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
     PrivateBlock: {
         "unit_ids": _PROOF,
         "never_null": _PROOF,
+        "enforced": _PROOF,
         "max_rows": _PROOF,
         "determined": _PROOF,
         "measures": "the releases are made of them",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar, assert_never
 
+from dpsql.compiler.plan.enforcement import Enforcement
 from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, RangeStrategy, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, RatioVote, UnitVote
 from dpsql.compiler.plan.published_keys import (
@@ -144,7 +145,7 @@ class PrivateBlock:
 
     All of this is about `rows`; where they are `weighed`, an engine adds up those instead. With a
     `vote` it is about the votes of the units of `rows`, one each, whose place is the one key. Facts
-    say that the columns `never_null` of tables hold no NULL.
+    say that the columns `never_null` of tables hold no NULL. Claims are `enforced` in SQL.
     """
 
     rows: Relation
@@ -164,6 +165,7 @@ class PrivateBlock:
     weighed: Weighed | None = None
     vote: UnitVote | None = None
     never_null: frozenset[int] = frozenset()
+    enforced: tuple[Enforcement, ...] = ()
 
     @property
     def max_rows_per_group(self) -> int | None:

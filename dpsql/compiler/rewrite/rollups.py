@@ -83,7 +83,7 @@ def over_rollup(
 
     `unit` is what the unit's column is called in the store.
     """
-    if plan.row_level or plan.histograms or plan.block.several:
+    if plan.row_level or plan.histograms or plan.block.several or plan.block.enforced:
         return None
     rollups = _rollups(plan, store, unit, table, identities)
     return next((over for rows in rollups if (over := rows.plan(plan)) is not None), None)
@@ -99,7 +99,8 @@ def by_turns(
     """The plan over the rows of the table that its block reads, which say themselves in which of
     their unit's groups they are; None where they do not, or where totals have a norm besides.
     """
-    if not plan.enforce_l0 or any(isinstance(query, ScaledTotal) for query in plan.queries):
+    scaled = any(isinstance(query, ScaledTotal) for query in plan.queries)
+    if not plan.enforce_l0 or scaled or plan.block.enforced:
         return None
     keys = [key.expression for key in plan.block.keys]
     rollups = _rollups(plan, store, unit, table, identities)

@@ -257,6 +257,7 @@ def still_padded(join: Join, padding: Padding | None, right: Relation) -> Paddin
 
 def projected(source: Private, items: tuple[Item, ...]) -> Private:
     """The private relation with these columns; its unit travels along by identity only."""
+    items = _whole_keys(source, items)
     determined = set(source.determined)
     unique = dict(source.unique)
     ranks, keys = dict(source.ranks), set(source.growth.keys)
@@ -292,6 +293,19 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
         optional=frozenset(new for old in source.optional for new in old.renamed(names)),
         padding=None if source.padding is None else _projected_padding(source.padding, items),
     )
+
+
+def _whole_keys(source: Private, items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """The columns, of which those that are whichever of two keys is there are the whole key."""
+    kinds = {f.id: f.type for f in source.relation.fields}
+    whole = {merged.halves: merged.column for merged in source.merged}
+
+    def read(item: Item) -> Item:
+        column = whole.get(halves_of(item.expression), -1)
+        same = kinds.get(column) == item.field.type
+        return replace(item, expression=Ref(column, item.field.type)) if same else item
+
+    return tuple(map(read, items))
 
 
 def _projected_anchors(source: Private, items: tuple[Item, ...]) -> frozenset[Anchor]:

@@ -215,8 +215,7 @@ def match_units(
     work = left.growth.joined(right.growth, equal)
     if equal and equates(whole).only:
         work = left.growth.beside(right.growth)  # what is looked up by equality is found at once
-    rows = product(left.max_rows, right.max_rows)
-    require_small(work, rows, policy.limits.max_fanout, match.span)
+    require_small(work, None, policy.limits.max_fanout, match.span)
     linked, left, right = _of_one_unit(linked, left, right, policy, identities)
     there = Match(
         input=left.relation,
@@ -361,8 +360,10 @@ def strict(
     A row whose key of the unit, or whose link, is NULL is nobody's and in no answer: whether it
     meets others without does not matter.
     """
-    parts = tuple(_strict(part, left, right, policy) for part in conjuncts(condition))
-    return both(parts)
+    # What every branch of an OR equates is said by itself, too.
+    said = dict.fromkeys(_strict(part, left, right, policy) for part in conjuncts(condition))
+    pairs = (a.eq(b) for a, b in equates(condition).pairs if b.eq(a) not in said)
+    return both(tuple(said | dict.fromkeys(pairs)))
 
 
 def _strict(part: Expression, left: Private, right: Private, policy: Policy) -> Expression:

@@ -66,6 +66,11 @@ class Growth:
 UNJOINED, SELF = Growth(), Growth(own=1)
 
 
+def is_small(growth: Growth, most: int) -> bool:
+    """Whether joins make no more than `most` of a row, whatever the rows."""
+    return growth.own <= MOST_SELF_JOINS and growth.public * SELF_JOIN**growth.own <= most
+
+
 def require_small(growth: Growth, rows: int | None, most: int, span: Span) -> None:
     """Refuse joins that make more of a row than `most`, unless a person is proved to have no more.
 

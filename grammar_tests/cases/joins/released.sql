@@ -18,6 +18,7 @@ JOIN (SELECT segment, vip, COUNT(*) AS n FROM customers GROUP BY segment, vip) A
 -- accept
 -- keys: 4 public, l0 proved
 -- release: rows l0=1 linf=1
+-- enforced: units with more than 2 rows are left out
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=2
 
@@ -37,6 +38,7 @@ JOIN (SELECT city, COUNT(*) AS n FROM customers GROUP BY city ORDER BY n DESC LI
 -- accept
 -- keys: private, l0 proved
 -- release: rows l0=1 linf=1
+-- enforced: units with more than 3 rows are left out
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=3
 

@@ -99,6 +99,7 @@ SELECT code, (SELECT b.code FROM countries b WHERE b.region = a.region) AS other
 -- case: a value of one row of private rows
 SELECT COUNT(*) AS n FROM customers c WHERE age > (SELECT p.product_id FROM products p WHERE p.list_price = c.age);
 -- accept
+-- enforced: units with more than 1 rows are left out
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 

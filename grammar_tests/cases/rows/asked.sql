@@ -218,5 +218,6 @@ SELECT SUM(CASE WHEN seq = 1 THEN amount END) AS first, SUM(CASE WHEN seq > 1 TH
 -- case: who did one thing and another
 SELECT COUNT(*) AS n FROM (SELECT a.customer_id FROM orders a WHERE a.status = 'paid' INTERSECT SELECT b.customer_id FROM orders b WHERE b.status = 'returned') t;
 -- accept
+-- enforced: a unit's rows in groups with more than 1 rows are left out
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1

@@ -25,12 +25,14 @@ SELECT customer_id FROM orders WHERE status = 'open' EXCEPT SELECT customer_id F
 -- case: how many fell out of a funnel
 SELECT COUNT(*) AS n FROM (SELECT customer_id FROM orders WHERE status = 'open' EXCEPT SELECT customer_id FROM orders WHERE status = 'paid') t;
 -- accept
+-- enforced: a unit's rows in groups with more than 1 rows are left out
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 
 -- case: how many did both
 SELECT COUNT(*) AS n FROM (SELECT customer_id FROM orders WHERE status = 'open' INTERSECT SELECT customer_id FROM events WHERE device = 'phone') t;
 -- accept
+-- enforced: a unit's rows in groups with more than 1 rows are left out
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 

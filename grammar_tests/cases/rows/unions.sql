@@ -136,6 +136,7 @@ SELECT COUNT(*) AS n FROM (SELECT customer_id FROM orders INTERSECT SELECT custo
 -- rows: orders (customer_id): (1), (1), (2)
 -- rows: events (customer_id): (1), (3)
 -- accept
+-- enforced: a unit's rows in groups with more than 1 rows are left out
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 -- integers: () 1
@@ -145,6 +146,7 @@ SELECT c.segment, COUNT(*) AS n FROM (SELECT customer_id FROM customers EXCEPT S
 -- rows: customers (customer_id, segment): (1, 'consumer'), (2, 'business'), (3, 'consumer')
 -- rows: orders (customer_id): (1), (2), (2)
 -- accept
+-- enforced: units with more than 1 rows are left out
 -- keys: 2 public, l0 proved
 -- release: rows l0=1 linf=1
 -- integers: (consumer) 1
@@ -158,6 +160,7 @@ SELECT status, COUNT(*) FROM (SELECT customer_id, status FROM orders INTERSECT A
 -- case: rows of people that are there once more
 SELECT COUNT(*) FROM (SELECT customer_id FROM customers EXCEPT ALL SELECT customer_id FROM orders) t;
 -- accept
+-- enforced: units with more than 1 rows are left out
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 
@@ -176,6 +179,7 @@ SELECT SUM(d) FROM (SELECT customer_id, discount AS d FROM orders EXCEPT SELECT 
 -- case: sets of sets, each of one person
 SELECT COUNT(*) FROM ((SELECT customer_id FROM orders UNION SELECT customer_id FROM events) EXCEPT SELECT customer_id FROM logins) t;
 -- accept
+-- enforced: units with more than 1 rows are left out
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 
