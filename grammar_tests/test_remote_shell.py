@@ -47,6 +47,14 @@ def test_rows_have_their_errors_notices_and_cost(url: str) -> None:
     assert "at 95 %" not in result.output
 
 
+def test_a_password_in_the_url_is_warned_of(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "The URL holds a password" in run(url, "\\dt").stderr
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    result = run(url.replace(f":{quote(PASSWORD)}", ""), "\\dt")
+    assert result.exit_code == 0, result.output
+    assert "password" not in result.stderr
+
+
 def test_what_the_server_tells_is_listed(url: str) -> None:
     result = run(url, "\\dt\n\\d countries\n\\budget\n\\history\nSHOW dpsql.epsilon;\n\\d nothing")
     for words in ("customers", "code ", "questions_left", "query_id", "dpsql.epsilon"):

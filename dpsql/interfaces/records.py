@@ -186,6 +186,27 @@ def csv(answer: Answer, *, margins: bool = True) -> str:
     return _csv_head(answer, margins=margins) + _csv_body(answer, margins=margins)
 
 
+FORMULA = tuple("=+-@\t\r")
+"""How a text begins that a spreadsheet would compute."""
+
+
+def csv_of_clients(answer: Answer) -> str:
+    r"""`csv` of texts that clients wrote: one that begins as a formula has a `'` before it.
+
+    >>> from dpsql.model.tree import VARCHAR
+    >>> from dpsql.model.vocabulary import Column
+    >>> row = ("=1+2", "SELECT 1")
+    >>> columns = Column("client", VARCHAR), Column("text", VARCHAR)
+    >>> csv_of_clients(Answer(columns, (row,), ((None, None),), ((None, None),)))
+    "client,text\n'=1+2,SELECT 1\n"
+    """
+    rows = (
+        tuple(f"'{x}" if isinstance(x, str) and x.startswith(FORMULA) else x for x in row)
+        for row in answer.rows
+    )
+    return csv(replace(answer, rows=tuple(rows)))
+
+
 def _csv_head(answer: Answer, *, margins: bool = True) -> str:
     names = (column.name for column in record_columns(answer, margins=margins))
     return ",".join(map(_csv_field, names)) + "\n"

@@ -82,6 +82,7 @@ class ServerSettings:
     login_seconds: float = 15.0
     idle_seconds: float = 3600.0
     metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
     workers: int = 2
     answer_seconds: float = 6.4
     max_late: int = 20

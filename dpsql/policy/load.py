@@ -470,13 +470,12 @@ LEAST_MESSAGE = 1 << 16
 
 def server(reader: Reader, folder: Path) -> ServerSettings:
     """The table as written, its files relative to the policy's folder. Raises `PolicyError`."""
-    reader.only("host", "log_statements", "memory", *_FILES, *_COUNTS, *_SECONDS)
+    reader.only("host", "metrics_host", "log_statements", "memory", *_FILES, *_COUNTS, *_SECONDS)
     default = ServerSettings()
     if ("certificate" in reader.values) != ("key" in reader.values):
         reader.fail(None, "A certificate needs its key.", "Give both certificate and key.")
     if "client_ca" in reader.values and "certificate" not in reader.values:
-        why = "Clients show certificates over TLS only."
-        reader.fail("client_ca", why, "Give certificate and key, too.")
+        reader.fail("client_ca", "Client certificates need TLS.", "Give certificate and key, too.")
     paths = {
         name: str(folder / reader.text(name, getattr(default, name)))
         for name in _FILES
@@ -484,6 +483,7 @@ def server(reader: Reader, folder: Path) -> ServerSettings:
     }
     return ServerSettings(
         host=reader.text("host", default.host),
+        metrics_host=reader.text("metrics_host", default.metrics_host),
         users=paths["users"],
         certificate=paths.get("certificate"),
         key=paths.get("key"),

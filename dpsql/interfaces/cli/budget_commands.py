@@ -358,7 +358,7 @@ _COLUMNS = (
 _FORMATS: dict[str, Callable[[Answer], str | bytes]] = {
     "json": records.json_array,
     "jsonl": records.json_lines,
-    "csv": records.csv,
+    "csv": records.csv_of_clients,
     "parquet": records.parquet,
 }
 _WHEN = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])

@@ -22,7 +22,7 @@ from dpsql.interfaces.cli.completions import Completable, by_column
 from dpsql.interfaces.cli.listing_commands import listing_text
 from dpsql.interfaces.cli.prices import QuestionPrice
 from dpsql.interfaces.cli.shell_sessions import Reply, is_plan
-from dpsql.interfaces.cli.terminal import Progress, columns, interruptible
+from dpsql.interfaces.cli.terminal import Progress, columns, interruptible, note
 from dpsql.interfaces.data_frames import module
 from dpsql.interfaces.listing import Listing
 from dpsql.interfaces.messages import Message, RemoteError, place
@@ -57,11 +57,22 @@ def connected(url: str) -> Iterator[RemoteSession]:
     Raises MissingExtra, or `RemoteError` where there is none.
     """
     psycopg = module("psycopg", "remote", "A shell over a server")
+    if _holds_password(psycopg, url):
+        note("The URL holds a password, which other users of this machine may see in the list of")
+        note("processes. Leave it out: the shell asks for it, or reads PGPASSFILE.")
     session = RemoteSession(_opened(psycopg, url))
     try:
         yield session
     finally:
         session.connection.close()
+
+
+def _holds_password(psycopg: Any, url: str) -> bool:
+    """Whether libpq reads a password from the text itself."""
+    try:
+        return bool(psycopg.conninfo.conninfo_to_dict(url).get("password"))
+    except psycopg.Error:
+        return False
 
 
 def _opened(psycopg: Any, url: str) -> Any:

@@ -8,7 +8,8 @@ import logging
 import signal
 import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -103,6 +104,18 @@ def _encryption(
     return None, None
 
 
+@contextmanager
+def _listening(address: str, key: str) -> Iterator[None]:
+    """Around what listens at an address that a policy key names. Raises `Unreachable`."""
+    try:
+        yield
+    except OSError:
+        raise Unreachable(
+            f"{address} ([server] {key}) cannot be listened on. Is another server running there?"
+            f" Write another {key}."
+        ) from None
+
+
 async def _until_stopped(server: Server, present: Present, telemetry: Telemetry) -> None:
     stopped, limits = asyncio.Event(), present.limits
     reloading = set[asyncio.Task[None]]()
@@ -115,16 +128,13 @@ async def _until_stopped(server: Server, present: Present, telemetry: Telemetry)
         task.add_done_callback(reloading.discard)
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
-    port, metrics = limits.port, None
-    try:
+    with _listening(f"{limits.host}:{limits.port}", "port"):
         listening = await server.start()
-        if limits.metrics_port is not None:
-            port = limits.metrics_port
-            metrics = await serve_metrics(telemetry, limits.host, port, server.gauges)
-    except OSError:
-        raise Unreachable(
-            f"{limits.host}:{port} cannot be listened on. Is another server running there?"
-        ) from None
+    metrics = None
+    if limits.metrics_port is not None:
+        where = limits.metrics_host, limits.metrics_port
+        with _listening(f"{where[0]}:{where[1]}", "metrics_port"):
+            metrics = await serve_metrics(telemetry, *where, server.gauges)
     port = listening.sockets[0].getsockname()[1]
     telemetry.event("listening", host=limits.host, port=port, tls=present.context is not None)
     await stopped.wait()
