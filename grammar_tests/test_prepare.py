@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from contextlib import nullcontext
 from dataclasses import replace
 from decimal import Decimal
@@ -356,6 +357,28 @@ def test_a_plan_over_the_store_says_so_and_is_the_same_question(path: Path) -> N
         assert not proxy.facts_lapsed
         proxy.refresh()
     assert answered(path) == (rows, True)
+
+
+def test_a_folder_in_which_others_may_create_names_is_refused(path: Path) -> None:
+    path.parent.chmod(0o770)
+    with pytest.raises(Unreachable, match="chmod go-w"):
+        prepare(path)
+    path.parent.chmod(0o1777)  # as /tmp: nobody replaces what is another's
+    unfinished = path.parent / "made.duckdb.unfinished"
+    unfinished.symlink_to(path.parent)
+    with pytest.raises(Unreachable):
+        prepare(path)
+    unfinished.unlink()
+    prepare(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_a_folder_of_somebody_else_is_refused(path: Path) -> None:
+    unfinished = path.parent / "made.duckdb.unfinished"
+    unfinished.mkdir()
+    os.chown(unfinished, 1234, 1234)
+    with pytest.raises(Unreachable, match="belongs to somebody else"):
+        prepare(path)
 
 
 def test_what_was_begun_is_gone_on_with_and_is_its_owners_alone(path: Path) -> None:

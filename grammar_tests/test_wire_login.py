@@ -126,6 +126,23 @@ def test_who_does_not_exist_fails_like_a_wrong_password() -> None:
     assert nobody("eve").salt == nobody("eve").salt != nobody("adam").salt
 
 
+def test_salts_of_unknown_users_outlive_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "dpsql.users"
+    old = f"{verifier_of('pw')} ana\n"  # as it was written before files had a secret
+    path.write_text(old, encoding="utf-8")
+    assert set(read_users(str(path))) == {"ana"}
+    write_users(str(path), dict(read_users(str(path))))
+    before = read_users(str(path)).secret
+    monkeypatch.setattr(login_file, "_process_secret", lambda: b"of another process")
+    write_users(str(path), read_users(str(path)))
+    assert read_users(str(path)).secret == before
+    assert nobody("eve", before).salt == nobody("eve", read_users(str(path)).secret).salt
+    path.write_text(old, encoding="utf-8")  # the wrong twin: a file without its secret
+    assert nobody("eve", before).salt != nobody("eve", read_users(str(path)).secret).salt
+
+
 def test_verifiers_are_kept_and_passwords_are_not(tmp_path: Path) -> None:
     path = str(tmp_path / "dpsql.users")
     assert read_users(path) == {}

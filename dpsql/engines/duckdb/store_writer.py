@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -107,9 +108,12 @@ class StoreOfDuckDB:
         from fcntl import LOCK_EX, LOCK_NB, flock  # noqa: PLC0415 - not on Windows
 
         try:
+            require_own_names(self._place.parent)
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            self._folder.chmod(0o700)
             self._entered = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            if os.fstat(self._entered).st_uid != os.geteuid():
+                raise Unreachable(f"{self._folder} belongs to somebody else. Remove it.")
+            os.fchmod(self._entered, 0o700)
             flock(self._entered, LOCK_EX | LOCK_NB)
         except BlockingIOError:
             raise Unreachable(f"Another dpsql prepare is making {self._place}.") from None
@@ -203,6 +207,17 @@ class StoreOfDuckDB:
             raise KeyboardInterrupt from None
         except duckdb.Error:
             raise Unreachable(_FAILED) from None
+
+
+def require_own_names(folder: Path) -> None:
+    """Raises `Unreachable` where others may put another file in the place of the store."""
+    about = folder.stat()
+    others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not about.st_mode & stat.S_ISVTX
+    if others or about.st_uid not in (os.geteuid(), 0):
+        raise Unreachable(
+            f"Others may create files in {folder}, and the store holds private rows. Take that"
+            f" right away: chmod go-w {folder}; or let prepared be in a folder of yours."
+        )
 
 
 def _of_what(store: PreparedStore) -> tuple[object, ...]:

@@ -120,9 +120,11 @@ class Authentication:
     exists: bool
 
     @classmethod
-    def of(cls, user: str, verifier: Verifier | None, binding: bytes | None) -> Authentication:
+    def of(
+        cls, user: str, verifier: Verifier | None, binding: bytes | None, secret: bytes = b""
+    ) -> Authentication:
         """A login of `user`; without a verifier it fails in the same way as a wrong password."""
-        return cls(Login(verifier or nobody(user), binding), user, verifier is not None)
+        return cls(Login(verifier or nobody(user, secret), binding), user, verifier is not None)
 
     @property
     def offer(self) -> bytes:

@@ -2,7 +2,8 @@
 
 A line is a credential, a space, and the analyst's name. A credential is a SCRAM-SHA-256 verifier as
 PostgreSQL stores it (RFC 5802 and 7677), or `certificate` for who logs in with a client certificate
-of that common name. `disabled:` before it keeps a user out.
+of that common name. `disabled:` before it keeps a user out. The line `salts:…` holds what salts of
+unknown users are made with: they are the same after a restart.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import TypeAlias
 from dpsql.model.dataclass import dataclass
 
 MECHANISM = "SCRAM-SHA-256"
-_BY_CERTIFICATE, _DISABLED = "certificate", "disabled:"
+_BY_CERTIFICATE, _DISABLED, _SECRET = "certificate", "disabled:", "salts:"
 ITERATIONS = 10_000
 SALT_BYTES = 16
 
@@ -66,6 +67,14 @@ class User:
 
 
 Users: TypeAlias = Mapping[str, User]
+
+
+class UsersFile(dict[str, User]):
+    """The users of a file by name, and its secret; that of this process until a file has one."""
+
+    def __init__(self, users: Users = {}, secret: bytes = b"") -> None:  # noqa: B006 - is copied
+        super().__init__(users)
+        self.secret = secret or _process_secret()
 
 
 def verifier_of(password: str, salt: bytes | None = None) -> Verifier:
@@ -130,23 +139,27 @@ def _user(text: str) -> User:
     return User(credential, disabled=written != text)
 
 
-def read_users(path: str) -> dict[str, User]:
+def read_users(path: str) -> UsersFile:
     """The users by name; none if there is no file. Raises ValueError for a broken line."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
-        return {}
-    users = {}
+        return UsersFile()
+    users, secret = {}, b""
     for line in lines:
         written, _, name = line.partition(" ")
-        if line.strip():
+        if line.startswith(_SECRET):
+            secret = _bytes(line.removeprefix(_SECRET))
+        elif line.strip():
             users[name] = _user(written)
-    return users
+    return UsersFile(users, secret)
 
 
 def write_users(path: str, users: Users) -> None:
     """Replace all users; the file appears whole, and only its owner can read it."""
-    text = "".join(f"{user} {name}\n" for name, user in sorted(users.items()))
+    secret = users.secret if isinstance(users, UsersFile) else read_users(path).secret
+    lines = [f"{_SECRET}{_base64(secret)}", *(f"{users[name]} {name}" for name in sorted(users))]
+    text = "\n".join([*lines, ""])
     descriptor, unfinished = tempfile.mkstemp(dir=Path(path).parent, prefix=".users-")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -161,14 +174,14 @@ def write_users(path: str, users: Users) -> None:
 
 
 @cache
-def _disguise() -> bytes:
-    """The secret of this process for the verifiers of users who do not exist."""
+def _process_secret() -> bytes:
     return secrets.token_bytes(32)
 
 
-def nobody(name: str) -> Verifier:
+def nobody(name: str, secret: bytes = b"") -> Verifier:
     """A verifier that no password opens, the same each time: who exists is not to be told."""
-    salt = hmac.digest(_disguise(), name.encode("utf-8", "replace"), sha256)[:SALT_BYTES]
+    salt = hmac.digest(secret or _process_secret(), name.encode("utf-8", "replace"), sha256)
+    salt = salt[:SALT_BYTES]
     return Verifier(salt, ITERATIONS, secrets.token_bytes(32), secrets.token_bytes(32))
 
 

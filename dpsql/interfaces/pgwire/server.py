@@ -24,7 +24,7 @@ from dpsql.interfaces.pgwire.entrance import (
 )
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.frontend import ProtocolError
-from dpsql.interfaces.pgwire.login_file import ByCertificate
+from dpsql.interfaces.pgwire.login_file import ByCertificate, UsersFile
 from dpsql.interfaces.pgwire.outcomes import Outcome
 from dpsql.interfaces.pgwire.pacing import Pacer
 from dpsql.interfaces.pgwire.present import Present
@@ -255,7 +255,8 @@ class Server:
             credential = None  # fails as a wrong password does: who exists is not to be told
         if not self._failures.may_try(stream.address, visitor.user):
             raise fatal("28000", "too many logins have failed; wait a minute")
-        authentication = Authentication.of(visitor.user, credential, stream.binding)
+        secret = users.secret if isinstance(users, UsersFile) else b""
+        authentication = Authentication.of(visitor.user, credential, stream.binding, secret)
         try:
             await stream.send(authentication.offer)
             for step in (authentication.first, authentication.final):
