@@ -31,7 +31,7 @@ from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.preparation.engine_kinds import store_writer
 from dpsql.proxy import Proxy
-from grammar_tests import bound, world
+from grammar_tests import bound, physical_worlds, world
 from grammar_tests.casefile import Case
 from grammar_tests.laws import BUDGET, PlainEngine, compiled, integers
 from grammar_tests.proxy_kit import request, shop
@@ -154,6 +154,17 @@ OTHER_ORDERS = """SELECT COUNT(*) FROM items JOIN orders USING (order_id)
         (OF_A_CATEGORY, 1),  # of the units above their limit
     ],
 )
+def test_doubles_are_stored_as_they_are_read() -> None:
+    """A later `prepare` that keeps a row, by a hash that -0.0 and 0.0 share, keeps what is read."""
+    policy, engine = bound.over(physical_worlds.rows(), constraints=True)
+    engine.connection.execute(f"CREATE SCHEMA {SCHEMA}")
+    (table,) = (each for each in prepared_tables(policy) if each.name == "orders")
+    engine.connection.execute(PreparedRows(table, policy, DUCKDB).creation(None))
+    odd = "SELECT COUNT(*) FROM {} WHERE isnan(discount) OR (discount = 0 AND signbit(discount))"
+    assert engine.rows(odd.format("orders")) > [(1,)]
+    assert engine.rows(odd.format(f"{SCHEMA}.orders")) == [(0,)]
+
+
 def test_what_only_leads_to_the_unit_is_not_joined(sql: str, joins: int) -> None:
     for plain, stored, engine in worlds():
         before, after = (compiled(sql, policy, engine) for policy in (plain, stored))
