@@ -77,10 +77,10 @@ def tables(
     connection = duckdb.connect(config={"threads": 1})
     values = [v for group in GROUPS for v in group * (ROWS // len(group))]
     canonical = [None if v is None or v != v else v + 0.0 for v in values]  # noqa: PLR0124
-    for name, kind, listed in (("c", "DOUBLE", canonical), ("m", request.param, values)):
-        connection.execute(
-            f"CREATE TABLE {name} AS SELECT unnest(?::DOUBLE[])::{kind} AS x", [listed]
-        )
+    for name, kind, rows in (("c", "DOUBLE", canonical), ("m", request.param, values)):
+        texts = [None if v is None else repr(v) for v in rows]  # 1.5 takes nan for NULL
+        made = f"CREATE TABLE {name} AS SELECT unnest(?::VARCHAR[])::{kind} AS x"
+        connection.execute(made, [texts])
     sources = ["c", "m"]
     for n, version in enumerate(("V1", "V2")):
         file = folder / f"{n}.parquet"
