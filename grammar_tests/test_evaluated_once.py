@@ -297,7 +297,7 @@ def test_explaining_again_does_not_try_again(opened: tuple[Proxy, Any]) -> None:
     proxy, engine = opened
     sql = COUNT.format(FICKLE["any_value"])
     for epsilon in ("1", "0.5", "0.25"):
-        assert "stage_0" in proxy.explain(request(sql, epsilon)).blocks[0].sql
+        assert "dpsql_stage_0" in proxy.explain(request(sql, epsilon)).blocks[0].sql
     proxy.ask(request(sql))
     assert evaluations(engine) == 1
     proxy.refresh()

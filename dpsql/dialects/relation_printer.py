@@ -34,7 +34,7 @@ from dpsql.model.algebra import (
     Window,
 )
 from dpsql.model.dataclass import dataclass, field, replace
-from dpsql.model.table_names import address
+from dpsql.model.table_names import STAGE, address
 from dpsql.model.tree import (
     NULL,
     Call,
@@ -205,7 +205,7 @@ class RelationPrinter(ABC):
         """The rows of a stage, or of the last step of a recursion."""
         match relation:
             case Staged(stage=number):
-                name = f"stage_{number}"
+                name = f"{STAGE}{number}"
             case Again(id=number):
                 name = f"again_{number}"
         return self._table(name, {f.id: f"c{n}" for n, f in enumerate(relation.fields)})

@@ -22,6 +22,11 @@ FIRST = ("public", "main")
 
 SEARCH_PATH = (FIRST[0],)
 
+STAGE = "dpsql_stage_"
+"""What begins the name of a stage, a temporary table: no table of the owner's may begin so."""
+WITHIN = frozenset("rows totals norms clipped bounded beyond above kept".split())
+"""The names that statements give to their own parts: a table of such a name has its schema."""
+
 _PART = r'("(?:[^"]|"")+"|[^".][^.]*)'
 _NAME = re.compile(rf"(?:{_PART}\.)?{_PART}", re.DOTALL)
 _LONGEST, _MOST = 64, 2_000

@@ -31,6 +31,7 @@ from dpsql.engines import (
 from dpsql.engines.limited import limited
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Failed, Unreachable
+from dpsql.model.table_names import STAGE
 from dpsql.model.tree import SqlType
 from dpsql.model.vocabulary import Exact, Noisy
 from dpsql.release.finish import stage
@@ -85,7 +86,7 @@ def statements(prepared: Prepared) -> Iterator[Unrun]:
     for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
         if block.queries or block.histograms:
             staged = (
-                ScratchTable(f"stage_{n}", rewritten.stages[n].columns, ()) for n in sql.stages
+                ScratchTable(f"{STAGE}{n}", rewritten.stages[n].columns, ()) for n in sql.stages
             )
             shape = len(sql.keys), sql.parts
             yield Unrun(sql.sql, tuple(staged), shape)

@@ -18,6 +18,7 @@ from dpsql.engines import ScratchTable
 from dpsql.mechanisms import widest
 from dpsql.model.notices import Empty, Hidden, Notice, Unclear
 from dpsql.model.table import Table, Values, listed
+from dpsql.model.table_names import STAGE
 from dpsql.model.tree import INTERVAL
 from dpsql.model.vocabulary import Answer, Column, Noisy, Receipt
 from dpsql.release.consistent_tables import consistent_tables, each_consistent
@@ -155,14 +156,14 @@ def stage(
     if sql.rows is not None:
         return evaluated(rewritten, number)
     rows = scratch(sql.sql, _tables(plan, sql.tables, each_consistent(plan, noisy), public))
-    return ScratchTable(f"stage_{number}", sql.columns, rows)
+    return ScratchTable(f"{STAGE}{number}", sql.columns, rows)
 
 
 def evaluated(rewritten: Rewritten, number: int) -> ScratchTable:
     """A stage that was evaluated when the query was compiled."""
     sql = rewritten.stages[number]
     assert sql.rows is not None
-    return ScratchTable(f"stage_{number}", sql.columns, sql.rows)
+    return ScratchTable(f"{STAGE}{number}", sql.columns, sql.rows)
 
 
 def _tables(

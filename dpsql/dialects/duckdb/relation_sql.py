@@ -11,6 +11,7 @@ from dpsql.dialects.duckdb.expression_sql import compared, expression, sort_key,
 from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.relation_printer import Column, RelationPrinter
 from dpsql.model.algebra import Field, Relation
+from dpsql.model.table_names import WITHIN, address
 from dpsql.model.tree import (
     VARCHAR,
     Expression,
@@ -43,6 +44,10 @@ class Printer(RelationPrinter):
 
     def column(self, alias: str, column: Field, reading: StoredAs | None) -> str:
         return column_sql(alias, column, reading)
+
+    def table(self, name: str) -> str:
+        """A table whose name a part of our statement has, too, is named with its schema."""
+        return f'"main".{identifier(name)}' if name.lower() in WITHIN else address(name)
 
     def accept(self, relation: Relation) -> None:
         pass

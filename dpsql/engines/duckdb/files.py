@@ -39,6 +39,10 @@ WHY = {
     "spill": "is no folder for what is spilled; name one on a local disk that is yours, chmod 700",
 }
 
+REPLACED = "replaced: "
+"""What begins a reason that goes on with names of the database."""
+MOST_NAMES = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Sources:
@@ -60,6 +64,9 @@ class Sources:
 
     def complaint(self, why: str) -> str:
         """What is wrong, with the owner's own paths: those of them that are missing."""
+        if why.startswith(REPLACED):
+            names = "has macros, types or tables with names that dpsql needs"
+            return f"{self.spelled()} {names}: {why[len(REPLACED) :]}. Rename them in the database."
         if why == "spill":
             return f"{self.spill} {WHY[why]}."
         if why != "missing":

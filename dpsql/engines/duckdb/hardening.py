@@ -16,9 +16,18 @@ from typing import Any, NamedTuple
 import _duckdb as duckdb
 
 from dpsql.engines.duckdb.file_views import create_views
-from dpsql.engines.duckdb.files import CannotOpen, Sources, identity_of, name, text
+from dpsql.engines.duckdb.files import (
+    MOST_NAMES,
+    REPLACED,
+    CannotOpen,
+    Sources,
+    identity_of,
+    name,
+    text,
+)
 from dpsql.engines.memory import process_limits
 from dpsql.model.prepared_store import ABOUT, SCHEMA, parsed
+from dpsql.model.table_names import STAGE
 
 MEMORY_FACTOR, MEMORY_MARGIN = 2, 2 << 30
 """The process may hold this many times DuckDB's own limit, plus a margin for code and threads."""
@@ -48,6 +57,18 @@ _COLUMNS = (
     f" WHERE database_name IN (current_database(), '{SCHEMA}') AND NOT internal"
     " ORDER BY table_oid, column_index"
 )
+_OWN_NAMES = (
+    "SELECT function_name FROM system.main.duckdb_functions() WHERE NOT internal"
+    " UNION ALL SELECT type_name FROM system.main.duckdb_types() WHERE NOT internal"
+)
+_BUILT_IN = (
+    "SELECT function_name FROM system.main.duckdb_functions() WHERE internal"
+    " UNION ALL SELECT type_name FROM system.main.duckdb_types() WHERE internal"
+)
+_STAGES = (
+    "SELECT table_name FROM system.main.duckdb_tables() WHERE NOT internal"
+    " UNION ALL SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal"
+)
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
@@ -69,6 +90,7 @@ def private(sources: Sources, memory: str, spill: Spill | None = None) -> Any:
         connection = duckdb.connect(
             sources.path or ":memory:", read_only=read_only, config=configuration(memory)
         )
+        require_own_names(connection)
         allowed = create_views(connection, sources)
         _attach_store(connection, sources)
         return _sealed(connection, allowed, spill)
@@ -78,6 +100,23 @@ def private(sources: Sources, memory: str, spill: Spill | None = None) -> Any:
     except duckdb.Error:
         why = "unreadable"
     raise CannotOpen(why)
+
+
+def require_own_names(connection: Any) -> None:
+    """Raise `CannotOpen` where the database replaces what our statements name (SECURITY.md S14).
+
+    DuckDB looks for functions and types in the database before it takes its own. The statements
+    here name nothing that a database can replace: no function is called without its schema.
+    """
+    names = connection.execute(_OWN_NAMES).fetchall()
+    replaced: set[str] = set()
+    if names:
+        built_in = {name.lower() for (name,) in connection.execute(_BUILT_IN).fetchall()}
+        replaced = {name for (name,) in names if name.lower() in built_in}
+    stages = connection.execute(_STAGES).fetchall()
+    replaced |= {name for (name,) in stages if name.lower().startswith(STAGE)}
+    if replaced:
+        raise CannotOpen(REPLACED + ", ".join(sorted(replaced)[:MOST_NAMES]))
 
 
 def _attach_store(connection: Any, sources: Sources) -> None:

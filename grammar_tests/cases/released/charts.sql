@@ -25,7 +25,7 @@ SELECT CASE WHEN (NOT series_limit.country__ IS NULL) THEN country ELSE 'Others'
 --   GROUP BY k0
 --   WITH rows AS (
 --     SELECT CASE WHEN NOT t2.c0 IS NULL THEN t1."country" ELSE 'Others' END AS k0
---     FROM "customers" AS t1 LEFT JOIN stage_0 AS t2 ON t1."country" = t2.c0
+--     FROM "customers" AS t1 LEFT JOIN dpsql_stage_0 AS t2 ON t1."country" = t2.c0
 --   )
 --   SELECT k0, COALESCE(COUNT(*)::HUGEINT, 0) AS p0
 --   FROM rows

@@ -261,7 +261,7 @@ SELECT COUNT(*) FROM orders WHERE amount > (SELECT AVG(amount) FROM orders);
 --   )
 --   WITH rows AS (
 --     SELECT t1."customer_id" AS u
---     FROM "orders" AS t1 CROSS JOIN stage_0 AS t2
+--     FROM "orders" AS t1 CROSS JOIN dpsql_stage_0 AS t2
 --     WHERE (t1."amount" > t2.c0)
 --   ),
 --   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
