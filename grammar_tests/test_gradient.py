@@ -12,7 +12,7 @@ import pytest
 
 from dpsql import accountants
 from dpsql.answering.vault import JointRun
-from dpsql.engines import EngineFailed, Stop
+from dpsql.engines import Ending, EngineFailed, Stop, TimedOut
 from dpsql.learning import methods
 from dpsql.learning.bends import heights
 from dpsql.learning.descent import Walk, descent
@@ -35,6 +35,7 @@ from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
 from grammar_tests import bound, laws, world
 from grammar_tests.model_kit import PEOPLE, wish
+from grammar_tests.test_pacing import Paced
 
 ORDERS = "SELECT amount, quantity, status FROM orders"
 FIRST = f"""{ORDERS}
@@ -205,6 +206,37 @@ def test_a_step_that_fails_loses_the_rest_and_what_was_released_is_the_model(
     assert again.receipt is not None
     assert again.receipt.remembered
     assert coefficients(proxy.model("again", "bob")) == coefficients(model)
+
+
+def late_after(proxy: Proxy, monkeypatch: pytest.MonkeyPatch, error: Exception | None) -> int:
+    """How many late answers a model counts as whose second step ends so."""
+    run, steps = JointRun.integers, list[Any]()
+
+    def second(self: JointRun, prepared: Any) -> Any:
+        steps.append(prepared)
+        if len(steps) == 2 and error is not None:
+            raise error
+        return run(self, prepared)
+
+    monkeypatch.setattr(JointRun, "integers", second)
+    paced = Paced()
+    text = f"CREATE MODEL paced OPTIONS({VIPS}, steps = 3) AS {PEOPLE}"
+    proxy.ask(Request(text, "bob"), Stop(pace=paced.pacer().of("bob")))
+    return int(paced.book.counts["bob"])
+
+
+@pytest.mark.parametrize(("error", "late"), [(EngineFailed(), 1), (TimedOut(), 1), (None, 0)])
+def test_a_later_step_that_fails_counts_as_late(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch, error: Exception | None, late: int
+) -> None:
+    assert late_after(proxy, monkeypatch, error) == late
+
+
+def test_wrong_twin_a_failure_that_the_pace_is_not_told_of(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ending, "failed", property(lambda _: False, lambda *_: None))
+    assert late_after(proxy, monkeypatch, EngineFailed()) == 0
 
 
 # --- where they lead -----------------------------------------------------------------------------

@@ -6,7 +6,7 @@ No test depends on time: clocks and waits are passed in.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +21,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
-from dpsql.interfaces.pgwire.pacing import Pacer
+from dpsql.interfaces.pgwire.pacing import Pacer, _Deadline
 from dpsql.ledgers import Stopped, debits, store
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Failed, Reason, Refused, Unreachable
@@ -33,7 +33,7 @@ from grammar_tests import bound
 from grammar_tests.laws import compiled
 from grammar_tests.ledger_kit import charge, raw
 from grammar_tests.proxy_kit import request, shop, watched
-from grammar_tests.wire_kit import door
+from grammar_tests.wire_kit import AtTheEnd, door
 
 COUNT = "SELECT COUNT(*) AS n FROM customers, countries WHERE age >= 64 AND code <> city"
 PUBLIC = "SELECT COUNT(*) AS n FROM countries"
@@ -54,18 +54,33 @@ class Book:
 
 
 class Time:
-    """A clock that moves when somebody waits, or works."""
+    """A clock that moves when somebody waits, or works; alarms ring when it passes them."""
 
     def __init__(self) -> None:
         self.now = 1000.0
         self.waits: list[float] = []
+        self.alarms: list[tuple[float, AtTheEnd]] = []
+
+    def alarm(self, seconds: float, ring: Callable[[], None]) -> AtTheEnd:
+        alarm = AtTheEnd(seconds, ring)
+        self.alarms.append((self.now + seconds, alarm))
+        return alarm
+
+    def work(self, seconds: float) -> None:
+        """Let so much time pass, with what happens meanwhile at its instant."""
+        end = self.now + seconds
+        for at, alarm in self.alarms:
+            if self.now < at <= end:
+                self.now = at
+                alarm.ring()
+        self.now = end
 
     def clock(self) -> float:
         return self.now
 
     def wait(self, seconds: float) -> bool:
         self.waits.append(round(seconds, 6))
-        self.now += seconds
+        self.work(seconds)
         return False
 
 
@@ -82,7 +97,8 @@ class Paced:
         def write(**facts: Any) -> None:
             self.log.append(facts)
 
-        return Pacer(self.book, 6.4, self.most, 300, write, self.time.clock, self.time.wait)
+        parts = self.book, 6.4, self.most, 300, write, self.time.clock, self.time.wait
+        return Pacer(*parts, alarm=self.time.alarm)
 
     def after(
         self, seconds: float, error: Exception | None = None, size: float | None = 0
@@ -90,7 +106,7 @@ class Paced:
         """When a question is seen to end that took so long, in seconds from its beginning."""
         began = self.time.now
         with suppress(Exception), self.pacer().of("ana").paced("q", size):
-            self.time.now += seconds
+            self.time.work(seconds)
             if error is not None:
                 raise error
         return round(self.time.now - began, 6)
@@ -149,6 +165,107 @@ def test_a_server_that_stops_waits_for_no_step() -> None:
     with pacer.of("ana").paced("q", None):
         pass
     assert paced.time.now == 1000.0
+
+
+# --- what others see meanwhile: the ledger changes at public instants alone ---
+
+
+@dataclass
+class Dated(Book):
+    """Late answers with the instants at which they were recorded."""
+
+    time: Time = field(default_factory=Time)
+    recorded: list[float] = field(default_factory=list)
+
+    def record_late(self, analyst: str, query_id: str) -> None:
+        super().record_late(analyst, query_id)
+        self.recorded.append(round(self.time.now - 1000, 6))
+
+
+def recorded(seconds: float, error: Exception | None = None) -> list[float]:
+    """When a late answer is recorded of a question that took so long, and was due after 0.1."""
+    time = Time()
+    book = Dated(time=time)
+    Paced(time, book).after(seconds, error)
+    return book.recorded
+
+
+LATE = ((0.02, TimedOut()), (0.11, None), (0.3, EngineFailed()), (0.39, None), (9.0, None))
+
+
+@pytest.mark.parametrize(("seconds", "error"), LATE)
+def test_what_is_late_is_recorded_at_the_predicted_step_whenever_it_ends(
+    seconds: float, error: Exception | None
+) -> None:
+    assert recorded(seconds, error) == [0.1]
+
+
+def test_wrong_twin_what_is_recorded_when_it_ends_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Time, "alarm", lambda _time, *parts: AtTheEnd(*parts))
+    assert recorded(0.3, EngineFailed()) != [0.1]
+
+
+def test_what_was_computed_in_time_is_never_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the machine does afterwards: here it sleeps over several steps."""
+    paced = Paced()
+
+    def oversleep(seconds: float) -> bool:
+        paced.time.work(seconds + 30)
+        return False
+
+    monkeypatch.setattr(paced.time, "wait", oversleep)
+    assert paced.after(0.09) == 30.1
+    assert not paced.book.counts
+    assert [line["late"] for line in paced.log] == [False]
+
+
+def test_a_late_answer_that_cannot_be_recorded_is_not_told() -> None:
+    paced = Paced()
+    paced.book.record_late = None  # not to be called
+    with pytest.raises(TypeError), paced.pacer().of("ana").paced("q", 0):
+        paced.time.work(1)
+
+
+def stamps(folder: Path) -> list[bool]:
+    """Whether the ledger stays as it is from the charge of a failing question on: while it runs,
+    when it fails, and at its step.
+    """
+    proxy, engine = watched(shop(folder), Proxy)
+    with proxy:
+        paced, seen = Paced(book=proxy.ledger), list[object]()
+        pacer = paced.pacer()
+        engine.instead = "SELECT error('x')"
+        engine.before = lambda: seen.append(proxy.ledger.stamp())
+
+        def wait(seconds: float) -> bool:
+            seen.append(proxy.ledger.stamp())
+            paced.time.work(seconds)
+            seen.append(proxy.ledger.stamp())
+            return False
+
+        pacer.wait = wait
+        with pytest.raises(Failed):
+            proxy.ask(request(COUNT), Stop(pace=pacer.of("ana")))
+        assert proxy.ledger.late("ana") == 1
+        return [stamp == seen[0] for stamp in seen[:3]]
+
+
+def test_nothing_is_written_between_the_charge_and_the_step(tmp_path: Path) -> None:
+    assert stamps(tmp_path) == [True, True, False]
+
+
+def test_wrong_twin_a_record_of_the_real_end_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = _Deadline.finish
+
+    def at_once(deadline: _Deadline, *, failed: bool) -> tuple[float, bool]:
+        ended = finish(deadline, failed=failed)
+        deadline.miss()
+        return ended
+
+    monkeypatch.setattr(_Deadline, "finish", at_once)
+    assert stamps(tmp_path) == [True, False, False]
 
 
 # --- who may ask ---------------------------------------------------------------------------------
@@ -362,7 +479,8 @@ def test_over_the_wire_the_owner_stops_and_resumes_and_sees_exact_times(tmp_path
             return paced.time.now
 
         write = partial(opened.server._telemetry.event, "ran")
-        opened.server._pacer = Pacer(paced.book, 0.1, 1, 300, write, slow, paced.time.wait)
+        parts = paced.book, 0.1, 1, 300, write, slow, paced.time.wait
+        opened.server._pacer = Pacer(*parts, alarm=AtTheEnd)
         with psycopg.connect(**opened.conninfo(), autocommit=True) as client:
             assert client.execute(COUNT).fetchone()
             assert client.execute(COUNT).fetchone()  # remembered

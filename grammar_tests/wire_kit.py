@@ -119,7 +119,22 @@ def opened(
 
 def unpaced(proxy: Proxy) -> Pacer:
     """A grid without time."""
-    return Pacer(proxy.ledger, 0, 1, 1, lambda **_facts: None, lambda: 0.0, lambda _seconds: True)
+    parts = proxy.ledger, 0, 1, 1, lambda **_facts: None, lambda: 0.0, lambda _seconds: True
+    return Pacer(*parts, alarm=AtTheEnd)
+
+
+@dataclass
+class AtTheEnd:
+    """An alarm without time: it rings when somebody waits for it, unless it was cancelled."""
+
+    seconds: float
+    ring: Callable[[], None]
+
+    def cancel(self) -> None:
+        self.ring = lambda: None
+
+    def join(self) -> None:
+        self.ring()
 
 
 # --- bytes by hand ---

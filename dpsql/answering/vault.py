@@ -30,13 +30,13 @@ from dpsql import mechanisms
 from dpsql.answering.in_flight import InFlight
 from dpsql.answering.measured_cells import KnownTables, MeasuredCells, known_tables, measured_cells
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.engines import Engine, Stop, Unrun, admitted, paced
+from dpsql.engines import Ending, Engine, Stop, Unrun, admitted, paced
 from dpsql.engines.limited import WorkLimit
 from dpsql.ledgers import Inquiry, Ledger, PaidAnswer, Remembered
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
 from dpsql.model.bounded_cache import BoundedCache
-from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.public_times import Resolution, now
 from dpsql.model.resources import bytes_of
@@ -321,11 +321,10 @@ class Vault:
             for identity in {prepared.data for prepared in plans}:
                 require_ready(engine, query_id, identity, stop)
             self._charge(compiler, query_id, account, cost, inquiry)
-            run = JointRun(engine, self.sampler, self._chooser, stop)
 
             def measured() -> tuple[Noisy, ...]:
-                with paced(stop, query_id, size):
-                    return measure(run)
+                with paced(stop, query_id, size) as ending:
+                    return measure(JointRun(engine, self.sampler, self._chooser, stop, ending))
 
             noisy = self._guarded(query_id, measured)
             self.ledger.remember(query_id, noisy)
@@ -503,12 +502,16 @@ class Vault:
 
 @dataclass(frozen=True, slots=True)
 class JointRun:
-    """What plans of one block each are measured with, once they are charged for."""
+    """What plans of one block each are measured with, once they are charged for.
+
+    `ending` says whether one failed of which the others are an answer.
+    """
 
     engine: Engine
     sampler: Sampler
     chooser: Chooser
     stop: Stop
+    ending: Ending = field(default_factory=Ending)
 
     def integers(self, prepared: Prepared) -> Exact:
         """The exact integers of a plan's only block."""

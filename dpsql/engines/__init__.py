@@ -38,13 +38,20 @@ class TimedOut(Exception):
     """The statement ran longer than `limits.statement_seconds`."""
 
 
+@dataclass(slots=True, eq=False)
+class Ending:
+    """How a question over private rows ended: `failed` where it has an answer of a part alone."""
+
+    failed: bool = False
+
+
 class Pace(Protocol):
     """When an analyst sees that a question over private rows has ended."""
 
     def admitted(self, stop: Stop) -> AbstractContextManager[None]:
         """Around a question that is to be charged; raises `Refused` where nothing new may be."""
 
-    def paced(self, query_id: str, size: float | None) -> AbstractContextManager[None]:
+    def paced(self, query_id: str, size: float | None) -> AbstractContextManager[Ending]:
         """Around what it does with private rows: ends, also by an error, when that may be seen.
 
         `size` is what it is expected to take; see `dpsql.preparation.workload`.
@@ -287,15 +294,15 @@ def admitted(stop: Stop) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def paced(stop: Stop, query_id: str, size: float | None) -> Iterator[None]:
+def paced(stop: Stop, query_id: str, size: float | None) -> Iterator[Ending]:
     """Around all that a question does with private rows, on an engine that it has `taken`.
 
     That is for nobody else until the end may be seen: whoever waits would see how long it took.
     """
     if stop.pace is None:
-        yield
+        yield Ending()
         return
-    with stop.pace.paced(query_id, size):
-        yield
+    with stop.pace.paced(query_id, size) as ending:
+        yield ending
     if stop.requested:  # as if it had not ended: whether it had must not be seen
         raise Interrupted

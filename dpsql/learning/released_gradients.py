@@ -1,7 +1,8 @@
 """Gradients of private rows: charged once for all steps, measured one after another, told again.
 
 Where a step fails, those before it are released and remembered, and the model is of them: of what
-was charged, the rest is lost.
+was charged, the rest is lost. Such a model counts as a late answer, as any failure does
+(PRIVACY.md R70).
 
 What an adversary sees are the noisy entries of each step, whose weights follow from those of the
 steps before it: PRIVACY.md R56, R88.
@@ -66,9 +67,10 @@ def _paid(compiler: Compiler, vault: Vault, plan: GradientPlan, stop: Stop) -> G
             step = plan.step(walk.weights)
             try:
                 exact = run.integers(step)
-            except (EngineFailed, Interrupted, TimedOut, TooMany):
+            except (EngineFailed, Interrupted, TimedOut, TooMany) as error:
                 if not result:
                     raise
+                run.ending.failed = not isinstance(error, Interrupted)
                 break
             result.append(run.noisy(step, exact))
             walk.go(_sums(plan, result[-1]))

@@ -1,9 +1,11 @@
 """When answers over private rows appear: at the steps of a public grid, so that time tells little.
 
 A step is predicted from public things. An answer that is early waits for it, with its engine kept
-from others; one that is late appears at the next step and counts, and so does a failure. After
-`max_late` of them the owner has to act. So N questions and G later steps tell at most
-log2 of the sum over i <= max_late of C(N, i) * G**i bits, whatever is asked.
+from others; one that is late appears at the next step and counts, and so does a failure. It is
+recorded at the predicted step, whenever the question really ends: the ledger, whose changes others
+may see, is not written between the charge and that step. After `max_late` of them the owner has to
+act. So N questions and G later steps tell at most log2 of the sum over i <= max_late of
+C(N, i) * G**i bits, whatever is asked.
 
 The bound is PRIVACY.md R70, what it is for SECURITY.md S22.
 """
@@ -14,10 +16,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Condition, Event
+from threading import Condition, Event, Lock, Timer
 from typing import Protocol
 
-from dpsql.engines import Interrupted, Stop
+from dpsql.engines import Ending, Interrupted, Stop
 from dpsql.engines.process import SLICE_SECONDS
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Reason, Refused, Unreachable
@@ -61,6 +63,23 @@ class LateAnswers(Protocol):
     def late(self, analyst: str) -> int: ...
 
 
+class Alarm(Protocol):
+    """What happens once, so many seconds from now, unless it is cancelled before."""
+
+    def cancel(self) -> None: ...
+
+    def join(self) -> None:
+        """Return once it has happened, or was cancelled."""
+
+
+def alarm(seconds: float, ring: Callable[[], None]) -> Alarm:
+    """Call `ring` after so many seconds, in a thread of its own."""
+    timer = Timer(seconds, ring)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
 Write = Callable[..., object]
 """Told of each question: its analyst, query, exact seconds and step, for the owner's log alone."""
 
@@ -81,6 +100,7 @@ class Pacer:
     wait: Callable[[float], object] | None = None
     closing: Event = field(default_factory=Event)
     changed: Condition = field(default_factory=Condition)
+    alarm: Callable[[float, Callable[[], None]], Alarm] = alarm
     asking: Counter[str] = field(default_factory=Counter)
 
     def of(self, analyst: str) -> AnalystPace:
@@ -126,36 +146,80 @@ class AnalystPace:
                 pacer.changed.notify_all()
 
     @contextmanager
-    def paced(self, query_id: str, size: float | None) -> Iterator[None]:
-        """Ends at a step. Only that data changed or are gone is no fault of a question's.
+    def paced(self, query_id: str, size: float | None) -> Iterator[Ending]:
+        """Ends at a step; what is not done at the predicted one is recorded as late then.
 
-        Who cancels sees the end at a step too, or it would tell whether there was one already.
+        Only that data changed or are gone is no fault of a question's. Who cancels sees the end at
+        a step too, or it would tell whether there was one already.
         """
         pacer = self.pacer
         began = pacer.clock()
         due = predicted(size, pacer.answer_seconds, pacer.statement_seconds)
-        failed, faultless = True, False
+        deadline = _Deadline(pacer, self.analyst, query_id, began + due)
+        bell = pacer.alarm(due, deadline.miss)
+        ending, failed, faultless = Ending(), True, False
         try:
-            yield
-            failed = False
+            yield ending
+            failed = ending.failed
         except Interrupted:
             failed = False
             raise
         except Unreachable:
-            faultless = True
+            failed, faultless = False, True
             raise
         finally:
+            done, late = deadline.finish(failed=failed)
+            if not late:
+                bell.cancel()
             if not faultless:
-                self._wait(query_id, began, due, failed=failed)
+                self._wait(query_id, began, due, done - began, late=late)
+            if late and pacer.closing.is_set():
+                bell.cancel()
+                deadline.miss()
+            bell.join()
+            deadline.require_recorded()
 
-    def _wait(self, query_id: str, began: float, due: float, *, failed: bool) -> None:
+    def _wait(self, query_id: str, began: float, due: float, seconds: float, *, late: bool) -> None:
         pacer = self.pacer
-        seconds = pacer.clock() - began
-        late = failed or seconds > due
-        if late:
-            pacer.book.record_late(self.analyst, query_id)
-        end = step(max(due, pacer.clock() - began))
+        end = step(max(due, pacer.clock() - began)) if late else due
         pacer.write(analyst=self.analyst, query=query_id, seconds=seconds, step=end, late=late)
         wait = pacer.wait or pacer.closing.wait
         while (left := began + end - pacer.clock()) > 0 and not wait(left):
             pass
+
+
+@dataclass(slots=True, eq=False)
+class _Deadline:
+    """The predicted step of a question: either it is met, or missed once and recorded then."""
+
+    pacer: Pacer
+    analyst: str
+    query_id: str
+    at: float
+    lock: Lock = field(default_factory=Lock)
+    open: bool = True
+    error: Exception | None = None
+
+    def finish(self, *, failed: bool) -> tuple[float, bool]:
+        """When the question ended, and whether it is late; if not, it never will be."""
+        with self.lock:
+            now = self.pacer.clock()
+            late = failed or now > self.at
+            self.open = self.open and late
+            return now, late
+
+    def miss(self) -> None:
+        """The step is there: record that the question is not done, or failed."""
+        with self.lock:
+            if not self.open:
+                return
+            self.open = False
+            try:
+                self.pacer.book.record_late(self.analyst, self.query_id)
+            except Exception as error:  # noqa: BLE001 - whoever asked is told
+                self.error = error
+
+    def require_recorded(self) -> None:
+        """Raise what kept the ledger from recording it: then nothing may be told."""
+        if self.error is not None:
+            raise self.error
