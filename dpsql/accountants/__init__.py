@@ -22,9 +22,11 @@ __all__ = [
     "Allowance",
     "cheapest_epsilon",
     "get",
+    "larger_loss",
     "least_charge",
     "preferring",
     "price",
+    "subtract_loss",
 ]
 
 ACCOUNTANTS: tuple[Accountant, ...] = (Zcdp(), Pure(), Approximate())
@@ -86,6 +88,16 @@ def price(loss: Loss, budget: Budget) -> Loss:
     if loss == Loss(0):
         return loss
     return replace(loss, amount=max(loss.amount, least_charge(budget).amount))
+
+
+def larger_loss(one: Loss, other: Loss) -> Loss:
+    """The larger of two losses, in each coordinate."""
+    return Loss(max(one.amount, other.amount), max(one.delta, other.delta))
+
+
+def subtract_loss(whole: Loss, part: Loss) -> Loss:
+    """What is left of a loss when a part is paid; nothing where the part is more."""
+    return Loss(max(0, whole.amount - part.amount), max(0, whole.delta - part.delta))
 
 
 def cheapest_epsilon(budget: Budget) -> Decimal:

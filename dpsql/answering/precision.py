@@ -3,25 +3,28 @@ ask for: each step is one more private query, chosen by released numbers alone, 
 
 Where it begins, and how absolute errors are met, is in `dpsql.preparation.accuracy`.
 
-Steps are charged one by one: PRIVACY.md R64.
+Prices are rungs of a public ladder: who sees a price, and not the answer, learns at most how often
+it doubled. Steps are charged one by one: PRIVACY.md R64.
 """
 
 from __future__ import annotations
 
-from decimal import ROUND_UP, Decimal
-from math import inf, isfinite, isnan
+from decimal import Decimal
+from math import ceil, inf, isfinite, isnan, log
 
 from dpsql.answering import two_steps
 from dpsql.answering.vault import Vault
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import Answer
-from dpsql.preparation.accuracy import rounded
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Question
 from dpsql.release.finish import margin_factor
 
 _ROOM = 1.1
 """Next time a little more than would have been right this time: values move."""
+_RUNG = 2
+"""Prices double from one rung of the public ladder to the next."""
+_MOST = 1e9
 
 
 def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
@@ -45,12 +48,22 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
         excess /= float(precision.error)
         if excess <= 1:
             return answer
-        price = rounded(epsilon * Decimal(min(excess * _ROOM, 1e9)), ROUND_UP)
+        price = _rung(epsilon, excess)
         if price > limit:
             reaches = _at_most(excess * float(precision.error), paid, limit)
             facts = {"epsilon": price, "limit": limit, "paid": paid, "reaches": reaches}
             raise Refused(Reason.EPSILON_TOO_LARGE, **facts)
-        epsilon = max(price, 2 * epsilon)
+        epsilon = price
+
+
+def _rung(epsilon: Decimal, excess: float) -> Decimal:
+    """The first price above `epsilon`, which is a rung, that makes errors so many times smaller.
+
+    >>> [_rung(Decimal("0.1"), excess) for excess in (1.1, 1.9, 20.0)]
+    [Decimal('0.2'), Decimal('0.4'), Decimal('3.2')]
+    """
+    doublings = max(1, ceil(log(min(excess * _ROOM, _MOST), _RUNG)))
+    return epsilon * Decimal(_RUNG) ** doublings
 
 
 def _at_most(fraction: float, epsilon: Decimal, limit: Decimal) -> str:

@@ -1,8 +1,9 @@
 """two_steps: questions that first find bounds, of columns or of what people add, and all others.
 
-The price of all steps is known before the first, and is refused or paid whatever data say: each
-step is charged durably before it runs. Bounds that were found once are remembered by the ledger for
-whatever the same analyst asks next, until the data or the policy change.
+The price of all steps is known before the first, and is refused or paid whatever data say: it is
+all that one question may spend. Each step is charged durably before it runs. Bounds that were
+found once are remembered by the ledger for whatever the same analyst asks next, until the data or
+the policy change.
 
 All steps are ordinary questions: PRIVACY.md R64.
 """
@@ -19,6 +20,7 @@ from dpsql import accountants
 from dpsql.answering import from_memory
 from dpsql.answering.shared_answers import told_again
 from dpsql.answering.vault import Vault
+from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import keeping
 from dpsql.explaining.explanation import Outlook
 from dpsql.mechanisms.norm_bounds import visible_from
@@ -34,8 +36,10 @@ from dpsql.preparation.private_bounds import (
     bounds_of_answers,
     notice,
     payable,
+    promise,
     question,
     shares,
+    without_delta,
 )
 from dpsql.preparation.question import Account, Question, ReleasedBounds
 
@@ -92,11 +96,12 @@ class ColumnSteps(Steps):
     """The first steps find bounds of columns, one each.
 
     Where the last one need not select keys any more, once they are known, it has an epsilon of
-    `listed` for the same charge.
+    `listed` for the same charge, or of `listed_alone` where no search is left to be paid.
     """
 
     widest: ColumnBounds
     listed: Decimal
+    listed_alone: Decimal
 
     @property
     def about(self) -> str:
@@ -114,12 +119,13 @@ class ColumnSteps(Steps):
             assert paid is not None
             bounds.append(bounds_of_answers(compiler.policy, widest, answer.rows, paid.blocks[0]))
         first = replace(self.last, bounds=tuple(bounds))
+        alone = replace(self.query, bounds=tuple(bounds))
         if not compiler.prepared(first).selects:
-            first = first.at(self.listed)
+            first, alone = first.at(self.listed), alone.at(self.listed_alone)
         if self.to_pay or _is_remembered(compiler, vault, first):
             return first
         # What is known already leaves its share to the answer.
-        return replace(self.query, bounds=tuple(bounds))
+        return alone
 
     def notices(self, last: Question) -> tuple[Notice, ...]:
         return tuple(map(notice, last.bounds))
@@ -195,6 +201,7 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
 def _answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     paid: list[Answer] = []
     notices: list[Notice] = []
+    too_few: tuple[TooFew, ...] = ()
     last, steps = query, steps_of(compiler, vault, query)
     if steps is not None:
         _require_pay(compiler, vault, steps)
@@ -211,11 +218,16 @@ def _answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
         notices += steps.notices(last)
         too_few = steps.too_few(compiler, last)
         steps = steps_of(compiler, vault, last)
-        if too_few and steps is None and vault.remembered(compiler, last) is None:
-            # It is seen by votes alone, which are released; what they cost is charged by now.
-            query.require_useful(too_few, _loss(compiler, last), _KEPT)
-    answer = from_memory.answered(compiler, vault, last)
-    return answer if last is query else _together(query, paid, answer, notices)
+    if last is query:
+        return from_memory.answered(compiler, vault, query)
+    # What was found must not decide what is charged: a useless answer is refused once it is paid.
+    confirmed = replace(last, request=replace(last.request, confirmed=True))
+    answer = from_memory.answered(compiler, vault, confirmed)
+    whole = _together(query, paid, answer, notices)
+    if whole.receipt is not None and whole.receipt.charged.amount:
+        useless = (*too_few, *compiler.prepared(last).notices)
+        query.require_useful(useless, whole.receipt.charged, _KEPT)
+    return whole
 
 
 def _searched(compiler: Compiler, vault: Vault, search: Question) -> Answer:
@@ -232,13 +244,14 @@ def steps_of(compiler: Compiler, vault: Vault, query: Question) -> Steps | None:
         return _column_steps(compiler, vault, query, widest)
     if not compiler.polled(query):
         return None
+    query = _promised(query, compiler.prepared(query))
     widest_plan, payer = compiler.prepared(query), query.account
     polls, paid = (
         widest_plan.polls,
         contribution_bounds.split(widest_plan, payer.budget, payer.epsilon),
     )
     keys = tuple(poll.key for poll in polls)
-    search = replace(query, account=_first(query, paid.polls), polls=keys)
+    search = replace(query, account=_first(query, paid.polls), polls=keys, promised=None)
     alone = tuple(replace(search, polls=(key,)) for key in keys)
     for searches in ((search,), alone):
         remembered = tuple(vault.remembered(compiler, each, _ANY) for each in searches)
@@ -246,23 +259,52 @@ def steps_of(compiler: Compiler, vault: Vault, query: Question) -> Steps | None:
             break
     else:
         searches, remembered = (search,), (None,)
-    last = query.at(paid.rest)
+    last = _rest(compiler, query, [search], query.at(paid.rest), widest_plan.selects)
     return NormSteps(query, searches, remembered, last, part=paid.part, centres=polls[0].first)
 
 
 def _column_steps(
     compiler: Compiler, vault: Vault, query: Question, widest: ColumnBounds
 ) -> ColumnSteps:
+    plan = compiler.prepared(replace(query, bounds=widest))
+    query, selects = _promised(query, plan), plan.selects
     payer, last = query.account, replace(query, bounds=widest)
     accountant = accountants.get(payer.budget.accountant)
-    selects = compiler.prepared(last).selects
-    paid = accountant, payer.budget, payer.epsilon, len(widest), SHARE
-    small, large = shares(*paid, selecting=(selects,))
-    _, listed = shares(*paid, selecting=(selects, False))
+    paid = accountant, payer.budget, payer.epsilon
+    small, large = shares(*paid, len(widest), SHARE, selecting=(selects,))
+    _, listed = shares(*paid, len(widest), SHARE, selecting=(selects, False))
     searches = tuple(_search(compiler, query, bounds, small) for bounds in widest)
     remembered = tuple(vault.remembered(compiler, search, _ANY) for search in searches)
-    steps = query, searches, remembered, last.at(large)
-    return ColumnSteps(*steps, widest=widest, listed=listed)
+    last = _rest(compiler, query, searches, last.at(large), selects)
+    _, alone = shares(*paid, 0, SHARE, selecting=(selects, False))
+    steps = query, searches, remembered, last
+    return ColumnSteps(*steps, widest=widest, listed=listed, listed_alone=alone)
+
+
+def _promised(query: Question, widest: Prepared) -> Question:
+    """The question with what all of its steps together are charged; see `promise`."""
+    plan, payer = widest.plan, query.account
+    if query.promised is not None:
+        return query
+    assert plan is not None
+    whole = promise(payer.budget, payer.epsilon, plan.loss, selects=widest.selects)
+    budget = payer.budget if whole.delta else without_delta(payer.budget)
+    return replace(query, account=replace(payer, budget=budget), promised=whole)
+
+
+def _rest(
+    compiler: Compiler,
+    query: Question,
+    searches: Sequence[Question],
+    last: Question,
+    selects: bool,  # noqa: FBT001
+) -> Question:
+    """The last step with what the first leave of the promise, and never less than it may spend."""
+    assert query.promised is not None
+    paid = reduce(add, (_loss(compiler, search) for search in searches))
+    own = promise(last.account.budget, last.account.epsilon, Loss(0), selects=selects)
+    left = accountants.subtract_loss(query.promised, paid)
+    return replace(last, promised=accountants.larger_loss(left, own))
 
 
 def _search(
@@ -275,10 +317,7 @@ def _search(
 
 def _first(query: Question, epsilon: Decimal) -> Account:
     """Who pays for a first step: what surrounds noise with a δ of its own leaves it to the last."""
-    budget = query.account.budget
-    needed = accountants.get(budget.accountant).needs_delta
-    delta = budget.query_delta if needed else Decimal(0)
-    return replace(query.account, budget=replace(budget, query_delta=delta), epsilon=epsilon)
+    return replace(query.account, budget=without_delta(query.account.budget), epsilon=epsilon)
 
 
 def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:

@@ -193,11 +193,17 @@ class Compiler:
             Fraction(query.account.epsilon),
             self.public,
             self.public.evaluate,
-            KnownSteps({norm.key: norm for norm in query.norms}, query.polls, query.derived),
+            KnownSteps(
+                {norm.key: norm for norm in query.norms},
+                query.polls,
+                query.derived,
+                query.promised,
+            ),
         )
 
 
 def plan_key(query: Question) -> tuple[Any, ...]:
     """What decides a plan, under one policy."""
     payer = query.account.budget, query.account.epsilon, query.account.empty_rows
-    return text_key(query.request), *payer, query.bounds, query.norms, query.polls, query.derived
+    steps = query.bounds, query.norms, query.polls, query.derived, query.promised
+    return text_key(query.request), *payer, *steps

@@ -57,7 +57,7 @@ from dpsql.model.origins import DerivedColumns
 from dpsql.model.prepared_store import opened
 from dpsql.model.query_options import Memory
 from dpsql.model.tree import Statement
-from dpsql.model.vocabulary import Budget, Column, Policy
+from dpsql.model.vocabulary import Budget, Column, Loss, Policy
 from dpsql.preparation.engine_admission import require_conforming
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.release.finish import NORMAL
@@ -77,12 +77,13 @@ class KnownSteps:
 
     `norms` are bounds of what a person adds, by the keys of their polls; with `polls` these are
     compiled, of those that the statement needs. With `derived` its columns were, and have this
-    noise.
+    noise. `promised` is charged at least: it was told before bounds were found.
     """
 
     norms: Mapping[str, FoundNorm] = field(default_factory=dict)
     polls: tuple[str, ...] = ()
     derived: DerivedColumns | None = None
+    promised: Loss | None = None
 
 
 def prepare(
@@ -106,7 +107,7 @@ def prepare(
     reported = _debiased(resolved, statement, policy, identities, evaluate)
     resolved = Resolved(reported.relation)
     parties = statement, policy, budget, identities
-    plans = _Plans(*parties, public=public, evaluate=evaluate, derived=steps.derived)
+    plans = _Plans(*parties, public=public, evaluate=evaluate, steps=steps)
     options = _options(statement, policy, epsilon, steps.norms)
     tracked = plans.tracked(resolved)
     if not tracked.blocks:
@@ -118,11 +119,11 @@ def prepare(
     if steps.polls:
         return plans.of_polls(bounded, options, steps.polls)
     prepared = plans.planned(bounded, options)
-    _heeds_options(statement, prepared.blocks)
+    _heeds_options(statement, prepared.blocks, steps)
     wider = tuple(plans.wider(resolved, bounded, prepared, options))
     more = (*tracked.notices, *rounding)
     first, *others = (_announced(p, columns, more, reported) for p in (prepared, *wider))
-    remembers_wide = memory_of(statement, budget).measures_wide
+    remembers_wide = memory_of(statement, budget).measures_wide and steps.promised is None
     wide = plans.wide(resolved, prepared, options) if remembers_wide else None
     return replace(first, wider=tuple(others), wide=wide)
 
@@ -215,7 +216,7 @@ class _Plans:
     identities: Identities
     public: PublicData
     evaluate: Evaluate
-    derived: DerivedColumns | None = None
+    steps: KnownSteps = field(default_factory=KnownSteps)
 
     def tracked(self, resolved: Resolved) -> Tracked:
         """The private blocks that may have rows, and what is asked of them."""
@@ -223,6 +224,8 @@ class _Plans:
         listed = partial(domain_of, policy=policy, public=public, evaluate=evaluate)
         empty = self.statement.empty_rows
         tracked = track(resolved, policy, public, listed, self.identities, empty_rows=empty)
+        if self.steps.promised is not None:
+            return tracked  # found bounds must not decide whether anything is measured
         return without_empty_blocks(tracked, policy, public, evaluate)
 
     def planned(self, bounded: Bounded, options: MeasurementOptions) -> Prepared:
@@ -288,7 +291,7 @@ class _Plans:
         if self.budget.only_public_keys and plan.loss.delta:
             block = next((b.block for b in plan.blocks if b.domain is None), plan.blocks[0].block)
             raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, block.span)
-        return plan if self.derived is None else as_derived(plan, self.derived)
+        return plan if self.steps.derived is None else as_derived(plan, self.steps.derived)
 
     def of_polls(
         self, bounded: Bounded, options: MeasurementOptions, polls: tuple[str, ...]
@@ -307,7 +310,10 @@ class _Plans:
         budget, named = self.budget, self.statement.mechanism
         context = budget.accountant, str(budget.query_delta), *([named] if named else []), *more
         sql = _written(plan, self.policy, self.identities)
-        priced = replace(plan, loss=accountants.price(plan.loss, budget))
+        loss = accountants.price(plan.loss, budget)
+        if self.steps.promised is not None:
+            loss = accountants.larger_loss(loss, self.steps.promised)
+        priced = replace(plan, loss=loss)
         identity, data = question(plan, *context), opened(self.policy.data, self.policy.store)
         columns = tuple(Column(f.name, f.type) for f in plan.outer.fields)
         return Prepared(columns, priced, sql, identity, data=data, context=context)
@@ -355,7 +361,10 @@ def _selects_keys(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
         raise Refused(Reason.BAD_OPTION, option=_MIN_UNITS, why="the query has no private keys")
 
 
-def _heeds_options(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
+def _heeds_options(statement: Statement, blocks: tuple[BlockPlan, ...], steps: KnownSteps) -> None:
+    """Refuse options that have nothing to do, unless that depends on what was found."""
+    if steps.promised is not None:
+        return
     _selects_keys(statement, blocks)
     _heeds_mechanism(statement, blocks)
 

@@ -11,7 +11,7 @@ second is an ordinary private question too, whichever bounds it is asked with: b
 to, not trusted, so its sensitivity holds for every policy and hence for every outcome of the first.
 It is chosen by released numbers alone, and each accountant's filter admits adaptively chosen
 questions (PRIVACY.md R56): the loss of the pair is the sum of the two, which is within what one
-question of this epsilon may spend.
+question of this epsilon may spend. The pair is charged exactly that, whatever is found (`promise`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from dataclasses import replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, log2
+from math import ceil, floor, log2
 from typing import Any
 
+from dpsql import accountants
 from dpsql.accountants import Accountant, least_charge
 from dpsql.accountants.preference import SPARSE_VECTOR
 from dpsql.compiler.plan.private_plan import BlockPlan
@@ -32,7 +33,16 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import BoundsFound
 from dpsql.model.table_names import address
 from dpsql.model.tree import Kind, SqlType
-from dpsql.model.vocabulary import NANO, BoundsMethod, Budget, ColumnPolicy, Loss, Noise, Policy
+from dpsql.model.vocabulary import (
+    ATTO,
+    NANO,
+    BoundsMethod,
+    Budget,
+    ColumnPolicy,
+    Loss,
+    Noise,
+    Policy,
+)
 from dpsql.policy.values import of_type
 from dpsql.preparation.question import ReleasedBounds, Standing
 
@@ -201,7 +211,8 @@ def shares(
     """The epsilons of each of so many searches, and of the question asked with their bounds.
 
     Together they spend no more than one question of `epsilon` may, in the accountant's own measure;
-    the searches have that `share` of it, or what the least charge buys. The question may be
+    the searches have that `share` of it, or what the least charge buys; without a search there is
+    none. The question may be
     `selecting` private keys, or not; what it is known to do it leaves nothing unspent for. No
     search selects keys.
     """
@@ -209,27 +220,48 @@ def shares(
     possible = accountant.supports_selection and delta
     selections = tuple(selects for selects in selecting if possible or not selects) or (False,)
 
-    def amount(of: Decimal, *, selects: bool) -> Fraction:
-        return accountant.allowance(Fraction(of), delta, selects_keys=selects).amount
+    def amounts(of: Decimal, selections: Sequence[bool]) -> list[Fraction]:
+        each = (accountant.allowance(Fraction(of), delta, selects_keys=s) for s in selections)
+        return [allowed.amount for allowed in each]
 
-    whole = min(amount(epsilon, selects=selects) for selects in selections)
+    whole = min(amounts(epsilon, selections))
 
     def largest(part: Fraction, selections: Sequence[bool]) -> Decimal:
-        return largest_epsilon(
-            epsilon,
-            lambda e: max(amount(e, selects=selects) for selects in selections) <= whole * part,
-        )
+        return largest_epsilon(epsilon, lambda e: max(amounts(e, selections)) <= whole * part)
 
+    if not searches:
+        return Decimal(0), largest(Fraction(1), selections)
     least = searches * Fraction(least_charge(budget).amount, NANO) / whole if whole else share
     share = max(share, min(least, _MOST_SHARE))
     return largest(share / searches, (False,)), largest(1 - share, selections)
+
+
+def promise(budget: Budget, epsilon: Decimal, widest: Loss, *, selects: bool) -> Loss:
+    """The charge of all steps of a question together: all that one question may spend.
+
+    `widest` is the charge of the last step at its widest bounds, which may be `selecting` keys. If
+    that needs no δ, no outcome of the search may spend any; see `without_delta`.
+
+    >>> promise(Budget("b", Decimal(9), Decimal(0), "pure"), Decimal(1), Loss(7), selects=False)
+    Loss(amount=1000000000, delta=0)
+    """
+    accountant, delta = accountants.get(budget.accountant), Fraction(budget.query_delta)
+    allowed = accountant.allowance(Fraction(epsilon), delta, selects_keys=selects)
+    deltas = allowed.selection_delta + allowed.noise_delta if widest.delta else 0
+    return Loss(floor(allowed.amount * NANO), ceil(deltas * ATTO))
+
+
+def without_delta(budget: Budget) -> Budget:
+    """The budget of a step that may spend no δ, where ε has a meaning without one."""
+    needed = accountants.get(budget.accountant).needs_delta
+    return budget if needed else replace(budget, query_delta=Decimal(0))
 
 
 def payable(standing: Standing, needed: Loss) -> None:
     """Refuse a question before its first step where the budget cannot pay for all of them."""
     budget, spent, limit = standing.budget, standing.spent, standing.limit
     if not (spent + needed).fits(limit):
-        left = Loss(max(0, limit.amount - spent.amount), max(0, limit.delta - spent.delta))
+        left = accountants.subtract_loss(limit, spent)
         raise Refused(
             Reason.BUDGET_EXHAUSTED,
             budget=budget.name,

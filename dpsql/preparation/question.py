@@ -219,7 +219,8 @@ class Question:
     `bounds` are those that were found privately for columns that declare none, `norms` those of
     what a person contributes. With `polls` it is those of these keys, which find some of them.
     With `derived` its numbers were, and have this noise. `requested` is the epsilon that was asked
-    for, where memory leaves less of it to be paid.
+    for, where memory leaves less of it to be paid. `promised` is what it is charged in any case,
+    since its price was told before its bounds were found.
     """
 
     request: Request
@@ -234,6 +235,7 @@ class Question:
     memory: Memory = Memory.SLICE
     derived: DerivedColumns | None = None
     requested: Decimal | None = None
+    promised: Loss | None = None
 
     @property
     def inquiry(self) -> Inquiry:
