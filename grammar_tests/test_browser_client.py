@@ -31,7 +31,19 @@ LAWS = [
     Randomized(LocalMechanism.GRR, 3, Fraction(5, 9), Fraction(2, 9)),
     Randomized(LocalMechanism.UNARY, 4, Fraction(2, 3), Fraction(1, 7)),
 ]
-PROGRAM = """
+MUTEX = """
+const mutex = () => {
+  let last = Promise.resolve()
+  return { request: (_, step) => {
+    const run = last.then(step)
+    last = run.catch(() => 0)
+    return run
+  } }
+}
+"""
+PROGRAM = (
+    MUTEX
+    + """
 import { readFileSync } from 'node:fs'
 const { report, Respondent, bucket, cell } = await import(process.argv[1])
 const given = JSON.parse(readFileSync(0))
@@ -44,46 +56,50 @@ const post = async (url, request) => {
   posted.push([url, request])
   return { ok: posted.length > 1, status: 503 }
 }
-const options = { budget: '2.3', url: '/r', batch: 2, store, post, now: () => now }
+const locks = mutex()
+const options = { budget: '2.3', url: '/r', batch: 2, store, post, locks, now: () => now }
 const person = () => new Respondent(options)
 const [one, two] = given.questions, me = person()
-const told = Array.from({ length: 50 }, () => person().answer(one, 'yes'))
+const told = await Promise.all(Array.from({ length: 50 }, () => person().answer(one, 'yes')))
 const first = await person().send()
-const other = person().answer(two, 'b')
+const other = await person().answer(two, 'b')
 const refused = await person().send(), sent = await person().send(), left = person().left
 now = 29 * 86400000
-const same = person().answer(two, 'a')
+const same = await person().answer(two, 'a')
 now = 30 * 86400000
 let over = ''
-try { person().answer(two, 'a') } catch (error) { over = error.message }
-const again = me.answer(one, 'no')
+try { await person().answer(two, 'a') } catch (error) { over = error.message }
+const again = await me.answer(one, 'no')
 let unknown = ''
-try { me.answer(one, 'x') } catch (error) { unknown = error.message }
-const believes = given.liars.map(([q, budget]) => {
-  const victim = new Respondent({ budget, url: '/r', store: { getItem: () => null, setItem() {} } })
-  try { return victim.answer(q, 'yes') } catch (error) { return error.message }
-})
+try { await me.answer(one, 'x') } catch (error) { unknown = error.message }
+const nothing = { getItem: () => null, setItem() {} }
+const believes = await Promise.all(given.liars.map(([q, budget]) => {
+  const victim = new Respondent({ budget, url: '/r', locks, store: nothing })
+  return victim.answer(q, 'yes').catch((error) => error.message)
+}))
 const alone = new Map(), statuses = [503, 422, 204]
 const its = { getItem: (k) => alone.get(k) ?? null, setItem: (k, v) => alone.set(k, v) }
 const keys = [], counts = []
 const answering = async (_, { headers, body }) => {
   const status = statuses.shift()
   keys.push(headers['idempotency-key'])
-  if (keys.length === 1) you.answer(two, 'a') // while it is on its way
+  if (keys.length === 1) await you.answer(two, 'a') // while it is on its way
   counts.push(JSON.parse(body).length)
   return { status, ok: status < 300 }
 }
-const you = new Respondent({ budget: '9', url: '/r', batch: 1, store: its, post: answering })
-you.answer(one, 'no')
+const its_own = { url: '/r', batch: 1, store: its, locks: mutex(), post: answering }
+const you = new Respondent({ budget: '9', ...its_own })
+await you.answer(one, 'no')
 const taken = [await you.send(), await you.send(), await you.send(), await you.send()]
 const six = { values: given.six }
 const places = [bucket(two, 0, [1, 5]), bucket(two, 5, [1, 5]), cell(two, 9, -9, [0, 0, 1, 1], 2)]
 const cells = given.places.map(([x, y]) => cell(six, x, y, [4.7, 52.2, 5.1, 52.5], 3))
 const buckets = given.places.map(([x]) => bucket(six, x, [4.5, 4.8, 4.9, 5, 5.1]))
 console.log(JSON.stringify({ equal, told, first, other, refused, sent, left, same, over, places,
-  waiting: person().memory.waiting, body: JSON.parse(posted[1][1].body), request: posted[1][1],
+  waiting: person().queue.waiting, body: JSON.parse(posted[1][1].body), request: posted[1][1],
   memory: person().memory, unknown, believes, again, keys, counts, taken, cells, buckets }))
 """
+)
 
 
 PLACES = (np.random.default_rng(3).random((50, 2)) * [0.6, 0.5] + [4.6, 52.1]).tolist()
@@ -165,9 +181,7 @@ def test_it_answers_once_within_its_budget_and_remembers_across_visits(ran: dict
     assert ran["left"] == 2_300_000_000 - 1_098_612_289 - 1_000_000_000
     assert (ran["over"], ran["unknown"]) == ("no budget for job", "no value of bribe")
     assert ran["again"] == ran["told"][0]  # of a tab that was opened before anything was said
-    assert {key for each in ran["memory"]["answers"].values() for key in each} == {
-        *("report", "law", "day")
-    }
+    assert {key for each in ran["memory"]["reports"].values() for key in each} == {"report", "day"}
 
 
 @needs_node
@@ -209,9 +223,104 @@ def test_what_is_sent_again_has_the_same_key(ran: dict[str, Any]) -> None:
     assert (ran["counts"], ran["taken"]) == ([1, 1, 1], [0, 0, 1, 0])
 
 
+RACE = (
+    MUTEX
+    + """
+import { readFileSync } from 'node:fs'
+const { Respondent } = await import(process.argv[1])
+const { one, old } = JSON.parse(readFileSync(0))
+const unlocked = { request: async (_, step) => step() }
+const bytes = (byte) => (n) => new Uint8Array(n).fill(byte)
+const tabs = (locks, kept = new Map()) => {
+  const keys = [], hook = { then: () => 0 }
+  const setItem = (k, v) => kept.set(k, v), plain = { getItem: (k) => kept.get(k) ?? null, setItem }
+  const getItem = (k) => { // another tab acts when this one has read
+    const [value, then] = [plain.getItem(k), hook.then]
+    hook.then = () => 0
+    then()
+    return value
+  }
+  const post = async (_, { headers }) => (keys.push(headers['idempotency-key']), { ok: true })
+  const tab = (store, byte, url = '/r') =>
+    new Respondent({ budget: '9', batch: 9, url, store, locks, post, take: bytes(byte) })
+  return { keys, hook, kept, tab, mine: tab({ getItem, setItem }, 0), yours: tab(plain, 255) }
+}
+const race = async (locks) => {
+  const { keys, hook, mine, yours } = tabs(locks)
+  let other
+  hook.then = () => { other = yours.answer(one, 'yes') }
+  const told = [await mine.answer(one, 'yes'), await other]
+  hook.then = () => { other = yours.send(true) }
+  await mine.send(true)
+  await other
+  return { told, keys }
+}
+const { kept, tab, mine } = tabs(mutex())
+const surveys = [await mine.answer(one, 'yes'), await tab(mine.store, 255, '/s').answer(one, 'yes')]
+const queues = tab(mine.store, 0, '/s').queue.waiting
+const before = new Map([['dpsql', JSON.stringify(old)]])
+const { tab: later, mine: first } = tabs(mutex(), before)
+const next = later(first.store, 255, '/s')
+const moved = [await first.answer(one, 'yes'), await next.answer(one, 'yes')]
+const locks = await Respondent.prototype.alone.call({}, () => 0).catch(({ message }) => message)
+console.log(JSON.stringify({ safe: await race(mutex()), twin: await race(unlocked), surveys, queues,
+  moved, waiting: first.queue.waiting, spent: first.memory.spent, locks }))
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def raced() -> dict[str, Any]:
+    """What two tabs tell that act at once, with locks and without."""
+    one = LocalQuestion("bribe", ("yes", "no"), two_coins(2)).as_json()
+    earlier = {"bribe": {"report": "no", "law": json.dumps(one), "day": 0}}
+    old = {"spent": 1_098_612_289, "answers": earlier, "waiting": [{"bribe": "no"}]}
+    assert NODE is not None
+    done = subprocess.run(  # noqa: S603
+        [NODE, "--input-type=module", "-e", RACE, CLIENT.as_uri()],
+        input=json.dumps({"one": one, "old": old}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+@needs_node
+def test_tabs_that_answer_at_once_tell_one_report_under_one_key(raced: dict[str, Any]) -> None:
+    assert len({*raced["safe"]["told"]}) == len({*raced["safe"]["keys"]}) == 1
+
+
+@needs_node
+def test_wrong_twin_without_locks_two_are_told(raced: dict[str, Any]) -> None:
+    assert (len({*raced["twin"]["told"]}), len({*raced["twin"]["keys"]})) == (2, 2)
+
+
+@needs_node
+def test_a_second_survey_has_reports_of_its_own(raced: dict[str, Any]) -> None:
+    assert raced["surveys"] == ["yes", "no"]
+    assert raced["queues"] == [{"bribe": "no"}]
+
+
+@needs_node
+def test_reports_of_earlier_versions_are_told_again_where_they_were_asked(
+    raced: dict[str, Any],
+) -> None:
+    assert raced["moved"] == ["no", "no"]
+    assert raced["waiting"] == [{"bribe": "no"}]
+    assert raced["spent"] == 1_098_612_289
+
+
+@needs_node
+def test_a_page_without_locks_draws_nothing(raced: dict[str, Any]) -> None:
+    assert raced["locks"] == "no locks"
+
+
 def test_it_is_small_and_draws_from_the_browsers_generator_alone() -> None:
     text = CLIENT.read_text(encoding="utf-8")
-    assert len(text.encode()) < 5_000
+    assert len(text.encode()) < 6_500
     assert "Math.random" not in text
     assert "import" not in text
     assert CliRunner().invoke(main, ["local", "client"]).stdout == text

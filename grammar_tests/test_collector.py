@@ -459,8 +459,8 @@ let next = 0
 const some = async () => {
   for (let n = next++; n < 400; n = next++) {
     const person = new Respondent({ budget: '3', url: 'visits/reports', batch: 2, store: memory() })
-    person.answer(clicked, n % 4 ? 'yes' : 'no')
-    person.answer(place, cell(place, n % 2, 0, [0, 0, 1.5, 1], 3))
+    await person.answer(clicked, n % 4 ? 'yes' : 'no')
+    await person.answer(place, cell(place, n % 2, 0, [0, 0, 1.5, 1], 3))
     await person.send()
   }
 }

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import date
 from decimal import Decimal
+from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpsql.interfaces.cli import main
+from dpsql.local import respondent
 from dpsql.local.questions import LocalQuestion
 from dpsql.local.respondent import OverBudget, Respondent
 from dpsql.mechanisms.randomized_response import best, exp_down, randomized, report, two_coins
@@ -46,7 +51,30 @@ def test_the_memory_is_json_without_the_truth() -> None:
     assert told == "no"
     again = Respondent(Decimal(3), json.loads(json.dumps(person.memory)))
     assert (again.answer(BRIBE, "yes"), again.left) == (told, person.left)
-    assert set(person.memory["answers"]["bribe"]) == {"report", "question", "day"}
+    assert [set(each) for each in person.memory["reports"].values()] == [{"report", "day"}]
+
+
+def test_what_one_survey_was_told_another_is_not() -> None:
+    """Memory is kept by table, question and law: none is forgotten, none is told elsewhere."""
+    first = Respondent(Decimal(9), take=bytes, table="one")
+    assert first.answer(BRIBE, "no") == "no"
+    second = Respondent(Decimal(9), first.memory, lambda n: bytes([3] * n), table="two")
+    assert second.answer(BRIBE, "no") == "yes"
+    other = LocalQuestion("bribe", ("yes", "no"), best(2, Decimal(1)))
+    second.answer(other, "no")
+    left = second.left
+    assert (first.answer(BRIBE, "yes"), second.answer(BRIBE, "no")) == ("no", "yes")
+    assert second.left == left == Decimal(9) - 2 * BRIBE.epsilon - other.epsilon
+
+
+def test_a_memory_of_earlier_versions_is_of_the_table_that_asks_first() -> None:
+    earlier = {"report": "no", "question": BRIBE.as_json(), "day": "2026-01-01"}
+    memory = {"spent": str(BRIBE.epsilon), "answers": {"bribe": earlier}}
+    person = Respondent(Decimal(9), memory, bytes, table="one")
+    assert person.answer(BRIBE, "yes") == "no"
+    assert person.left == Decimal(9) - BRIBE.epsilon
+    assert Respondent(Decimal(9), memory, bytes, table="two").answer(BRIBE, "yes") == "yes"
+    assert person.answer(BRIBE, "yes") == "no"
 
 
 def test_epsilon_adds_up_over_questions_and_nothing_is_drawn_beyond() -> None:
@@ -54,7 +82,7 @@ def test_epsilon_adds_up_over_questions_and_nothing_is_drawn_beyond() -> None:
     person.answer(BRIBE, "no")
     with pytest.raises(OverBudget):
         person.answer(JOB, "a")
-    assert "job" not in person.memory["answers"]
+    assert len(person.memory["reports"]) == 1
     assert Respondent(BRIBE.epsilon + JOB.epsilon, person.memory).answer(JOB, "a")
 
 
@@ -113,6 +141,75 @@ def test_a_file_of_truths_becomes_one_of_reports(tmp_path: Path) -> None:
     assert again.stdout == first.stdout
     kept: Any = json.loads((tmp_path / "memory.json").read_text(encoding="utf-8"))
     assert set(kept) == {"1", "2"}
+
+
+MANY = "who,town,said,status,bits,score\n" + "".join(f"{n},a,yes,open,open,5\n" for n in range(100))
+
+
+def run(folder: str, output: str, began: Any, waits: Any, locked: bool) -> None:  # noqa: FBT001
+    """One of two processes: the first waits, once it has read, until the other is on its way.
+
+    The other is there when it goes for the lock, which the first has; without locks, when it has
+    read, too.
+    """
+    local = import_module("dpsql.interfaces.cli.local")
+    read, lock = local._memory_of, respondent.lock_memory
+
+    @contextmanager
+    def memory(path: str | None) -> Iterator[dict[str, Any]]:
+        with read(path) as people:
+            if output == "first":
+                began.set()
+                assert waits.wait(60)
+            waits.set()
+            yield people
+
+    def locking(path: str) -> AbstractContextManager[None]:
+        if output == "second" and locked:
+            waits.set()
+        return lock(path) if locked else nullcontext()
+
+    path = f"{folder}/{output}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "_memory_of", memory)
+        patch.setattr(respondent, "lock_memory", locking)
+        assert output == "first" or began.wait(60)
+        options = (
+            "--person",
+            "who",
+            "--memory",
+            f"{folder}/memory.json",
+            "--budget",
+            "9",
+            "-o",
+            path,
+        )
+        assert randomize(Path(folder), MANY, *options).exit_code == 0
+
+
+def reported(folder: Path, *, locked: bool) -> set[str]:
+    """What two processes report of the same people, that begin before either has ended."""
+    context = get_context("spawn")
+    began, waits = context.Event(), context.Event()
+    ends = [
+        context.Process(target=run, args=(str(folder), name, began, waits, locked))
+        for name in ("first", "second")
+    ]
+    for process in ends:
+        process.start()
+    for process in ends:
+        process.join(120)
+        assert process.exitcode == 0
+    return {(folder / name).read_text(encoding="utf-8") for name in ("first", "second")}
+
+
+def test_two_processes_report_the_same_of_everybody(tmp_path: Path) -> None:
+    assert len(reported(tmp_path, locked=True)) == 1
+
+
+def test_wrong_twin_without_a_lock_two_are_reported(tmp_path: Path) -> None:
+    """Of a hundred people two draws are all the same once in 10^20."""
+    assert len(reported(tmp_path, locked=False)) == 2
 
 
 @pytest.mark.parametrize(

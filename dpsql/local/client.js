@@ -48,40 +48,57 @@ export function cell({ values }, x, y, [left, bottom, right, top], columns) {
 /** One person: each question is answered once, within a budget of ε for all. Reports are
  *  posted to `url`, a `batch` together. */
 export class Respondent {
-  constructor({ budget, batch = 10, store = localStorage, key = 'dpsql', ...more }) {
-    const post = (...request) => fetch(...request)
-    const given = { batch, store, key, take: random, now: Date.now, post, ...more }
-    Object.assign(this, given, { budget: Math.round(budget * 1e9) })
+  constructor({ budget, url, table = url, batch = 10, store = localStorage, key = 'dpsql', ...more }) {
+    const post = (...request) => fetch(...request), { locks } = globalThis.navigator ?? {}
+    const given = { url, table, batch, store, key, locks, take: random, now: Date.now, post }
+    Object.assign(this, given, more, { budget: Math.round(budget * 1e9) })
     this.load()
   }
 
-  /** Another tab may have answered. */
+  /** Another tab may have answered. What earlier versions kept is of the table that asks first. */
   load() {
-    const known = this.store.getItem(this.key)
-    this.memory = known ? JSON.parse(known) : { spent: 0, answers: {}, waiting: [] }
+    const { waiting = [], sending, ...memory } = JSON.parse(this.store.getItem(this.key) ?? '{}')
+    this.memory = { spent: 0, answers: {}, reports: {}, queues: {}, ...memory }
+    this.queue = this.memory.queues[this.table] ??= { waiting: [] }
+    this.queue.waiting.unshift(...waiting)
+    if (sending) this.queue.sending = sending
+  }
+
+  /** Reads and writes the memory while no other tab does; pages without locks (no https) fail. */
+  async alone(step) {
+    if (!this.locks) throw new Error('no locks')
+    return this.locks.request(this.key, () => (this.load(), step()))
   }
 
   get left() {
     return this.budget - this.memory.spent
   }
 
-  /** The report: that of before, or one drawn, charged and queued now; or RangeError. */
+  /** Promises the report: that of before, or one drawn, charged and queued now; or RangeError. */
   answer(question, value) {
-    const truth = question.values.indexOf(String(value))
-    if (truth < 0) throw new RangeError(`no value of ${question.name}`)
-    this.load()
-    const { answers, waiting } = this.memory
-    const last = answers[question.name]
-    const day = Math.floor(this.now() / 86_400_000)
-    const law = JSON.stringify(question)
-    const over = last && question.days && day - last.day >= question.days
-    if (last && last.law === law && !over) return last.report
+    return this.alone(() => this.draw(question, value))
+  }
+
+  draw(question, value) {
+    const { name, values, days } = question, truth = values.indexOf(String(value))
+    if (truth < 0) throw new RangeError(`no value of ${name}`)
+    const of = (q) => JSON.stringify([this.table, name, q.mechanism, q.values, q.p, q.q])
+    const { answers, reports } = this.memory, id = of(question), old = answers[name]
+    if (!reports[id] && old && of(JSON.parse(old.law)) === id) {
+      reports[id] = { report: old.report, day: old.day }
+      delete answers[name]
+    }
+    const last = reports[id], day = Math.floor(this.now() / 86_400_000)
+    if (last && !(days && day - last.day >= days)) {
+      this.save()
+      return last.report
+    }
     const { loss } = lawOf(question)
-    if (!(loss <= this.left)) throw new RangeError(`no budget for ${question.name}`)
+    if (!(loss <= this.left)) throw new RangeError(`no budget for ${name}`)
     const drawn = report(question, truth, this.take)
     this.memory.spent += loss
-    answers[question.name] = { report: drawn, law, day }
-    waiting.push({ [question.name]: drawn })
+    reports[id] = { report: drawn, day }
+    this.queue.waiting.push({ [name]: drawn })
     this.save() // before anybody sees it
     return drawn
   }
@@ -93,22 +110,29 @@ export class Respondent {
   /** Posts what waits, if that is a batch or forced, without cookies or a referrer; again with the
    *  same key. What is no report any more (422) is dropped. */
   async send(force = false) {
-    this.load()
-    const { waiting, sending } = this.memory
-    if (!waiting.length || !(sending || force || waiting.length >= this.batch)) return 0
-    const [key, count] = sending ?? [random(16).join('-'), Math.min(waiting.length, 100)]
-    this.memory.sending = [key, count]
-    this.save()
+    const begun = await this.alone(() => this.begin(force))
+    if (!begun) return 0
+    const { key, count, body } = begun
     const headers = { 'content-type': 'application/json', 'idempotency-key': key }
     const plain = { credentials: 'omit', referrerPolicy: 'no-referrer', keepalive: true }
-    const body = JSON.stringify(waiting.slice(0, count))
     const { ok, status } = await this.post(this.url, { method: 'POST', headers, body, ...plain })
-    this.load()
-    const mine = this.memory.sending?.[0] === key // else another tab was told
-    if (!mine || !(ok || status === 422)) return 0
-    this.memory.waiting.splice(0, count)
-    delete this.memory.sending
+    return this.alone(() => {
+      const mine = this.queue.sending?.[0] === key // else another tab was told
+      if (!mine || !(ok || status === 422)) return 0
+      this.queue.waiting.splice(0, count)
+      delete this.queue.sending
+      this.save()
+      return ok ? count : 0
+    })
+  }
+
+  /** The post that is on its way, or one that begins now: in every tab the same key. */
+  begin(force) {
+    const { waiting, sending } = this.queue
+    if (!waiting.length || !(sending || force || waiting.length >= this.batch)) return
+    const [key, count] = sending ?? [random(16).join('-'), Math.min(waiting.length, 100)]
+    this.queue.sending = [key, count]
     this.save()
-    return ok ? count : 0
+    return { key, count, body: JSON.stringify(waiting.slice(0, count)) }
   }
 }

@@ -6,7 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from decimal import Decimal, InvalidOperation
 from importlib.resources import files
 from io import StringIO
@@ -88,16 +88,30 @@ def randomize(
     needed = (*keep, *(q.name for q in listed), *([person] if person else []))
     if missing := [name for name in needed if name not in (reader.fieldnames or ())]:
         raise click.ClickException(f"{file} has no column {missing[0]}.")
-    people: dict[str, Any] = {}
-    if memory is not None and Path(memory).exists():
-        people = json.loads(Path(memory).read_text(encoding="utf-8"))
     names = [*keep, *(q.name for q in listed)]
-    with output(path) as write:
-        reports = list(_reports(rows, listed, budget, person, people, keep))
+    with _memory_of(memory) as people, output(path) as write:
+        reports = list(_reports(rows, listed, table, budget, person, people, keep))
         if memory is not None:  # before anybody sees a report: it must never be drawn again
             with output(memory) as remember:
                 remember(json.dumps(people))
         write(_csv(names, reports))
+
+
+@contextmanager
+def _memory_of(path: str | None) -> Iterator[dict[str, Any]]:
+    """What people told before, which no other process reads or writes until the end."""
+    if path is None:
+        yield {}
+        return
+    from dpsql.local.respondent import lock_memory  # noqa: PLC0415
+
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock_memory(path))
+        except OSError as error:
+            raise click.ClickException(f"{path} cannot be locked: {error}.") from None
+        file = Path(path)
+        yield json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def _origins(
@@ -204,6 +218,7 @@ def _questions(settings: CommandSettings, table: str) -> tuple[LocalQuestion, ..
 def _reports(
     rows: Sequence[Row],
     questions: Sequence[LocalQuestion],
+    table: str,
     budget: Decimal,
     person: str | None,
     people: dict[str, Any],
@@ -214,7 +229,7 @@ def _reports(
 
     for number, row in enumerate(rows, 2):
         memory = {} if person is None else people.setdefault(row[person], {})
-        respondent = Respondent(budget, memory)
+        respondent = Respondent(budget, memory, table=table)
         try:
             answers = [respondent.answer(q, row[q.name]) for q in questions]
         except ValueError as error:
