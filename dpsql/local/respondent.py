@@ -84,9 +84,9 @@ class Respondent:
 
     def _key(self, question: LocalQuestion) -> str:
         """What a report is remembered by: the table, the question's name, and its distribution."""
-        asked = question.as_json()
+        record = question.as_json()
         return json.dumps(
-            [self.table, *(asked[k] for k in ("name", "mechanism", "values", "p", "q"))]
+            [self.table, *(record[k] for k in ("name", "mechanism", "values", "p", "q"))]
         )
 
     def _is_over(self, question: LocalQuestion, last: dict[str, Any]) -> bool:
