@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpsql.engines.duckdb.files import CannotOpen, Sources, name, text
+from dpsql.engines.duckdb.parquet_values import check_values
 from dpsql.engines.duckdb.text_lines import first_lines, readable
 from dpsql.engines.duckdb.text_rows import LineRows
 from dpsql.engines.duckdb.type_names import BITS
@@ -174,6 +175,9 @@ def _parquet_view(
     layouts = dict[tuple[tuple[str, str], ...], list[str]]()
     for path in paths:
         layouts.setdefault(_columns_of(connection, path), []).append(path)
+    if only is None:
+        for layout, members in layouts.items():
+            check_values(connection, layout, members)
     kinds, names = dict[str, set[str]](), dict[str, str]()
     for layout in layouts:
         for column, kind in layout:

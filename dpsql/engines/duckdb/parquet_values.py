@@ -1,0 +1,69 @@
+"""Values of Parquet files on which the reader itself fails: found before the first question.
+
+A text that is not UTF-8, a time of 25:00 or a timestamp beyond microseconds fails wherever its row
+is read, outside of every expression: a question would tell whether it reads that row. So all values
+of types that can fail are read when files are opened. What was read whole is remembered by what the
+file is, in the user's own cache; small files are read each time.
+
+Proof (PRIVACY.md R100). After this no value of the files makes a statement fail.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import _duckdb as duckdb
+
+from dpsql.engines.duckdb.files import CannotOpen, identity_of, name, stamp, text
+
+_SAFE = frozenset(
+    "BOOLEAN TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT HUGEINT FLOAT"
+    " DOUBLE DATE BLOB UUID NULL".split()
+)
+"""Types of which every stored value can be read. Not all other types fail: all of them are read."""
+
+_SMALL = 1 << 24
+"""Bytes of files that are read each time."""
+
+
+def check_values(connection: Any, layout: Sequence[tuple[str, str]], paths: Sequence[str]) -> None:
+    """Read every value that may fail. Raises `CannotOpen` where one does."""
+    columns = [column for column, kind in layout if not _is_safe(kind)]
+    marker = _marker(paths) if columns else None
+    if not columns or (marker is not None and os.path.exists(marker)):  # noqa: PTH110
+        return
+    listed, hashed = ", ".join(map(text, paths)), ", ".join(map(name, columns))
+    source = f"read_parquet([{listed}], hive_partitioning = false)"
+    try:
+        connection.execute(f"SELECT bit_xor(hash({hashed})) FROM {source}").fetchall()
+    except duckdb.Error:
+        raise CannotOpen("values") from None
+    if marker is not None:
+        with suppress(OSError), open(marker, "xb"):  # noqa: PTH123
+            pass
+
+
+def _is_safe(kind: str) -> bool:
+    return kind in _SAFE or kind.startswith("DECIMAL(")
+
+
+def _marker(paths: Sequence[str]) -> str | None:
+    """A file whose presence says that these were read whole; None for small ones.
+
+    It is in a folder of this user's own: who can write there can read and change the data.
+    """
+    signature = tuple((path, *stamp(os.stat(path))) for path in sorted(paths))  # noqa: PTH116
+    if sum(size for _path, _device, _inode, size, _time in signature) < _SMALL:
+        return None
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    folder = os.path.join(home, "dpsql")  # noqa: PTH118
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+        if os.stat(folder).st_uid != os.getuid() or os.stat(folder).st_mode & 0o022:  # noqa: PTH116
+            return None
+    except OSError:
+        return None
+    return os.path.join(folder, f"read-{duckdb.__version__}-{identity_of(signature)}")  # noqa: PTH118
