@@ -21,7 +21,8 @@ class SchemaColumn:
 
     With a `reading` it is a part of a column, or a column of a type that is read as another. Its
     whole numbers fit in so many `bits`, with a sign. Reading a `computed` column evaluates an
-    expression of the database.
+    expression of the database. `identifies` is false where the engine takes values for equal that
+    are told apart here.
     """
 
     name: str
@@ -32,6 +33,7 @@ class SchemaColumn:
     reading: StoredAs | None = None
     bits: int = 64
     computed: bool = False
+    identifies: bool = True
 
     @property
     def is_never_null(self) -> bool:
@@ -41,11 +43,15 @@ class SchemaColumn:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKey:
-    """columns reference table.referenced, enforced by the engine."""
+    """columns reference table.referenced, enforced by the engine.
+
+    It is `exact` where the engine's equality is ours: elsewhere it proves nothing.
+    """
 
     columns: tuple[str, ...]
     table: str
     referenced: tuple[str, ...]
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,6 +206,7 @@ class _Binder:
         """Refuse a column of private rows in which values that are not the same are equal."""
         column = self._schema_column(table, name, schema_table, place)
         self._check_whole(table, column, place)
+        self._check_equality(table, column, place)
         if table.private and column.type is not None and column.type.kind is Kind.DOUBLE:
             why = f"{table.name}.{name} is {column.type_name}, in which 0.0 and -0.0 are equal."
             self._fail(table, (place,), why, "Identify rows by an integer, a text or a date.")
@@ -259,6 +260,7 @@ class _Binder:
         columns = [self._schema_column(table, n, schema_table, "link") for n in link.columns]
         for here in columns:
             self._check_whole(table, here, "link")
+            self._check_equality(table, here, "link")
         if self.draft.is_column(link):
             self._check_unit_column(table, columns[0])
             return
@@ -280,6 +282,12 @@ class _Binder:
         if column.reading is not None and not column.enum_values:
             why = f"{table.name}.{column.name} is {column.type_name}, or a part of a column."
             self._fail(table, (place,), why, "Identify rows by an integer, a text or a UUID.")
+
+    def _check_equality(self, table: DraftTable, column: SchemaColumn, place: str) -> None:
+        """Refuse what the engine takes for one person where we see several: PRIVACY.md R101."""
+        if table.private and not column.identifies:
+            why = f"{table.name}.{column.name} {_shown_type(column)}."
+            self._fail(table, (place,), why, _EXACT)
 
     def _check_unit_column(self, table: DraftTable, column: SchemaColumn) -> None:
         """All columns whose values are the units have one type, in which equal values are one."""
@@ -312,8 +320,7 @@ class _Binder:
             table, column.name, schema_table, *place, declared=column.type
         )
         if schema_column.type is None:
-            why = f"{column.name} has type {schema_column.type_name}."
-            self._fail(table, place, why, _without_type(column.name, schema_table))
+            self._fail(table, place, *_without_type(schema_column, schema_table))
         if column.type is not None and _spelled(column.type) != _spelled(schema_column.type_name):
             self._fail(
                 table,
@@ -518,7 +525,8 @@ def _enforced(
     if column.values_from is not None:
         source = column.values_from[0].lower(), [column.values_from[1].lower()]
         return any(
-            [name.lower() for name in key.columns] == [schema_column.name.lower()]
+            key.exact
+            and [name.lower() for name in key.columns] == [schema_column.name.lower()]
             and (key.table.lower(), [name.lower() for name in key.referenced]) == source
             for key in schema_table.foreign_keys
         )
@@ -526,13 +534,26 @@ def _enforced(
     return bool(enforced) and values is not None and set(enforced) <= set(values)
 
 
-def _without_type(name: str, table: SchemaTable) -> str:
-    """What an owner may do with a column of no type of ours."""
+_EXACT = "Make it a text of a deterministic collation, in a column of the database or of a copy."
+
+
+def _shown_type(column: SchemaColumn) -> str:
+    """The type, and why no value of it identifies anything, if none does."""
+    if column.identifies:
+        return f"has type {column.type_name}"
+    return f"is {column.type_name}, in which texts that differ may be equal"
+
+
+def _without_type(column: SchemaColumn, table: SchemaTable) -> tuple[str, str]:
+    """Why a column is not read, and what an owner may do."""
+    why, name = f"{column.name} {_shown_type(column)}.", column.name
     parts = [c.reading for c in table.columns if c.reading and c.reading.column == name]
+    if not column.identifies:
+        return why, _EXACT
     if not parts:
-        return "Leave it out."
+        return why, "Leave it out."
     way = ".key" if parts[0].json else "".join(map(step, parts[0].path))
-    return f'Declare what is read of it, as "{name}{way}" = {{}}.'
+    return why, f'Declare what is read of it, as "{name}{way}" = {{}}.'
 
 
 def _is_part(column: SchemaColumn) -> bool:
@@ -547,7 +568,8 @@ def _are_never_null(schema_table: SchemaTable, columns: Iterable[str]) -> bool:
 def _is_foreign_key(schema_table: SchemaTable, link: Link) -> bool:
     """Whether the engine enforces that what is not NULL leads to a row."""
     return any(
-        key.table.lower() == link.table.lower()
+        key.exact
+        and key.table.lower() == link.table.lower()
         and {(a.lower(), b.lower()) for a, b in zip(key.columns, key.referenced, strict=True)}
         == {(a.lower(), b.lower()) for a, b in zip(link.columns, link.keys, strict=True)}
         for key in schema_table.foreign_keys

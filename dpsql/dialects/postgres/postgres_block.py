@@ -154,7 +154,7 @@ class PostgresBlock(PlainBlock):
         )
         limited = (
             f"SELECT {names} FROM clipped"
-            " WHERE NOT EXISTS (SELECT FROM many WHERE many.u = clipped.u)"
+            " WHERE u IS NOT NULL AND NOT EXISTS (SELECT FROM many WHERE many.u = clipped.u)"
             f" UNION ALL SELECT {names} FROM ({ranked}) AS ranked WHERE place <= {self.plan.l0}"
         )
         return {

@@ -5,6 +5,11 @@ NOT VALID, deferrable or NOT ENFORCED, not where its triggers are off, and none 
 heirs or foreign parts, whose rows it says nothing of. What a foreign table has may be other rows
 each time that it is read, as of a view. Texts that may be equal though they differ have no type.
 
+Proof (PRIVACY.md R101). A fact is about values as they are read. NaN is read as NULL, so no number
+that may be NaN is NOT NULL. UNIQUE stays: the server takes all NaN for one value, and 0.0 for -0.0.
+A foreign key compares by the server's equality, which is ours between whole numbers, between texts
+of one deterministic collation, and else between columns of one type; of CHARACTER it is not.
+
 SECURITY.md S25.
 """
 
@@ -29,10 +34,13 @@ from dpsql.model.tree import (
     TIMESTAMPTZ,
     UUID,
     VARCHAR,
+    Kind,
     SqlType,
     decimal,
 )
 
+Equality = dict[tuple[str, str], tuple[str, int]]
+"""By table and column; of columns that identify nothing there is none."""
 Ask = Callable[[str], Sequence[tuple[Any, ...]]]
 
 BITS = {"smallint": 16, "integer": 32, "bigint": 64}
@@ -79,7 +87,8 @@ _DERIVED = (
 """Views, each with its SELECT where it is evaluated when it is read, and foreign tables."""
 _COLUMNS = (
     "SELECT n.nspname, c.relname, a.attgenerated::text = 'v', a.attname,"
-    " format_type(a.atttypid, a.atttypmod), coalesce(l.collisdeterministic, true),"
+    " format_type(a.atttypid, a.atttypmod),"
+    " CASE WHEN coalesce(l.collisdeterministic, true) THEN a.attcollation::bigint END,"
     f" {_OWN_ROWS}, a.attnotnull"
     " AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'n'"
     " AND NOT k.convalidated AND k.conkey = ARRAY[a.attnum])"
@@ -123,26 +132,25 @@ def tables(ask: Ask) -> tuple[SchemaTable, ...]:
     """All tables and views that the role may read, in the order of their creation."""
     columns: dict[str, list[SchemaColumn]] = defaultdict(list)
     enforced: dict[str, dict[str, str]] = defaultdict(dict)
-    for schema, name, computed, column, declared, binary, own_rows, not_null in ask(_COLUMNS):
+    equality: Equality = {}
+    for schema, name, computed, column, declared, collation, own_rows, not_null in ask(_COLUMNS):
         table = _name(schema, name)
-        kind_of_ours = sql_type(declared) if binary else None
-        never, bits = own_rows and not_null, BITS.get(declared, 64)
-        typed = SchemaColumn(column, kind_of_ours, declared, never, bits=bits, computed=computed)
-        columns[table].append(typed)
-        enforced[table] |= {column: declared} if own_rows and kind_of_ours else {}
+        added = _column(column, declared, collation, never_null=own_rows and not_null)
+        columns[table].append(replace(added, computed=computed))
+        if added.type is not None and added.identifies:
+            equality[table, column] = _equality(declared, collation)
+        enforced[table] |= {column: declared} if own_rows and added.type else {}
     unique = defaultdict[str, list[tuple[str, ...]]](list)
     primary: dict[str, tuple[str, ...]] = {}
     foreign: dict[str, list[ForeignKey]] = defaultdict(list)
     for schema, name, kind, own, their_schema, their_name, theirs in ask(_CONSTRAINTS):
         table = _name(schema, name)
         if kind == "f":
-            if _are_binary(columns[table], own):
-                there = _name(their_schema, their_name), tuple(theirs)
-                foreign[table].append(ForeignKey(tuple(own), *there))
-            continue
-        unique[table].append(tuple(own))
-        if kind == "p":
-            primary[table] = tuple(own)
+            key = ForeignKey(tuple(own), _name(their_schema, their_name), tuple(theirs))
+            foreign[table].append(replace(key, exact=_is_exact(table, key, equality)))
+        elif all((table, column) in equality for column in own):
+            unique[table].append(tuple(own))
+            primary |= {table: tuple(own)} if kind == "p" else {}
     checks = _checks(ask, enforced)
     listed_tables = (
         SchemaTable(
@@ -182,10 +190,39 @@ def _checks(
     return defaultdict(tuple, checks)
 
 
-def _are_binary(columns: Sequence[SchemaColumn], names: Sequence[str]) -> bool:
-    """Whether all of these columns have a type here."""
-    typed = {column.name for column in columns if column.type is not None}
-    return set(names) <= typed
+def _column(name: str, declared: str, collation: int | None, *, never_null: bool) -> SchemaColumn:
+    """A column with its type in our terms; `collation` is None where it is not deterministic."""
+    binary = collation is not None
+    kind = sql_type(declared) if binary else None
+    return SchemaColumn(
+        name,
+        kind,
+        declared,
+        not_null=never_null and (kind is None or kind.kind not in (Kind.DECIMAL, Kind.DOUBLE)),
+        bits=BITS.get(declared, 64),
+        identifies=binary and re.match(r"character(\(|$)|.*citext$", declared) is None,
+    )
+
+
+def _equality(declared: str, collation: int) -> tuple[str, int]:
+    """Columns of which this is the same are equal on the server where they are equal here.
+
+    >>> _equality("integer", 0) == _equality("bigint", 0)
+    True
+    >>> _equality("text", 100) == _equality("character varying(9)", 100)
+    True
+    """
+    bare = re.sub(r"\(.*\)", "", declared)
+    return "integer" if bare in BITS else "text" if bare == "character varying" else bare, collation
+
+
+def _is_exact(table: str, key: ForeignKey, equality: Equality) -> bool:
+    """Whether what a foreign key equates is equal here."""
+    theirs = (equality.get((key.table, column)) for column in key.referenced)
+    return all(
+        here is not None and here == there
+        for here, there in zip((equality.get((table, c)) for c in key.columns), theirs, strict=True)
+    )
 
 
 def _name(schema: str, table: str) -> str:
