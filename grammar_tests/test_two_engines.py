@@ -19,8 +19,14 @@ import pytest
 
 from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, RatioVote, Vote
 from dpsql.dialects.duckdb.expression_sql import expression as duckdb_expression
-from dpsql.dialects.postgres import lattice_sql, scaling_sql, text_sql
-from dpsql.dialects.postgres.function_sql import MOST
+from dpsql.dialects.postgres import (
+    conversion_sql,
+    function_sql,
+    lattice_sql,
+    scaling_sql,
+    text_sql,
+)
+from dpsql.dialects.postgres.function_sql import FUNCTIONS, MOST
 from dpsql.dialects.postgres.total_expressions import expression
 from dpsql.engines import ScratchTable
 from dpsql.engines.broadcast_tables import BroadcastTable, mentioned
@@ -37,6 +43,7 @@ from dpsql.model.tree import (
     Call,
     Cast,
     Expression,
+    Kind,
     Literal,
     Ref,
     SqlType,
@@ -389,6 +396,39 @@ def test_a_function_says_what_it_says_on_duckdb(
         for *places, theirs in sampled.execute(f"SELECT {numbers}({sql})::text{over}".encode()):
             assert _same(mine[tuple(places)], theirs), (places, mine[tuple(places)], theirs, sql)
     assert printed
+
+
+def _other_scales(pg: psycopg.Connection[Any]) -> list[tuple[str, int]]:
+    """Functions of exact numbers, with a scale of some result that is not that of its type."""
+    found = []
+    for name in FUNCTIONS:
+        possible = [
+            call
+            for call in calls(name)
+            if call.type.kind in (Kind.INTEGER, Kind.DECIMAL)
+            and all(column_of(ref).sql_type != "HUGEINT" for ref in sources(call))
+        ]
+        for call in possible[:: -(-len(possible) // MOST_CALLS) or 1]:
+            try:
+                sql = expression(call, lambda ref: f't{ref.id}."v"')
+            except Refused:
+                continue
+            tables = (f'"{column_of(ref).name}" AS t{ref.id}' for ref in sources(call))
+            over = f" FROM {', '.join(tables)}" if sources(call) else ""
+            asked = f"SELECT DISTINCT scale(({sql})::numeric){over}"
+            scales = {scale for (scale,) in pg.execute(asked.encode())} - {None}
+            found += [(name, scale) for scale in scales if scale != call.type.scale]
+    return found
+
+
+def test_equal_numbers_have_one_scale(
+    sampled: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """5.0 and 5.00 are one value, of which a group would keep either."""
+    assert _other_scales(sampled) == []
+    for module in (function_sql, conversion_sql):
+        monkeypatch.setattr(module, "in_scale", lambda sql, *_: sql)
+    assert {"round", "coalesce", "case"} <= {name for name, _ in _other_scales(sampled)}
 
 
 @pytest.fixture(scope="module")

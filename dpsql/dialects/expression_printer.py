@@ -170,7 +170,7 @@ class ExpressionPrinter(ABC):
         rule = self.functions.get(call.function)
         if rule is None and call.function in SHARED:
             printed = OPERATORS[call.function](args, kind)
-            return Sized(printed.sql, kind, printed.level, digits=_most(args))
+            return Sized(printed.sql, kind, printed.level, digits=most_digits(args))
         text = None if rule is None else rule(args, kind)
         if text is None:
             raise self.lacking(f"{call.function.upper()} of such values", call.span)
@@ -219,7 +219,7 @@ def _facts(text: Sized) -> Facts:
     return Facts(text.type) if text.literal is None else registry.literal_facts(text.literal)
 
 
-def _most(args: tuple[Sized, ...]) -> int | None:
+def most_digits(args: tuple[Sized, ...]) -> int | None:
     """How large the largest of these numbers is; None where one may be any."""
     sizes = [arg.digits for arg in args if arg.type.is_numeric]
     bounded = [size for size in sizes if size is not None]

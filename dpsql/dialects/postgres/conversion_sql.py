@@ -11,6 +11,7 @@ from dpsql.dialects.postgres.number_sql import (
     COMPUTED_DIGITS,
     double,
     exact,
+    in_scale,
     numeric,
 )
 from dpsql.dialects.sized_text import Sized
@@ -55,9 +56,9 @@ def _rounded(arg: Sized, kind: SqlType) -> Sized:
 
 def _to_decimal(arg: Sized, kind: SqlType) -> Sized:
     digits = COMPUTED_DIGITS if arg.digits is None else arg.digits
-    fewer = arg.type.scale > kind.scale
-    sql = f"round({arg.sql}, {kind.scale})" if fewer else numeric(arg)
-    return exact(sql, kind, CAST if not fewer else ATOM, digits + fewer)
+    same, fewer = arg.type.scale == kind.scale, arg.type.scale > kind.scale
+    sql = in_scale(numeric(arg), arg.type.scale, kind)
+    return exact(sql, kind, CAST if same else ATOM, digits + fewer)
 
 
 def _from_double(arg: Sized, kind: SqlType) -> Sized:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 
-from dpsql.dialects.expression_printer import STORED_DIGITS, Rule
+from dpsql.dialects.expression_printer import STORED_DIGITS, Rule, most_digits
+from dpsql.dialects.operators import OPERATORS
 from dpsql.dialects.postgres.constant_sql import COLLATE
 from dpsql.dialects.postgres.conversion_sql import converted
 from dpsql.dialects.postgres.number_sql import (
@@ -15,6 +16,7 @@ from dpsql.dialects.postgres.number_sql import (
     divided,
     double,
     exact,
+    in_scale,
     multiplied,
     numeric,
 )
@@ -93,7 +95,7 @@ def _whole(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     if kind.kind is not Kind.INTEGER:
         return None
     by = None if b.literal is None else b.literal.value
-    if isinstance(by, int) and by > 0 and a.digits == STORED_DIGITS and not a.numeric:
+    if isinstance(by, int) and 0 < by < 2**63 and a.digits == STORED_DIGITS and not a.numeric:
         return Sized(f"{a.operand(MINUS)} / {b.sql}", kind, OTHER, digits=STORED_DIGITS)
     digits = COMPUTED_DIGITS if a.digits is None else a.digits
     return exact(f"div({numeric(a)}, NULLIF({numeric(b)}, 0))", kind, ATOM, digits)
@@ -137,9 +139,23 @@ def _choice(name: str) -> Rule:
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized:
         sizes = [COMPUTED_DIGITS if arg.digits is None else arg.digits for arg in args]
         digits = None if kind.kind is Kind.DOUBLE else max(sizes)
-        return Sized(f"{name}({', '.join(arg.sql for arg in args)})", kind, digits=digits)
+        sql = f"{name}({', '.join(arg.sql for arg in args)})"
+        return Sized(_in_one_scale(sql, args, kind), kind, digits=digits)
 
     return text
+
+
+def _case(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    printed = OPERATORS["case"](args, kind)
+    sql = _in_one_scale(printed.sql, args, kind)
+    return Sized(sql, kind, printed.level if sql == printed.sql else ATOM, digits=most_digits(args))
+
+
+def _in_one_scale(sql: str, args: tuple[Sized, ...], kind: SqlType) -> str:
+    """One of several numbers, whichever it is in the scale of the result."""
+    exact_ones = (arg for arg in args if arg.type.kind in (Kind.INTEGER, Kind.DECIMAL))
+    scales = {arg.type.scale for arg in exact_ones} - {kind.scale}
+    return in_scale(sql, scales.pop(), kind) if kind.kind is Kind.DECIMAL and scales else sql
 
 
 def _word(arg: Sized) -> str:
@@ -282,11 +298,12 @@ def _to_digits(name: str) -> Rule:
         a, places = args[0], args[1:]
         if kind.kind is Kind.DOUBLE or a.type.kind is Kind.DOUBLE:
             return None
-        if places and (places[0].literal is None or not isinstance(places[0].literal.value, int)):
+        to = places[0].literal and places[0].literal.value if places else 0
+        if not isinstance(to, int):
             return None
         digits = COMPUTED_DIGITS if a.digits is None else a.digits
-        to = f", {places[0].sql}" if places else ""
-        return exact(f"{name}({numeric(a)}{to})", kind, ATOM, digits + 1)
+        sql = f"{name}({numeric(a)}, {min(to, a.type.scale)})"
+        return exact(in_scale(sql, min(max(to, 0), a.type.scale), kind), kind, ATOM, digits + 1)
 
     return text
 
@@ -426,6 +443,7 @@ FUNCTIONS: dict[str, Rule] = {
     "isnan": _finite("{0} = 'NaN'", ""),
     "isinf": _finite("abs({0}) = 'Infinity'", "NOT isfinite({0})"),
     "isfinite": _finite("abs({0}) < 'Infinity'", "isfinite({0})"),
+    "case": _case,
     "coalesce": _choice("COALESCE"),
     "nullif": _choice("NULLIF"),
     "least": _choice("LEAST"),

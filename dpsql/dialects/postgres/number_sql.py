@@ -67,6 +67,14 @@ def exact(sql: str, kind: SqlType, level: int, digits: int, precision: int = DIG
     return Sized(guarded, kind, 0, digits=most, numeric=True)
 
 
+def in_scale(sql: str, scale: int, kind: SqlType) -> str:
+    """An exact number of so many digits behind the point with those of its type: PRIVACY.md R18.
+
+    PostgreSQL writes equal numbers of different scales differently, and a group keeps one of them.
+    """
+    return sql if scale == kind.scale else f"round({sql}, {kind.scale})"
+
+
 def _digits(text: Sized) -> int:
     return COMPUTED_DIGITS if text.digits is None else text.digits
 

@@ -25,7 +25,6 @@ from dpsql.model.tree import Kind, SqlType, identifier
 _TYPES = {
     Kind.BOOLEAN: "boolean",
     Kind.INTEGER: "bigint",
-    Kind.DECIMAL: "numeric",
     Kind.DOUBLE: "float8",
     Kind.DATE: "date",
     Kind.TIMESTAMP: "timestamp",
@@ -76,6 +75,8 @@ def _spelled(word: re.Match[str], key: str, given: AbstractSet[str]) -> str:
 def _read(text: str, kind: SqlType, values: Sequence[Any]) -> str:
     if kind.kind is Kind.VARCHAR:
         return f'({text} COLLATE "C")'
+    if kind.kind is Kind.DECIMAL:
+        return f"round({text}::numeric, {kind.scale})"
     wide = any(isinstance(v, int) and not -_INT64 <= v < _INT64 for v in values)
     target = "numeric" if kind.kind is Kind.INTEGER and wide else _TYPES.get(kind.kind)
     return text if target is None else f"{text}::{target}"
