@@ -9,10 +9,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from dpsql.dialects.postgres import postgres_relations
 from dpsql.dialects.postgres.postgres_block import PostgresBlock
 from dpsql.engines.postgres import postgres_schema
+from dpsql.model.algebra import Field
 from dpsql.model.errors import PolicyError
-from dpsql.model.schema import SchemaColumn
+from dpsql.model.schema import LONGEST_READ, SchemaColumn
+from dpsql.model.tree import VARCHAR, StoredAs
 from grammar_tests.postgres_kit import running
 from grammar_tests.postgres_world import World, connected
 
@@ -106,6 +109,41 @@ def test_a_key_that_is_read_as_null_is_not_believed_to_be_there(
     monkeypatch.setattr(PostgresBlock, "_sampled", lenient)
     found = [believing.moved(sql, *without("NaN")) for sql in ASKED]
     assert found[0] == "10 groups moved, 2 claimed"
+
+
+def test_long_texts_are_null_and_no_key_is_cut(
+    pg: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys that begin alike, which an index holds since they compress, would be one person."""
+    keys = [*(f"p{n}" for n in range(9)), *("x" * (LONGEST_READ + n) for n in range(-2, 7))]
+    long = built(pg, "TEXT", "TEXT", keys)
+    gone = [key for key in keys if key.startswith("x")]
+    for key in (gone[0], gone[-1], "p7"):
+        assert [long.moved(sql, *without(key)) for sql in ASKED] == [None] * len(ASKED)
+    ((counted,),) = [long.counted(long.plan("SELECT COUNT(DISTINCT pid) FROM visits"))]
+    assert counted == {(): (9 + 3,)}
+    near = built(pg, "VARCHAR(16384)", "VARCHAR(16384)", keys[:9])
+    assert [c.not_null for t in near.schema.tables for c in t.columns if c.name == "pid"] == [
+        True
+    ] * 2
+
+    read = postgres_relations.column_sql
+
+    def cut(alias: str, field: Field, reading: StoredAs | None) -> str:
+        if field.type != VARCHAR:
+            return read(alias, field, reading)
+        return f'(left({alias}."{field.name}"::text, {LONGEST_READ}) COLLATE "C")'
+
+    built(pg, "TEXT", "TEXT", keys)
+    monkeypatch.setattr(postgres_relations, "column_sql", cut)
+    twins = World(pg, POLICY)
+    every = [
+        f"DELETE FROM public.{t} WHERE length(pid) >= {LONGEST_READ}" for t in ("visits", "people")
+    ]
+    ((here,),) = [twins.counted(twins.plan("SELECT COUNT(DISTINCT pid) FROM visits"))]
+    with twins.without(*every):
+        ((there,),) = [twins.counted(twins.plan("SELECT COUNT(DISTINCT pid) FROM visits"))]
+    assert (here[()][0], there[()][0]) == (12, 11)  # seven people, whom a unique key tells apart
 
 
 # --- the server's equality is not ours ---

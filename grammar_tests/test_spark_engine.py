@@ -17,6 +17,8 @@ from threading import Timer
 
 import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -41,7 +43,7 @@ from dpsql.engines.spark.spark_server import SparkSettings
 from dpsql.functions.dates import LENGTHS
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.wordings import ExitCode
-from dpsql.model.errors import DataChanged, PolicyError, Refused
+from dpsql.model.errors import DataChanged, PolicyError, Refused, Unreachable
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import DATE, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Call, Cast, Literal, Ref
 from dpsql.model.vocabulary import Norm
@@ -86,6 +88,39 @@ APART = (
     "SELECT COUNT(*) FILTER (WHERE discount IS NOT DISTINCT FROM 0.5) AS n,"
     " COUNT(*) FILTER (WHERE amount IS DISTINCT FROM 7.25) AS m FROM orders"
 )
+
+
+WRONG = {
+    "a text": pa.Array.from_buffers(
+        pa.string(),
+        2,
+        [None, pa.array([0, 2, 4], pa.int32()).buffers()[1], pa.py_buffer(b"ab\xff\xfe")],
+    ),
+    "a time": pa.array([0, 2**63 - 1], pa.timestamp("us")),
+    "a moment": pa.array([-(2**63) + 1, 0], pa.timestamp("us", tz="UTC")),
+    "milliseconds": pa.array([0, 2**62], pa.timestamp("ms")),
+    "nothing": pa.array([0, None], pa.timestamp("us")),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_values_on_which_statements_fail_are_refused_at_the_start(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    path = f"{tmp_path}/odd.parquet"
+    pq.write_table(pa.table({"n": [1, 2], "x": WRONG[what]}), path)
+    database = Database("spark", files=(("odd", path),), settings=(("url", url),))
+    with closing(SparkEngine(database, Limits(memory="2GB"))) as one:
+        if what == "nothing":
+            assert one.schema().table("odd") is not None
+            return
+        with pytest.raises(Unreachable, match="not UTF-8, or times outside of years"):
+            one.schema()
+    monkeypatch.setattr(SparkEngine, "verify", lambda _engine: None)
+    with closing(SparkEngine(database, Limits(memory="2GB"))) as twin:
+        twin.schema()
+        with pytest.raises(EngineFailed):
+            twin.rows('SELECT "n", CAST("x" AS DATE) FROM "odd"')
 
 
 def test_what_is_told_apart_is_planned_wherever_it_is(

@@ -105,6 +105,8 @@ class _Worker:
             outcome: tuple[str, Any] = "done", None
         except DataMoved:
             outcome = "changed", None
+        except CannotRead as error:
+            outcome = "unreachable", error.why
         except Exception:  # noqa: BLE001 - its text may quote data
             outcome = "failed", None
         finally:

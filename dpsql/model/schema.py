@@ -14,6 +14,10 @@ from dpsql.model.tree import DOUBLE, SqlType, StoredAs
 if TYPE_CHECKING:
     from dpsql.model.algebra import Relation
 
+LONGEST_READ = 65_536
+"""Bytes of the longest text that is read whole: to trim, divide or hash one of a gigabyte takes
+minutes, or more memory than there is, and so tells that some row holds it."""
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:

@@ -17,7 +17,8 @@ from dpsql.ledgers import Charged, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.algebra import Field
 from dpsql.model.dataclass import dataclass
-from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER, Call, Literal, Ref, identifier
+from dpsql.model.schema import LONGEST_READ
+from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Call, Literal, Ref, identifier
 from dpsql.model.vocabulary import (
     Budget,
     ColumnPolicy,
@@ -57,7 +58,7 @@ class _Counted(StrEnum):
 
 
 _WARNINGS = {
-    _Counted.ROWS: "null nan bounds length values shared unlinked dangling nobodys".split(),
+    _Counted.ROWS: "null nan bounds length long values shared unlinked dangling nobodys".split(),
     _Counted.UNITS: "rows groups-by rows-by total".split(),
 }
 _ERRORS = {
@@ -420,6 +421,13 @@ def _questions(column: ColumnPolicy, name: str, dialect: Dialect) -> list[_Quest
         what = f"have more than {column.max_length} characters in {column.name}: they are clipped."
         fix = "Raise max_length, or accept."
         result.append(_Question("length", longer, column.name, place, what, fix=fix))
+    if column.type == VARCHAR and column.reading is None:
+        stored = {0: f"t0.{identifier(column.name)}"}
+        size = dialect.expression(Call("strlen", (Ref(0, VARCHAR),), INTEGER), stored)
+        what = f"have more than {LONGEST_READ:,} bytes in {column.name}: they are not read whole."
+        fix = "Cut such texts in the database, or accept."
+        longer = f"{size} > {LONGEST_READ}"
+        result.append(_Question("long", longer, column.name, place, what, fix=fix))
     if column.values is not None:
         listed = ", ".join(dialect.constant(Literal(v, column.type)) for v in column.values)
         what = f"have a {column.name} that is not listed: they are in no group."

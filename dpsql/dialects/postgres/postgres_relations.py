@@ -7,6 +7,7 @@ from dpsql.dialects.postgres.lacking import lacking
 from dpsql.dialects.postgres.total_expressions import PostgresExpressions, expression
 from dpsql.dialects.relation_printer import Column, RelationPrinter
 from dpsql.model.algebra import Field, Join, Recursion, Relation
+from dpsql.model.schema import LONGEST_READ
 from dpsql.model.table_names import FIRST, parts
 from dpsql.model.tree import Expression, JoinKind, Kind, Literal, SortKey, StoredAs, identifier
 
@@ -46,16 +47,19 @@ class PostgresPrinter(RelationPrinter):
 def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
     """A column of a table: a text compares byte by byte, no number is NaN, and 0 has no sign.
 
+    A text that is very long is NULL: PRIVACY.md R101.
+
     >>> from dpsql.model.tree import VARCHAR
-    >>> column_sql("t1", Field(1, "name", VARCHAR), None)
-    '(t1."name"::text COLLATE "C")'
+    >>> column_sql("t1", Field(1, "n", VARCHAR), None)
+    '(CASE WHEN octet_length(t1."n") <= 65536 THEN t1."n"::text END COLLATE "C")'
     """
     if reading is not None:
         raise lacking(f"a column that is read as another, like {column.name}")
     name = f"{alias}.{identifier(column.name)}"
     match column.type.kind:
         case Kind.VARCHAR:
-            return f"({name}::text {COLLATE})"
+            short = f"CASE WHEN octet_length({name}) <= {LONGEST_READ} THEN {name}::text END"
+            return f"({short} {COLLATE})"
         case Kind.DECIMAL:
             return f"NULLIF({name}, 'NaN')"
         case Kind.DOUBLE:

@@ -46,7 +46,10 @@ class PostgresExpressions(ExpressionPrinter):
     """Expressions as PostgreSQL writes them."""
 
     functions = FUNCTIONS
-    stored = re.compile(r"""(NULLIF\()?t\d+\."(?:[^"]|"")*"(?(1), 'NaN'\))""")
+    stored = re.compile(
+        r"""(NULLIF\()?t\d+\."(?:[^"]|"")*"(?(1), 'NaN'\))|"""
+        r"""\(CASE WHEN octet_length\(t\d+\."(?:[^"]|"")*"\) <= \d+ THEN [^()]*\)"""
+    )
     computed = COMPUTED_DIGITS
 
     def constant(self, literal: Literal) -> str:

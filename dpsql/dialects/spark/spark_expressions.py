@@ -35,6 +35,7 @@ from dpsql.model.algebra import (
 )
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import Refused
+from dpsql.model.schema import LONGEST_READ
 from dpsql.model.tree import (
     BOOLEAN,
     AggregateCall,
@@ -70,7 +71,9 @@ class SparkExpressions(ExpressionPrinter):
     """Expressions as Spark writes them."""
 
     functions = FUNCTIONS
-    stored = re.compile(r't\d+\."(?:[^"]|"")*"')
+    stored = re.compile(
+        r't\d+\."(?:[^"]|"")*"|\(CASE WHEN octet_length\(t\d+\."(?:[^"]|"")*"\) <= [^()]*\)'
+    )
     computed = DIGITS
 
     def constant(self, literal: Literal) -> str:
@@ -210,13 +213,17 @@ def _by_three_tests(membership: Match) -> Project:
 def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
     """A column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read as DOUBLE.
 
+    A text that is very long is NULL: PRIVACY.md R101.
+
     >>> from dpsql.model.tree import VARCHAR
-    >>> column_sql("t1", Field(1, "name", VARCHAR), None)
-    't1."name"'
+    >>> column_sql("t1", Field(1, "n", VARCHAR), None)
+    '(CASE WHEN octet_length(t1."n") <= 65536 THEN t1."n" END)'
     """
     if reading is not None:
         raise lacking(f"a column that is read as another, like {column.name}")
     stored = f"{alias}.{identifier(column.name)}"
+    if column.type.kind is Kind.VARCHAR:
+        return f"(CASE WHEN octet_length({stored}) <= {LONGEST_READ} THEN {stored} END)"
     if column.type.kind is not Kind.DOUBLE:
         return stored
     return f"(nanvl(CAST({stored} AS DOUBLE), CAST(NULL AS DOUBLE)) + 0D)"

@@ -397,6 +397,7 @@ FUNCTIONS: dict[str, Rule] = {
     "concat": _texts(_joined),
     "like": _texts(_like, TEST),
     "length": _texts(lambda args: f"char_length({args[0].sql})"),
+    "strlen": _texts(lambda args: f"octet_length({args[0].sql})"),
     "starts_with": _texts(lambda args: f"startswith({args[0].sql}, {args[1].sql})"),
     "contains": _texts(lambda args: f"contains({args[0].sql}, {args[1].sql})"),
     "strpos": _texts(lambda args: f"instr({args[0].sql}, {args[1].sql})"),

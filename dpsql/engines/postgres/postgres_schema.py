@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpsql.engines.postgres.enforced_checks import proved
-from dpsql.model.schema import ForeignKey, SchemaColumn, SchemaTable
+from dpsql.model.schema import LONGEST_READ, ForeignKey, SchemaColumn, SchemaTable
 from dpsql.model.table_names import full_name
 from dpsql.model.tree import (
     BOOLEAN,
@@ -60,6 +60,8 @@ _TYPES = {
 }
 _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _MOST_DIGITS = 38
+MOST_BYTES = 4
+"""Of a character of UTF-8."""
 
 _OURS = (
     "n.nspname NOT IN ('information_schema', 'main') AND n.nspname !~ '^pg_'"
@@ -198,10 +200,22 @@ def _column(name: str, declared: str, collation: int | None, *, never_null: bool
         name,
         kind,
         declared,
-        not_null=never_null and (kind is None or kind.kind not in (Kind.DECIMAL, Kind.DOUBLE)),
+        not_null=never_null and not _may_be_read_as_null(kind, declared),
         bits=BITS.get(declared, 64),
         identifies=binary and re.match(r"character(\(|$)|.*citext$", declared) is None,
     )
+
+
+def _may_be_read_as_null(kind: SqlType | None, declared: str) -> bool:
+    """Whether a value may be NaN, or a text too long to be read.
+
+    >>> [_may_be_read_as_null(VARCHAR, f"character varying{n}") for n in ("", "(16384)", "(16385)")]
+    [True, False, True]
+    """
+    if kind != VARCHAR:
+        return kind is not None and kind.kind in (Kind.DECIMAL, Kind.DOUBLE)
+    size = re.search(r"\((\d+)\)$", declared)
+    return size is None or int(size[1]) > LONGEST_READ // MOST_BYTES
 
 
 def _equality(declared: str, collation: int) -> tuple[str, int]:

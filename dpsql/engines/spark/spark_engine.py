@@ -66,12 +66,18 @@ class SparkEngine(ReadingEngine[Signature]):
         return statement(sql, self._files, tables, sampling_key)
 
     def declared(self) -> tuple[SchemaTable, ...]:
-        """The columns of the files: no file enforces a constraint."""
+        """The columns of the files, each of which is read once: none enforces a constraint."""
+        self.verify()
         columns: dict[str, list[SchemaColumn]] = {table: [] for table in self._files}
         for table, name, kind in self._ask("declared", self._database.files):
             bits = BITS.get(kind, 64)
             columns[table].append(SchemaColumn(name, sql_type(kind), kind, bits=bits))
         return tuple(SchemaTable(table, tuple(listed)) for table, listed in columns.items())
+
+    def verify(self) -> None:
+        """Read the files. Raises `Unreachable` where they have values on which statements fail."""
+        for path in self._files.values():
+            self._ask("verify", path)
 
     def identity(self, accepted: Signature | None) -> str:
         """That of the files."""

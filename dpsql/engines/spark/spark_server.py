@@ -23,6 +23,8 @@ WHY = {
     "open": "has a file with its token that others may read; chmod 600",
     "old": "is older than Spark 3.5",
     "settings": "does not take the settings of a session that every proof leans on",
+    "values": "is to read texts that are not UTF-8, or times outside of years 1 to 9999, on which"
+    " statements fail; write NULL for them into the files",
     "untrusted": "does not compute as Spark 3.5 does, so that no proof holds on it",
 }
 _URL = re.compile(r"sc://[^;]+(;/?|/;use_ssl=(true|false))?")

@@ -19,7 +19,7 @@ from typing import Any
 
 from dpsql.engines.reading_worker import CannotRead, DataMoved
 from dpsql.engines.spark.spark_server import Signature, SparkSettings, is_open, signature
-from dpsql.engines.spark.statements import KEY
+from dpsql.engines.spark.statements import KEY, in_backticks
 
 TAG = "dpsql"
 RETRIES = 4
@@ -36,6 +36,18 @@ _SETTINGS = {
     "spark.sql.groupByOrdinal": "true",
 }
 """Each is set and read back."""
+
+_FIRST_TIME, _LAST_TIME = "'0001-01-01 00:00:00'", "'9999-12-31 23:59:59.999999'"
+_FAILING = {
+    # Its length is computed of a text that was read, and is never so negative.
+    "string": "COUNT(CASE WHEN octet_length({}) < 0 THEN 1 END)",
+    **{
+        kind: f"COUNT(CASE WHEN {{0}} NOT BETWEEN {literal} {_FIRST_TIME} AND {literal}"
+        f" {_LAST_TIME} THEN 1 END)"
+        for kind, literal in (("timestamp_ntz", "TIMESTAMP_NTZ"), ("timestamp", "TIMESTAMP"))
+    },
+}
+"""By type: how many values there are on which something fails, or else this does."""
 
 _TRUSTED = (
     (
@@ -134,6 +146,25 @@ class SparkReading:
 
     def _query(self, sql: str, parameters: dict[str, str] | None) -> Any:
         return _query(self._session, sql, parameters or {})
+
+    def verify(self, path: str) -> None:
+        """Raise `CannotRead` where a file has values on which a reader or a function fails."""
+        tests = [
+            _FAILING[kind].format(in_backticks(name))
+            for name, kind in self.columns(f"SELECT * FROM parquet.{in_backticks(path)}")
+            if kind in _FAILING
+        ]
+        if not tests:
+            return
+        asked = f"SELECT {', '.join(tests)} FROM parquet.{in_backticks(path)}"
+        try:
+            (counts,) = self.run(asked).to_pylist()
+        except DataMoved:
+            raise
+        except Exception:  # noqa: BLE001 - its text may quote data
+            raise CannotRead("values") from None
+        if any(counts.values()):
+            raise CannotRead("values")
 
     def back(self) -> None:
         """A session has no state that a statement changes."""

@@ -45,6 +45,12 @@ def _declared(session: SparkReading, files: Sequence[tuple[str, str]]) -> Iterat
             yield table, name, kind
 
 
+def _verify(session: SparkReading, path: str) -> Iterator[Any]:
+    """Fails where a file has values on which a statement would fail."""
+    session.verify(path)
+    yield from ()
+
+
 def _bind(
     session: SparkReading, statements: Sequence[tuple[str, int, tuple[int, int] | None]]
 ) -> Iterator[Any]:
@@ -131,6 +137,7 @@ def _nearest(scalar: pa.Scalar) -> Any:
 _OPERATIONS: dict[str, Callable[..., Iterator[Any]]] = {
     "ready": _ready,
     "declared": _declared,
+    "verify": _verify,
     "bind": _bind,
     "aggregate": _aggregate,
     "rows": _rows,
