@@ -43,6 +43,7 @@ from dpsql.engines.spark.spark_server import SparkSettings
 from dpsql.functions.dates import LENGTHS
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.wordings import ExitCode
+from dpsql.model.algebra import Field
 from dpsql.model.errors import DataChanged, PolicyError, Refused, Unreachable
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import DATE, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Call, Cast, Literal, Ref
@@ -88,6 +89,26 @@ APART = (
     "SELECT COUNT(*) FILTER (WHERE discount IS NOT DISTINCT FROM 0.5) AS n,"
     " COUNT(*) FILTER (WHERE amount IS DISTINCT FROM 7.25) AS m FROM orders"
 )
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_statistics_without_nan_hide_nobody(
+    url: str,
+    tmp_path: Path,
+    twin: bool,  # noqa: FBT001
+) -> None:
+    """A row group with NaN is read or not by the largest of its other values."""
+    field = Field(0, "x", DOUBLE)
+    read = 'CAST(t1."x" AS DOUBLE)' if twin else spark_expressions.column_sql("t1", field, None)
+    counts = []
+    for neighbour, more in enumerate(([], [200.0])):
+        path = f"{tmp_path}/{neighbour}.parquet"
+        pq.write_table(pa.table({"x": [5.0, *[float("nan")] * 500, *more]}), path)
+        database = Database("spark", files=(("t", path),), settings=(("url", url),))
+        with closing(SparkEngine(database, Limits(memory="2GB"))) as one:
+            ((n,),) = one.rows(f'SELECT COUNT(*) FROM "t" AS t1 WHERE {read} > 100D')
+            counts.append(int(n))
+    assert counts == ([0, 501] if twin else [0, 1])
 
 
 WRONG = {

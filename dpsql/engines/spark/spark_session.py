@@ -156,9 +156,9 @@ class SparkReading:
         ]
         if not tests:
             return
-        asked = f"SELECT {', '.join(tests)} FROM parquet.{in_backticks(path)}"
+        counting = f"SELECT {', '.join(tests)} FROM parquet.{in_backticks(path)}"
         try:
-            (counts,) = self.run(asked).to_pylist()
+            (counts,) = self.run(counting).to_pylist()
         except DataMoved:
             raise
         except Exception:  # noqa: BLE001 - its text may quote data
