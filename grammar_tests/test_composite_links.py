@@ -38,6 +38,7 @@ from grammar_tests.laws import (
     noiseless_blocks,
     same_rows,
     violation,
+    without_kernel,
 )
 
 Row = tuple[Any, ...]
@@ -257,7 +258,6 @@ def wrong(there: World, policy: Policy, questions: tuple[str, ...]) -> Iterator[
                 yield f"distance: {sql} without {unit}: {why}"
 
 
-@pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("number", range(WORLDS))
 def test_rows_are_those_of_one_person_each_and_move_no_other(number: int, tmp_path: Path) -> None:
     there = world(number)
@@ -288,7 +288,7 @@ def test_a_part_of_a_key_is_not_the_key(on: str, tmp_path: Path) -> None:
 def test_keys_of_several_people_that_lend_one_are_found(tmp_path: Path) -> None:
     """The wrong twin: rows under a key that several people share are somebody's."""
     found = (why for n in range(WORLDS) for why in _unrecorded(n, tmp_path, ALWAYS))
-    with patch.object(units, "Filter", lambda relation, _predicate: relation):
+    with patch.object(units, "Filter", lambda relation, _predicate: relation), without_kernel():
         assert any(why.startswith("answer") for why in found)
 
 
@@ -301,7 +301,10 @@ def test_a_determination_that_does_not_hold_is_found(tmp_path: Path) -> None:
     asked = BY_TICKET[1:2]
     found = [why for n in range(WORLDS) for why in _unrecorded(n, tmp_path, asked, fact)]
     assert {why.split(":")[0] for why in found} == {"answer"}
-    with patch.object(joins, "_of_one_unit", lambda linked, *sides: (linked, *sides[:2])):
+    with (
+        patch.object(joins, "_of_one_unit", lambda linked, *sides: (linked, *sides[:2])),
+        without_kernel(),
+    ):
         found = [why for n in range(WORLDS) for why in _unrecorded(n, tmp_path, asked, fact)]
     assert any(why.startswith("distance") for why in found)
 
@@ -313,7 +316,6 @@ def _unrecorded(
     yield from wrong(there, there.policy(folder, facts, recorded=False), questions)
 
 
-@pytest.mark.full("further data sets, and all their neighbours")
 def test_check_counts_what_breaks_them(tmp_path: Path) -> None:
     told = []
     for number in range(WORLDS):

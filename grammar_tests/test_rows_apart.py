@@ -22,6 +22,7 @@ from grammar_tests.laws import (
     compiled,
     integers,
     violation,
+    without_kernel,
     without_unit,
 )
 from grammar_tests.proofs import Counting, claims_of
@@ -161,7 +162,7 @@ def test_a_wrong_proof_is_disproved(twin: str) -> None:
 @pytest.mark.parametrize("twin", ["alone", "copies"])
 def test_a_wrong_proof_is_broken_by_neighbours(twin: str) -> None:
     place, instead = TWINS[twin]
-    with patch(f"dpsql.compiler.track.{place}", instead):
+    with patch(f"dpsql.compiler.track.{place}", instead), without_kernel():
         assert broken("adversarial")
 
 

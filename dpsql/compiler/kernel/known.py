@@ -31,7 +31,7 @@ INEXACT = frozenset({Kind.DOUBLE, Kind.TIMESTAMPTZ, Kind.INTERVAL, Kind.LIST, Ki
 BOUNDS_KEPT = 24
 """Bounds that are kept of one relation: joins of many tables would have very many."""
 
-MOST_SPREADS = 3
+MOST_SPREADS = 5
 """Tables whose rows are multiplied to bound the rows of a unit."""
 
 
