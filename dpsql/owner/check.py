@@ -98,6 +98,7 @@ def check(policy: Policy, lines: Lines, rows: Rows) -> tuple[tuple[Finding, ...]
         checker = _Table(policy, table, lines, rows)
         findings += checker.values()
         findings += checker.shared()
+        findings += checker.own_key()
         findings += checker.other_people()
         findings += checker.beyond_limits()
         for kind, finding in checker.structure():
@@ -206,6 +207,34 @@ class _Table:
         fix = "Make the keys above them unique, or accept that."
         finding = self._finding("shared", count, ("link",), what, fix, _named(link))
         return [] if finding is None else [finding]
+
+    def own_key(self) -> list[Finding]:
+        """A link by the table's own key, of which no foreign key says that it leads anywhere."""
+        link, names = self.table.link, {name.lower() for name in self.table.key}
+        fact = self.policy.fact(FactKind.LINK_RESOLVES, self.table.name)
+        if link is None or fact is not None or {n.lower() for n in link.columns} != names:
+            return []
+        if self.table.rows is not None:  # of the base table, whose rows are those of the key
+            return []
+        named = _named(link)
+        there = f"{link.table} ({', '.join(link.keys)})"
+        message = f"{self.table.name}: {named} is its own key, and no foreign key leads to {there}."
+        fix = (
+            f"Link it by another column, or declare FOREIGN KEY ({named}) REFERENCES {there}."
+            " Of data files, which have none: leave out key."
+        )
+        return [
+            Finding(
+                line=self._line(("link",)),
+                table=self.table.name,
+                column=named,
+                message=message,
+                rows=0,
+                fix=fix,
+                kind="own-key",
+                severity=Severity.ERROR,
+            )
+        ]
 
     def other_people(self) -> list[Finding]:
         """Columns that name people and are no link, and those whose people are not protected."""

@@ -210,11 +210,21 @@ def _by_name(table: SchemaTable, target: SchemaTable) -> Iterator[ForeignKey]:
         called = (*table_words(target), *called)
     elif not names_rows(called) and not target.primary_key:
         return
+    own_key, first = {name.lower() for name in key_of(table)}, table.columns[0].name.lower()
+    if first == there.name.lower() and _is_surrogate(there, target):
+        own_key.add(first)
     for column in table.columns:
+        if column.name.lower() in own_key:  # only a foreign key says that it leads elsewhere
+            continue
         if column.reading is None and column.type == there.type and _can_identify(column):
             own = _one(column_words(table, column.name))
             if own[-len(called) :] == _one(called) or "".join(own) == "".join(called):
                 yield ForeignKey((column.name,), target.name, key)
+
+
+def _is_surrogate(key: SchemaColumn, table: SchemaTable) -> bool:
+    """Return whether a key's name says nothing of its table or of people: it may be any table's."""
+    return not {*_one(words(key.name))} & {*table_words(table), *PEOPLE}
 
 
 def _one(named: Words) -> Words:

@@ -1,0 +1,93 @@
+"""A table's own key is no link, unless a foreign key says so: whatever the keys are called."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpsql.engines.duckdb.declared_schema import tables as declared
+from dpsql.model.schema import Schema
+from dpsql.owner.check import check_policy
+from dpsql.policy import unit_paths
+from dpsql.policy.unit_paths import UnitColumns, paths
+from grammar_tests.laws import PlainEngine
+
+POLICY = """
+[database]
+engine = "duckdb"
+path = "data.duckdb"
+[privacy_unit]
+table = "patients"
+key = "row_id"
+[defaults]
+access = "private"
+nullable = true
+[tables.patients]
+key = "row_id"
+columns = { row_id = {} }
+[tables.notes]
+key = "row_id"
+link = { column = "row_id", references = "patients.row_id" }
+columns = { row_id = {} }
+[budgets.default]
+epsilon = 1.0
+delta = 1e-6
+[analysts.ana]
+budget = "default"
+"""
+
+
+def schema(seed: int) -> Schema:
+    """Tables whose keys all have one name; some have foreign keys, by this name or another."""
+    dice = random.Random(seed)  # noqa: S311 - a test's own
+    key = dice.choice(["id", "row_id", "rid", "uuid", "pk", "record_id", "sk"])
+    primary = dice.choice(["PRIMARY KEY", ""])
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE patients ({key} INTEGER PRIMARY KEY, name VARCHAR)")
+    for n, table in enumerate(("notes", "visits", "labs")):
+        other = ", patient INTEGER REFERENCES patients" if dice.random() < 0.5 else ""
+        connection.execute(f"CREATE TABLE {table} ({key} INTEGER {primary}, v{n} INTEGER{other})")
+    connection.execute(f"CREATE TABLE details ({key} INTEGER PRIMARY KEY REFERENCES patients)")
+    return Schema(declared(PlainEngine(connection).rows))
+
+
+def links_by_own_key(seed: int) -> list[str]:
+    made = schema(seed)
+    key = made.tables[0].columns[0].name
+    unit = UnitColumns((("patients", key),), has_table=True)
+    return [
+        name
+        for name, routes in paths(made, unit).items()
+        for link in (*routes.links, *routes.beside)
+        if link.columns == (key,)
+    ]
+
+
+def test_no_own_key_is_proposed_as_a_link() -> None:
+    """Law: but where a foreign key says so, as for `details`."""
+    assert {tuple(links_by_own_key(seed)) for seed in range(40)} == {("details",)}
+
+
+def test_by_names_alone_every_table_would_lead_to_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wrong twin."""
+    monkeypatch.setattr(unit_paths, "_is_surrogate", lambda _key, _table: False)
+    assert any("notes" in links_by_own_key(seed) for seed in range(40))
+
+
+def test_check_fails_on_a_link_by_the_own_key(tmp_path: Path) -> None:
+    (tmp_path / "dpsql.toml").write_text(POLICY, "utf-8")
+    for reference, kinds in (("", ["own-key"]), (" REFERENCES patients", [])):
+        path = tmp_path / "data.duckdb"
+        path.unlink(missing_ok=True)
+        with duckdb.connect(str(path)) as connection:
+            connection.execute("CREATE TABLE patients (row_id INTEGER PRIMARY KEY)")
+            connection.execute(f"CREATE TABLE notes (row_id INTEGER PRIMARY KEY{reference})")
+            connection.execute("INSERT INTO patients SELECT range FROM range(9)")
+            connection.execute("INSERT INTO notes SELECT range FROM range(6)")
+        found = check_policy(str(tmp_path / "dpsql.toml")).findings
+        assert [f.kind for f in found if f.severity == "error"] == kinds
+        fixes = [f.fix for f in found if f.kind == "own-key"]
+        assert all("FOREIGN KEY (row_id) REFERENCES patients" in fix for fix in fixes)
