@@ -113,10 +113,15 @@ def test_a_schema_of_36_tables_leaves_few_decisions(tmp_path: Path) -> None:
     company = schema(COMPANY)
     assert len(company.tables) == 36
     text = draft(company, Database("duckdb", "company.duckdb"))
-    assert text.count('"DECIDE"') == 5
+    open_lines = [line for line in text.splitlines() if '"DECIDE"' in line]
+    assert sum(not line.startswith("#") for line in open_lines) == 5
+    assert {line.split("  #")[0] for line in open_lines if line.startswith("#")} == {
+        '# link = "DECIDE"'
+    }
+    assert '# access = "public"' not in text
     decisions = decided(company, Given(public="products,stores"), recommendation)
     text = draft(company, Database("duckdb", "company.duckdb"), decisions)
-    assert '"DECIDE"' not in text
+    assert not [x for x in text.splitlines() if '"DECIDE"' in x and not x.startswith("#")]
     (tmp_path / "dpsql.toml").write_text(text, encoding="utf-8")
     policy = load(str(tmp_path / "dpsql.toml"))
     assert len(policy.tables) == 28 + 2
@@ -369,6 +374,9 @@ def test_what_an_update_marks_may_be_uncommented(tmp_path: Path) -> None:
     update(str(path), schema(CHANGED))
     text = path.read_text("utf-8").replace("# NEW: ", "")
     path.write_text(text, encoding="utf-8")
+    with pytest.raises(PolicyError, match="1 decisions are open"):
+        load(str(path))
+    path.write_text(text.replace('link = "DECIDE"', 'access = "public"'), encoding="utf-8")
     tables = {table.name: table for table in load(str(path)).tables}
     assert tables["surveys"].link == tables["reviews"].link
     assert any(c.name == "phone" and c.hidden for c in tables["customers"].columns)

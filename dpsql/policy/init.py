@@ -183,11 +183,12 @@ class Drafter:
             return
         of = "the privacy unit" if self.unit is None else self.unit.name
         yield ""
-        yield f"# By no key and no name do these lead to {_comment(of)}: they exist for nobody."
-        yield "# Uncomment those of which anybody may see every row. A table that is about people"
-        yield "# needs a link, and stays out without one."
+        yield f"# No key and no name says where these lead: to {_comment(of)}, or to no person."
+        yield "# They do not exist until you decide. Uncomment one and say which column leads to"
+        yield "# people. A table in which no row is about a person may be public instead: anybody"
+        yield '# then reads every row of it, exactly. Write access = "public" in the place of link.'
         for table in absent:
-            yield from (f"# {line}" for line in self.public(table))
+            yield from (f"# {line}" for line in self.undecided(table))
 
     def table(self, table: SchemaTable) -> Iterator[str]:
         """The lines of a table."""
@@ -208,6 +209,17 @@ class Drafter:
         constraints = checks(table)
         for column in table.columns:
             yield self.column(table, column, constraints.get(column.name.lower()))
+
+    def undecided(self, table: SchemaTable) -> Iterator[str]:
+        """The lines of a table of which nothing says where it leads."""
+        columns = self.unit.columns if self.unit is not None and self.unit.has_table else ()
+        target = ".".join(columns[0]) if columns else "people.id"
+        for line in self.public(table):
+            if line == PUBLIC:
+                example = _comment(f'{{ column = "…", references = {_text(target)} }}')
+                yield f"link = {_text(UNDECIDED)}  # as {example}"
+            else:
+                yield line
 
     def public(self, table: SchemaTable) -> Iterator[str]:
         """The lines of a public table, with the types of its columns where its files are texts."""
@@ -284,6 +296,9 @@ class Drafter:
         return amount and column.name not in naming
 
 
+PUBLIC = 'access = "public"'
+
+
 def hidden_columns(table: SchemaTable, unit: UnitColumns | None, routes: Routes) -> list[str]:
     """The columns of a private table that look as if they named people, and are no way to them."""
     leading = {name for link in routes.links for name in link.columns} | {*key_of(table)}
@@ -302,7 +317,7 @@ def public_lines(table: SchemaTable) -> Iterator[str]:
     """A table of which anybody may see every row, if its owner says so."""
     view = "  # a view: its rows may tell of others than those whom they name"
     yield f"[tables.{toml_key(_comment(table.name))}]{view if table.is_derived else ''}"
-    yield 'access = "public"'
+    yield PUBLIC
     if key := key_of(table):
         yield _comment(_key(key))
 

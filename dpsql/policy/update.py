@@ -19,7 +19,7 @@ from dpsql.model.schema import ForeignKey, Schema, SchemaTable
 from dpsql.policy.column_parts import column_or_part
 from dpsql.policy.draft import Draft, DraftTable
 from dpsql.policy.edit import replace_policy, toml_key
-from dpsql.policy.init import Decisions, Drafter, public_lines
+from dpsql.policy.init import Decisions, Drafter
 from dpsql.policy.load import load
 from dpsql.policy.unit_paths import Routes, UnitColumns, paths
 from dpsql.policy.value_reader import HEADER, Lines, header_parts
@@ -101,7 +101,11 @@ class _Written:
     def _new_table(self, table: SchemaTable) -> Change:
         """A block of comments at the end of the tables."""
         last = max(self._block(t)[1] for t in self.draft.tables)
-        lines = self.drafter.table(table) if self.drafter.is_drafted(table) else public_lines(table)
+        lines = (
+            self.drafter.table(table)
+            if self.drafter.is_drafted(table)
+            else self.drafter.undecided(table)
+        )
         self.edits.append(_Edit(last, ("", *(NEW + line for line in lines))))
         return Change(last, table.name, is_new=True)
 
