@@ -390,7 +390,7 @@ def test_reports_of_other_laws_are_never_mixed(tmp_path: Path) -> None:
     [
         ('access = "public"', PRIVATE, "is private"),
         ("clicked = {", "town = {}\nclicked = {", "visits.town is not randomised"),
-        ("visits/*.parquet", "visits.csv", "no folder of Parquet files"),
+        ("visits/*.parquet", "visits.csv", "nothing says how its lines are read"),
         ("visits/*.parquet", "v*/*.parquet", "no folder of Parquet files"),
         ("[0.5, 1.5]", '[0.5, "1"]', "are of several types"),
         ("[tables.visits", "[tables.other", "There is no table visits of reports"),

@@ -321,6 +321,7 @@ def test_files_are_tables_of_schemas(tmp_path: Path) -> None:
     files = '[database.files]\n"analytics.users" = "users.csv"'
     section = '[tables."analytics.users"]\n'
     policy = policy.replace(section, f"{section}file = {{}}\n")
+    policy = policy.replace("age = { bounds", 'age = { type = "INTEGER", bounds')
     policy = policy.replace('path = "data.duckdb"', files)
     (tmp_path / "dpsql.toml").write_text(policy, "utf-8")
     with Proxy.open(str(tmp_path / "dpsql.toml")) as opened:
