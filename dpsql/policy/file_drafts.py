@@ -91,7 +91,7 @@ def type_part(database: Database, table: str, column: str, kind: str, source: Ty
     path, f = dict(database.files).get(table), dict(database.formats).get(table)
     if path is None or f is None:
         return ""
-    if f.column(column) is not None and source is TypesFrom.NOBODY:
+    if source is TypesFrom.NOBODY and (f.column(column) is not None or is_text(path)):
         return f"type = {_text(UNDECIDED)}"
     several = any(sign in path for sign in "*?[")
     return f"type = {_text(kind)}" if several or f.column(column) or is_text(path) else ""

@@ -79,7 +79,10 @@ class _Written:
             named = UnitColumns(own, has_table=False)
         routes = paths(self.schema, named) | {t.name: _routes(t) for t in draft.tables}
         nullable = self.expected.get("defaults", {}).get("nullable", False)
-        return Drafter(self.schema, Decisions(named), named, routes, nullable=nullable)
+        database = draft.database
+        return Drafter(
+            self.schema, Decisions(named), named, routes, nullable=nullable, database=database
+        )
 
     def changes(self) -> Iterator[Change]:
         """What is new and what is gone; notes the edits that say so."""
