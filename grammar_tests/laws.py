@@ -263,7 +263,8 @@ def _known_to_be_exact(prepared: Prepared) -> Prepared:
     identities = Identities()
     for _ in range(max(map(int, re.findall(r"\bc(\d+)", prepared.rewritten.outer_sql)))):
         identities.field("used", DOUBLE)
-    known = rewrite(replace(plan, blocks=tuple(blocks)), lambda _: (), identities, ONLY)
+    exact = replace(plan, blocks=tuple(blocks), levels=())
+    known = rewrite(exact, lambda _: (), identities, ONLY)
     return replace(
         prepared,
         rewritten=replace(prepared.rewritten, outer_sql=known.outer_sql, stages=known.stages),
