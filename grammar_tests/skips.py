@@ -17,6 +17,7 @@ REASONS = {
     r"a fault of \w+ from ": ANYWHERE,
     "the DuckDB that is installed is older than what the case speaks of": ANYWHERE,
     "the corpus of BI queries is not here": ANYWHERE,
+    "it has one stage": ANYWHERE,
     "the extra synth is not installed": ANYWHERE,
     "ibis is not installed": ANYWHERE,
     r"\w+\.py needs a server: ": ANYWHERE,

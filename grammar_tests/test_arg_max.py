@@ -174,11 +174,6 @@ def test_levels_rise_with_the_values_and_stay_within_the_grid(
     assert (places[0] - grid.lower, places[-1] <= grid.upper) == (0, True)
 
 
-def test_not_a_number_has_no_level() -> None:
-    grid, _ = LEVELS[0]
-    assert levels(place_on(grid, Ref(1, DOUBLE)), DOUBLE, ["'nan'", "0.5"]) == [None, 2**28]
-
-
 def test_levels_of_rounded_numbers_would_be_seen() -> None:
     grid, rising = LEVELS[1]
     rounded = levels(Cast(Ref(1, grid.kind), INTEGER), grid.kind, rising[1:-1])

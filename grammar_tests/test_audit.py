@@ -255,8 +255,10 @@ def clamp_after_sum(sql: str) -> str:
 
 
 def nan_is_huge(sql: str) -> str:
-    huge = re.sub(r"WHEN isnan\((x\d+)\) THEN NULL", r"WHEN isnan(\1) THEN 1e12::DOUBLE", sql)
-    assert huge != sql
+    read = re.sub(r"WHEN isnan\((t\d+\.\S+)\) THEN NULL", r"WHEN isnan(\1) THEN 1e12", sql)
+    assert read != sql
+    huge = re.sub(r"WHEN (x\d+) > (\S+) THEN \2", r"WHEN \1 > \2 THEN \1", read)
+    assert huge != read
     return huge
 
 

@@ -220,6 +220,7 @@ def late_after(proxy: Proxy, monkeypatch: pytest.MonkeyPatch, error: Exception |
 
     monkeypatch.setattr(JointRun, "integers", second)
     paced = Paced()
+    proxy.refresh()  # nothing is remembered
     text = f"CREATE MODEL paced OPTIONS({VIPS}, steps = 3) AS {PEOPLE}"
     proxy.ask(Request(text, "bob"), Stop(pace=paced.pacer().of("bob")))
     return int(paced.book.counts["bob"])

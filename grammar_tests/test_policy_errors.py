@@ -181,7 +181,8 @@ def test_an_undecided_policy_says_where(tmp_path: Path) -> None:
     assert text.endswith('"dpsql.ledger"\n')
     with pytest.raises(PolicyError, match="decisions are open") as caught:
         load(written(tmp_path, text))
-    lines = [n for n, line in enumerate(text.splitlines(), 1) if '"DECIDE"' in line]
+    numbered = enumerate(text.splitlines(), 1)
+    lines = [n for n, line in numbered if '"DECIDE"' in line and not line.startswith("#")]
     assert caught.value.fix == f"Replace DECIDE on lines {', '.join(map(str, lines))}."
 
 

@@ -19,7 +19,7 @@ QUERIES = (
     "SELECT status, COUNT(*), SUM(amount), SUM(quantity), SUM(discount) FROM orders GROUP BY 1",
     "SELECT note, COUNT(DISTINCT status), AVG(amount), MEDIAN(quantity) FROM orders GROUP BY 1",
     "SELECT VAR_POP(amount), COUNT(*) FILTER (WHERE note = '12') FROM orders WHERE quantity > 1",
-    "SELECT quantity, COUNT(*), SUM(amount) FROM items JOIN orders USING (order_id) GROUP BY 1",
+    "SELECT status, AVG(amount) FROM orders JOIN countries ON note = code GROUP BY 1",
 )
 
 

@@ -30,7 +30,7 @@ _FRACTIONS = (Kind.DECIMAL, Kind.DOUBLE)
 """What is summed more often than it names something."""
 
 
-LOOKED = "# With one exception: types and formats of text files were read from the data (--look)."
+LOOKED = "# With one exception: types and formats of text files were read from the data."
 """What a draft says that follows rows."""
 
 

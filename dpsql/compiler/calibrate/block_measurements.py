@@ -101,8 +101,9 @@ def _measure(
         if call.rows_proved and call.arguments and needed == parts and not call.searched:
             families |= _moments(recipe, needed, place)
             pairs |= _pair(recipe, needed, place)
-            if family := family_of(tuple(map(alike.first, _centred(recipe, call)))):
-                sums[place] = needed[0], family
+            family = family_of(tuple(map(alike.first, _centred(recipe, call))))
+            if family and not any(each.call.epsilon for each in calls):
+                sums[place] = needed[0], family  # else each has what it may spend for itself
         chosen = polls.swayed(_chosen(recipe, call))
         read = *map(named, needed, adds), *columns_of(chosen, choices, identities)
         values.append(substitute(recipe.combine(call, read), named.finer))

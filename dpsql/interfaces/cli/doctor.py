@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +16,9 @@ from dpsql.engines.versions import require_tested
 from dpsql.interfaces.cli.options import CommandSettings, with_settings
 from dpsql.interfaces.tables import grid
 from dpsql.interfaces.wordings import ExitCode
-from dpsql.preparation.engine_admission import Conformance, check_conformance, check_engines
+
+if TYPE_CHECKING:
+    from dpsql.preparation.engine_admission import Conformance
 
 _REQUIREMENT = re.compile(r"""([\w.-]+).*;.*extra == ['"]([\w-]+)['"]""")
 _FOR_TESTS = ("test", "test-all")
@@ -36,6 +39,11 @@ def doctor(settings: CommandSettings) -> int:
 
 def _conformances(policy: Path) -> tuple[Conformance, ...]:
     """Those of the policy's engines; without a policy those of the installed packages."""
+    from dpsql.preparation.engine_admission import (  # noqa: PLC0415
+        check_conformance,
+        check_engines,
+    )
+
     if not policy.is_file():
         return check_conformance(policy.resolve().parent)
     from dpsql.policy.load import load  # noqa: PLC0415

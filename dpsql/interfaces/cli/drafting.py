@@ -337,7 +337,8 @@ def init(
     with output(target) as write:
         text = _draft(sources, Given(**given), decide, target, look=look)
         write(text)
-    count = text.count('"DECIDE"')
+    stated = (line for line in text.splitlines() if not line.startswith("#"))
+    count = sum(line.count('"DECIDE"') for line in stated)
     left = "No decision is left" if not count else f"{count} decisions to make"
     note(f"{left}; then run: dpsql check --policy {target}")
 
