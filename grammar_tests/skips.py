@@ -26,7 +26,7 @@ REASONS = {
     r"slices are asked for from Linux 6\.12 on": ANYWHERE,
     "(needs|this system has no|SIGINT is|other systems|niceness of threads)": ANYWHERE,
     "pip cannot install": ANYWHERE,
-    "DPSQL_SPARK names no": ANYWHERE,
+    "DPSQL_SPARK_URL names no": ANYWHERE,
     "the extra (plot|learn|png) is not installed": PACKAGES,
     "the parquet extra is not installed": PACKAGES,
     "OpenDP is an oracle of the test extra": PACKAGES,

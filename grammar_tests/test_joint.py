@@ -20,7 +20,7 @@ from grammar_tests.laws import (
     without_unit,
 )
 
-VALUES = ("'nan'", "'inf'", "'-inf'", "0.1", "77777.777", "1e300", "-1e-300")
+VALUES = ("'inf'", "'-inf'", "0.1", "77777.777", "1e300", "-1e-300")
 
 
 YEAR = "EXTRACT(year FROM joined)"
@@ -53,7 +53,7 @@ def test_one_row_moves_a_vector_by_one_row(asked: str) -> None:
         (there,) = integers(prepared, engine)
         engine.connection.execute("ROLLBACK")
         moved = sum(abs(b - a) for a, b in zip(here[()], there[()], strict=True))
-        assert 0.99 * claimed <= moved <= claimed, value  # a row of NaN counts too
+        assert 0.99 * claimed <= moved <= claimed, value
         assert violation(prepared, [here], [there]) is None
         halves = tuple(2 * b - a for a, b in zip(here[()], there[()], strict=True))
         there[()] = halves

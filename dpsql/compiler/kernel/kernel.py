@@ -489,9 +489,9 @@ def _pairs_of(join: algebra.Join) -> Iterator[tuple[int, int]]:
 
 
 def _told_apart(expression: Expression) -> Columns:
-    """The column whose values an order tells apart; a text tells 0.0 from -0.0."""
+    """The column whose values an order tells apart: equal instants are one stored value."""
     match expression:
-        case Ref(id=column, type=SqlType(kind=kind)) if kind not in INEXACT:
+        case Ref(id=column, type=SqlType(kind=kind)) if kind not in INEXACT - {Kind.TIMESTAMPTZ}:
             return frozenset({column})
         case Cast(arg=Ref(id=column), type=SqlType(kind=Kind.VARCHAR)):
             return frozenset({column})
