@@ -5,6 +5,7 @@ have them.
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -732,7 +733,7 @@ def test_the_name_that_was_paid_for_lasts_as_long_as_the_data(tmp_path: Path) ->
         answer = first.ask(Request(OF_PEOPLE, "ana"))
     with Proxy.open(str(path)) as later:
         of_others = Request(OF_PEOPLE.replace("people", "others"), "ana")
-        assert list(later.ask(of_others).rows) == list(answer.rows)
+        assert Counter(later.ask(of_others).rows) == Counter(answer.rows)  # in any order
         assert list(later.ask(Request("DROP SYNTHETIC TABLE others", "ana")).rows) == [("others",)]
         for gone in (of_others, Request("DROP SYNTHETIC TABLE others", "ana")):
             with pytest.raises(Refused, match="unknown"):
