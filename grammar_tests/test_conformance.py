@@ -91,6 +91,15 @@ def test_a_deviating_core_does_not_start(
         Proxy.open(str(shop(tmp_path / "shop")))
 
 
+def test_a_core_that_deviates_once_is_asked_again(tmp_path: Path, untried: list[str]) -> None:
+    policy = shop(tmp_path / "shop")
+    untried.append(CORE)
+    with pytest.raises(WrongVersion):
+        Proxy.open(str(policy))
+    untried.clear()
+    Proxy.open(str(policy)).close()
+
+
 def test_the_outcome_is_kept_for_its_owner_alone(tmp_path: Path, untried: list[str]) -> None:
     policy = shop(tmp_path / "shop")
     untried.append("sqrt")

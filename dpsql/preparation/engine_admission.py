@@ -161,6 +161,8 @@ def _recall(folder: Path, name: str, key: str, find: Any) -> frozenset[str]:
     except (OSError, ValueError, KeyError, TypeError):
         pass
     deviations: frozenset[str] = find()
+    if breaks_core(deviations):
+        return deviations  # not kept: a probe that a busy machine ended is asked again
     text = json.dumps({"record": record, "deviations": sorted(deviations)})
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
