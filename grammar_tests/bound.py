@@ -60,11 +60,24 @@ LIMITS = {
 @cache
 def limits() -> tuple[Policy, PlainEngine]:
     """The shop whose orders have limits by grouping, and of a total."""
-    engine = PlainEngine(world.build(world.well_behaved(), constraints=True))
     text = (CATALOGS / "shop.toml").read_text("utf-8")
     for old, new in LIMITS.items():
         assert old in text
         text = text.replace(old, new)
+    return _bound(text)
+
+
+@cache
+def unlimited() -> tuple[Policy, PlainEngine]:
+    """The shop of whose rows no limit is declared: all of them are found."""
+    lines = (CATALOGS / "shop.toml").read_text("utf-8").splitlines()
+    limits = "max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group"
+    return _bound("\n".join(line for line in lines if not line.startswith(limits)))
+
+
+def _bound(text: str) -> tuple[Policy, PlainEngine]:
+    """The shop under the policy of this text."""
+    engine = PlainEngine(world.build(world.well_behaved(), constraints=True))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "dpsql.toml"
         path.write_text(text, "utf-8")

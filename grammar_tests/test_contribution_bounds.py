@@ -446,6 +446,18 @@ def test_what_is_promised_is_charged_whatever_bounds_are_found(tmp_path: Path) -
             assert charged(proxy.ask(request)) == promised.amount
 
 
+def test_keys_are_found_beside_polls_that_have_no_delta(tmp_path: Path) -> None:
+    changes = ('accountant = "zcdp"', 'accountant = "approximate"')
+    by_city = "SELECT city, COUNT(*) AS n FROM logins JOIN customers USING (customer_id) GROUP BY 1"
+    with opened(tmp_path, changes) as proxy:
+        price = proxy.explain(proxy_kit.request(by_city, "4")).charge
+        answer = proxy.ask(proxy_kit.request(by_city, "4"))
+        assert {city for city, _ in answer.rows} == {*world.CITIES}
+        assert answer.receipt is not None
+        assert answer.receipt.charged == price
+        assert price.delta == 10**12  # 1e-6, once
+
+
 def test_one_place_that_seems_to_hold_somebody_moves_no_centre() -> None:
     """The mean of all places is the wrong twin: it is far beyond anything that anybody has."""
     places = [(900, (8, 12)), (60, (2**29, 2**30))]

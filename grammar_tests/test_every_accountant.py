@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
 
 from dpsql import accountants
-from dpsql.compiler.plan.private_plan import PrivatePlan
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import FoundNorm, PrivatePlan
 from dpsql.model.errors import Refused
-from dpsql.model.vocabulary import ATTO, NANO, Event, Neighbours
+from dpsql.model.vocabulary import ATTO, NANO, Budget, Event, Neighbours
+from dpsql.preparation import prepare as preparing
+from dpsql.preparation.prepare import KnownSteps, prepare
+from dpsql.preparation.private_bounds import without_delta
 from grammar_tests import casefile
-from grammar_tests.bound import shop
-from grammar_tests.laws import BUDGET, compiled
+from grammar_tests.bound import shop, unlimited
+from grammar_tests.casefile import Case
+from grammar_tests.laws import BUDGET, compiled, found, parsed
 
 CASES = [case for case in casefile.all_cases() if case.accepted and "aggregates/" in case.id]
 FEWEST = 90
@@ -68,3 +75,59 @@ def test_what_is_measured_twice_would_be_seen() -> None:
     assert plan is not None
     amount, _ = spends(replace(plan, event=Event(plan.event.parts * 2)), "zcdp")
     assert amount > 1
+
+
+def polls_refused(accountant: str, cases: Sequence[Case]) -> tuple[int, list[str]]:
+    """Count the polls of these cases over rows without limits, and list those that are refused.
+
+    Polls are compiled as they are paid for: without a δ where ε has a meaning without one.
+    """
+    policy, engine = unlimited()
+    public, evaluate = engine.public, engine.public.evaluate
+    budget, held, refusals = replace(BUDGET, accountant=accountant), 0, list[str]()
+
+    def plan(case: Case, budget: Budget, steps: KnownSteps) -> Prepared:
+        statement = parsed(case.sql, case.setting("dialect", "duckdb"))
+        return prepare(statement, policy, budget, Fraction(1), public, evaluate, steps)
+
+    for case in cases:
+        known: dict[str, FoundNorm] = {}
+        try:
+            while needed := plan(case, budget, KnownSteps(known)).polls:
+                keys, held = tuple(poll.key for poll in needed), held + 1
+                try:
+                    plan(case, without_delta(budget), KnownSteps(known, keys))
+                except Refused as refused:
+                    refusals.append(f"{case.id}: {refused}")
+                known |= {poll.key: found(poll, Fraction(5)) for poll in needed}
+        except Refused:
+            continue
+    return held, refusals
+
+
+WITHOUT_LIMITS = [case for case in casefile.all_cases() if case.accepted and case.catalog == "shop"]
+SLICED = [case for n, case in enumerate(WITHOUT_LIMITS) if n % 12 == 0 or "Gaussian" in case.title]
+"""The cases of the default tests."""
+
+
+@pytest.mark.parametrize("accountant", ["approximate", "zcdp"])
+def test_polls_are_answered_wherever_their_question_is(accountant: str) -> None:
+    held, refusals = polls_refused(accountant, SLICED)
+    assert held >= 20
+    assert refusals == []
+
+
+@pytest.mark.full("each case instead of one in twelve")
+@pytest.mark.parametrize("accountant", ["approximate", "zcdp", "pure"])
+def test_all_polls_are_answered_wherever_their_question_is(accountant: str) -> None:
+    held, refusals = polls_refused(accountant, WITHOUT_LIMITS)
+    assert held >= 200
+    assert refusals == []
+
+
+def test_polls_without_a_delta_for_the_keys_of_their_question_would_be_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(preparing, "_ANY_DELTA", Decimal(0))
+    _, refusals = polls_refused("approximate", SLICED)
+    assert refusals

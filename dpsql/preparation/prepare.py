@@ -7,6 +7,7 @@ that needs a δ: PRIVACY.md R57.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from math import prod
@@ -64,6 +65,9 @@ from dpsql.release.finish import NORMAL
 
 CELLS_OF_A_PLAN = 10_000
 _MIN_UNITS = "min_privacy_units_per_group"
+_ANY_DELTA = Decimal("1e-9")
+"""Stands for the δ of a question while its polls are compiled, which spend none: no poll depends
+on how much it is."""
 
 
 def plans_of(most: int) -> BoundedCache[Prepared]:
@@ -299,9 +303,13 @@ class _Plans:
         """Some of the polls that a query needs first."""
         most = self.policy.limits.max_public_groups
         origin = FactSource(self.policy, self.public, self.evaluate, most)
-        whole = self.calibrated(bounded, options)
+        budget = replace(self.budget, query_delta=self.budget.query_delta or _ANY_DELTA)
+        whole = replace(self, budget=budget).calibrated(bounded, options)
         polling = polled(whole.polls, polls, bounded.stages, self.identities)
-        plan = about_blocks(self.calibrated(polling, options), whole)
+        # A mechanism that the question names may need the δ that its polls do not have.
+        any_noise = replace(self, statement=replace(self.statement, mechanism=None))
+        paid = self if self.budget.query_delta else any_noise
+        plan = about_blocks(paid.calibrated(polling, options), whole)
         few = tuple(too_few(plan, origin, self.policy))
         return replace(self.written(plan, *polls), notices=few[:1])
 
