@@ -427,6 +427,26 @@ def test_history_tells_what_was_asked_for_and_what_is_shared() -> None:
     assert (share["epsilon"], share["charge"], share["requested"]) == (0.1, None, None)
 
 
+class ReceivedCube(FakeProxy):
+    """Bob received a cube."""
+
+    def shares(self, *_others: Any, **_more: Any) -> tuple[SharedAnswer, ...]:
+        (entry, *_) = self.history()
+        of = "6f3a 6f3b", entry.time, "bob", "default", "zcdp"
+        before = ("cube sold",)
+        return (
+            SharedAnswer(*of, epsilon=entry.epsilon, loss=entry.loss, before=before, cube="sold"),
+        )
+
+
+def test_history_tells_what_was_received_of_a_cube() -> None:
+    (share,) = [
+        line for line in run("history", proxy=ReceivedCube()).stdout.splitlines() if "bob" in line
+    ]
+    assert re.search(r"share +bob +default .* received cube sold \(ρ = [0-9.]+.*\)", share)
+    assert "6f3a" not in share
+
+
 def test_what_is_wider_than_the_terminal_breaks_between_words(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

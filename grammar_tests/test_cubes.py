@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -13,14 +15,17 @@ from click.testing import CliRunner
 
 from dpsql.answering import cubes
 from dpsql.interfaces.cli import main
-from dpsql.ledgers import PaidAnswer
+from dpsql.interfaces.messages import describe
+from dpsql.ledgers import PaidAnswer, Stopped
+from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import PolicyError, Reason, Refused
-from dpsql.model.vocabulary import Cap, Loss, Request
+from dpsql.model.vocabulary import Loss, Request
 from dpsql.policy.load import load
 from dpsql.preparation.question import Account
 from dpsql.proxy import Proxy
 from grammar_tests.laws import no_noise
-from grammar_tests.test_from_memory import ALL, BY_SEX, ask, charged, opened, untrue
+from grammar_tests.ledger_kit import ANSWER, charge, exit_code, forked
+from grammar_tests.test_from_memory import ALL, BY_SEX, POLICY, ask, charged, opened, untrue
 from grammar_tests.test_from_memory import folder as folder  # noqa: PLC0414 - a fixture
 
 CUBE = (
@@ -59,31 +64,176 @@ def test_a_cube_is_charged_once_and_free_for_all_analysts_of_its_budget(cube: Pr
     assert cube.create_cube(CUBE, "default", "duckdb").price == Loss(0)
 
 
-def who_pays_nothing(proxy: Proxy) -> set[str]:
-    """Who is answered of the cube for nothing, where a limit binds one analyst."""
-    policy = proxy.policy
-    cap = Cap("analyst ana", Decimal(10), Decimal("1e-7"), "default", frozenset({"ana"}))
-    whole = Cap("all", Decimal(200), Decimal("1e-6"), "default", None)
-    proxy.adopt(replace(policy, caps=(cap, whole)))
-    try:
-        return {name for name in ("ana", "bob") if not charged(ask(proxy, OF_HIGH, name))}
-    finally:
-        proxy.adopt(policy)
+# --- who receives it ---
+
+CAPPED = """
+[analysts.dan]
+budget = "default"
+epsilon = 0.01
+
+[analysts.ada]
+budget = "default"
+epsilon = 10
+
+[analysts.ben]
+budget = "default"
+
+[analysts.cem]
+budget = "default"
+
+[groups.team]
+analysts = ["ben", "cem"]
+budget = "default"
+epsilon = 12
+
+[ledger]
+"""
+EVERYBODY = ("ada", "ana", "ben", "bob", "cem")
 
 
-def test_who_has_a_limit_of_their_own_that_was_not_charged_pays(
-    cube: Proxy, monkeypatch: pytest.MonkeyPatch
+@contextmanager
+def capped(folder: Path, name: str, *, new: bool = True) -> Iterator[Proxy]:
+    """A proxy whose analysts have limits of their own and in a group, with a new cube."""
+    path = folder / f"{name}.toml"
+    text = POLICY.replace("\n[ledger]\n", CAPPED).replace("dpsql.ledger", f"{name}.ledger")
+    path.write_text(text, encoding="utf-8")
+    with Proxy.open(str(path)) as proxy:
+        if new:
+            proxy.create_cube(CUBE, "default", "duckdb")
+        yield proxy
+
+
+def spent(proxy: Proxy, *analysts: str) -> int:
+    return proxy.ledger.spent("default", frozenset(analysts) if analysts else None).amount
+
+
+def miscounted(proxy: Proxy) -> list[str]:
+    """Limits that count another sum than the cube once, though all receive all of its tables."""
+    pot = spent(proxy)
+    for sql in (BY_SEX, OF_HIGH, ALL):
+        for analyst in EVERYBODY:
+            ask(proxy, sql, analyst)
+    whole = cubes.cubes(proxy.ledger)[0].spent.amount
+    each = [who for who in EVERYBODY if spent(proxy, who) != whole]
+    return [
+        *each,
+        *["team"] * (spent(proxy, "ben", "cem") != whole),
+        *["pot"] * (spent(proxy) != pot),
+    ]
+
+
+def test_the_first_receipt_is_one_entry_that_all_limits_of_an_analyst_count(folder: Path) -> None:
+    with capped(folder, "received") as proxy:
+        whole = cubes.cubes(proxy.ledger)[0].spent
+        prices = {
+            who: proxy.explain(Request(BY_SEX, who)).charge.amount for who in ("ada", "ben", "bob")
+        }
+        assert prices == {"ada": whole.amount, "ben": whole.amount, "bob": 0}
+        (note,) = [n for n in proxy.explain(Request(BY_SEX, "bob")).notes if "sold" in n]
+        assert note.endswith("nothing is paid again.")
+        assert proxy.ledger.shares() == ()  # EXPLAIN writes nothing
+        told = ask(proxy, BY_SEX, "ada")
+        assert charged(told) == whole.amount
+        assert proxy.explain(Request(OF_HIGH, "ada")).charge.amount == 0
+        assert miscounted(proxy) == []
+    with capped(folder, "received", new=False) as proxy:
+        assert miscounted(proxy) == []
+        entries = proxy.ledger.shares()
+        assert {(e.analyst, e.cube, e.loss) for e in entries} == {
+            (who, "sold", whole) for who in EVERYBODY
+        }
+        assert len(entries) == len(EVERYBODY)
+        assert {len(e.query_id.split()) for e in entries} == {4}
+        assert ask(proxy, BY_SEX, "ada").rows == told.rows
+
+
+def has_all(account: Account, paid: PaidAnswer) -> bool:
+    """Wrong: a cube is everybody's, without an entry."""
+    return account.analyst in paid.holders or bool(paid.cube)
+
+
+def one_table(paid: PaidAnswer) -> PaidAnswer:
+    """Wrong: each table by itself."""
+    return replace(paid, whole=None)
+
+
+@pytest.mark.parametrize("name", ["has", "lent"])
+def test_wrong_twin_a_cube_that_is_not_entered_or_in_parts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    has = Account.has
+    if name == "has":
+        monkeypatch.setattr(Account, "has", has_all)
+    else:
+        monkeypatch.setattr(PaidAnswer, "lent", property(one_table))
+    with capped(folder, f"wrong-{name}") as proxy:
+        assert {"ada", "bob"} <= set(miscounted(proxy))
 
-    def for_everybody(account: Account, paid: PaidAnswer) -> bool:
-        """Wrong: whatever limits bind who asks."""
-        return has(replace(account, caps=()), paid)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Account, "has", for_everybody)
-        assert who_pays_nothing(cube) == {"ana", "bob"}
-    assert who_pays_nothing(cube) == {"bob"}
+def test_who_cannot_pay_for_a_cube_is_refused_and_charged_nothing(folder: Path) -> None:
+    with capped(folder, "refused") as proxy:
+        before = spent(proxy), proxy.ledger.shares()
+        with pytest.raises(Refused) as refused:
+            ask(proxy, BY_SEX, "dan")
+        assert refused.value.reason is Reason.BUDGET_EXHAUSTED
+        message = describe(refused.value, BY_SEX)
+        assert message.headline == "The limit of analyst dan cannot pay for cube sold."
+        assert "memory = 'off'" in message.fix
+        assert (spent(proxy), proxy.ledger.shares()) == before
+        assert spent(proxy, "dan") == 0
+        proxy.ledger.stop(Stopped(None, "bob"), "a reason")
+        with pytest.raises(Refused) as refused:
+            ask(proxy, BY_SEX, "bob")
+        assert refused.value.reason is Reason.STOPPED_BY_OWNER
+
+
+def test_statements_at_one_price_receive_a_cube_that_is_free(folder: Path) -> None:
+    with capped(folder, "plans") as proxy:
+        whole = cubes.cubes(proxy.ledger)[0].spent.amount
+        for analyst, free in (("bob", True), ("ada", False)):
+            requests = [Request(sql, analyst) for sql in (BY_SEX, ALL)]
+            plan = proxy.explain_all(requests)
+            assert (plan.price == Loss(0)) == free
+            assert len(proxy.ledger.shares(analyst)) == 0
+            proxy.ask_all(requests)
+            assert len(proxy.ledger.shares(analyst)) == free
+        assert spent(proxy, "bob") == whole
+        assert charged(ask(proxy, BY_SEX, "bob")) == 0
+        assert len(proxy.ledger.shares("bob")) == 1
+
+
+def test_what_is_measured_later_is_entered_once_more(folder: Path) -> None:
+    more = CUBE.replace("(sex, band)", "(sex, band, vip)").replace("sex, band,", "sex, band, vip,")
+    with capped(folder, "grown") as proxy:
+        ask(proxy, BY_SEX, "bob")
+        proxy.create_cube(more, "default", "duckdb")
+        ask(proxy, "SELECT vip, sex, COUNT(*) AS n FROM people GROUP BY vip, sex", "bob")
+        ask(proxy, ALL, "bob")
+        whole = cubes.cubes(proxy.ledger)[0].spent.amount
+        assert len(proxy.ledger.shares("bob")) == 2
+        assert spent(proxy, "bob") == whole
+
+
+def test_two_processes_enter_a_cube_once(tmp_path: Path) -> None:
+    path = tmp_path / "dpsql.ledger"
+    with closing(SqliteLedger.open(str(path))) as ledger:
+        tables = [charge(f"q{n}", analyst="cube c", loss=Loss(n)) for n in (1, 2, 3)]
+        ledger.charge(*tables)
+        for table in tables:
+            ledger.remember(table.query_id, ANSWER)
+        (start, go), asked = os.pipe(), charge("", analyst="ana", loss=Loss(0))
+
+        def receive() -> None:
+            os.read(start, 1)
+            with closing(SqliteLedger.open(str(path))) as own:
+                own.share(["q2"], asked)
+
+        children = [forked(receive) for _ in range(4)]
+        os.write(go, b"1234")
+        assert [exit_code(child) for child in children] == [0] * 4
+        (entry,) = ledger.shares()
+        assert (entry.cube, entry.query_id, entry.loss) == ("c", "q1 q2 q3", Loss(6))
+        assert (entry.before, ledger.spent(None, frozenset({"ana"}))) == (("cube c",), Loss(6))
+        ledger.verify()
 
 
 def test_what_a_cube_tells_is_what_the_engine_says(folder: Path) -> None:

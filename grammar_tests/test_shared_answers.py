@@ -1,6 +1,6 @@
 """What one analyst asked, for others of the budget: whose limits pay for it, and when it is free.
 
-A ledger is tried by random charges and shares against the sums that a list of who has what gives;
+A ledger is tried by random charges, cubes and shares against the sums of a list of who has what;
 a proxy by analysts with limits of their own, in groups, and without.
 """
 
@@ -51,17 +51,24 @@ def wrong_sums(path: Path, seed: int) -> int:
     is above a limit.
     """
     dice, has = Random(seed), dict[str, set[str]]()  # noqa: S311
-    losses, wrong = dict[str, int](), 0
+    losses, wrong, tables = dict[str, int](), 0, dict[str, list[str]]()
     with closing(SqliteLedger.open(str(path))) as ledger:
         for number in range(40):
             analyst = dice.choice(EVERYBODY)
             caps = tuple(c for c in CEILINGS if c.covers("default", analyst))
             asked = charge(f"q{number}", analyst=analyst, caps=caps, loss=Loss(dice.randint(1, 4)))
+            if number % 10 == 0:  # a cube of several tables, which are received together
+                cube = [f"q{number}.{n}" for n in range(3)]
+                for query in cube:
+                    kit.ask(ledger, query, analyst=f"cube {number}", loss=Loss(1))
+                    has[query], losses[query], tables[query] = set(), 1, cube
+                continue
             with suppress(Refused):
                 if has and dice.random() < 0.6:
                     query = dice.choice(list(has))
                     ledger.share([query], asked)
-                    has[query].add(analyst)
+                    for each in tables.get(query, [query]):
+                        has[each].add(analyst)
                 else:
                     kit.ask(ledger, asked.query_id, analyst=analyst, caps=caps, loss=asked.loss)
                     has[asked.query_id], losses[asked.query_id] = {analyst}, asked.loss.amount

@@ -199,12 +199,27 @@ def _lent(
     return replace(plan, charge=price, notes=(_shared([released], price), *plan.notes))
 
 
+def _received(payer: Account, lent: Sequence[PaidAnswer]) -> list[str]:
+    """Say what is entered for an analyst who receives this for the first time, and who pays."""
+    others, cubes = [each for each in lent if not each.cube], {e.cube: e for e in lent if e.cube}
+    notes = [
+        f"Cube {name} is new to this analyst, for whom one entry counts all of its tables: "
+        + _payers(payer.price_of(cube))
+        for name, cube in cubes.items()
+    ]
+    price = reduce(add, map(payer.price_of, others), Loss(0))
+    return [_shared(others, price), *notes] if others else notes
+
+
+def _payers(price: Loss) -> str:
+    if price.amount:
+        return "the limits of this analyst alone pay for it."
+    return "nothing is paid again."
+
+
 def _shared(lent: Sequence[PaidAnswer], price: Loss) -> str:
     what = "The answer is" if len(lent) == 1 else f"{len(lent)} measurements are"
-    paid = (
-        "the limits of this analyst alone pay for it" if price.amount else "nothing is paid again"
-    )
-    return f"{what} shared by other analysts of this budget: {paid}."
+    return f"{what} shared by other analysts of this budget: {_payers(price)}"
 
 
 def _from_memory(
@@ -215,11 +230,7 @@ def _from_memory(
     plan = compiler.described(answering, query.account.epsilon, question)
     recalled = f"From memory {memory.recalled} %, paid {100 - memory.recalled} %."
     notes = [recalled] if memory.recalled else []
-    notes += (
-        [_shared(memory.lent, memory.price if memory.epsilon is None else Loss(0))]
-        if memory.lent
-        else []
-    )
+    notes += _received(query.account, memory.lent)
     if memory.epsilon is None:
         return replace(plan, charge=memory.price, event=Event(()), notes=(*notes, *plan.notes))
     table = description(memory.wide.prepared, (), compiler.policy)

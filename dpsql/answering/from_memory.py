@@ -16,8 +16,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_UP, Context, Decimal
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from math import ceil
+from operator import add
 
 from dpsql import accountants
 from dpsql.answering.measured_cells import (
@@ -120,7 +121,12 @@ def _remembered_or_paid(compiler: Compiler, vault: Vault, query: Question) -> An
         query_id, measured = vault.measure(compiler, paying, wide, answering)
         tables, charged = (*tables, measured), memory.price
     noisy = _noisy(answering, memory.wide, derivations(memory.wide, tables))
-    receipt = vault.receipt(query.account, query_id, charged if charged.amount else None)
+    payer = query.account
+    if charged.amount and any(each.cube for each in memory.lent):
+        delta = Fraction(payer.budget.query_delta)
+        worth = accountants.get(payer.budget.accountant).epsilon(charged, delta)
+        payer = replace(payer, epsilon=_FOUR.plus(Decimal(worth)))
+    receipt = vault.receipt(payer, query_id, charged if charged.amount else None)
     paid = replace(receipt, recalled=memory.recalled)
     return vault.derived(compiler, query, answering, noisy, paid)
 
@@ -239,11 +245,14 @@ class _Measured:
 
     @classmethod
     def of(cls, vault: Vault, compiler: Compiler, query: Question, wide: WideTable) -> _Measured:
-        """What the analyst has, then what others share with them, what is free of it first."""
+        """What the analyst has, then what others share with them, what is free of it first, and
+        cubes that cost something last.
+        """
         payer = query.account
         tables = vault.tables(compiler, query, wide.prepared.question)
         new = {r: payer.price_of(r) for r in tables if not payer.has(r)}
-        order = sorted(tables, key=lambda r: (r in new, r in new and new[r].amount > 0))
+        cost = {r: new.get(r, Loss(0)).amount > 0 for r in tables}
+        order = sorted(tables, key=lambda r: (r in new, cost[r], cost[r] and bool(r.cube)))
         return cls(tuple((released, tables[released]) for released in order), new)
 
     @property
@@ -257,8 +266,13 @@ class _Measured:
 
     @property
     def price(self) -> Loss:
-        """What that costs."""
-        return sum((self.new[released] for released in self.lent), Loss(0))
+        """What that costs, each cube once."""
+        return reduce(add, {r.lent: self.new[r] for r in self.lent}.values(), Loss(0))
+
+    @property
+    def by_colleagues(self) -> Loss:
+        """What that costs of it which is of no cube."""
+        return reduce(add, (self.new[r] for r in self.lent if not r.cube), Loss(0))
 
     @property
     def last(self) -> str:
@@ -277,15 +291,15 @@ class _Measured:
         self, wide: WideTable, targets: Sequence[Target], fresh: Loss, *, keeps: bool
     ) -> _Measured | None:
         """All that is free if that is as good as a fresh answer, or else as much as is needed, for
-        no more than the price of that; None where neither is. A question that `keeps` its answer
-        has the first that was enough.
+        no more than the price of that beside whole cubes; None where neither is. A question that
+        `keeps` its answer has the first that was enough.
         """
         if not reaches(derivations(wide, self.tables), targets):
             return None
         count = first(wide, self.tables, targets)
         most = len(self.free.measured)
         enough = self._until(count if keeps or count > most else most)
-        return enough if enough.price.fits(fresh) else None
+        return enough if enough.by_colleagues.fits(fresh) else None
 
 
 def _cheapest(

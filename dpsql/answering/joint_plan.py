@@ -29,11 +29,13 @@ from dpsql.answering import from_memory, two_steps
 from dpsql.answering.explain import explained, price
 from dpsql.answering.from_memory import Target
 from dpsql.answering.measured_cells import MeasuredCells, noise_of, readings
+from dpsql.answering.shared_answers import shared
 from dpsql.answering.vault import Vault
 from dpsql.compiler.plan.prepared import Prepared, WideTable
 from dpsql.consistency.joint_shares import JointAnswer, JointShares
 from dpsql.consistency.residuals import AskedCells
 from dpsql.engines import Stop
+from dpsql.ledgers import PaidAnswer
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Failed, Reason, Refused
@@ -295,7 +297,7 @@ def _goals(each: Beside, measured: Sequence[Beside], epsilon: Decimal | None) ->
     )
 
 
-def _recorded(compiler: Compiler, vault: Vault, each: Beside) -> Mapping[str, MeasuredCells]:
+def _recorded(compiler: Compiler, vault: Vault, each: Beside) -> Mapping[PaidAnswer, MeasuredCells]:
     return vault.measurements(compiler, each.query, each.population)
 
 
@@ -532,6 +534,10 @@ def answered(
             tables = tuple(_recorded(compiler, vault, each).values())
             enough = from_memory.first(each.wide, tables, goals)
             counts[each.population] = max(counts.get(each.population, 0), enough)
+    for each in {e.population: e for e in plan.questions if e.wide is not None}.values():
+        lent = list(_recorded(compiler, vault, each))[: counts[each.population]]
+        if not all(map(each.query.account.has, lent)):
+            shared(compiler, vault, each.query, each.population, lent)
     answers = tuple(_answer(compiler, vault, each, counts, paid) for each in plan.questions)
     receipts = [each.receipt for each in answers if each.receipt is not None]
     query_id = paid or (receipts[0].query_id if receipts else "")
@@ -571,5 +577,5 @@ def _answer(
     if not count:
         raise Failed(paid, charged=bool(paid))
     tables, last = tuple(recorded.values())[:count], list(recorded)[count - 1]
-    receipt = replace(vault.receipt(each.query.account, last), recalled=100)
+    receipt = replace(vault.receipt(each.query.account, last.query_id), recalled=100)
     return from_memory.derived_answer(compiler, vault, each.query, each.wide, tables, receipt)

@@ -130,20 +130,22 @@ class Vault:
 
     def measurements(
         self, compiler: Compiler, query: Question, population: str
-    ) -> Mapping[str, MeasuredCells]:
+    ) -> Mapping[PaidAnswer, MeasuredCells]:
         """What this analyst has of what was measured of a population and paid for by this budget,
-        by the queries that did, in the order in which they got it; and its cubes, unless a cap
-        binds this analyst.
-
-        So every cap that binds them was charged for it too: it counts what they spend of a budget.
+        in the order in which they got it; and its cubes, if every limit that covers this analyst
+        has counted them. Whoever is answered of a cube receives it first: see `shared_answers`.
         """
-        tables = self.tables(compiler, query, population).items()
-        return {paid.query_id: table for paid, table in tables if query.account.has(paid)}
+        payer, tables = query.account, self.tables(compiler, query, population).items()
+        return {
+            paid: table
+            for paid, table in tables
+            if payer.has(paid) or (paid.cube and not payer.price_of(paid).amount)
+        }
 
     def tables(
         self, compiler: Compiler, query: Question, population: str
     ) -> Mapping[PaidAnswer, MeasuredCells]:
-        """The same, and behind it what others share with them."""
+        """The same, and behind it all cubes and what others share with them."""
         payer, stamp = query.account, self.ledger.stamp()
         of = payer.analyst, payer.budget, payer.caps, population, compiler.policy.version
         entry = self._populations.get(of)
@@ -158,10 +160,11 @@ class Vault:
         return entry.tables
 
     def paid_for(self, query: Question, question: str, version: str) -> list[PaidAnswer]:
-        """What the budget paid for this analyst, and for those who share it with them."""
+        """What the budget paid for this analyst, for cubes, and for those who share with them."""
         payer = query.account
         paid = self.ledger.released(payer.analyst, payer.budget.name, question, version)
-        return [each for each in paid if payer.budget.share_answers or payer.has(each)]
+        shares = payer.budget.share_answers
+        return [each for each in paid if shares or each.cube or payer.has(each)]
 
     def _measured(self, query_id: str) -> MeasuredCells:
         (noisy,) = self.ledger.answer(query_id)

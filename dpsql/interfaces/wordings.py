@@ -337,11 +337,13 @@ WORDINGS: dict[Reason, Wording] = {
         ExitCode.BUDGET,
         "53400",
         (
+            "The limit of {cap} cannot pay for cube {cube}.",
             "The limit of {cap} cannot pay for this query.",
             "Budget {budget} cannot pay for this query.",
             "The budget cannot pay for this query.",
         ),
         (
+            "Cube {cube} answers it and is paid as a whole: {needed}; left is {left} of {limit}.",
             f"{_NEEDS}: a question of ε = {{fits}} fits.",
             f"{_NEEDS}: {{nothing}} fits.",
             "It needs {needed}; left is {left} of {limit}.",
@@ -349,6 +351,7 @@ WORDINGS: dict[Reason, Wording] = {
             "What was spent is never refunded.",
         ),
         (
+            "Ask without cube {cube}, with OPTIONS(memory = 'off'), or ask the owner.",
             "Ask with {by_fitting}, repeat an earlier question (free), or ask the owner.",
             "Repeat an earlier question (free), or ask the owner: {nothing} can be paid for.",
             "Ask for less with {by_epsilon}, repeat an earlier question (free), or ask the owner.",

@@ -141,17 +141,28 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class PaidAnswer:
-    """What a query released: who asked it, at which price, and who has it by now."""
+    """What a query released: who asked it, at which price, and who has it by now.
+
+    A table of a cube has as its `whole` all tables of that cube that the analyst lacks, who gets
+    them together: their ids, the largest epsilon, the sum of their losses, who has all of them.
+    """
 
     query_id: str
     epsilon: Decimal
     loss: Loss
     holders: frozenset[str]
+    whole: PaidAnswer | None = None
 
     @property
-    def is_cube(self) -> bool:
-        """Whether the owner asked it for all."""
-        return any(holder.startswith(CUBES) for holder in self.holders)
+    def lent(self) -> PaidAnswer:
+        """Return what an analyst receives who takes this."""
+        return self.whole or self
+
+    @property
+    def cube(self) -> str:
+        """Return the name of the cube of which it is; empty where it is of none."""
+        names = (h.removeprefix(CUBES) for h in self.holders if h.startswith(CUBES))
+        return next(names, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +193,8 @@ class SharedAnswer:
     """An answer that a budget had paid for others and an analyst got, as the ledger recorded it.
 
     `epsilon` and `loss` are what was paid for it, `before` those who had it. The budget did not pay
-    again: only limits of the analyst did that cover none of these.
+    again: only limits of the analyst did that cover none of these. Of a cube all tables come at
+    once: `query_id` lists their ids, `epsilon` is the largest of theirs.
     """
 
     query_id: str
@@ -193,6 +205,7 @@ class SharedAnswer:
     epsilon: Decimal
     loss: Loss
     before: tuple[str, ...]
+    cube: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +279,15 @@ class Ledger(Protocol):
     ) -> tuple[PaidAnswer, ...]:
         """All that this budget paid of this question and of which the answer was recorded: what
         this analyst has, in the order in which they got it, then the rest, the oldest
-        first. Cubes are there for everybody; those that were stopped are left out.
+        first. Cubes that were stopped are left out.
 
         Only under the same policy version and the present data version.
         """
 
     def share(self, queries: Sequence[str], charge: Charge) -> Loss:
         """Let an analyst have what queries of this question released, which the budget of the
-        charge paid: on return that survives any crash.
+        charge paid: on return that survives any crash. With a table of a cube they have the whole
+        cube, in one entry; what they have already is not written again.
 
         Each ceiling of the charge that covers nobody who has it is debited what it cost: the sum
         of that is returned. All of it in one transaction, or nothing. Raises as `charge` does.

@@ -1,7 +1,7 @@
 """Debits: what may be charged below which ceilings, and who has what was paid for.
 
 A sum is compared and charged in one transaction: PRIVACY.md R56. What others paid for costs the
-ceilings that cover none of them: PRIVACY.md R85.
+ceilings that cover none of them: PRIVACY.md R85. A cube is received as a whole: PRIVACY.md R83.
 """
 
 from __future__ import annotations
@@ -56,15 +56,24 @@ def append_shares(book: Book, queries: Sequence[str], charge: Charge) -> Loss:
     """
     paid = Loss(0)
     of = charge.analyst, charge.budget, charge.question, charge.policy_version
-    for each in released(book, *of):
-        if each.query_id in queries and charge.analyst not in each.holders:
-            paid += _append_share(book, replace(charge, loss=each.loss), each)
+    new = (
+        each.lent
+        for each in released(book, *of)
+        if each.query_id in queries and charge.analyst not in each.holders
+    )
+    for each in dict.fromkeys(new):
+        question = f"{CUBES}{each.cube}" if each.cube else charge.question
+        paid += _append_share(book, replace(charge, loss=each.loss, question=question), each)
     return paid
 
 
 def _append_share(book: Book, charge: Charge, shared: PaidAnswer) -> Loss:
     uncharged = [c for c in charge.ceilings if not c.counts(shared.holders)]
-    _require_allowed(book.state, charge, uncharged)
+    try:
+        _require_allowed(book.state, charge, uncharged)
+    except Refused as refused:
+        cube = {"cube": shared.cube} if shared.cube else {}
+        raise Refused(refused.reason, refused.span, **refused.facts, **cube) from None
     _append_unseen(book, charge)
     book.append(
         EntryKind.SHARED,
@@ -157,14 +166,8 @@ def _about(
 
 
 def query_of(row: EntryRow) -> str:
-    """The query that a charge paid for, or of which the answer was shared."""
+    """The query that a charge paid for, or of which the answer was shared (of a cube, several)."""
     return str(row.detail if row.kind == EntryKind.SHARED else row.query_id)
-
-
-def _since(holders: Mapping[str, int]) -> float:
-    """When everybody got it: cubes with their charge."""
-    cubes = (entry for holder, entry in holders.items() if holder.startswith(CUBES))
-    return min(cubes, default=inf)
 
 
 def released(
@@ -173,25 +176,65 @@ def released(
     """What this budget paid of a question, and who has it: first what this analyst has, in the
     order in which they got it, then the rest, the oldest first.
     """
-    of = question, policy_version, "budget = ?", budget
-    shares = _about(book, EntryKind.SHARED, *of)
+    of = policy_version, "budget = ?", budget
+    shares = _about(book, EntryKind.SHARED, question, *of)
     stopped = {w.analyst for w in book.state.stopped if w.analyst and w.analyst.startswith(CUBES)}
     paid = [
         row
-        for row in _about(book, EntryKind.CHARGE, *of)
+        for row in _about(book, EntryKind.CHARGE, question, *of)
         if row.analyst not in stopped and book.answered(row.query_id)
     ]
+    since = dict[str, int]()
+    for row in reversed(paid):
+        if str(row.analyst).startswith(CUBES):
+            since.setdefault(str(row.analyst), row.sequence)
+    shares += [row for cube in since for row in _about(book, EntryKind.SHARED, cube, *of)]
     holders = defaultdict[str, dict[str, int]](dict)
     for row in (*shares, *paid):
         book.confirm(row)
-        holders[query_of(row)][str(row.analyst)] = row.sequence
-    had = {query: by.get(analyst, _since(by)) for query, by in holders.items()}
+        for query in query_of(row).split():
+            holders[query][str(row.analyst)] = row.sequence
+    wholes = dict[str, PaidAnswer]()
+    for row in paid:
+        cube = str(row.analyst)
+        if cube in since and cube not in wholes and analyst not in holders[query_of(row)]:
+            tables = _tables_of(book, cube, budget, policy_version)
+            lacking = [each for each in tables if analyst not in holders[query_of(each)]]
+            wholes[cube] = _whole(cube, lacking, holders)
+
+    def order(row: EntryRow) -> tuple[float, int, int]:
+        got = holders[query_of(row)].get(analyst, inf)
+        return got, since.get(str(row.analyst), row.sequence), row.sequence
+
     return tuple(
         PaidAnswer(
             query_of(row),
             Decimal(str(row.epsilon)),
             Loss(row.amount or 0, row.delta or 0),
             frozenset(holders[query_of(row)]),
+            None if analyst in holders[query_of(row)] else wholes.get(str(row.analyst)),
         )
-        for row in sorted(paid, key=lambda row: (had[query_of(row)], row.sequence))
+        for row in sorted(paid, key=order)
+    )
+
+
+def _tables_of(book: Book, cube: str, budget: str, policy_version: str) -> list[EntryRow]:
+    """The charges of a cube whose answers were recorded, the oldest first."""
+    same = "analyst = ? AND budget = ? AND policy_version = ? AND data_version = ?"
+    of = cube, budget, policy_version, book.state.data_version
+    rows = [r for r in book.find(EntryKind.CHARGE, same, *of) if book.answered(r.query_id)]
+    for row in rows:
+        book.confirm(row)
+    return rows[::-1]
+
+
+def _whole(
+    cube: str, tables: Sequence[EntryRow], holders: Mapping[str, Mapping[str, int]]
+) -> PaidAnswer:
+    """Several tables of a cube as one answer; those have it who have all of them."""
+    return PaidAnswer(
+        " ".join(query_of(row) for row in tables),
+        max(Decimal(str(row.epsilon)) for row in tables),
+        sum((Loss(row.amount or 0, row.delta or 0) for row in tables), Loss(0)),
+        frozenset.intersection(*(frozenset({cube, *holders[query_of(r)]}) for r in tables)),
     )

@@ -23,6 +23,7 @@ from operator import itemgetter
 from typing import Self
 
 from dpsql.ledgers import (
+    CUBES,
     Ceiling,
     Charge,
     Charged,
@@ -503,4 +504,5 @@ def _share(row: EntryRow) -> SharedAnswer:
         epsilon=Decimal(str(row.epsilon)),
         loss=Loss(row.amount or 0, row.delta or 0),
         before=tuple(json.loads(str(row.event))),
+        cube=str(row.question).removeprefix(CUBES) if str(row.question).startswith(CUBES) else "",
     )

@@ -1,4 +1,7 @@
-"""What is asked of the proxy, and who pays for it, as far as the policy's budgets say."""
+"""What is asked of the proxy, and who pays for it, as far as the policy's budgets say.
+
+What a cube costs the limits of an analyst: PRIVACY.md R83.
+"""
 
 from __future__ import annotations
 
@@ -77,17 +80,16 @@ class Account:
         return (budget, *(_ceiling(cap, self.budget) for cap in self.caps))
 
     def has(self, paid: PaidAnswer) -> bool:
-        """Whether it is this analyst's: they were charged for it, or it was shared with them, or it
-        is a cube, and nothing but the budget limits them.
+        """Whether it is this analyst's: they were charged for it, or received it, which an entry of
+        the ledger says.
         """
-        return self.analyst in paid.holders or (
-            paid.is_cube and all(cap.analysts is None for cap in self.caps)
-        )
+        return self.analyst in paid.holders
 
     def price_of(self, released: PaidAnswer) -> Loss:
-        """What the limits pay that were charged for nobody who has it."""
-        paid = all(ceiling.counts(released.holders) for ceiling in self.ceilings)
-        return Loss(0) if paid else released.loss
+        """What the limits pay that were charged for nobody who has it; of a cube for the whole."""
+        lent = released.lent
+        paid = all(ceiling.counts(lent.holders) for ceiling in self.ceilings)
+        return Loss(0) if paid else lent.loss
 
     def charge(self, query_id: str, cost: Cost, policy_version: str, inquiry: Inquiry) -> Charge:
         """The charge of a question, as a ledger records it."""

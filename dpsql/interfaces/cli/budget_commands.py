@@ -484,6 +484,9 @@ def _charge_row(entry: Entry) -> tuple[Any, ...]:
 def _share_row(share: SharedAnswer) -> tuple[Any, ...]:
     """What an analyst got of others: it has no charge, since the budget pays for it once."""
     had = f"shared by {', '.join(share.before)}"
+    query: str | None = share.query_id
+    if share.cube:  # `dpsql cube show` lists its tables
+        had, query = f"received cube {share.cube} ({loss_text(share.loss, share.accountant)})", None
     where = share.time, "share", share.analyst, None, None, share.budget
     return (
         *where,
@@ -493,7 +496,7 @@ def _share_row(share: SharedAnswer) -> tuple[Any, ...]:
         share.accountant,
         None,
         had,
-        share.query_id,
+        query,
         None,
         None,
     )
