@@ -184,23 +184,17 @@ def released(
         for row in _about(book, EntryKind.CHARGE, question, *of)
         if row.analyst not in stopped and book.answered(row.query_id)
     ]
-    since = dict[str, int]()
-    for row in reversed(paid):
-        if str(row.analyst).startswith(CUBES):
-            since.setdefault(str(row.analyst), row.sequence)
+    cubes = (row for row in paid if str(row.analyst).startswith(CUBES))
+    since = {str(row.analyst): row.sequence for row in cubes}  # its first: the newest come first
     shares += [row for cube in since for row in _about(book, EntryKind.SHARED, cube, *of)]
     holders = defaultdict[str, dict[str, int]](dict)
     for row in (*shares, *paid):
         book.confirm(row)
         for query in query_of(row).split():
             holders[query][str(row.analyst)] = row.sequence
-    wholes = dict[str, PaidAnswer]()
-    for row in paid:
-        cube = str(row.analyst)
-        if cube in since and cube not in wholes and analyst not in holders[query_of(row)]:
-            tables = _tables_of(book, cube, budget, policy_version)
-            lacking = [each for each in tables if analyst not in holders[query_of(each)]]
-            wholes[cube] = _whole(cube, lacking, holders)
+    new = {str(row.analyst) for row in paid if analyst not in holders[query_of(row)]}
+    by = book, analyst, budget, policy_version
+    wholes = {cube: _whole(cube, *by, holders=holders) for cube in since if cube in new}
 
     def order(row: EntryRow) -> tuple[float, int, int]:
         got = holders[query_of(row)].get(analyst, inf)
@@ -218,20 +212,25 @@ def released(
     )
 
 
-def _tables_of(book: Book, cube: str, budget: str, policy_version: str) -> list[EntryRow]:
-    """The charges of a cube whose answers were recorded, the oldest first."""
+def _whole(
+    cube: str,
+    book: Book,
+    analyst: str,
+    budget: str,
+    policy_version: str,
+    *,
+    holders: Mapping[str, Mapping[str, int]],
+) -> PaidAnswer:
+    """All tables of a cube that an analyst lacks, as one answer that who has all of them has."""
     same = "analyst = ? AND budget = ? AND policy_version = ? AND data_version = ?"
     of = cube, budget, policy_version, book.state.data_version
-    rows = [r for r in book.find(EntryKind.CHARGE, same, *of) if book.answered(r.query_id)]
-    for row in rows:
+    tables = [
+        row
+        for row in book.find(EntryKind.CHARGE, same, *of)[::-1]
+        if book.answered(row.query_id) and analyst not in holders[query_of(row)]
+    ]
+    for row in tables:
         book.confirm(row)
-    return rows[::-1]
-
-
-def _whole(
-    cube: str, tables: Sequence[EntryRow], holders: Mapping[str, Mapping[str, int]]
-) -> PaidAnswer:
-    """Several tables of a cube as one answer; those have it who have all of them."""
     return PaidAnswer(
         " ".join(query_of(row) for row in tables),
         max(Decimal(str(row.epsilon)) for row in tables),
