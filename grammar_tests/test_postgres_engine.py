@@ -31,6 +31,7 @@ from dpsql.model.errors import DataChanged, PolicyError, Refused, Unreachable
 from dpsql.model.resources import Limits
 from dpsql.model.schema import ForeignKey, Schema, SchemaTable
 from dpsql.model.tree import INTEGER, VARCHAR
+from dpsql.owner import public_findings
 from dpsql.owner.check import check_policy
 from dpsql.policy.bind import Check, checks
 from dpsql.policy.load import load
@@ -627,6 +628,30 @@ def test_a_policy_names_it_and_questions_are_answered(server: Postgres, tmp_path
         assert list(rows) == [(3,), (2,), (1,)]
         with pytest.raises(Refused, match="PostgreSQL"):
             proxy.ask(request("SELECT REVERSE(city) AS c, COUNT(*) AS n FROM customers GROUP BY 1"))
+
+
+LOGINS = """[tables.logins]
+access = "private"
+expected_rows = 1000
+key = "login_id"
+link = { column = "customer_id", references = "customers.customer_id" }"""
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_keys_of_people_in_a_public_table_are_found(
+    server: Postgres,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    named: bool,  # noqa: FBT001
+) -> None:
+    monkeypatch.setattr(public_findings, "LEAST_KEYS", 1)
+    monkeypatch.setattr(public_findings, "LEAST_SPREAD", 3)
+    if not named:
+        monkeypatch.setattr(public_findings._PublicTables, "_is_named", lambda *_: False)
+    path = on(server, tmp_path, (LOGINS, '[tables.logins]\naccess = "public"'))
+    ids = [f.id for f in check_policy(str(path)).findings if f.severity == "error"]
+    assert "unit-keys:logins.customer_id" in ids
+    assert not [each for each in ids if "products" in each or "countries" in each]
 
 
 @pytest.mark.parametrize("twin", [False, True])

@@ -31,6 +31,7 @@ from dpsql.model.vocabulary import (
     Voucher,
 )
 from dpsql.owner.findings import Finding, Reviewed, Severity, reviewed
+from dpsql.owner.public_findings import public_findings
 from dpsql.owner.reminders import nothing_withheld, promises_little, written_as_they_are
 from dpsql.owner.text_findings import text_findings
 from dpsql.owner.whose_rows import RowsOfSeveral, same_key, unit_rows, units_of_keys
@@ -565,6 +566,7 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> C
         policy, schema = bound_to(draft, engine)
         findings, facts = check(policy, draft.lines, engine.rows)
         findings += text_findings(draft, counts_of_texts(draft, engine.rows))
+        findings += public_findings(draft, policy, schema, engine.rows)
     findings = (
         *findings,
         *nothing_withheld(policy, schema, draft.lines),

@@ -130,3 +130,61 @@ def identifies(table: SchemaTable, column: str) -> bool:
         return True
     personal = bool(_PERSONAL & {*map(singular, own)})
     return bool(_ALONE & {*own}) and (personal or is_of_people(table))
+
+
+_NAMES = frozenset(
+    "surname lastname firstname forename givenname fullname nickname username".split()
+)
+_IDENTITY = frozenset("ssn passport iban mrn nino nhs cpr bsn personnummer tin".split())
+_BIRTH = frozenset("dob birthdate birthday birthdatetime dateofbirth".split())
+_OF_BIRTH = frozenset("date day datetime month year dt".split())
+
+
+def personal_data(table: SchemaTable, column: str) -> str | None:
+    """Return what a column looks like: names, birth dates or identity numbers of people.
+
+    >>> people, shops = SchemaTable("users", ()), SchemaTable("shops", ())
+    >>> [personal_data(people, c) for c in ("name", "date_of_birth", "PassportNo", "name_id")]
+    ['names of people', 'birth dates', 'identity numbers', None]
+    >>> [personal_data(shops, c) for c in ("name", "birthplace", "owner_last_name", "SSN")]
+    [None, None, 'names of people', 'identity numbers']
+    """
+    own = {*column_words(table, column)}
+    if own & _BIRTH or ("birth" in own and own & _OF_BIRTH) or own == {"born"}:
+        return "birth dates"
+    if own & _IDENTITY or {"social", "security"} <= own or {"national", "id"} <= own:
+        return "identity numbers"
+    if names_rows(column_words(table, column)):
+        return None
+    personal = is_of_people(table) or _PERSONAL & {*map(singular, own)}
+    return "names of people" if own & _NAMES or ("name" in own and personal) else None
+
+
+def is_surrogate(table: SchemaTable, key: str) -> bool:
+    """Return whether a key's name says nothing of its table or of people: it may be any table's."""
+    return not {*map(singular, words(key))} & {*table_words(table), *PEOPLE}
+
+
+def names_of_key(table: SchemaTable, key: str, *, is_own: bool = True) -> frozenset[Words]:
+    """Return what other tables call a key: by its own name, or its table's where it `is_own`.
+
+    >>> sorted(names_of_key(SchemaTable("patients", ()), "Id"))
+    [('patient',), ('patient', 'id')]
+    """
+    of_table = tuple(map(singular, table_words(table)))
+    own = tuple(map(singular, column_words(table, key)))
+    names = {of_table, (*of_table, *own[-1:])} if is_own else set[Words]()
+    if not is_own or not is_surrogate(table, key):
+        names |= {own} - {()}
+    return frozenset(names)
+
+
+def ends_with(column: str, names: frozenset[Words]) -> bool:
+    """Return whether the last words of a column are one of these names.
+
+    >>> names = frozenset({("patient",)})
+    >>> [ends_with(column, names) for column in ("PATIENT", "referred_patients", "patient_class")]
+    [True, True, False]
+    """
+    own = tuple(map(singular, words(column)))
+    return any(own[-len(name) :] == name for name in names)

@@ -15,7 +15,10 @@ from dpsql.policy.value_reader import Lines
 
 @dataclass(frozen=True, slots=True)
 class DraftColumn:
-    """A column as declared; `type` is SQL text, `values_from` a (table, column) that lists them."""
+    """A column as declared; `type` is SQL text, `values_from` a (table, column) that lists them.
+
+    `published` says of a public column that its owner knows what it tells of people.
+    """
 
     name: str
     type: str | None
@@ -29,6 +32,7 @@ class DraftColumn:
     max_length: int | None = None
     randomized: Randomized | None = None
     remember_days: int | None = None
+    published: bool = False
 
 
 @dataclass(frozen=True, slots=True)

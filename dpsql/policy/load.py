@@ -217,7 +217,7 @@ def _key(reader: Reader) -> tuple[str, ...]:
 def _column(reader: Reader, name: str) -> DraftColumn:
     reader.only(
         *("type", "format", "bounds", "values", "values_from", "nullable", "hidden"),
-        *("private_bounds", "max_per_unit", "max_length", "randomized"),
+        *("private_bounds", "max_per_unit", "max_length", "randomized", "published"),
     )
     declared = reader.text("type") if "type" in reader.values else None
     source = None
@@ -241,6 +241,7 @@ def _column(reader: Reader, name: str) -> DraftColumn:
         max_length=reader.count("max_length"),
         randomized=law_of(reader),
         remember_days=reader.table("randomized").count("remember_days"),
+        published=reader.flag("published"),
     )
 
 

@@ -163,6 +163,10 @@ def _check_determining(table: DraftTable, place: Reader) -> None:
 
 def _check_values(draft: Draft, table: DraftTable, reader: Reader) -> None:
     for column in table.columns:
+        if column.published and table.private:
+            place = reader.table("tables").table(table.name).table("columns").table(column.name)
+            why = f"{table.name} is private, so that nothing of it is published."
+            place.fail("published", why, "Remove published.")
         if column.values_from is None:
             continue
         source = draft.table(column.values_from[0])

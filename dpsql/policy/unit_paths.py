@@ -17,6 +17,7 @@ from dpsql.policy.column_words import (
     Words,
     column_words,
     is_of_people,
+    is_surrogate,
     names_rows,
     singular,
     table_words,
@@ -211,7 +212,7 @@ def _by_name(table: SchemaTable, target: SchemaTable) -> Iterator[ForeignKey]:
     elif not names_rows(called) and not target.primary_key:
         return
     own_key, first = {name.lower() for name in key_of(table)}, table.columns[0].name.lower()
-    if first == there.name.lower() and _is_surrogate(there, target):
+    if first == there.name.lower() and is_surrogate(target, there.name):
         own_key.add(first)
     for column in table.columns:
         if column.name.lower() in own_key:  # only a foreign key says that it leads elsewhere
@@ -220,11 +221,6 @@ def _by_name(table: SchemaTable, target: SchemaTable) -> Iterator[ForeignKey]:
             own = _one(column_words(table, column.name))
             if own[-len(called) :] == _one(called) or "".join(own) == "".join(called):
                 yield ForeignKey((column.name,), target.name, key)
-
-
-def _is_surrogate(key: SchemaColumn, table: SchemaTable) -> bool:
-    """Return whether a key's name says nothing of its table or of people: it may be any table's."""
-    return not {*_one(words(key.name))} & {*table_words(table), *PEOPLE}
 
 
 def _one(named: Words) -> Words:
