@@ -64,7 +64,7 @@ def limits() -> tuple[Policy, PlainEngine]:
     for old, new in LIMITS.items():
         assert old in text
         text = text.replace(old, new)
-    return _bound(text)
+    return bound_by(text)
 
 
 @cache
@@ -72,10 +72,10 @@ def unlimited() -> tuple[Policy, PlainEngine]:
     """The shop of whose rows no limit is declared: all of them are found."""
     lines = (CATALOGS / "shop.toml").read_text("utf-8").splitlines()
     limits = "max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group"
-    return _bound("\n".join(line for line in lines if not line.startswith(limits)))
+    return bound_by("\n".join(line for line in lines if not line.startswith(limits)))
 
 
-def _bound(text: str) -> tuple[Policy, PlainEngine]:
+def bound_by(text: str) -> tuple[Policy, PlainEngine]:
     """The shop under the policy of this text."""
     engine = PlainEngine(world.build(world.well_behaved(), constraints=True))
     with TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpsql.accountants import get
-from dpsql.mechanisms import sample
+from dpsql.mechanisms import correlated_gaussian, sample
 from dpsql.mechanisms.calibration import gaussian
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise, ManyGroups, correlated
 from dpsql.model.vocabulary import NANO, Event, Mechanism, Neighbours, Noise
@@ -164,6 +164,29 @@ def test_it_is_for_units_in_several_groups_that_come_and_go() -> None:
     assert correlated(ManyGroups(1, 1, 1), rho) is None
     assert correlated(ManyGroups(50, 50, 1), rho, Neighbours.REPLACE) is None
     assert correlated(ManyGroups(2, 2, 1), Fraction(100)) is None, "less than a step is rounded"
+
+
+CLIPS = [10**5, 2**53 + 1, 2**53 + 3, 3 * 10**15 + 1, 9_992_538_789_308_011, 2**62 - 1]
+
+
+def offsets(most: int) -> None:
+    """Compute the noise of many shapes at this clip; raises where an offset is out of range."""
+    for groups, l0 in [(2, 2), (3, 3), (10, 9), (50, 50), (731, 365), (1000, 999)]:
+        noise = correlated(ManyGroups(groups, l0, most), Fraction(1, 50))
+        assert noise is None or noise.rho <= Fraction(1, 50)
+
+
+@pytest.mark.parametrize("most", CLIPS)
+def test_a_clip_of_any_size_has_noise(most: int) -> None:
+    offsets(most)
+
+
+def test_an_offset_that_is_computed_as_a_float_would_be_out_of_range(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(correlated_gaussian, "floor", lambda whole: int(float(whole)))
+    with pytest.raises(ValueError, match="offset"):
+        list(map(offsets, CLIPS))
 
 
 def test_an_offset_beyond_the_middle_has_no_charge() -> None:

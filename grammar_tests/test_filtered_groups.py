@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from dpsql.compiler.infer import infer
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.resolve.key_filters import behind_groups
 from dpsql.model.algebra import Filter, Project, Relation
 from dpsql.proxy import Proxy
+from grammar_tests.bound import CATALOGS, bound_by
 from grammar_tests.fuzz_checks import Verdict, law_one
+from grammar_tests.laws import compiled
 from grammar_tests.proxy_kit import request, shop
 
 BY_SEGMENT = "SELECT segment, vip, COUNT(*) AS n FROM customers{} GROUP BY segment, vip{}"
@@ -95,3 +98,44 @@ def test_groups_that_a_condition_leaves_out_are_not_there_to_be_paid_for(tmp_pat
         every = proxy.ask(request(BY_SEGMENT.format("", "")))
         assert every.receipt is not None
         assert not every.receipt.remembered
+
+
+# --- parts of times without bounds ---------------------------------------------------------------
+
+PARTS = [
+    "EXTRACT(month FROM placed_at)",
+    "EXTRACT(hour FROM placed_at)",
+    "EXTRACT(month FROM placed_at + INTERVAL 3 DAY)",
+    "DAYNAME(DATE_TRUNC('week', placed_at))",
+    "EXTRACT(dow FROM CAST(placed_at AS DATE))",
+]
+
+
+def keys_of_part(part: str, declared: str) -> set[Any]:
+    """The listed groups by a part of a time that is declared so."""
+    text = (CATALOGS / "shop.toml").read_text("utf-8")
+    bounds = "placed_at = { bounds = [2024-01-01T00:00:00, 2025-12-31T23:59:59] }"
+    assert bounds in text
+    policy, engine = bound_by(text.replace(bounds, f"placed_at = {declared}"))
+    domains: list[set[Any]] = []
+    for sql in (
+        f"SELECT {part} AS k, COUNT(*) AS n FROM orders GROUP BY k",
+        f"SELECT k, COUNT(*) AS n FROM (SELECT {part} AS k FROM orders) AS t GROUP BY k",
+    ):
+        (block,) = compiled(sql, policy, engine).blocks
+        domains.append({key for (key,) in block.domain or ()})
+    direct, nested = domains
+    assert direct == nested
+    return direct
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_time_that_is_never_null_has_no_group_of_null(part: str) -> None:
+    listed = keys_of_part(part, "{}")
+    assert None not in listed
+    assert keys_of_part(part, "{ nullable = true }") == {*listed, None}
+
+
+def test_an_infinite_time_would_have_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(infer._Block, "_finite", lambda block: block.rows)
+    assert None in keys_of_part(PARTS[0], "{}")

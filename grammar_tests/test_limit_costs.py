@@ -5,9 +5,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from random import Random
 
 import duckdb
 import pytest
@@ -15,14 +19,16 @@ import pytest
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
+from dpsql.model.errors import Refused
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Policy
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.preparation.public_data import PublicTables
-from grammar_tests import world
-from grammar_tests.bound import over
+from grammar_tests import casefile, world
+from grammar_tests.bound import CATALOGS, bound_by, over
 from grammar_tests.laws import (
+    BUDGET,
     PlainEngine,
     compiled,
     exact_blocks,
@@ -151,3 +157,66 @@ def test_where_all_hashes_are_equal_the_order_of_rows_chooses_nothing(tmp_path: 
         plan = compiled(ASKED["distinct values"], policy(1, tmp_path, engine), engine)
         found.append(integers(with_equal_hashes(plan), engine))
     assert found[0] == found[1]
+
+
+# --- limits of any size are planned, or refused --------------------------------------------------
+
+CASES = [case for case in casefile.all_cases() if case.accepted and case.catalog == "shop"]
+SIZES = (1, 2, 7, 1000, 99_999, 100_000, 2**31 - 1, 10**12 + 1)
+BOUNDS = {
+    "amount": ("[0.0, 999999.99]", "[-99999999.99, 99999999.99]", "[0.0, 0.01]"),
+    "quantity": ("[0, 999]", "[0, 2147483647]", "[-3, 20]"),
+    "discount": ("[0.0, 1.0]", "[0.0, 3e15]", "[1e-9, 2e-9]"),
+}
+
+
+def any_limits(dice: Random) -> str:
+    """The policy of the shop with limits and bounds of other sizes."""
+    text = (CATALOGS / "shop.toml").read_text("utf-8")
+    text = re.sub(r"(?m)^(max_\w+_per_\w+) = \d+", lambda m: f"{m[1]} = {dice.choice(SIZES)}", text)
+    for column, bounds in BOUNDS.items():
+        text = re.sub(rf"(?m)^{column} = {{ bounds = \[[^]]*\]", _of(column, bounds, dice), text)
+    return text
+
+
+def _of(column: str, bounds: Sequence[str], dice: Random) -> str:
+    return f"{column} = {{ bounds = {dice.choice(bounds)}"
+
+
+def plan_any(seed: int, cases: int) -> int:
+    """Count the cases that are planned by limits of any size; raises what is no refusal."""
+    dice, planned = Random(seed), 0  # noqa: S311 - a test's
+    policy, engine = bound_by(any_limits(dice))
+    for case in dice.sample(CASES, cases):
+        budget = replace(BUDGET, accountant=dice.choice(("zcdp", "approximate", "pure")))
+        dialect, norm = case.setting("dialect", "duckdb"), Fraction(dice.choice((1, 1000, 10**9)))
+        with suppress(Refused):
+            compiled(case.sql, policy, engine, dialect=dialect, budget=budget, norm=norm)
+            planned += 1
+    return planned
+
+
+def test_limits_of_any_size_are_planned_or_refused() -> None:
+    assert sum(plan_any(seed, 40) for seed in range(2)) >= 40
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(2, 20))
+def test_more_limits_of_any_size_are_planned_or_refused(seed: int) -> None:
+    assert plan_any(seed, len(CASES)) >= len(CASES) // 2
+
+
+def test_a_sum_of_odd_steps_above_the_whole_numbers_of_a_float_is_planned() -> None:
+    text = (CATALOGS / "shop.toml").read_text("utf-8")
+    for old, new in (
+        ("max_rows_per_unit = 50", "max_rows_per_unit = 100001"),
+        ("max_rows_per_group = 10\n", "max_rows_per_group = 100001\n"),
+        ("[0.0, 500.0]", "[0.0, 999999.99]"),
+        ("[0, 20]", "[0, 999]"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    sql = "SELECT status, SUM(amount * quantity) AS s FROM orders GROUP BY status"
+    plan = compiled(sql, *bound_by(text))
+    (release,) = plan.blocks[0].releases
+    assert release.sensitivity.linf > 2**53

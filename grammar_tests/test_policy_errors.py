@@ -221,6 +221,19 @@ def test_check_finds_what_does_not_fit_and_where(tmp_path: Path) -> None:
     }
 
 
+def test_check_counts_infinite_times_of_columns_that_have_no_bounds(tmp_path: Path) -> None:
+    bounds = "bounds = [2024-01-01T00:00:00, 2025-12-31T23:59:59]"
+    rows = world.well_behaved()
+    engine = PlainEngine(world.build(rows, constraints=False))
+    engine.connection.execute("UPDATE orders SET placed_at = 'infinity' WHERE order_id = 10")
+    engine.connection.execute("UPDATE orders SET placed_at = NULL WHERE order_id = 20")
+    for options, expected in (("", 1), ("nullable = true", 0)):
+        assert bounds in SHOP
+        path = written(tmp_path, SHOP.replace(bounds, options))
+        findings, _ = check(bound(path, rows), load(path).lines, engine.rows)
+        assert sum("have an infinite placed_at" in f.message for f in findings) == expected
+
+
 def test_check_confirms_what_fits(tmp_path: Path) -> None:
     path = written(tmp_path, SHOP)
     engine = PlainEngine(world.build(world.well_behaved(), constraints=False))

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import sqrt
+from math import floor, sqrt
 
 import numpy as np
 
@@ -152,7 +152,8 @@ def correlated(
         return None
     assert reached.l0 <= reached.groups
     parts = 1 << max(0, (_FINE // reached.most).bit_length() - 1)
-    offset = int(reached.most * parts * _offset(reached, sums))
+    # Whole numbers: a float of a clip above 2^53 may be more than the clip.
+    offset = floor(reached.most * parts * Fraction(_offset(reached, sums)))
     apart, within = sqrt(reached.squared(offset, parts)), offset * sqrt(sums)
     share = Fraction(round(_GRAIN * within / (apart + within)), _GRAIN)
     if not 0 < share < 1:

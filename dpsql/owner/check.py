@@ -59,7 +59,9 @@ class _Counted(StrEnum):
 
 
 _WARNINGS = {
-    _Counted.ROWS: "null nan bounds length long values shared unlinked dangling nobodys".split(),
+    _Counted.ROWS: (
+        "null nan infinite bounds length long values shared unlinked dangling nobodys".split()
+    ),
     _Counted.UNITS: "rows groups-by rows-by total".split(),
 }
 _ERRORS = {
@@ -445,6 +447,12 @@ def _questions(column: ColumnPolicy, name: str, dialect: Dialect) -> list[_Quest
         outside = f"{name} < {lower} OR {name} > {upper}"
         fix = "Widen the bounds, or accept."
         result.append(_Question("bounds", outside, column.name, place, what, fix=fix))
+    elif column.type.is_temporal and not column.nullable and column.values is None:
+        part = Call("extract", (Literal("year", VARCHAR), Ref(0, column.type)), INTEGER)
+        infinite = f"{name} IS NOT NULL AND {dialect.expression(part, {0: name})} IS NULL"
+        what = f"have an infinite {column.name}: they are in no group by a part of it."
+        fix = "Store NULL, declare nullable = true, or accept."
+        result.append(_Question("infinite", infinite, column.name, place, what, fix=fix))
     if column.max_length is not None:
         length = Call("length", (Ref(0, column.type),), INTEGER)
         longer = f"{dialect.expression(length, {0: name})} > {column.max_length}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from datetime import date, datetime
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -41,6 +42,7 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import EVERYTHING, Facts, Interval, hull, lattice
 from dpsql.model.tree import (
     BOOLEAN,
+    DATE,
     AggregateCall,
     Call,
     Cast,
@@ -73,6 +75,11 @@ VALUES = frozenset(
 """Functions whose result is one of the values of their first argument."""
 
 MEANS = frozenset({"avg", "median", "quantile_cont"})
+_FINITE = (
+    Interval(datetime(1000, 1, 1), datetime(9000, 1, 1)),  # noqa: DTZ001 - ends have no zone
+    Interval(date(1000, 1, 1), date(9000, 1, 1)),
+)
+"""Moments, and days, that are not infinite, and do not become so where a query adds to them."""
 RANKS = frozenset("row_number rank dense_rank ntile".split())
 
 
@@ -245,6 +252,8 @@ class PublicData(Protocol):
 class FactSource:
     """Where facts start: declarations, public data, and the engine's functions; at most `limit`
     values are listed of a domain. Of a unit without a limit `most_rows` are aggregated, if any.
+    With `doubts`, columns may be NULL unless the engine forbids it; with `finite`, no stored moment
+    is infinite.
     """
 
     policy: Policy
@@ -253,6 +262,7 @@ class FactSource:
     limit: int
     most_rows: int | None = None
     doubts: bool = False
+    finite: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,6 +411,8 @@ class Columns:
         declared = table.column(column.name)
         assert declared is not None
         facts = functions.declared_facts(declared, self.origin.limit)
+        if self.origin.finite and column.type.is_temporal and not facts.interval.is_bounded:
+            facts = replace(facts, interval=_FINITE[column.type == DATE])
         doubted = self.origin.doubts and not declared.not_null
         return replace(facts, nullable=True) if doubted else facts
 

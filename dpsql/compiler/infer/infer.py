@@ -177,11 +177,20 @@ class _Block:
         return together([key.expression for key in self.block.keys], finite, self.rows)
 
     def keys(self, expression: Expression) -> tuple[Value, ...] | None:
-        """The values a key can take, NULL among them where it can be NULL."""
+        """The values a key can take, NULL among them where it can be NULL.
+
+        Parts of infinite moments are NULL, too. No group is shown for these: who has any is in none
+        of the groups, as who has what the policy does not list (`dpsql check` counts both).
+        """
         facts = self.rows.image(expression) or self.rows.facts(expression)
         if facts.domain is None or len(facts.domain) > self.origin.limit:
             return None
-        return (*facts.domain, None) if facts.nullable else facts.domain
+        nullable = facts.nullable and self._finite().facts(expression).nullable
+        return (*facts.domain, None) if nullable else facts.domain
+
+    def _finite(self) -> Columns:
+        """The columns as if no stored moment were infinite."""
+        return Columns(self.block.rows, replace(self.origin, finite=True))
 
 
 def _are_bounded(arguments: tuple[Facts, ...]) -> bool:
