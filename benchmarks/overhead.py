@@ -94,6 +94,7 @@ def main() -> None:
         build(folder / "rows.duckdb", rows)
         results = [
             *compare(folder, "people", "id", 16, ROW_LEVEL),
+            *compare(folder, "people", "id", 16, RANGES),
             *compare(folder, "units", "u", 16, MANY_ROWS),
             *compare(folder, "units", "u", 4, RANKED),
         ]
@@ -120,6 +121,14 @@ ROW_LEVEL: list[Query] = [
         ("decimal", "price", CLIP_DECIMAL),
         ("double", "score", CLIP_DOUBLE),
     )
+]
+RANGES: list[Query] = [
+    (
+        f"COUNT where {column} > {end}; unit = row",
+        f"SELECT COUNT(*) FROM people WHERE {column} > {end}",
+        {"plain": f"SELECT COUNT(*) FROM people WHERE {column} > {end}"},
+    )
+    for column, end in (("price", 100), ("score", -3), ("score", 2))
 ]
 MANY_ROWS: list[Query] = [
     (
@@ -149,8 +158,9 @@ def compare(
             bounded = proxy.explain(request).blocks[0].sql
             for name, plain in plains.items():
                 engine = proxy.vault.engine
+                keys, parts = (1, 2) if "GROUP BY" in sql else (0, 1)
                 ours, theirs, ratio = paired(
-                    partial(engine.aggregate, bounded, 1, 2, 1), partial(engine.rows, plain)
+                    partial(engine.aggregate, bounded, keys, parts, 1), partial(engine.rows, plain)
                 )
                 results.append((title, name, ours, theirs, ratio))
     return results

@@ -151,6 +151,26 @@ def test_doubles_are_stored_as_they_are_read() -> None:
     odd = "SELECT COUNT(*) FROM {} WHERE isnan(discount) OR (discount = 0 AND signbit(discount))"
     assert engine.rows(odd.format("orders")) > [(1,)]
     assert engine.rows(odd.format(f"{SCHEMA}.orders")) == [(0,)]
+    assert not unequal_over_store(engine, policy)
+    # The wrong twin: a store of the values as they are stored, which is read as it is.
+    engine.connection.execute(f"CREATE OR REPLACE TABLE {SCHEMA}.orders AS FROM orders")
+    assert len(unequal_over_store(engine, policy)) > 1
+
+
+def unequal_over_store(engine: PlainEngine, policy: Policy) -> list[str]:
+    """The questions about DOUBLEs whose integers are others over the store of one table."""
+    stored = replace(policy, store=PreparedStore("a", "here", policy.version, ("orders",)))
+    asked = ("COUNT(discount)", "COUNT(*) FILTER (WHERE discount > 0.1)", "SUM(discount)")
+    questions = [f"SELECT {listed} FROM orders" for listed in asked]
+    questions += [f"SELECT COUNT(*) FROM orders WHERE discount {end}" for end in ("> 2", "<= 0")]
+    found = []
+    for sql in questions:
+        before, after = (compiled(sql, each, engine) for each in (policy, stored))
+        (block,) = after.rewritten.blocks
+        assert "isnan" not in block.sql
+        if integers(before, engine) != integers(after, engine):
+            found.append(sql)
+    return found
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from dpsql.model.algebra import (
     Window,
 )
 from dpsql.model.dataclass import dataclass, field, replace
+from dpsql.model.prepared_store import name_in_store
 from dpsql.model.table_names import STAGE, address
 from dpsql.model.tree import (
     NULL,
@@ -58,7 +59,8 @@ class SelectText:
     """A SELECT under construction: `columns` maps ids to text valid in its FROM.
 
     `computed` are columns that are more than a column of FROM; `marks` those whose text is a
-    subquery, which must stand alone in WHERE: a TRY may not hold one.
+    subquery, which must stand alone in WHERE: a TRY may not hold one. `stored` has the stored
+    value of columns that are read otherwise: what `RelationPrinter.condition` may use.
     """
 
     source: str
@@ -68,6 +70,7 @@ class SelectText:
     limit: str = ""
     computed: frozenset[int] = field(default_factory=frozenset)
     marks: frozenset[int] = field(default_factory=frozenset)
+    stored: Text = field(default_factory=dict)
 
     @property
     def is_plain(self) -> bool:
@@ -105,6 +108,18 @@ class RelationPrinter(ABC):
     @abstractmethod
     def column(self, alias: str, column: Field, reading: StoredAs | None) -> str:
         """A column of a table that is called `alias`, as it is read."""
+
+    def of_store(self, alias: str, column: Field) -> str:
+        """Print a column of the owner's store, which holds values as they are read (R87)."""
+        return f"{alias}.{identifier(column.name)}"
+
+    def stored(self, alias: str, column: Field) -> str | None:  # noqa: ARG002
+        """Return the stored value of a column that `column` reads otherwise, for `condition`."""
+        return None
+
+    def condition(self, predicate: Expression, columns: Text, stored: Text) -> str:  # noqa: ARG002
+        """Print a condition of WHERE."""
+        return self.text(predicate, columns)
 
     def table(self, name: str) -> str:
         """A table by its name in a policy."""
@@ -159,7 +174,7 @@ class RelationPrinter(ABC):
                 built = self._build(relation.input)
                 if built.limit or built.computed or _buries(relation.predicate, built.marks):
                     built = self._nested(built, relation.input)
-                condition = self._text(relation.predicate, built)
+                condition = self.condition(relation.predicate, built.columns, built.stored)
                 return replace(built, where=(*built.where, condition))
             case Project():
                 return self._project(relation)
@@ -189,7 +204,13 @@ class RelationPrinter(ABC):
             return self._view(relation, relation.rows)
         alias, readings = self._alias(), dict(relation.readings)
         columns = {f.id: self.column(alias, f, readings.get(f.name)) for f in relation.fields}
-        return SelectText(f"{self.table(relation.table)} AS {alias}", columns)
+        plain = [f for f in relation.fields if f.name not in readings]
+        if name_in_store(relation.table) is not None:
+            columns |= {f.id: self.of_store(alias, f) for f in plain}
+            plain = []
+        pairs = ((f.id, self.stored(alias, f)) for f in plain)
+        stored = {number: text for number, text in pairs if text is not None}
+        return SelectText(f"{self.table(relation.table)} AS {alias}", columns, stored=stored)
 
     def _view(self, relation: Scan, rows: Relation) -> SelectText:
         """The rows of a view, as our subquery; the engine never reads its own (PRIVACY.md R98)."""
@@ -231,7 +252,12 @@ class RelationPrinter(ABC):
             i.field.id for i in relation.items if not isinstance(i.expression, Ref)
         )
         marks = frozenset(i.field.id for i in relation.items if refs(i.expression) & built.marks)
-        return replace(built, columns=columns, computed=computed, marks=marks)
+        stored = {
+            i.field.id: built.stored[i.expression.id]
+            for i in relation.items
+            if isinstance(i.expression, Ref) and i.expression.id in built.stored
+        }
+        return replace(built, columns=columns, computed=computed, marks=marks, stored=stored)
 
     def _match(self, relation: Match) -> SelectText:
         """EXISTS and IN as a column: a subquery over the other side."""
@@ -298,12 +324,12 @@ class RelationPrinter(ABC):
         if " JOIN " in right.source:  # joins are read from the left
             right = self._nested(right, relation.right)
         columns = {**left.columns, **right.columns}
-        where = left.where + right.where
-        if relation.condition is None:
-            return SelectText(f"{left.source} CROSS JOIN {right.source}", columns, where)
-        condition = self.expression(relation.condition, self._reader(columns))
-        source = f"{left.source} {relation.kind} JOIN {right.source} ON {condition}"
-        return SelectText(source, columns, where)
+        where, stored = left.where + right.where, {**left.stored, **right.stored}
+        source = f"{left.source} CROSS JOIN {right.source}"
+        if relation.condition is not None:
+            condition = self.expression(relation.condition, self._reader(columns))
+            source = f"{left.source} {relation.kind} JOIN {right.source} ON {condition}"
+        return SelectText(source, columns, where, stored=stored)
 
     def _joinable(self, side: Relation, inner: bool) -> SelectText:  # noqa: FBT001
         built = self._build(side)

@@ -106,10 +106,10 @@ class PreparedRows:
 
     def _stored(self) -> Iterator[str]:
         """The columns that the policy reads, as the database calls them; no DOUBLE is NaN."""
-        columns = {c.name if c.reading is None else c.reading.column: c for c in self.table.columns}
-        for name, column in columns.items():
-            canonical = column.type == DOUBLE and column.reading is None
-            text = self._column(0, name) if canonical else f"t0.{identifier(name)}"
+        doubles = {c.name for c in self.table.columns if c.type == DOUBLE and c.reading is None}
+        names = (c.name if c.reading is None else c.reading.column for c in self.table.columns)
+        for name in dict.fromkeys(names):
+            text = self._column(0, name) if name in doubles else f"t0.{identifier(name)}"
             yield f"{text} AS {identifier(name)}"
 
     def _beside(self) -> Iterator[tuple[str, str]]:

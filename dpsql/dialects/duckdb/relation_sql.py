@@ -9,20 +9,26 @@ from typing import ClassVar
 
 from dpsql.dialects.duckdb.expression_sql import compared, expression, sort_key, without_nan
 from dpsql.dialects.literal_sql import constant
-from dpsql.dialects.relation_printer import Column, RelationPrinter
+from dpsql.dialects.relation_printer import Column, RelationPrinter, Text
+from dpsql.model import walk
 from dpsql.model.algebra import Field, Relation
+from dpsql.model.comparisons import against_constant
 from dpsql.model.table_names import WITHIN, address
 from dpsql.model.tree import (
     VARCHAR,
     Expression,
     Kind,
     Literal,
+    Ref,
     SortKey,
     SqlType,
     StoredAs,
     identifier,
     type_name,
 )
+
+_RANGES = frozenset({"lt", "le", "gt", "ge"})
+"""Comparisons that are pushed into scans. Not `=`: a Bloom filter tells 0.0 from -0.0 by bytes."""
 
 
 class Printer(RelationPrinter):
@@ -45,6 +51,28 @@ class Printer(RelationPrinter):
     def column(self, alias: str, column: Field, reading: StoredAs | None) -> str:
         return column_sql(alias, column, reading)
 
+    def stored(self, alias: str, column: Field) -> str | None:
+        return f"{_named(alias, column)}::DOUBLE" if column.type.kind is Kind.DOUBLE else None
+
+    def condition(self, predicate: Expression, columns: Text, stored: Text) -> str:
+        """Print a condition of WHERE: it compares stored values where a DOUBLE column has a range.
+
+        `CASE WHEN isnan(x) THEN NULL ELSE x + 0.0 END > 1` and `x > 1 AND NOT isnan(x)` are true of
+        the same rows, and the second form takes half the time.
+        """
+        conjuncts, tested = list[str](), dict[str, None]()
+        for part in walk.conjuncts(predicate):
+            here = against_constant(part)
+            double = stored.get(here[1].id) if here and isinstance(here[1], Ref) else None
+            if here is None or double is None or here[0] not in _RANGES:
+                conjuncts.append(self.text(part, columns))
+                continue
+            conjuncts.append(self.text(part, {**columns, **stored}))
+            tested |= {f"NOT isnan({double})": None}
+        if not tested:
+            return self.text(predicate, columns)
+        return " AND ".join(f"({each})" for each in [*conjuncts, *tested])
+
     def table(self, name: str) -> str:
         """A table whose name a part of our statement has, too, is named with its schema."""
         return f'"main".{identifier(name)}' if name.lower() in WITHIN else address(name)
@@ -57,14 +85,19 @@ def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
     """A column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read as DOUBLE.
 
     No filter of this form is pushed into a scan, where Parquet's statistics would leave NaN out.
+    Ranges that are pushed have another form: `Printer.condition`.
     """
     if reading is not None:
         text = _read(f"{alias}.{identifier(reading.column)}", reading, column.type)
         return without_nan(f"{text} + 0.0") if column.type.kind is Kind.DOUBLE else text
-    name = f"{alias}.{identifier(column.name)}"
+    name = _named(alias, column)
     if column.type.kind is not Kind.DOUBLE:
         return name
     return f"CASE WHEN isnan({name}) THEN NULL ELSE {name}::DOUBLE + 0.0 END"
+
+
+def _named(alias: str, column: Field) -> str:
+    return f"{alias}.{identifier(column.name)}"
 
 
 def _read(stored: str, reading: StoredAs, kind: SqlType) -> str:

@@ -119,10 +119,11 @@ SELECT COUNT(*) FROM orders WHERE amount < '99.5' AND quantity IN ('1', ' 2 ') A
 --     SELECT t1."customer_id" AS u
 --     FROM "orders" AS t1
 --     WHERE (
---       t1."amount" < 99.5
---       AND t1."quantity" IN (1, 2)
---       AND (CASE WHEN isnan(t1."discount") THEN NULL ELSE t1."discount"::DOUBLE + 0.0 END) >= 0.1
---       AND t1."amount" > CAST('100' AS DECIMAL(3, 0))
+--       (t1."amount" < 99.5)
+--       AND (t1."quantity" IN (1, 2))
+--       AND ((t1."discount"::DOUBLE) >= 0.1)
+--       AND (t1."amount" > CAST('100' AS DECIMAL(3, 0)))
+--       AND (NOT isnan(t1."discount"::DOUBLE))
 --     )
 --   ),
 --   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
