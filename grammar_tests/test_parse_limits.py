@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlglot.tokens import Tokenizer
 
-from dpsql.dialects.reading import from_sqlglot
+from dpsql.dialects.reading import from_sqlglot, prefix_operators
 from dpsql.dialects.reading.from_sqlglot import MAX_DEPTH
 from dpsql.dialects.reading.parse import MAX_BYTES, parse
 from dpsql.dialects.reading.token_checks import MAX_JOINS, MAX_NESTING
@@ -35,6 +35,10 @@ def verdict(sql: str, dialect: str = "duckdb") -> Reason | None:
 
 LIMITS: dict[str, tuple[int, Callable[[int], str]]] = {
     "bytes": (MAX_BYTES, lambda n: "SELECT 'é".ljust(n - 2, "x") + "'"),
+    "operators before values": (
+        prefix_operators.MOST,
+        lambda n: "SELECT " + ", ".join(["@ a"] * n),
+    ),
     "tokens": (
         MAX_TOKENS,
         lambda n: "SELECT a IN (1" + ", 1" * (n // 2 - 3) + ")" + " x" * (n % 2),

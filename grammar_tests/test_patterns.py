@@ -7,7 +7,11 @@ import random
 import duckdb
 import pytest
 
+from dpsql.dialects.reading.parse import parse
+from dpsql.engines import versions
 from dpsql.functions.strings import LONGEST_PATTERN, groups_of
+from dpsql.model.errors import Refused
+from dpsql.model.tree import Call, Select
 
 PARTS = [
     *"a b Z 0 _ - ^ $ . | ( ) (?: ) [ [^ ] ] * + ? { } , : = ! & ~ / # \\".split(" "),
@@ -89,3 +93,35 @@ def test_what_only_python_reads_would_raise() -> None:
 )
 def test_groups(pattern: object, groups: int | None) -> None:
     assert groups_of(pattern) == groups
+
+
+@pytest.mark.parametrize(
+    ("anywhere", "sign", "function"),
+    [
+        (True, "~", "regexp_matches"),
+        (True, "~*", "regexp_matches"),
+        (False, "~", "regexp_full_match"),
+    ],
+)
+def test_a_tilde_is_read_as_the_installed_duckdb_does(
+    monkeypatch: pytest.MonkeyPatch, *, anywhere: bool, sign: str, function: str
+) -> None:
+    monkeypatch.setattr(versions, "TILDE_MATCHES_ANYWHERE", anywhere)
+    query = parse(f"SELECT a {sign} 'b' FROM t").query
+    assert isinstance(query, Select)
+    call = query.items[0].expression
+    assert isinstance(call, Call)
+    assert call.function == function
+
+
+def test_a_pattern_in_either_case_is_refused_where_the_engine_has_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(versions, "TILDE_MATCHES_ANYWHERE", False)
+    with pytest.raises(Refused, match="unsupported-syntax"):
+        parse("SELECT a ~* 'b' FROM t")
+
+
+def test_the_reading_of_a_tilde_is_that_of_the_engine() -> None:
+    found = duckdb.execute("SELECT 'abc' ~ 'b'").fetchone()
+    assert found == (versions.TILDE_MATCHES_ANYWHERE,)

@@ -34,6 +34,7 @@ from dpsql.functions.strings import groups_of
 from dpsql.model.errors import Refused
 from dpsql.model.schema import SchemaTable
 from dpsql.model.tree import (
+    BOOLEAN,
     DATE,
     DOUBLE,
     INTEGER,
@@ -314,6 +315,21 @@ def test_no_value_of_a_type_raises(odd: psycopg.Connection[Any], table: str, e: 
     names = {1: 't1."a"', 2: 't1."b"'}
     sql = expression(e, lambda ref: names[ref.id])
     assert odd.execute(f'SELECT count(({sql})::text) FROM "{table}" AS t1').fetchall()
+
+
+@pytest.mark.parametrize("end", ["infinity", "-infinity"])
+@pytest.mark.parametrize(("table", "kind"), [("days", DATE), ("moments", TIMESTAMP)])
+def test_infinite_constants_compare_as_the_engines(
+    odd: psycopg.Connection[Any], table: str, kind: SqlType, end: str
+) -> None:
+    constant = Cast(Literal(end, VARCHAR), kind)
+    for sign, name in {"<": "lt", "=": "eq", ">=": "ge"}.items():
+        ours = {
+            (a, value)
+            for a, _, value in _values(odd, table, Call(name, (Ref(1, kind), constant), BOOLEAN))
+        }
+        theirs = odd.execute(f"SELECT a::text, a {sign} '{end}' FROM {table}").fetchall()
+        assert ours == set(theirs)
 
 
 # --- functions say what they say on DuckDB ---

@@ -46,3 +46,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     match = re.match(r"\d+(?:\.\d+)*", text)
     numbers = [int(part) for part in match[0].split(".")] if match else []
     return (*numbers, 0, 0, 0)[:3]
+
+
+TILDE_MATCHES_ANYWHERE = not within(version("duckdb"), "0", "2")
+"""Whether DuckDB's `~` finds its pattern anywhere in a text, not in the whole text alone."""

@@ -96,15 +96,20 @@ WORDINGS: dict[Reason, Wording] = {
             _SAYS_WHAT[-1],
         ),
     ),
-    Reason.UNKNOWN_COLUMN: _input(
+    Reason.UNKNOWN_COLUMN: Wording(
+        ExitCode.BAD_INPUT,
         "42703",
         (
+            "The SELECT list has no position {position}.",
             "There is no column {column} in {table}.",
             "There is no column {column}.",
             "There is no such column.",
         ),
-        "A column of a private table that the policy does not list does not exist here.",
-        *_SAYS_WHAT,
+        (
+            "A whole number here is a position in the SELECT list, and the last is {last}.",
+            "A column of a private table that the policy does not list does not exist here.",
+        ),
+        ("Write a position from 1 to {last}, or the expression itself.", *_SAYS_WHAT),
     ),
     Reason.AMBIGUOUS_COLUMN: _input(
         "42702",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
@@ -23,6 +24,8 @@ from dpsql.model.tree import (
     TIMESTAMPTZ,
     UUID,
     VARCHAR,
+    Cast,
+    Expression,
     Literal,
     Parameter,
     Span,
@@ -80,6 +83,24 @@ def said(text: str, kind: SqlType) -> time | uuid.UUID:
     if kind == UUID:
         return uuid.UUID(text.strip())
     return time.fromisoformat(text.strip()).replace(tzinfo=None)
+
+
+_ENDLESS = re.compile(r"\s*(-?)inf(?:inity)?\s*\Z", re.IGNORECASE)
+
+
+def endless_moment(value: Expression, kind: SqlType) -> Cast | None:
+    """The text `infinity` or `-infinity` as a date or moment: after or before all others.
+
+    Python has no such constant, so the engine converts the text.
+
+    >>> endless_moment(Literal("-Infinity", VARCHAR), DATE).arg.value
+    '-infinity'
+    """
+    if not (isinstance(value, Literal) and isinstance(value.value, str) and kind.is_temporal):
+        return None
+    if (sign := _ENDLESS.match(value.value)) is None:
+        return None
+    return Cast(Literal(f"{sign[1]}infinity", VARCHAR, value.span), kind, span=value.span)
 
 
 def _plain(value: object) -> Value:

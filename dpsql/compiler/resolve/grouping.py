@@ -13,9 +13,11 @@ from dpsql.model.algebra import (
     Field,
     Filter,
     Item,
+    Join,
     Measure,
     Relation,
     Scan,
+    Values,
     Window,
     WindowItem,
 )
@@ -26,6 +28,7 @@ from dpsql.model.tree import (
     AggregateCall,
     Call,
     Expression,
+    JoinKind,
     Kind,
     Literal,
     Membership,
@@ -90,9 +93,18 @@ class Grouping:
             span = self._select.span
             sets = self._sets if self._keys else ()
             relation = Aggregate(relation, self._keys, measures, span, sets=sets)
+            if not self._keys and len(self._sets) > 1:
+                relation = self._repeated(relation, len(self._sets))
         for lookup in (*self._tables, *self._lookups.values()):
             relation = lookup.attach(relation)
         return relation if self._having is None else Filter(relation, self._having)
+
+    def _repeated(self, total: Relation, times: int) -> Relation:
+        """The one row of an aggregate once for each of several empty grouping sets."""
+        number = self._identities.field("set", INTEGER)
+        rows = tuple((Literal(n, INTEGER),) for n in range(times))
+        values = Values((number,), rows, self._select.span)
+        return Join(total, values, JoinKind.CROSS, None, self._select.span)
 
     def windowed(self, relation: Relation) -> Relation:
         """`relation` with the window columns added, if there are any."""
@@ -204,11 +216,34 @@ class Grouping:
 
         They would cost a measurement. Without keys the one row may be of no rows at all.
         """
-        parts = conjuncts(predicate(self._with_lookups(expression), self._scope))
+        named = self._with_lookups(self._with_aliases(expression))
+        parts = conjuncts(predicate(named, self._scope))
         if self._keys:
             parts = tuple(part for part in parts if not _holds_of_every_group(part))
         condition = both(parts)
         return None if condition is None else self._lifted(condition)
+
+    def _with_aliases(self, expression: Expression) -> Expression:
+        """HAVING with each name of an output that is no column of the groups, as DuckDB reads it.
+
+        A column of FROM has such a name too: it is read inside aggregates, or where it is a key.
+        """
+        if isinstance(expression, AggregateCall | WindowCall | ScalarQuery | Membership):
+            return expression
+        if not isinstance(expression, Name) or expression.table is not None:
+            return map_children(expression, self._with_aliases)
+        column = typed(expression, self._scope)
+        label = expression.name.lower()
+        meant = {i.expression for i in self._items if (i.alias or "").lower() == label}
+        if not isinstance(column, Ref) or column in self._key_fields or not meant:
+            return expression
+        keys = frozenset(k.id for k in self._key_fields if isinstance(k, Ref))
+        settled = self._scope.settled_by(keys, column.id) is not None
+        if meant == {expression}:
+            return expression
+        if settled or len(meant) > 1:
+            raise Refused(Reason.AMBIGUOUS_COLUMN, expression.span, column=expression.name)
+        return next(iter(meant))
 
     def _condition(self, expression: Expression) -> Expression:
         return self._lifted(predicate(self._with_lookups(expression), self._scope))
@@ -229,7 +264,8 @@ class Grouping:
             position = expression.value
             assert isinstance(position, int)
             if not 1 <= position <= len(self._items):
-                raise Refused(Reason.UNKNOWN_COLUMN, expression.span, column=f"number {position}")
+                last = len(self._items)
+                raise Refused(Reason.UNKNOWN_COLUMN, expression.span, position=position, last=last)
             return self._items[position - 1].expression
         if (
             isinstance(expression, Name)

@@ -549,7 +549,8 @@ def _ordinal(literal: Literal, outputs: tuple[Item, ...]) -> Item:
     position = literal.value
     assert isinstance(position, int)
     if literal.type.kind is not Kind.INTEGER or not 1 <= position <= len(outputs):
-        raise Refused(Reason.UNKNOWN_COLUMN, literal.span, column=f"number {position}")
+        last = len(outputs)
+        raise Refused(Reason.UNKNOWN_COLUMN, literal.span, position=position, last=last)
     return outputs[position - 1]
 
 

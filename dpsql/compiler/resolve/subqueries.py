@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dpsql.compiler.resolve.scopes import Identities, Scope
+from dpsql.compiler.resolve.subquery_aggregates import one_total, require_own_aggregates
 from dpsql.compiler.resolve.typing import predicate, type_of, typed, typed_call
 from dpsql.model.algebra import (
     Aggregate,
@@ -321,6 +322,7 @@ class Decorrelation:
 
 def _applied(applied: Apply) -> Lookup:
     """A subquery that is evaluated for each row that asks it."""
+    require_own_aggregates(applied.other, free_refs(applied.other))
     return Lookup(applied.other, None, applied.value.ref, span=applied.span, applied=applied)
 
 
@@ -507,8 +509,22 @@ class Nested:
         relation = self.resolve(node.query, self.scope)
         if isinstance(node, ScalarQuery):
             return self.subqueries.scalar(node, relation, self.relation)
+        if node.value is None and (total := one_total(relation)) is not None:
+            return self._exists_total(node, *total)
         values = tuple(typed(value, self.scope) for value in _values(node))
         return self.subqueries.membership(node, values, relation, self.relation)
+
+    def _exists_total(
+        self, node: Membership, total: Aggregate, condition: Expression | None
+    ) -> Lookup:
+        """EXISTS over an aggregate without GROUP BY, which has one row, or none by HAVING."""
+        if condition is None:
+            return Lookup(OneRow(), None, TRUE, span=node.span)
+        item = Item(self.subqueries.identities.field("kept", BOOLEAN), condition)
+        query = ScalarQuery(node.query, node.span)
+        lookup = self.subqueries.scalar(query, Project(total, (item,)), self.relation)
+        test = Call("is_not_distinct", (lookup.value, TRUE), span=node.span)
+        return replace(lookup, value=typed_call(test))
 
     def attached(self, expression: Expression) -> Expression:
         """The expression with its subqueries as columns, which `relation` then has."""

@@ -18,7 +18,7 @@ from dpsql.compiler import aggregates
 from dpsql.compiler.aggregates.sample import SAMPLE, check_sampled
 from dpsql.compiler.resolve import interval_values as intervals
 from dpsql.compiler.resolve.scopes import Scope
-from dpsql.model.bound_parameters import MAX_DIGITS, bound, said
+from dpsql.model.bound_parameters import MAX_DIGITS, bound, endless_moment, said
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     BOOLEAN,
@@ -468,6 +468,8 @@ def _in_utc(arg: Expression) -> Expression:
 def _temporal(arg: Expression, target: SqlType) -> Expression:
     if not (isinstance(arg, Literal) and isinstance(arg.value, str)):
         return arg
+    if (endless := endless_moment(arg, target)) is not None:
+        return endless
     try:
         written = arg.moment or datetime.fromisoformat(arg.value.strip())
         moment = _as_kind(written, target.kind)

@@ -16,6 +16,7 @@ from dpsql.dialects.postgres.number_sql import (
 )
 from dpsql.dialects.sized_text import Sized
 from dpsql.dialects.sql_text import ATOM, CAST, LOOSE
+from dpsql.model.bound_parameters import endless_moment
 from dpsql.model.tree import NOWHERE, TIMESTAMP, Kind, Span, SqlType
 
 _SAFE_DIGITS = 18
@@ -31,6 +32,8 @@ def converted(arg: Sized, kind: SqlType, span: Span = NOWHERE) -> Sized:
         return Sized(f"CAST(NULL AS {type_sql(kind)})", kind)
     if arg.type.kind is kind.kind and kind.kind not in (Kind.DECIMAL, Kind.INTEGER):
         return arg
+    if arg.literal is not None and endless_moment(arg.literal, kind) is not None:
+        return _plain(Sized(f"'{arg.literal.value}'", arg.type, ATOM), kind)
     rule = _RULES.get((arg.type.kind, kind.kind))
     if rule is None:
         raise lacking(f"a conversion of {arg.type} to {kind}", span)

@@ -27,10 +27,15 @@ from dpsql.dialects.reading.function_names import (
     scalar,
 )
 from dpsql.dialects.reading.interval_literals import duration_of, value_of
-from dpsql.dialects.reading.nodes import PRECISE, Origin, name_of, spoken
+from dpsql.dialects.reading.nodes import PRECISE, Origin, name_of, spoken, values_of_row
 from dpsql.dialects.reading.request_options import Named
 from dpsql.dialects.reading.series import SERIES
-from dpsql.dialects.reading.time_calls import TIME_CALLS, part_of, standard_part
+from dpsql.dialects.reading.time_calls import (
+    TIME_CALLS,
+    part_of,
+    standard_part,
+    truncated_in_zone,
+)
 from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.value_parts import steps_of
 from dpsql.dialects.reading.window_frames import Read, sort_keys, window_of
@@ -104,7 +109,8 @@ APPROXIMATE = "approx_count_distinct"
 _COUNT_IF = frozenset({"count_if", "countif"})
 _GEOMETRIC = frozenset({"geomean", "geometric_mean"})
 _JSON = frozenset("json_agg jsonb_agg json_arrayagg json_group_array".split())
-_WRITTEN_OUT = _COUNT_IF | _GEOMETRIC | _JSON
+_WEIGHTED = frozenset({"wavg", "weighted_avg"})
+_WRITTEN_OUT = _COUNT_IF | _GEOMETRIC | _JSON | _WEIGHTED
 """Aggregates that are read as others."""
 
 
@@ -142,9 +148,12 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         raise refusal_of(name, call.span)
     if origin.dialect == "postgres" and name in OTHERWISE_IN_POSTGRES:
         raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=name)
-    _check_count(row, call)
+    zoned = row.function == "date_trunc" and len(values) == _WITH_ZONE
+    if not zoned:
+        _check_count(row, call)
     call = _completed(name, replace(call, function=row.function))
-    return _with_part(call, origin, node) if row.function in _OF_PARTS else call
+    call = _with_part(call, origin, node) if row.function in _OF_PARTS else call
+    return truncated_in_zone(call, origin, node) if zoned else call
 
 
 def _special(
@@ -208,6 +217,8 @@ def _with_part(call: Call, origin: Origin, node: exp.Expression) -> Call:
 
 
 _LONG = ("century", "millennium")
+_WITH_ZONE = 3
+"""Arguments of DATE_TRUNC in a time zone."""
 
 
 def _completed(name: str, call: Call) -> Call:
@@ -246,6 +257,8 @@ def _aggregates(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         mean = _aggregate("avg", args, node, origin, read)
         logs = tuple(Call("ln", (x,), span=x.span) for x in mean.args)
         return Call("exp", (replace(mean, args=logs),), span=mean.span)
+    if name in _WEIGHTED:
+        return _weighted_average(args, node, origin, read)
     listed = elements(name, args, origin)
     if name == "array_agg" and origin.dialect == "postgres":
         call = _aggregate(name, args, node, origin, read)
@@ -254,6 +267,19 @@ def _aggregates(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return _aggregate(name, args, node, origin, read)
     values = [_aggregate(name, args, node, origin, read) for args in listed]
     return list_value(values, origin, origin.span(node))
+
+
+def _weighted_average(
+    args: list[exp.Expression], node: exp.Expression, origin: Origin, read: Read
+) -> Call:
+    """The sum of values times weights over that of the weights of values."""
+    if len(args) != 2:  # noqa: PLR2004
+        raise origin.refusal(node, "a weighted average of anything but a value and its weight")
+    weights = _aggregate("sum", args[1:], node, origin, read)
+    value, (weight,), span = read(args[0], origin), weights.args, weights.span
+    there = Call("not", (Call("is_null", (value,), span=span),), span=span)
+    products = replace(weights, args=(Call("mul", (value, weight), span=span),))
+    return Call("div", (products, replace(weights, filter=there)), span=span)
 
 
 def _as_json(values: AggregateCall, origin: Origin) -> Expression:
@@ -279,7 +305,12 @@ def _aggregate(
         return _count_if(node, args, origin, read, distinct=distinct or bool(order_by))
     row = aggregate(name)
     assert row is not None
-    values = tuple(read(arg, origin) for arg in args) if distinct else ()
+    row_of_values = values_of_row(args[0], origin) if distinct and len(args) == 1 else None
+    if row_of_values is not None and name == "count":
+        read_values = tuple(read(value, origin) for value in row_of_values)
+        values: tuple[Expression, ...] = (_row_as_text(read_values, origin.span(node)),)
+    else:
+        values = tuple(read(arg, origin) for arg in args) if distinct else ()
     values = values or _arguments(name, args, origin, read)
     if not row.takes(len(values)):
         raise origin.refusal(node, f"{name.upper()} of {len(values)} arguments")
@@ -312,6 +343,22 @@ def _distinct(args: list[exp.Expression], origin: Origin) -> tuple[list[exp.Expr
     if len(args) != 1 or not isinstance(args[0], exp.Distinct):
         return args, False
     return origin.take(args[0], "expressions")[0], True
+
+
+def _row_as_text(values: tuple[Expression, ...], span: Span) -> Expression:
+    """A text that is equal for equal rows alone: each value with its length, NULL without."""
+
+    def text(written: str) -> Literal:
+        return Literal(written, VARCHAR, span)
+
+    def part(value: Expression) -> Call:
+        shown = Cast(value, VARCHAR, span=span)
+        length = Cast(Call("length", (shown,), span=span), VARCHAR, span=span)
+        measured = Call("concat", (length, text(":"), shown), span=span)
+        return Call("coalesce", (measured, text(";")), span=span)
+
+    parts = tuple(map(part, values))
+    return parts[0] if len(parts) == 1 else Call("concat", parts, span=span)
 
 
 def within_group(node: exp.Expression, origin: Origin, read: Read) -> Expression:

@@ -12,11 +12,11 @@ from dpsql.dialects.reading.calls import anonymous, filtered, trim, window, with
 from dpsql.dialects.reading.function_names import refusal_of
 from dpsql.dialects.reading.interval_literals import duration_of, later, opposite, value_of
 from dpsql.dialects.reading.literals import cast_type, casted, literal, negative
-from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
-from dpsql.dialects.reading.time_calls import counts_with_part, part_of, standard_part
+from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of, values_of_row
+from dpsql.dialects.reading.time_calls import counts_with_part, in_zone, part_of, standard_part
 from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.window_frames import Read
-from dpsql.functions.zone_names import ZONES
+from dpsql.engines import versions
 from dpsql.model.bound_parameters import bound
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.ticking import tick
@@ -187,16 +187,21 @@ def _flags(written: str, span: Span) -> Literal:
     return Literal(written, VARCHAR, span)
 
 
-def _matching(flags: str) -> Callable[[exp.Expression, Origin], Expression]:
-    """`~` and `~*` of PostgreSQL; elsewhere what they mean depends on the version."""
+def _matching(in_postgres: str, elsewhere: str) -> Callable[[exp.Expression, Origin], Expression]:
+    """`~` and `~*` with these flags: a match anywhere, in DuckDB 1 of the whole text."""
 
     def handle(node: exp.Expression, origin: Origin) -> Expression:
         left, right, _full = origin.take(node, "this", "expression", "full_match")
-        if origin.dialect != "postgres":
-            raise origin.refusal(node, "~, which engines read differently")
         span = origin.span(node)
-        args = expression(left, origin), expression(right, origin), _flags(flags, span)
-        return Call("regexp_matches", args, span=span)
+        args = expression(left, origin), expression(right, origin)
+        if origin.dialect == "postgres":
+            return Call("regexp_matches", (*args, _flags(in_postgres, span)), span=span)
+        if versions.TILDE_MATCHES_ANYWHERE:
+            flags = (_flags(elsewhere, span),) if elsewhere else ()
+            return Call("regexp_matches", (*args, *flags), span=span)
+        if elsewhere:
+            raise origin.refusal(node, "~* here", fix="Write REGEXP_MATCHES(x, p, 'i').")
+        return Call("regexp_full_match", args, span=span)
 
     return handle
 
@@ -261,7 +266,7 @@ def _in(node: exp.Expression, origin: Origin) -> Expression:
         return Membership(origin.read_query(query, origin), _row(this, origin), origin.span(node))
     if not members:
         raise origin.refusal(node, "an empty IN")
-    if isinstance(this, exp.Tuple):
+    if values_of_row(this, origin) is not None:
         matches = tuple(_same_row(this, member, node, origin) for member in members)
         return matches[0] if len(matches) == 1 else Call("or", matches, span=origin.span(node))
     args = tuple(expression(e, origin) for e in (this, *members))
@@ -270,9 +275,9 @@ def _in(node: exp.Expression, origin: Origin) -> Expression:
 
 def _row(node: exp.Expression, origin: Origin) -> Expression:
     """What is looked for: a value, or several as `row`."""
-    if not isinstance(node, exp.Tuple):
+    values = values_of_row(node, origin)
+    if values is None:
         return expression(node, origin)
-    (values,) = origin.take(node, "expressions")
     return Call("row", tuple(expression(v, origin) for v in values), span=origin.span(node))
 
 
@@ -280,23 +285,31 @@ def _same_row(
     left: exp.Expression, right: exp.Expression, node: exp.Expression, origin: Origin
 ) -> Expression:
     """(a, b) = (c, d) as a = c AND b = d, which is NULL in the same cases."""
-    if not isinstance(left, exp.Tuple) or not isinstance(right, exp.Tuple):
+    ours, theirs = values_of_row(left, origin), values_of_row(right, origin)
+    if ours is None or theirs is None:
         raise origin.refusal(node, "a row of values")
-    sides = [origin.take(side, "expressions")[0] for side in (left, right)]
-    if len(sides[0]) != len(sides[1]):
+    if len(ours) != len(theirs):
         raise Refused(Reason.SYNTAX, origin.span(node), why="the rows differ in length")
     span = origin.span(node)
     equal = tuple(
         Call("eq", (expression(a, origin), expression(b, origin)), span=span)
-        for a, b in zip(*sides, strict=True)
+        for a, b in zip(ours, theirs, strict=True)
     )
     return equal[0] if len(equal) == 1 else Call("and", equal, span=span)
+
+
+def _inequality(node: exp.Expression, origin: Origin) -> Expression:
+    """`<>` of values; of rows in PostgreSQL, as DuckDB takes NULL in them for a value."""
+    left, right = origin.take(node, "this", "expression")
+    if origin.dialect != "postgres" or values_of_row(left, origin) is None:
+        return _binary("ne")(node, origin)
+    return Call("not", (_same_row(left, right, node, origin),), span=origin.span(node))
 
 
 def _equality(node: exp.Expression, origin: Origin) -> Expression:
     """`=` of values or of rows of values."""
     left, right = origin.take(node, "this", "expression")
-    if isinstance(left, exp.Tuple):
+    if values_of_row(left, origin) is not None:
         return _same_row(left, right, node, origin)
     if is_quantified(right):
         return quantified("eq", expression(left, origin), right, origin, expression)
@@ -416,16 +429,6 @@ def at_time_zone(node: exp.Expression, origin: Origin, read: Read) -> Expression
     return in_zone(read(zone, origin), read(moment, origin), origin.span(node))
 
 
-def in_zone(zone: Expression, moment: Expression, span: Span) -> Call:
-    """TIMEZONE(zone, moment); raises `Refused` for a zone that is computed or not known."""
-    if not (isinstance(zone, Literal) and isinstance(zone.value, str)):
-        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct="a computed time zone")
-    name = ZONES.get(zone.value.lower())
-    if name is None:
-        raise Refused(Reason.UNSUPPORTED_SYNTAX, zone.span, construct="this time zone")
-    return Call("timezone", (Literal(name, VARCHAR, zone.span), moment), span=span)
-
-
 def _call(
     reader: Callable[
         [exp.Expression, Origin, Callable[[exp.Expression, Origin], Expression]], Expression
@@ -453,7 +456,8 @@ _SPOKEN = {
 _BINARY: Mapping[type[exp.Expression], str] = {
     exp.IntDiv: "int_div",
     exp.Mod: "mod",
-    exp.NEQ: "ne",
+    exp.Pow: "pow",
+    exp.BitwiseXor: "xor",
     exp.LT: "lt",
     exp.LTE: "le",
     exp.GT: "gt",
@@ -468,6 +472,7 @@ _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expr
     exp.Sub: _sum("sub"),
     exp.Mul: _product,
     exp.EQ: _equality,
+    exp.NEQ: _inequality,
     exp.And: _connective("and"),
     exp.Or: _connective("or"),
     exp.Not: _unary("not"),
@@ -478,8 +483,8 @@ _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expr
     exp.BitwiseOr: _binary("bitwise_or"),
     exp.BitwiseNot: _unary("bitwise_not"),
     exp.SimilarTo: _similar,
-    exp.RegexpLike: _matching("s"),
-    exp.RegexpILike: _matching("is"),
+    exp.RegexpLike: _matching("s", ""),
+    exp.RegexpILike: _matching("is", "i"),
     exp.Neg: _negation,
     exp.Paren: _parenthesised,
     exp.Div: _division,

@@ -155,6 +155,7 @@ PARTS = {
 OTHER_AGGREGATES = _rows(
     ("grouping_id", "grouping", 1, None),
     ("approx_count_distinct", "count", 1, 1),
+    ("fsum kahan_sum sumkahan", "sum", 1, 1),
     ("mean favg", "avg", 1, 1),
     ("arbitrary", "any_value", 1, 1),
     ("argmax max_by", "arg_max", 2, 2),
@@ -205,12 +206,12 @@ NULL_IGNORING = frozenset("lag lead first first_value last last_value nth_value"
 
 _REFUSED_AGGREGATES = frozenset(
     """approx_top_k arbitrary arg_max arg_min
-    array_agg bit_and bit_or bit_xor bool_and bool_or entropy every favg first fsum
+    array_agg bit_and bit_or bit_xor bool_and bool_or entropy every favg first
     geometric_mean geomean group_concat
-    kahan_sum kurtosis last list listagg mad max_by min_by mode percentile_cont percentile_disc
+    kurtosis last list listagg mad max_by min_by mode percentile_cont percentile_disc
     product quantile quantile_cont quantile_disc regr_avgx regr_avgy regr_count regr_intercept
     regr_r2 regr_slope regr_sxx regr_sxy regr_syy reservoir_quantile sem skewness string_agg
-    sumkahan xmlagg""".split()
+    xmlagg""".split()
 )
 
 _IMPURE = frozenset(

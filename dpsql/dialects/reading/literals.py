@@ -10,7 +10,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from dpsql.dialects.reading.nodes import Origin
-from dpsql.model.bound_parameters import MAX_DIGITS, said
+from dpsql.model.bound_parameters import MAX_DIGITS, endless_moment, said
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.public_times import word
 from dpsql.model.tree import (
@@ -176,6 +176,8 @@ def casted(
 ) -> Expression:
     """CAST(arg AS target); of a string as a date, time or UUID, the constant that it says."""
     constant = target.is_temporal or target in (TIME, UUID)
+    if (endless := endless_moment(arg, target)) is not None:
+        return endless
     if isinstance(arg, Literal) and arg.type == VARCHAR and constant and not safe:
         return temporal(arg, target, origin)
     return Cast(arg, target, safe, span)

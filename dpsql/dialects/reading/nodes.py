@@ -173,6 +173,15 @@ def placeholder_of(identifier: exp.Expression) -> int | None:
     return None
 
 
+def values_of_row(node: exp.Expression, origin: Origin) -> list[exp.Expression] | None:
+    """The values of `(a, b)` or ROW(a, b); None of anything else."""
+    if isinstance(node, exp.Tuple):
+        return list(origin.take(node, "expressions")[0])
+    if isinstance(node, exp.Anonymous) and str(node.this).lower() == FUNCTION + "row":
+        return list(origin.take(node, "this", "expressions")[1] or ()) or None
+    return None
+
+
 def is_bare_values(node: exp.Expression) -> bool:
     """Whether it is the SELECT * that sqlglot puts around VALUES where a query stands."""
     source = node.args.get("from_") or node.args.get("from")

@@ -21,7 +21,8 @@ from dpsql.dialects.reading.interval_literals import (
 from dpsql.dialects.reading.literals import casted
 from dpsql.dialects.reading.nodes import Origin
 from dpsql.dialects.reading.window_frames import Read
-from dpsql.model.dataclass import dataclass
+from dpsql.functions.zone_names import ZONES
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     DATE,
@@ -240,6 +241,27 @@ def part_of(part: str, moment: Expression, span: Span) -> Call:
     if part == "epoch":
         return Call("epoch", (moment,), span=span)
     return Call("extract", (Literal(part, VARCHAR, span), moment), span=span)
+
+
+def in_zone(zone: Expression, moment: Expression, span: Span) -> Call:
+    """TIMEZONE(zone, moment); raises `Refused` for a zone that is computed or not known."""
+    if not (isinstance(zone, Literal) and isinstance(zone.value, str)):
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct="a computed time zone")
+    name = ZONES.get(zone.value.lower())
+    if name is None:
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, zone.span, construct="this time zone")
+    return Call("timezone", (Literal(name, VARCHAR, zone.span), moment), span=span)
+
+
+def truncated_in_zone(call: Call, origin: Origin, node: exp.Expression) -> Call:
+    """PostgreSQL's DATE_TRUNC(part, moment, zone): the start of the part, by clocks in the zone."""
+    part, moment, zone = call.args
+    if origin.dialect != "postgres":
+        fix = "Write DATE_TRUNC(part, moment AT TIME ZONE zone) AT TIME ZONE zone."
+        raise origin.refusal(node, "DATE_TRUNC in a time zone", fix=fix)
+    instant = Cast(moment, TIMESTAMPTZ, span=moment.span)
+    local = replace(call, args=(part, in_zone(zone, instant, call.span)))
+    return in_zone(zone, local, call.span)
 
 
 def counts_with_part(term: Expression) -> bool:

@@ -19,11 +19,13 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parser import Parser
 
 from dpsql.dialects.reading.array_tokens import array_places, as_calls
+from dpsql.dialects.reading.prefix_operators import with_prefixes_called
 from dpsql.dialects.reading.token_words import SPACE, WORD, is_word, names_type, span_of
 from dpsql.dialects.reading.value_parts import as_names, parts_of_values
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
+from dpsql.model.vocabulary import DEFAULT_SPELLING
 
 FUNCTION = "function "
 """Prefix of a renamed function name; no unquoted identifier can contain its space."""
@@ -41,8 +43,10 @@ _PIECE = re.compile(r"\w+|[^\w\s]")
 """Roughly a token: counted first, because to tokenize 64 KiB takes time of its own."""
 
 _SYMBOLS = frozenset(
-    "( ) , . * + - / // % = == <> != < <= > >= => || :: ; ? & | ~ ~* ! @> <@ &&".split()
+    "( ) , . * + - / // % ^ = == <> != < <= > >= => || :: ; ? & | ~ ~* ! @ @> <@ &&".split()
 )
+_SYMBOLS_OF = {DEFAULT_SPELLING: frozenset({"**"}), "postgres": frozenset({"#", "|/", "||/"})}
+"""Symbols that one spelling has."""
 
 _BEFORE_PARENTHESIS = frozenset(
     """ALL AND AS ASC BETWEEN BY CASE CAST CUBE DESC DISTINCT ELSE ESCAPE EXCEPT EXCLUDE EXISTS
@@ -98,13 +102,13 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
     for place, token in enumerate(tokens):
         _check_gap(text, offset, token.start)
         if not (place in arrays or place in read_as_part or _is_lateral(tokens, place)):
-            _check_token(text, token)
+            _check_token(text, token, dialect)
         offset = token.end + 1
     _check_gap(text, offset, len(text))
     for left, right in pairwise(tokens):
         _check_neighbours(left, right)
     named = tuple(as_names(tokens, parts))
-    return as_calls(named, array_places(named))
+    return with_prefixes_called(as_calls(named, array_places(named)), dialect)
 
 
 def _with_casts(tokens: Sequence[Token]) -> Iterator[Token]:
@@ -177,7 +181,7 @@ def _after_comment(text: str, start: int) -> int:
     return end + 2
 
 
-def _check_token(text: str, token: Token) -> None:
+def _check_token(text: str, token: Token, dialect: str) -> None:
     written = text[token.start : token.end + 1]
     span = span_of(token)
     match token.token_type:
@@ -189,7 +193,7 @@ def _check_token(text: str, token: Token) -> None:
             return
     if any(not (c.isprintable() or c in SPACE) for c in written):
         raise Refused(Reason.SYNTAX, span, why="this character is not SQL")
-    if not (WORD.match(written) or written in _SYMBOLS):
+    if not (WORD.match(written) or written in _SYMBOLS or written in _SYMBOLS_OF[dialect]):
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=_shown(written))
     word = " ".join(written.upper().split())
     if word in _REFUSED_WORDS:

@@ -151,3 +151,20 @@ SELECT AVG(amount) / AVG(quantity) AS ratio FROM orders;
 -- release: rows l0=1 linf=10
 -- release: sum l0=1 linf=2500
 -- release: sum l0=1 linf=100
+
+-- case: an average by weights
+SELECT WEIGHTED_AVG(amount, quantity) AS a, WAVG(discount, quantity) AS d FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=100000
+-- release: sum l0=1 linf=200
+-- release: sum l0=1 linf=200
+-- release: sum l0=1 linf=200
+
+-- case: an average without its weights
+SELECT WAVG(amount) AS a FROM orders;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: weights that nothing bounds
+SELECT WAVG(amount, note_length) AS a FROM orders;
+-- refuse: unbounded-input at 1:8

@@ -569,3 +569,33 @@ SELECT COUNT(DISTINCT c.region) AS regions FROM customers u JOIN countries c ON 
 -- case: distinct rows of several people through a window
 SELECT COUNT(DISTINCT n) FROM (SELECT COUNT(*) OVER (PARTITION BY status) AS n FROM orders) AS t;
 -- refuse: unsupported-private-operator at 1:39
+
+-- case: distinct pairs
+SELECT COUNT(DISTINCT (status, note)) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+
+-- case: distinct pairs by ROW, NULL among them, with a filter
+SELECT COUNT(DISTINCT ROW(status, quantity, note)) FILTER (WHERE amount > 10) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+
+-- case: texts that run into each other stay apart
+SELECT COUNT(DISTINCT (note, device)) AS n FROM (SELECT note, status || note AS device FROM orders) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+
+-- case: distinct pairs of a column that may not be read
+SELECT COUNT(DISTINCT (segment, name)) AS n FROM customers;
+-- refuse: hidden-column at 1:33
+
+-- case: distinct values of two arguments
+SELECT COUNT(DISTINCT status, note) AS n FROM orders;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: the sum of distinct pairs
+SELECT SUM(DISTINCT (quantity, amount)) AS n FROM orders;
+-- refuse: unsupported-syntax at 1:22

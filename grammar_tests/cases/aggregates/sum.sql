@@ -270,3 +270,14 @@ SELECT SUM(1) AS n FROM customers;
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
+
+-- case: sums by the names of DuckDB's precise ones
+SELECT status, KAHAN_SUM(quantity) AS k, SUMKAHAN(amount) AS s, FSUM(amount) AS f FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=200
+-- release: sum l0=3 linf=5000
+
+-- case: a precise sum of an unbounded column
+SELECT FSUM(note_length) AS s FROM orders;
+-- refuse: unbounded-input at 1:13

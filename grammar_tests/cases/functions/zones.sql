@@ -118,3 +118,27 @@ SELECT COUNT(*) FROM orders WHERE placed_at AT TIME ZONE note > '2024-01-01';
 -- case: a date has no time of day
 SELECT COUNT(*) FROM customers WHERE joined AT TIME ZONE 'UTC' > '2024-01-01';
 -- refuse: type-mismatch at 1:38
+
+-- case: the start of a day in a zone, in PostgreSQL
+SELECT COUNT(*) AS n FROM orders WHERE date_trunc('day', placed_at AT TIME ZONE 'UTC', 'Europe/Berlin') = TIMESTAMPTZ '2024-03-04 23:00:00+00';
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: the months of a zone, in PostgreSQL
+SELECT date_trunc('month', placed_at, 'UTC') AS month, COUNT(*) AS n FROM orders GROUP BY 1;
+-- dialect: postgres
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=3 linf=1
+-- release: rows l0=3 linf=10
+
+-- case: the start of a day in a zone, which DuckDB's function does not take
+SELECT COUNT(*) AS n FROM orders WHERE date_trunc('day', placed_at, 'UTC') = TIMESTAMPTZ '2024-03-05 00:00:00+00';
+-- refuse: unsupported-syntax at 1:40
+
+-- case: the start of a day by the clocks of a column
+SELECT COUNT(*) AS n FROM orders WHERE date_trunc('day', placed_at, note) = TIMESTAMPTZ '2024-03-05 00:00:00+00';
+-- dialect: postgres
+-- refuse: unsupported-syntax at 1:40

@@ -215,3 +215,24 @@ SELECT COUNT(DISTINCT customer_id) AS n FROM orders GROUP BY ROLLUP (NULL);
 -- release: units l0=1 linf=1
 -- keys: 1 public, l0 proved
 -- release: units l0=1 linf=1
+
+-- case: two empty sets are two rows
+SELECT COUNT(DISTINCT customer_id) AS n FROM orders GROUP BY GROUPING SETS ((), ());
+-- accept
+-- keys: 1 public, l0 proved
+-- release: units l0=1 linf=1
+
+-- case: three empty sets of a public table
+SELECT COUNT(*) AS n FROM countries GROUP BY GROUPING SETS ((), (), ());
+-- accept
+
+-- case: empty sets that HAVING leaves out
+SELECT AVG(amount) AS a FROM orders GROUP BY GROUPING SETS ((), ()) HAVING COUNT(*) > 100000;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
+
+-- case: empty sets beside a column of rows
+SELECT status, COUNT(*) AS n FROM orders GROUP BY GROUPING SETS ((), ());
+-- refuse: not-grouped at 1:8

@@ -44,7 +44,9 @@ SELECT code FROM countries a WHERE EXISTS (SELECT MAX(product_id) FROM products 
 
 -- case: whether there is a total of private rows
 SELECT COUNT(*) FROM customers c WHERE EXISTS (SELECT MAX(amount) FROM orders o WHERE o.customer_id = c.customer_id);
--- refuse: unsupported-syntax at 1:55
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: not in an ordered part
 SELECT code FROM countries a WHERE code NOT IN (SELECT b.code FROM countries b WHERE b.region = a.region OR b.code < 'M' ORDER BY b.code LIMIT 2);
@@ -210,4 +212,16 @@ WITH t AS (TABLE countries) SELECT COUNT(*) AS n FROM t;
 
 -- case: set operations around and inside
 SELECT COUNT(*) AS n FROM (SELECT DISTINCT region FROM countries UNION SELECT category FROM products EXCEPT SELECT 'a') AS u;
+-- accept
+
+-- case: an aggregate of the outer query's columns alone
+SELECT (SELECT COUNT(c.code) FROM products p WHERE p.product_id > 0) AS n FROM countries c;
+-- refuse: unsupported-syntax at 1:16
+
+-- case: an aggregate of the outer query's columns in a condition
+SELECT c.code FROM countries c WHERE 3 IN (SELECT COUNT(c.code) FROM products p);
+-- refuse: unsupported-syntax at 1:51
+
+-- case: an aggregate of the outer and of its own columns
+SELECT c.code, (SELECT SUM(p.product_id + LENGTH(c.code)) FROM products p) AS n FROM countries c;
 -- accept

@@ -328,3 +328,37 @@ SELECT status, COUNT(*) AS n FROM orders GROUP BY status LIMIT 92233720368547758
 -- accept
 -- keys: 3 public, l0 proved
 -- release: rows l0=3 linf=10
+
+-- case: HAVING by an output that is called as a column
+SELECT status, COUNT(*) AS quantity FROM orders GROUP BY status HAVING quantity > 2;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: HAVING by such an output in a term, beside the column in an aggregate
+SELECT status, SUM(quantity) AS quantity FROM orders GROUP BY status HAVING quantity + 1 > 20 AND SUM(quantity) > 0;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=200
+
+-- case: HAVING by a key goes before an output of its name
+SELECT status, quantity AS q, COUNT(*) AS quantity FROM orders GROUP BY status, quantity HAVING quantity > 15;
+-- accept
+-- keys: 63 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: HAVING by a qualified column is no output
+SELECT status, COUNT(*) AS quantity FROM orders GROUP BY status HAVING orders.quantity > 2;
+-- refuse: not-grouped at 1:72
+
+-- case: HAVING by one of two outputs of a name
+SELECT COUNT(*) AS quantity, SUM(amount) AS quantity FROM orders HAVING quantity > 2;
+-- refuse: ambiguous-column at 1:73
+
+-- case: a position behind the SELECT list, in GROUP BY
+SELECT status AS s FROM orders GROUP BY 2;
+-- refuse: unknown-column at 1:41
+
+-- case: a position behind the SELECT list, in ORDER BY
+SELECT status, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 3;
+-- refuse: unknown-column at 1:62

@@ -192,7 +192,9 @@ SELECT COUNT(*) FROM orders WHERE status IN (SELECT status, amount FROM orders);
 
 -- case: an outer column in the SELECT list of EXISTS below a group
 SELECT COUNT(*) FROM customers c WHERE EXISTS (SELECT COUNT(*) + c.age FROM orders o WHERE o.customer_id < c.customer_id);
--- refuse: unsupported-syntax at 1:55
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: types that do not compare
 SELECT COUNT(*) FROM customers WHERE age IN (SELECT code FROM countries);
@@ -254,3 +256,49 @@ SELECT COUNT(*) AS n FROM orders o WHERE (o.customer_id, o.note) NOT IN (SELECT 
 -- case: two columns among one
 SELECT COUNT(*) AS n FROM orders o WHERE (o.customer_id, o.note) IN (SELECT e.customer_id FROM events e);
 -- refuse: unsupported-syntax at 1:43
+
+-- case: an aggregate without groups always has a row
+SELECT COUNT(*) AS n FROM customers c WHERE EXISTS (SELECT SUM(o.amount) FROM orders o WHERE o.customer_id = c.customer_id AND o.quantity > 100);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: an aggregate without groups is never missing
+SELECT COUNT(*) AS n FROM customers c WHERE NOT EXISTS (SELECT DISTINCT COUNT(*) FROM orders o WHERE o.customer_id = c.customer_id ORDER BY 1 LIMIT 1);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: HAVING decides whether the aggregate has a row
+SELECT COUNT(*) AS n FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id HAVING COUNT(*) < 2);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: HAVING that nothing satisfies without rows
+SELECT COUNT(*) AS n FROM customers c WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id HAVING SUM(o.quantity) < 9);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a condition on an aggregate within
+SELECT COUNT(*) AS n FROM customers c WHERE EXISTS (SELECT * FROM (SELECT COUNT(*) AS k, MAX(o.quantity) AS q FROM orders o WHERE o.customer_id = c.customer_id) t WHERE k > 1 AND q < 15);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: LIMIT 0 leaves no row
+SELECT COUNT(*) AS n FROM customers c WHERE EXISTS (SELECT SUM(o.amount) FROM orders o WHERE o.customer_id = c.customer_id LIMIT 0);
+-- refuse: unsupported-syntax at 1:60
+
+-- case: HAVING over rows of other people, which are released before they are compared
+SELECT COUNT(*) AS n FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.quantity = c.age HAVING COUNT(*) > 1);
+-- accept
+-- keys: 21 public, l0 enforced
+-- release: rows l0=3 linf=10
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: HAVING over rows of other people by values that nobody lists
+SELECT COUNT(*) AS n FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.note_length > c.age HAVING COUNT(*) > 1);
+-- refuse: unsupported-syntax at 1:60
