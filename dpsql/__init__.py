@@ -77,6 +77,7 @@ def __getattr__(name: str) -> Any:
     if find_spec(f"dpsql.{name}"):
         # A room of this package, which whoever asks for it imports: nothing else is begun here.
         raise AttributeError(f"module 'dpsql' has no attribute {name!r}")
+    import_module("dpsql.model.public_times").require_clock()  # before anything imports logging
     home = import_module(_HOMES.get(name, _DBAPI))
     # PEP 249 wants its type objects and constructors on the module too.
     if name in _HOMES or name in home.__all__:

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import dpsql
+from dpsql.interfaces.cli import main
+from dpsql.interfaces.wordings import ExitCode
 from dpsql.ledgers import Charge, Remembered, Spent, Stopped, sqlite
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import public_times
-from dpsql.model.errors import Reason, Refused
+from dpsql.model.errors import Reason, Refused, Unreachable
 from dpsql.model.vocabulary import Loss
 from dpsql.policy.load import load
 from dpsql.preparation.bound_policy import bound
@@ -197,3 +200,16 @@ def test_it_decides_what_the_date_is(shops: Shops, monkeypatch: pytest.MonkeyPat
         charged += under(monkeypatch, repeat(day), lambda: [told(proxy, SINCE)[0]])
     first = charged[0]
     assert charged == [first, Loss(0), first, Loss(0), Loss(0)]
+
+
+def test_a_clock_after_2262_gives_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_late() -> float:
+        raise OverflowError("timestamp too large to convert to C _PyTime_t")
+
+    monkeypatch.setattr(public_times, "read_clock", too_late)
+    told = CliRunner().invoke(main, ["budget"])
+    assert told.exit_code == ExitCode.UNREACHABLE
+    assert "clock says a year after 2262" in told.stderr
+    assert "fault" not in told.stderr
+    with pytest.raises(Unreachable, match="Set the clock"):
+        dpsql.connect("nowhere.toml")

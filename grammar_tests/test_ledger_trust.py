@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable
 from decimal import Decimal
@@ -254,3 +255,52 @@ def test_the_mark_that_cannot_be_written_stops_the_answer(path: Path) -> None:
     with pytest.raises(LedgerError, match="mark"):
         ledger.charge(charge("q3"))
     assert ledger.spent("default") == Loss(9, 15)
+
+
+# --- damaged bytes ---------------------------------------------------------------------------
+
+
+def use_everything(path: Path) -> None:
+    """Read and write all that a ledger has; a reader of a damaged one stops early."""
+    ledger = SqliteLedger.open(str(path))
+    ledger.spent("default")
+    recall(ledger)
+    ledger.verify()
+    for read in (ledger.history, ledger.shares, ledger.acts, ledger.budgets, ledger.confirmed):
+        read()
+    ask(ledger, "q3")
+
+
+def outcomes(path: Path, count: int) -> set[str]:
+    """What happens to a ledger in which one byte at a time has another value.
+
+    The bytes are a trigger's name, of which SQLite's message is no UTF-8, and random ones.
+    """
+    used(path)
+    whole, mark, found = path.read_bytes(), kit.mark_file(path).read_bytes(), set[str]()
+    dice = random.Random(29)  # noqa: S311 - no noise is drawn
+    places = [at for at, byte in enumerate(whole) if byte]
+    damages = [(dice.choice(places), dice.choice((0xFF, 9, 18, 65))) for _ in range(count)]
+    for at, value in [(whole.index(b"entries_never_change"), 0xFF), *damages]:
+        for step in (use_everything, lambda path: accept(str(path))):
+            path.write_bytes(whole[:at] + bytes([value]) + whole[at + 1 :])
+            kit.mark_file(path).write_bytes(mark)
+            try:
+                step(path)
+                found.add("unharmed")
+            except LedgerError:
+                found.add("a sentence")
+            except Exception as error:  # noqa: BLE001 - whatever it is
+                found.add(type(error).__name__)
+    return found
+
+
+def test_a_damaged_byte_gives_a_sentence(path: Path) -> None:
+    assert outcomes(path, 300) == {"a sentence", "unharmed"}
+
+
+def test_readers_that_trust_their_bytes_would_be_seen(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_UNREADABLE", ())
+    assert "UnicodeDecodeError" in outcomes(path, 0)

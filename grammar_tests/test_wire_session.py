@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from pathlib import Path
 
 import pytest
+import sqlglot
 
+from dpsql.interfaces.pgwire.catalogue.translation import translate
 from dpsql.interfaces.pgwire.frontend import (
     Bind,
     Close,
@@ -24,6 +27,38 @@ from grammar_tests.proxy_kit import shop
 from grammar_tests.session_kit import COUNT, COUNTRIES, Client, asked
 
 # --- simple queries ---
+
+NESTED = (
+    "NOT ",
+    "- ",
+    "~ ",
+    "ANY ",
+    "ARRAY ",
+    "INTERVAL ",
+    "CASE WHEN ",
+    "a = NOT ",
+    "a BETWEEN 1 AND NOT ",
+    "NOT (",
+    "1 + ",
+    "true AND NOT ",
+)
+
+
+@pytest.mark.parametrize("words", NESTED)
+def test_deep_questions_are_no_faults(client: Client, words: str) -> None:
+    for times in (100, 240, 9000):
+        for source in ("", " FROM pg_class", " FROM customers"):
+            client.query(f"SELECT {words * times}true{source}")
+            assert client.status == b"I"
+            assert not client.of(b"E") or client.error["C"][:2] in ("42", "54", "0A"), client.error
+
+
+def test_nesting_that_is_not_counted_would_be_a_fault(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translate, "read", partial(sqlglot.parse_one, dialect="postgres"))
+    client.query(f"SELECT {'NOT ' * 240}true FROM pg_class")
+    assert client.error["C"] == "XX000"
 
 
 def test_a_simple_query_is_described_answered_and_completed(client: Client) -> None:

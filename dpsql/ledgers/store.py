@@ -129,6 +129,12 @@ _PROBLEMS = {
     sqlite3.SQLITE_CONSTRAINT: "has an entry for this query already.",
 }
 
+_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+"""What reading a value raises that nobody wrote: a damaged byte makes any text, number or type.
+
+Python's sqlite3 raises UnicodeDecodeError, too, where SQLite's own message quotes such a text.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Patience:
@@ -172,6 +178,8 @@ def failing_closed(path: str) -> Iterator[None]:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "unknown"
         raise LedgerError(f"The ledger {path} or its mark failed: {reason}.") from None
+    except _UNREADABLE:
+        raise LedgerError(f"The ledger {path} {_PROBLEMS[sqlite3.SQLITE_CORRUPT]}") from None
 
 
 def _code(error: sqlite3.Error) -> int:

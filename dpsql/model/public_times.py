@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from dpsql.model.errors import Unreachable
 from dpsql.model.tree import TIMESTAMP, TIMESTAMPTZ, Expression, Literal
 
 RECENT = timedelta(days=35)
@@ -37,6 +40,23 @@ def now() -> datetime:
     True
     """
     return datetime.now(UTC)
+
+
+read_clock: Callable[[], float] = time.time
+
+
+def require_clock() -> None:
+    """Raise `Unreachable` where the machine's clock says a year that Python cannot tell.
+
+    Python counts nanoseconds in 64 bits, up to 11 April 2262. Even `import logging` fails later.
+    """
+    try:
+        read_clock()
+    except OverflowError:
+        raise Unreachable(
+            "This machine's clock says a year after 2262, and Python cannot tell such a time."
+            " Nothing was charged. Set the clock, then try again."
+        ) from None
 
 
 _DAYS = {"today": 0, "yesterday": -1, "tomorrow": 1}

@@ -54,8 +54,8 @@ class _Level:
             self.betweens += kind is TokenType.BETWEEN
 
 
-def check_nesting(tokens: Sequence[Token]) -> None:
-    """Raises `Refused` (TOO_LARGE) where more than `MAX_NESTING` constructs are open."""
+def check_nesting(tokens: Sequence[Token], most: int = MAX_NESTING) -> None:
+    """Raises `Refused` (TOO_LARGE) where more than `most` constructs are open."""
     levels = [_Level()]
     for before, token in zip((None, *tokens), tokens, strict=False):
         kind = token.token_type
@@ -65,9 +65,9 @@ def check_nesting(tokens: Sequence[Token]) -> None:
             _close(levels, kind)
         else:
             levels[-1].read(before, token)
-        if sum(level.depth for level in levels) > MAX_NESTING:
+        if sum(level.depth for level in levels) > most:
             what = "nesting levels"
-            raise Refused(Reason.TOO_LARGE, span_of(token), what=what, limit=MAX_NESTING)
+            raise Refused(Reason.TOO_LARGE, span_of(token), what=what, limit=most)
 
 
 def _close(levels: list[_Level], closing: TokenType) -> None:

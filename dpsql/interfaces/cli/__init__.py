@@ -19,6 +19,7 @@ from dpsql.interfaces.cli.options import CommandSettings, Group, common
 from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DpsqlError
+from dpsql.model.public_times import require_clock
 
 SECTIONS = {
     "Ask": {
@@ -82,6 +83,7 @@ class Program(Group):
         """Run and exit; no traceback reaches the user, whatever `standalone_mode`."""
         del standalone_mode
         try:
+            require_clock()
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.ClickException as error:
             error.show()

@@ -8,6 +8,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 
+from dpsql.dialects.reading.token_checks import check_nesting
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import refused
 from dpsql.model.errors import Reason, Refused
 
@@ -15,7 +16,10 @@ FUNCTION = "function "
 """Prefix of a renamed function; no unquoted identifier can contain its space."""
 
 MAX_TEXT, MAX_TOKENS, MAX_DEPTH = 60_000, 10_000, 60
-"""What the longest question of the tools we know stays below by a factor of five."""
+"""What the longest question of the tools we know stays below by a factor of five.
+
+`MAX_DEPTH` bounds what is open at one place, and equal words in a row: ANY ANY ANY is nested too.
+"""
 
 _SYNTAX = frozenset(
     """ALL AND ANY ARRAY AS BETWEEN BY CASE CAST DISTINCT ELSE EXCEPT EXISTS EXTRACT FILTER FROM
@@ -41,7 +45,7 @@ def read(text: str) -> exp.Expression:
         parser = Dialect.get_or_raise("postgres").parser(error_level=ErrorLevel.IMMEDIATE)
         roots = parser.parse(list(_renamed(tokens)), text)
     except RecursionError:
-        raise
+        raise Refused(Reason.TOO_LARGE, what="nesting levels") from None
     except Exception:  # noqa: BLE001 - on odd input it also raises KeyError, TypeError and others
         raise Refused(Reason.SYNTAX) from None
     if len(roots) != 1 or not isinstance(roots[0], exp.Expression):
@@ -60,11 +64,15 @@ def _tokens(text: str) -> list[Token]:
         tokens.pop()
     if any(token.token_type is TokenType.SEMICOLON for token in tokens):
         raise Refused(Reason.SYNTAX, why="this is not one statement")
-    depth = 0
-    for token in tokens:
+    if len(tokens) > MAX_TOKENS:
+        raise Refused(Reason.TOO_LARGE)
+    depth, run = 0, 0
+    for before, token in zip((None, *tokens), tokens, strict=False):
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
-        if depth > MAX_DEPTH or len(tokens) > MAX_TOKENS:
+        run = run + 1 if before and before.token_type is token.token_type else 0
+        if depth > MAX_DEPTH or run > MAX_DEPTH:
             raise Refused(Reason.TOO_LARGE)
+    check_nesting(tokens, MAX_DEPTH)
     return tokens
 
 

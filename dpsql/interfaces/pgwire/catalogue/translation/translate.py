@@ -82,7 +82,11 @@ def translate(text: str, names: Names, values: tuple[Any, ...] | None, count: in
     Raises `Refused`.
     """
     reading = Reading(names, values, _query)
-    printed = _query(read(text), PgScope(reading))
+    root = read(text)
+    try:
+        printed = _query(root, PgScope(reading))
+    except RecursionError:  # 1 + 1 + 1 ... is a deep tree that is read without recursion
+        raise Refused(Reason.TOO_LARGE, what="levels") from None
     types = tuple(reading.types.get(n, oids.TEXT) for n in range(1, count + 1))
     columns = (replace(c, oid=oids.TEXT) if c.oid == oids.UNKNOWN else c for c in printed.columns)
     return Translation(printed.sql, tuple(columns), types)
