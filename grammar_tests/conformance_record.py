@@ -3,6 +3,9 @@
 `python -m grammar_tests.conformance_record` under a tried version adds its digests to
 `dpsql/engines/conformance.json.gz`; probes whose statement changed lose the old ones. Run it with
 every version of `TRIED` after printing changed.
+
+`python -m grammar_tests.conformance_record postgres`, or `spark`, records a server that is started
+for this; with a DSN or URL behind it, the server that is there.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import base64
 import gzip
 import io
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -45,13 +49,16 @@ from dpsql.model.tree import (
 from dpsql.preparation.engine_admission import run_parser
 from grammar_tests.casefile import all_cases
 from grammar_tests.function_checks import readable, sources
-from grammar_tests.function_samples import COLUMNS, Column, calls, casts, column_of, type_of
+from grammar_tests.function_samples import Column, calls, casts, column_of, refs, type_of
 
 CALLS = 24
 """Calls of one function that are kept, of as many kinds of arguments as there are."""
 
 VALUES = 6
 """Values of a column in probes of two columns."""
+
+ORDER = 99
+"""The id of the number of a row, in whose order an aggregate reads."""
 
 STATEMENTS = 300
 """Statements that the parser is asked."""
@@ -99,7 +106,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _kept(found: Iterator[Call]) -> Iterator[Call]:
+def kept_calls(found: Iterator[Call]) -> Iterator[Call]:
     """Calls with different kinds of arguments first, one for each list of kinds."""
     by_kinds: dict[tuple[str, ...], list[Call]] = defaultdict(list)
     for call in islice(found, 4000):
@@ -128,33 +135,43 @@ def _statements(dialect: Dialect, expressions: Iterator[Call | Cast]) -> Iterato
         yield f"SELECT {', '.join(texts)}" + (f" FROM {tables} ORDER BY {order}" if columns else "")
 
 
-def _aggregates(dialect: Dialect) -> Iterator[tuple[str, tuple[str, ...]]]:
+def aggregate_calls() -> Iterator[tuple[str, list[AggregateCall]]]:
     """Every aggregate of engines over every column of boundary values, in their order."""
-    order = (SortKey(Ref(1, INTEGER)),)
+    order = (SortKey(Ref(ORDER, INTEGER)),)
     for name in filter(aggregates.of_engines, aggregates.names()):
-        statements = []
-        for column in COLUMNS:
-            value: Expression = Ref(0, column.type)
+        found = []
+        for value in refs(0):
+            assert isinstance(value, Ref)
             second = {"string_agg": Literal("-", VARCHAR)}.get(name, Literal(0.25, DOUBLE))
             args: tuple[Expression, ...] = (
                 (value,) if aggregates.called(name) == (1, 1) else (value, second)
             )
-            kind = aggregates.result_type(name, (column.type, type_of(second))[: len(args)])
+            kind = aggregates.result_type(name, (value.type, type_of(second))[: len(args)])
             if kind is None or name == "grouping" or not aggregates.accepts(name, args):
                 continue
             ordered = order if aggregates.is_ordered(name) else ()
-            call = AggregateCall(name, args, type=kind, order_by=ordered)
-            text = dialect.expression(call, {0: "t.v", 1: "t.n"})
-            statements.append(
-                f"SELECT {readable(text, kind)} FROM {_rows(column, many=True)} AS t (n, v)"
-            )
+            found.append(AggregateCall(name, args, type=kind, order_by=ordered))
+        yield name, found
+
+
+def _aggregates(dialect: Dialect) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """SELECTs of aggregates, each over one column."""
+    for name, found in aggregate_calls():
+        statements = []
+        for call in found:
+            (value,) = (ref for ref in sources(call) if ref.id != ORDER)
+            text = dialect.expression(call, {value.id: "t.v", ORDER: "t.n"})
+            rows = _rows(column_of(value), many=True)
+            statements.append(f"SELECT {readable(text, call.type)} FROM {rows} AS t (n, v)")
         yield f"{name} of groups", tuple(statements)
 
 
 def statements_of(dialect: Dialect) -> Mapping[str, tuple[str, ...]]:
     """Every probe of an engine, by what it tries."""
     x = dialect.column("t", Field(0, "x", DOUBLE), None)
-    probes = {name: tuple(_statements(dialect, _kept(calls(name)))) for name in sorted(REGISTRY)}
+    probes = {
+        name: tuple(_statements(dialect, kept_calls(calls(name)))) for name in sorted(REGISTRY)
+    }
     by_target: dict[str, list[Cast]] = defaultdict(list)
     for cast in casts():
         by_target[f"cast to {type_name(cast.type)}"].append(cast)
@@ -205,4 +222,9 @@ def write(record: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    write(record())
+    if len(sys.argv) > 1:
+        from grammar_tests.conformance_servers import record_server
+
+        record_server(*sys.argv[1:])
+    else:
+        write(record())

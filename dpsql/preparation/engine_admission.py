@@ -1,7 +1,7 @@
 """Admit an engine: a tried version at once, another one after the conformance probes.
 
 The outcome of the probes is kept beside the policy, in a file that only its owner can read, for
-the hash of the engine's binary (a server: for what it calls its version).
+the hash of the engine's binary. A server is always probed, once for its address and its version.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from dpsql.engines import Engine, EngineFailed
 from dpsql.engines.conformance import (
     RECORD,
     Run,
+    ask_version,
     breaks_core,
     find_deviations,
     load_probes,
+    tried_servers,
 )
 from dpsql.engines.versions import TRIED
 from dpsql.model.algebra import Relation, Scan
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import DpsqlError, Reason, Refused, WrongVersion
+from dpsql.model.resources import Database
 from dpsql.model.tree import AggregateCall, Call, Cast, WindowCall, type_name
 from dpsql.model.walk import expressions, relations, walk
 from dpsql.policy.draft import Draft
@@ -41,12 +44,16 @@ STATE = ".dpsql"
 
 @dataclass(frozen=True, slots=True)
 class Conformance:
-    """One engine or parser: its version, whether that was tried, and what deviates."""
+    """One engine or parser: its version, whether that was tried, and what deviates.
+
+    Of a server `versions` are those that were tried; each server is probed all the same.
+    """
 
     name: str
     version: str
     tried: bool
     deviations: frozenset[str] = frozenset()
+    versions: tuple[str, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -65,7 +72,7 @@ def check_conformance(folder: Path) -> tuple[Conformance, ...]:
 def check_engines(draft: Draft, engine: Engine) -> tuple[Conformance, ...]:
     """All that answers under a policy: DuckDB, sqlglot, and the owner's server if there is one."""
     folder = Path(draft.path).resolve().parent
-    server = check_server(draft.database.engine, lambda sql: engine.evaluate(sql, ()), folder)
+    server = check_server(draft.database, lambda sql: engine.evaluate(sql, ()), folder)
     return (*check_conformance(folder), *(() if server is None else (server,)))
 
 
@@ -74,18 +81,22 @@ def find_deviations_of(draft: Draft, engine: Engine) -> frozenset[str]:
     return require_core(check_engines(draft, engine))
 
 
-def check_server(engine: str, run: Run, folder: Path) -> Conformance | None:
-    """A server of the owner, by what it calls its version; None for a kind without probes."""
+def check_server(database: Database, run: Run, folder: Path) -> Conformance | None:
+    """A server of the owner, by its address and what it calls its version; None for a kind of
+    engine without probes.
+    """
+    engine = database.engine
     probes = {} if engine == own_engine().name else load_probes(engine)
     if not probes:
         return None
-    ((label,),) = run("SELECT version()")
-    key = sha256(str(label).encode()).hexdigest()[:32]
+    label, number = ask_version(run)
+    key = sha256(repr((label, sorted(database.settings))).encode()).hexdigest()[:32]
     return Conformance(
         engine,
-        str(label),
+        number,
         tried=False,
         deviations=_recall(folder, engine, key, lambda: find_deviations(probes, run)),
+        versions=tried_servers(engine),
     )
 
 
@@ -93,7 +104,7 @@ def require_core(conformances: Sequence[Conformance]) -> frozenset[str]:
     """What is refused by name with these engines. Raises `WrongVersion` where the core deviates."""
     for each in conformances:
         if not each.usable:
-            tried = ", ".join(TRIED.get(each.name, ()))
+            tried = ", ".join(TRIED.get(each.name, each.versions))
             raise WrongVersion(
                 f"{each.name} {each.version} computes otherwise than the versions that dpsql was"
                 f" tried with. Install one of these: {tried}."

@@ -62,7 +62,8 @@ def _words(conformance: Conformance) -> str:
         return "unusable: the core deviates from tried versions"
     if conformance.deviations:
         return f"probed; refused by name: {', '.join(sorted(conformance.deviations))}"
-    return "probed: agrees with tried versions"
+    tried = f" ({', '.join(conformance.versions)})" if conformance.versions else ""
+    return f"probed: agrees with tried versions{tried}"
 
 
 def _extras() -> Iterator[tuple[str, str]]:
