@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpsql.interfaces.cli.ask import read_sql
 from dpsql.interfaces.cli.budget_commands import (
     note_lapsed_facts,
     note_unnamed,
@@ -20,7 +21,7 @@ from dpsql.interfaces.cli.budget_commands import (
 )
 from dpsql.interfaces.cli.options import CommandSettings, with_policy, written_as
 from dpsql.interfaces.cli.terminal import Bar, columns, encodable, interruptible, note
-from dpsql.interfaces.messages import printable
+from dpsql.interfaces.messages import describe, printable
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.tables import table
 from dpsql.interfaces.wordings import ExitCode
@@ -28,6 +29,7 @@ from dpsql.model.vocabulary import Request
 
 if TYPE_CHECKING:
     from dpsql.owner.findings import Reviewed
+    from dpsql.owner.proof_counts import CountedStatement
 
 
 @click.command()
@@ -56,12 +58,20 @@ def refresh(settings: CommandSettings, *, record: bool) -> None:
 @click.command()
 @with_policy
 @click.option("--record", is_flag=True, help="Record what the data confirms, for later proofs.")
+@click.option("--proofs", is_flag=True, help="Count on the data what plans call proved.")
+@click.option("-f", "file", metavar="FILE", help="With --proofs: of these statements; - for stdin.")
 @written_as("How findings are written.", "text", "json")
-def check(settings: CommandSettings, *, record: bool, style: str) -> None:
+def check(
+    settings: CommandSettings, *, record: bool, proofs: bool, file: str | None, style: str
+) -> None:
     """For the owner only: does the data fit the policy? Prints exact numbers of private rows.
 
-    Exits with 1 where something does not fit that is not accepted in the policy.
+    Exits with 1 where something does not fit that is not accepted in the policy, and with --proofs
+    where a count contradicts a proof.
     """
+    if proofs:
+        _check_proofs(settings.policy, file, style)
+        return
     from dpsql.owner.check import check_policy, unnamed_budgets_of  # noqa: PLC0415
 
     checked = check_policy(settings.policy, record=record)
@@ -80,6 +90,52 @@ def check(settings: CommandSettings, *, record: bool, style: str) -> None:
         raise click.exceptions.Exit(ExitCode.BAD_INPUT)
     accepted = any(review.accepted for review in checked.reviews)
     note("The data fits the policy" + (", but for what is accepted." if accepted else "."))
+
+
+def _check_proofs(path: str, file: str | None, style: str) -> None:
+    """Print what is proved of statements beside what is counted; exit with 1 if they differ."""
+    from dpsql.dialects.postgres.words import pieces  # noqa: PLC0415
+    from dpsql.owner.proof_counts import count_proofs  # noqa: PLC0415
+
+    text = "" if file is None else read_sql("-", None) if file == "-" else read_sql(None, file)
+    counted = count_proofs(path, [piece.text for piece in pieces(text)])
+    claims = [claim for statement in counted for claim in statement.claims]
+    wrong = sum(not claim.holds for claim in claims)
+    if style == "json":
+        click.echo(_proofs_as_json(counted))
+    for statement in counted if style == "text" else ():
+        if statement.refused is not None and file is None:
+            continue  # nobody asked about it
+        click.echo(printable(" ".join(statement.sql.split())))
+        for claim in statement.claims:
+            verdict = "ok" if claim.holds else "VIOLATED"
+            numbers = f"at most {claim.bound:,} proved, {claim.most:,} counted"
+            click.echo(f"  {verdict}: {printable(claim.claim)}: {numbers}")
+        for reason in statement.skipped:
+            click.echo(f"  not counted: {reason}")
+        if statement.refused is not None:
+            click.echo(f"  refused: {describe(statement.refused, statement.sql).headline}")
+    if wrong:
+        note(f"{wrong} of {len(claims)} proofs are violated. Answer no query, and report this.")
+        raise click.exceptions.Exit(ExitCode.BAD_INPUT)
+    note(f"{len(claims)} proofs hold for the data.")
+
+
+def _proofs_as_json(counted: Sequence[CountedStatement]) -> str:
+    """Return the claims for a program of the owner."""
+    written = [
+        {
+            "sql": statement.sql,
+            "refused": None if statement.refused is None else statement.refused.reason.value,
+            "not_counted": list(statement.skipped),
+            "claims": [
+                {"claim": c.claim, "bound": c.bound, "counted": c.most, "ok": c.holds}
+                for c in statement.claims
+            ],
+        }
+        for statement in counted
+    ]
+    return json.dumps(written, ensure_ascii=False, indent=2)
 
 
 def _show(path: str, reviews: Sequence[Reviewed]) -> None:

@@ -1,0 +1,275 @@
+"""`check --proofs`: counts on the owner's data what the kernel calls proved of one unit's rows.
+
+For the owner only: counts are exact. A claim that a count contradicts is a fault of the kernel, or
+of a fact that it believes (PRIVACY.md R5, R96): a plan that rests on it promises too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from dpsql.compiler.kernel.kernel import Kernel
+from dpsql.compiler.kernel.known import Closure, Proof
+from dpsql.compiler.plan.private_plan import PrivateBlock, PrivatePlan
+from dpsql.dialects.reading.parse import parse
+from dpsql.engines import EngineFailed, TimedOut
+from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.model.algebra import (
+    Evaluated,
+    Item,
+    Relation,
+    Released,
+    Single,
+    Staged,
+)
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.errors import Refused
+from dpsql.model.table_names import address
+from dpsql.model.tree import Expression, Ref, identifier
+from dpsql.model.vocabulary import FactKind, Policy, TablePolicy
+from dpsql.model.walk import relations
+from dpsql.owner.row_owners import Owned, OwnerTracer, Untraced
+from dpsql.owner.whose_rows import RowsOfSeveral
+from dpsql.policy.load import load
+from dpsql.preparation.bound_policy import bound, bound_to
+from dpsql.preparation.engine_kinds import dialects, opened
+from dpsql.preparation.prepare import prepare
+from dpsql.preparation.public_data import PublicTables
+
+_Rows = Callable[[str], Sequence[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class CountedClaim:
+    """Something that the kernel proved to be at most `bound`, and the most that was counted."""
+
+    claim: str
+    bound: int
+    most: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether the data agree."""
+        return self.most <= self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class CountedStatement:
+    """The claims about a statement; `refused` where it is not accepted, `skipped` what of it is not
+    counted.
+    """
+
+    sql: str
+    claims: tuple[CountedClaim, ...] = ()
+    refused: Refused | None = None
+    skipped: tuple[str, ...] = ()
+
+
+def count_proofs(path: str, statements: Sequence[str] = ()) -> tuple[CountedStatement, ...]:
+    """Count what is proved of these statements, or of some that the policy's tables suggest.
+
+    Raises `PolicyError`, `Unreachable`, `LedgerError` and what the engine raises.
+    """
+    draft = load(path)
+    with closing(opened(draft)) as engine:
+        if Path(draft.ledger).exists():
+            with closing(SqliteLedger.open(draft.ledger)) as ledger:
+                policy = bound(draft, engine, ledger)
+        else:
+            policy = bound_to(draft, engine)[0]
+        public = PublicTables(engine, dialects(policy.database).database)
+        counter = ProofCounter(policy, public, engine.rows)
+        return tuple(counter.count(sql) for sql in statements or suggested_statements(policy))
+
+
+class ProofCounter:
+    """Compiles statements and counts what the kernel proves of their rows."""
+
+    def __init__(self, policy: Policy, public: PublicTables, rows: _Rows) -> None:
+        self.policy, self.public, self.rows = policy, public, rows
+        self.dialect = dialects(policy.database).database
+
+    def count(self, sql: str) -> CountedStatement:
+        """Return the claims about the private rows that a statement reads, with their counts."""
+        budget = self.policy.budgets[0]
+        epsilon, public = Fraction(budget.query_epsilon), self.public
+        try:
+            statement = parse(sql)
+            plan = prepare(statement, self.policy, budget, epsilon, public, public.evaluate).plan
+        except Refused as refused:
+            return CountedStatement(sql, refused=refused)
+        if plan is None:
+            return CountedStatement(sql, skipped=("It reads no private rows.",))
+        counted = list[CountedClaim | str]()
+        try:
+            for block in plan.blocks:
+                counted += self._of_block(plan, block.block)
+        except (EngineFailed, TimedOut):
+            counted.append("The database did not finish a count.")
+        claims = tuple(dict.fromkeys(c for c in counted if isinstance(c, CountedClaim)))
+        skipped = tuple(dict.fromkeys(c for c in counted if isinstance(c, str)))
+        return CountedStatement(sql, claims, skipped=skipped)
+
+    def _of_block(self, plan: PrivatePlan, block: PrivateBlock) -> Iterator[CountedClaim | str]:
+        """Yield the claims about the rows of a block, and what of them is not counted."""
+        if block.several:
+            yield from self._of_several(plan, block)
+            return
+        elsewhere = Staged | Released | Evaluated | Single
+        if any(isinstance(part, elsewhere) for part in relations(block.rows)):
+            yield "Rows that join an answer or the result of a public query are not counted."
+            return
+        kernel = self._kernel(plan)
+        proof = kernel.proof(block.rows, block.unit.id, block.keys)
+        yield from ProvedRows(self, block.rows, block.unit, block.keys, proof).claims()
+
+    def _kernel(self, plan: PrivatePlan) -> Kernel:
+        counts = [len(block.block.keys) for block in plan.blocks]
+        return Kernel(self.policy, plan.stages, counts, self.public.frequency)
+
+    def _of_several(self, plan: PrivatePlan, block: PrivateBlock) -> Iterator[CountedClaim]:
+        most = self._kernel(plan).proof_of_several(block.rows).most_rows()
+        for part in relations(block.rows):
+            table = self.policy.table(getattr(part, "table", ""))
+            if table is not None and table.several and most is not None:
+                each = f"SELECT u AS c0 FROM ({RowsOfSeveral(table, self.policy).each()}) AS r"
+                yield CountedClaim("rows that name one unit", most, self.most(each, "c0"))
+
+    def most(self, rows: str, groups: str) -> int:
+        """Return the most rows of one unit, c0, that agree on columns."""
+        counted = f"SELECT COUNT(*) AS n FROM ({rows}) AS r WHERE c0 IS NOT NULL GROUP BY {groups}"
+        return self.number(f"SELECT COALESCE(MAX(n), 0) FROM ({counted}) AS g")
+
+    def number(self, sql: str) -> int:
+        """Return the one number of a query."""
+        return int(self.rows(sql)[0][0] or 0)
+
+    def query(self, relation: Relation, outputs: tuple[Expression, ...]) -> str:
+        """Return a relation as SQL, its columns named c0, c1, …"""
+        return self.dialect.query(relation, outputs)
+
+
+class ProvedRows:
+    """What is proved of the rows of a block: the unit is column c0, then fields, then keys."""
+
+    def __init__(
+        self,
+        counter: ProofCounter,
+        rows: Relation,
+        unit: Ref,
+        keys: Sequence[Item],
+        proof: Proof,
+    ) -> None:
+        self.counter, self.rows, self.unit, self.keys = counter, rows, unit, keys
+        self.proof, self.closure = proof, Closure(proof.rows)
+        fields: list[tuple[int, str, Expression]] = [
+            (f.id, f.name, f.ref) for f in rows.fields if f.id != unit.id
+        ]
+        fields += [(key.field.id, key.field.name, key.expression) for key in keys]
+        self.names = {n: (f"c{place}", name) for place, (n, name, _) in enumerate(fields, 1)}
+        self.sql = counter.query(rows, (unit, *(ref for *_, ref in fields)))
+
+    def claims(self) -> Iterator[CountedClaim | str]:
+        """Yield each claim, with what the data say of it."""
+        most, count = self.proof.most_rows(), self.counter.most
+        if most is not None:
+            yield CountedClaim("rows of one unit", most, count(self.sql, "c0"))
+        keys = [key.field.id for key in self.keys]
+        within = self.proof.most_rows(keys)
+        if keys and within is not None:
+            groups = ", ".join(["c0", *(self.names[n][0] for n in keys)])
+            yield CountedClaim("rows of one unit in one group", within, count(self.sql, groups))
+        values = self.proof.most_values(keys)
+        if keys and values is not None:
+            yield CountedClaim("groups of one unit", values, self._most_values(keys))
+        yield from self._of_owners()
+        yield from self._of_columns(most)
+
+    def _of_owners(self) -> Iterator[CountedClaim | str]:
+        """Each row is made of one unit's rows; what others decide about it are not people's."""
+        if not self.proof.is_local:
+            return
+        tracer, unit = OwnerTracer(self.counter.policy), self.unit
+        try:
+            owned = tracer.trace(self.rows)
+        except Untraced:
+            yield "The owners of rows below a set operation are not followed."
+            return
+        sides = [replace(owned, owners=(unit, *owned.owners)), *tracer.mixed]
+        wrong = sum(self.counter.number(self._of_two(side)) for side in sides if side.owners)
+        yield CountedClaim("rows made of rows of two units", 0, wrong)
+
+    def _of_two(self, side: Owned) -> str:
+        """SELECT of how many rows have two owners."""
+        places = range(len(side.owners))
+        differ = [f"c{a} <> c{b}" for a in places for b in places if a < b] or ["1 = 0"]
+        rows = self.counter.query(side.rows, side.owners)
+        return f"SELECT COUNT(*) FROM ({rows}) AS r WHERE {' OR '.join(differ)}"
+
+    def _of_columns(self, most: int | None) -> Iterator[CountedClaim]:
+        """NULLs, equal columns, and how many rows or values of one unit a column tells apart."""
+        for column, (place, name) in self.names.items():
+            if self.closure.is_present((column,)):
+                absent = f"SELECT COUNT(*) FROM ({self.sql}) AS r WHERE c0 IS NOT NULL AND {place}"
+                yield CountedClaim(f"NULL in {name}", 0, self.counter.number(f"{absent} IS NULL"))
+            rows = self.proof.most_rows((column,))
+            if rows is not None and (most is None or rows < most):
+                counted = self.counter.most(self.sql, f"c0, {place}")
+                yield CountedClaim(f"rows of one unit with one {name}", rows, counted)
+            values = self.proof.most_values((column,))
+            if values is not None and most != 1:
+                counted = self._most_values((column,))
+                yield CountedClaim(f"values of {name} of one unit", values, counted)
+
+    def _most_values(self, columns: Iterable[int]) -> int:
+        """Return the most different values of columns that one unit has; NULL is one."""
+        listed = ", ".join(["c0", *(self.names[n][0] for n in columns if n in self.names)])
+        return self.counter.most(f"SELECT DISTINCT {listed} FROM ({self.sql}) AS d", "c0")
+
+
+def suggested_statements(policy: Policy) -> tuple[str, ...]:
+    """Return statements that join, group and number the private tables along links and keys."""
+    listed = (sql for table in policy.tables if table.private for sql in _about(table, policy))
+    return tuple(dict.fromkeys(listed))
+
+
+def _about(table: TablePolicy, policy: Policy) -> Iterator[str]:
+    name = address(table.name)
+    counted, link = "SELECT COUNT(*) AS n FROM", table.link
+    yield f"{counted} {name}"
+    grouped = (c.name for c in table.columns if c.values is not None and not c.hidden)
+    yield from (f"SELECT {identifier(c)}, COUNT(*) AS n FROM {name} GROUP BY 1" for c in grouped)
+    joined = f"{name} AS a JOIN {name} AS b ON"
+    for columns in (table.key, *table.determining):
+        if columns:
+            yield f"{counted} {joined} {_same(columns, columns)}"
+    if link is None:
+        return
+    own = ", ".join(map(identifier, link.columns))
+    yield f"{counted} (SELECT {own}, COUNT(*) AS m FROM {name} GROUP BY {own}) AS g"
+    if table.key:
+        order = ", ".join(map(identifier, table.key))
+        numbered = (
+            f"SELECT ROW_NUMBER() OVER (PARTITION BY {own} ORDER BY {order}) AS m FROM {name}"
+        )
+        yield f"{counted} ({numbered}) AS r WHERE m <= 2"
+    if policy.table(link.table) is not None:
+        above, same = address(link.table), _same(link.columns, link.keys)
+        yield f"{counted} {name} AS a JOIN {above} AS b ON {same}"
+        yield f"{counted} {name} AS a LEFT JOIN {above} AS b ON {same}"
+        yield f"{counted} {above} AS b LEFT JOIN {name} AS a ON {same}"
+        yield f"{counted} {above} AS b WHERE EXISTS (SELECT 1 FROM {name} AS a WHERE {same})"
+    for other in policy.tables:
+        few = other is not table and policy.fact(FactKind.MAX_ROWS, other.name) is not None
+        if few and other.link is not None and other.link.table == link.table:
+            same = _same(link.columns, other.link.columns)
+            yield f"{counted} {name} AS a JOIN {address(other.name)} AS b ON {same}"
+
+
+def _same(here: Sequence[str], there: Sequence[str]) -> str:
+    pairs = zip(here, there, strict=True)
+    return " AND ".join(f"a.{identifier(a)} = b.{identifier(b)}" for a, b in pairs)
