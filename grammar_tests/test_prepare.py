@@ -24,7 +24,6 @@ from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import Policy
 from dpsql.owner import preparing
 from dpsql.owner.check import check_policy
-from dpsql.owner.prepared_rollups import prepared_rollups
 from dpsql.owner.prepared_tables import PreparedRows, prepared_tables
 from dpsql.owner.preparing import preparation
 from dpsql.policy.draft import Draft
@@ -34,6 +33,7 @@ from dpsql.proxy import Proxy
 from grammar_tests import bound, physical_worlds, world
 from grammar_tests.casefile import Case
 from grammar_tests.laws import BUDGET, PlainEngine, compiled, integers
+from grammar_tests.physical_worlds import store_of
 from grammar_tests.proxy_kit import request, shop
 from grammar_tests.test_asked_groups import OF_A_CATEGORY
 from grammar_tests.test_cases import ALL
@@ -59,37 +59,13 @@ def odd() -> world.Tables:
     }
 
 
-ROLLUPS = {
-    "orders": ((), ("status",), ("status", "placed_at")),
-    "items": ((), ("product_id",)),
-    "events": ((), ("device",)),
-    "logins": (("day",),),
-}
-
-
-def rolled_up() -> Draft:
-    """The shop's policy with rollups."""
-    draft = load(str(bound.CATALOGS / "shop.toml"))
-    tables = (replace(table, rollups=ROLLUPS.get(table.name, ())) for table in draft.tables)
-    return replace(draft, tables=tuple(tables))
-
-
 @cache
 def worlds() -> tuple[tuple[Policy, Policy, PlainEngine], ...]:
     """Policies without and with a store, by constraints or by nothing at all, over their data."""
     listed = []
     for tables, constraints in ((world.exceeding(), True), (odd(), False)):
         policy, engine = bound.over(tables, constraints=constraints)
-        engine.connection.execute(f"CREATE SCHEMA {SCHEMA}")
-        held = prepared_tables(policy)
-        rollups = tuple(prepared_rollups(rolled_up(), policy, engine.public, DUCKDB, tables=held))
-        sums = tuple(each.rollup for each in rollups)
-        rows = [PreparedRows(table, policy, DUCKDB, sums).creation(None) for table in held]
-        for creation in (*rows, *(each.creation(None) for each in rollups)):
-            engine.connection.execute(creation)
-        assert all(engine.rows(each.largest) == [(True,)] for each in rollups)
-        names = tuple(table.name for table in held)
-        store = PreparedStore("a", "here", policy.version, names, sums)
+        store = store_of(policy, engine)
         listed.append((policy, replace(policy, store=store), engine))
     return tuple(listed)
 
