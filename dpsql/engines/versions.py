@@ -48,5 +48,12 @@ def _numbers(text: str) -> tuple[int, ...]:
     return (*numbers, 0, 0, 0)[:3]
 
 
-TILDE_MATCHES_ANYWHERE = not within(version("duckdb"), "0", "2")
+def _tilde_matches_anywhere() -> bool:
+    try:
+        return not within(version("duckdb"), "0", "2")
+    except PackageNotFoundError:  # `require_tested` says so
+        return True
+
+
+TILDE_MATCHES_ANYWHERE = _tilde_matches_anywhere()
 """Whether DuckDB's `~` finds its pattern anywhere in a text, not in the whole text alone."""

@@ -241,9 +241,10 @@ def _type_of(column: str, kinds: set[str], declared: FileFormat | None) -> str:
     kinds = kinds - {_NULL} or {"VARCHAR"}
     if len(kinds) == 1:
         return next(iter(kinds))
-    united = united_type(kinds) if declared is None or declared.widen else None
+    widens = declared is None or declared.widen
+    united = united_type(kinds) if widens else None
     if united is None:
-        raise CannotOpen("types")
+        raise CannotOpen("no type" if widens else "types")
     return united
 
 

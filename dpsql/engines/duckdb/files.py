@@ -27,6 +27,11 @@ WHY = {
     "no match": "matches no file; correct the pattern in the policy",
     "locked": "is open for writing elsewhere; close that program, or wait for it to finish",
     "unreadable": "cannot be read by DuckDB; check its permissions and that it is a database",
+    "unreadable file": "cannot be read; check its permissions, and that it is what its ending says",
+    "no text": "is no text: a packed file, a spreadsheet, Parquet, or UTF-16 without a mark; name"
+    " it by what it is, or save it as CSV in UTF-8",
+    "no type": "declares several types of one column, and no type holds the values of all; write"
+    " the files anew with one type",
     "unknown format": "is neither Parquet nor CSV; name it .parquet, .csv or .tsv, and .gz or .zst"
     " where it is packed",
     "unclean": "has bytes that are not UTF-8, or several kinds of line ends, and cannot be mended"
@@ -71,6 +76,8 @@ class Sources:
             return f"{self.spelled()} {names}: {why[len(REPLACED) :]}. Rename them in the database."
         if why == "spill":
             return f"{self.spill} {WHY[why]}."
+        if why == "unreadable" and self.path is None:
+            why = "unreadable file"
         if why != "missing":
             return f"{self.spelled()} {WHY[why]}."
         paths = [self.path] if self.path else [pattern for _table, pattern in self.files]

@@ -14,15 +14,23 @@ _SEPARATOR = "sep="
 _OTHER = "windows-1252"
 """The encoding to begin with of what is not UTF-8: it has a character for nearly every byte."""
 _BOMS = (b"\xff\xfe", b"\xfe\xff")
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"PK\x03\x04", b"PAR1")
+"""How archives, spreadsheets and Parquet files begin."""
+_MAGIC = 4
+"""Bytes that tell these, and UTF-16 without a mark, whose every other byte is 0 in English."""
 
 
 def format_by_first_line(paths: Sequence[str]) -> FileFormat:
     """How the files of a table are read, as far as the first line of the first one says it.
 
-    A line `sep=;`, which Excel writes, is skipped. Raises `CannotOpen` where no file has a line.
+    A line `sep=;`, which Excel writes, is skipped. Raises `CannotOpen` where no file has a line,
+    and where one begins as no text does.
     """
     for path in paths:
-        encoding = "utf-16" if first_bytes(path, 2) in _BOMS else "utf-8"
+        beginning = first_bytes(path, _MAGIC)
+        encoding = "utf-16" if beginning[:2] in _BOMS else "utf-8"
+        if encoding == "utf-8" and (b"\0" in beginning or beginning.startswith(_PACKED)):
+            raise CannotOpen("no text")
         lines = first_lines(path, encoding, 1)
         if not lines:
             continue

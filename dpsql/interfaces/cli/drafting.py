@@ -45,6 +45,7 @@ class Decision:
     reason: str
     recommended: str | None
     read: Callable[[str], Any]
+    doubt: str = ""
 
 
 Decide = Callable[[Decision], str | None]
@@ -73,7 +74,8 @@ def nobody(decision: Decision) -> None:
 def recommendation(decision: Decision) -> str:
     """Takes what is recommended. Raises `click.UsageError` where nothing is."""
     if decision.recommended is None:
-        raise click.UsageError(f"Nothing can be recommended here: give {decision.option}.")
+        doubt = f" {decision.doubt}" if decision.doubt else ""
+        raise click.UsageError(f"Nothing can be recommended here: give {decision.option}.{doubt}")
     return decision.recommended
 
 
@@ -162,7 +164,18 @@ def _unit(schema: Schema) -> Decision:
         "and not an order or a visit of theirs." + (listed if ranks else ""),
         likely[0].name if likely else None,
         read,
+        doubt=_doubt(schema),
     )
+
+
+def _doubt(schema: Schema) -> str:
+    """What may be wrong where no column is called like people: a first line that is no header."""
+    for table in schema.tables:
+        if len(table.columns) == 1:
+            column = printable(table.columns[0].name)
+            first = "If it is a file, is its first line the header, and the delimiter in it?"
+            return f"{printable(table.name)} has one column, {column!r}. {first}"
+    return ""
 
 
 def _names(options: Sequence[str], what: str) -> Callable[[str], list[str]]:
