@@ -8,7 +8,9 @@ from typing import Any
 from dpsql.interfaces.pgwire.answers import Answers
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.frontend import Bind, Execute, Message, Parse, Query, Sync
+from dpsql.interfaces.pgwire.kept_bytes import SessionBytes
 from dpsql.interfaces.pgwire.outcomes import SUCCESS, Outcome
+from dpsql.interfaces.pgwire.portals import keep_portals, keep_statements
 from dpsql.interfaces.pgwire.session import Session
 from dpsql.interfaces.pgwire.settings import SessionSettings
 from dpsql.interfaces.pgwire.statement_runner import Runner
@@ -27,11 +29,13 @@ class Client:
     Left out is what a draw of noise alone decides: that a number is no larger than its ±.
     """
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Proxy, account: SessionBytes | None = None) -> None:
         settings = SessionSettings({"session_authorization": "ana"})
         self.errors: list[tuple[str, str]] = []
         answers = Answers(proxy, lambda: Catalogue(proxy.policy, "ana", settings), "ana")
-        self.session = Session(Runner(answers, Transaction(settings)), self._told)
+        transaction = Transaction(settings, keep_portals(account))
+        runner = Runner(answers, transaction, keep_statements(account))
+        self.session = Session(runner, self._told)
         self.said: list[tuple[bytes, bytes]] = []
 
     def _told(self, outcome: Outcome) -> None:

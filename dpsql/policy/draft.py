@@ -70,7 +70,8 @@ class ServerSettings:
     `client_ca` one of authorities whose client certificates are believed. `workers` is how many
     statements may run at once, each in a process of its own. Where nobody says how large the tables
     are, answers appear after `answer_seconds`; so many as `max_late` later ones stop an analyst.
-    `memory` is what the server itself may hold more than when it starts.
+    `memory` is what the server itself may hold more than when it starts; a session keeps at most
+    `session_memory` of it between messages, and all sessions of an analyst `analyst_memory`.
     """
 
     host: str = "127.0.0.1"
@@ -85,6 +86,9 @@ class ServerSettings:
     max_message_bytes: int = 1 << 20
     login_seconds: float = 15.0
     idle_seconds: float = 3600.0
+    idle_in_transaction_seconds: float = 60.0
+    session_memory: str = "32MB"
+    analyst_memory: str = "256MB"
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
     workers: int = 2

@@ -27,17 +27,17 @@ from dpsql.model.vocabulary import (
 from dpsql.policy.accepted_findings import accepted_findings
 from dpsql.policy.caps import caps_of
 from dpsql.policy.defaults import with_defaults
-from dpsql.policy.draft import Draft, DraftColumn, DraftTable, ServerSettings
+from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.file_sections import with_formats
 from dpsql.policy.limit_values import limit_of, limits_by, most_in_all, rollups_of
 from dpsql.policy.local_laws import law_of
+from dpsql.policy.server_section import seconds_of, server
 from dpsql.policy.unit_links import check_links, linked_to_values, unit_columns, unit_of
 from dpsql.policy.value_reader import UNDECIDED, Lines, Reader
 
 LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
 """The ledger counts in steps of the least; beyond the most, nothing is promised."""
 LEAST_DELTA = Decimal("1e-18")
-MOST_SECONDS = 10**6
 LIMITS = ("max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group", "max_public_groups")
 
 
@@ -419,11 +419,11 @@ def _limits(reader: Reader) -> Limits:
     default = Limits()
     return Limits(
         max_public_groups=reader.count("max_public_groups") or default.max_public_groups,
-        statement_seconds=_seconds(reader, "statement_seconds", default.statement_seconds),
+        statement_seconds=seconds_of(reader, "statement_seconds", default.statement_seconds),
         memory=reader.memory("memory", default.memory),
         min_units_per_group=reader.count("min_units_per_group") or default.min_units_per_group,
         max_fanout=reader.count("max_fanout") or default.max_fanout,
-        free_seconds=_seconds(reader, "free_seconds", default.free_seconds),
+        free_seconds=seconds_of(reader, "free_seconds", default.free_seconds),
         max_result_cells=reader.count("max_result_cells") or default.max_result_cells,
         max_result_files=reader.memory("max_result_files", default.max_result_files),
         max_spill_files=reader.memory("max_spill_files", default.max_spill_files),
@@ -432,91 +432,6 @@ def _limits(reader: Reader) -> Limits:
         ),
         round_recent_times=reader.flag("round_recent_times"),
     )
-
-
-def _seconds(reader: Reader, key: str, default: float) -> float:
-    seconds = reader.amount(key, str(default))
-    if not 0 < seconds <= MOST_SECONDS:
-        reader.fail(
-            key,
-            f"{key} must be above zero, and at most {MOST_SECONDS}.",
-            f"Write {key} = {default:g}.",
-        )
-    return float(seconds)
-
-
-_FILES = ("users", "certificate", "key", "client_ca")
-_COUNTS = (
-    "port",
-    "max_connections",
-    "max_connections_per_analyst",
-    "max_message_bytes",
-    "metrics_port",
-    "workers",
-    "max_late",
-)
-_SECONDS = ("login_seconds", "idle_seconds", "answer_seconds")
-_MOST = {
-    "port": 65_535,
-    "metrics_port": 65_535,
-    "max_connections": 10_000,
-    "max_connections_per_analyst": 10_000,
-    "max_message_bytes": 1 << 26,
-    "workers": 64,
-    "max_late": 1_000_000,
-}
-LEAST_MESSAGE = 1 << 16
-"""A message must have room for the longest query."""
-
-
-def server(reader: Reader, folder: Path) -> ServerSettings:
-    """The table as written, its files relative to the policy's folder. Raises `PolicyError`."""
-    reader.only("host", "metrics_host", "log_statements", "memory", *_FILES, *_COUNTS, *_SECONDS)
-    default = ServerSettings()
-    if ("certificate" in reader.values) != ("key" in reader.values):
-        reader.fail(None, "A certificate needs its key.", "Give both certificate and key.")
-    if "client_ca" in reader.values and "certificate" not in reader.values:
-        reader.fail("client_ca", "Client certificates need TLS.", "Give certificate and key, too.")
-    paths = {
-        name: str(folder / reader.text(name, getattr(default, name)))
-        for name in _FILES
-        if name in reader.values or name == "users"
-    }
-    return ServerSettings(
-        host=reader.text("host", default.host),
-        metrics_host=reader.text("metrics_host", default.metrics_host),
-        users=paths["users"],
-        certificate=paths.get("certificate"),
-        key=paths.get("key"),
-        client_ca=paths.get("client_ca"),
-        log_statements=reader.flag("log_statements"),
-        memory=reader.memory("memory", default.memory),
-        port=_count(reader, "port") or default.port,
-        max_connections=_count(reader, "max_connections") or default.max_connections,
-        max_connections_per_analyst=_count(reader, "max_connections_per_analyst"),
-        max_message_bytes=_message(reader) or default.max_message_bytes,
-        metrics_port=_count(reader, "metrics_port"),
-        login_seconds=_seconds(reader, "login_seconds", default.login_seconds),
-        workers=_count(reader, "workers") or default.workers,
-        idle_seconds=_seconds(reader, "idle_seconds", default.idle_seconds),
-        answer_seconds=_seconds(reader, "answer_seconds", default.answer_seconds),
-        max_late=_count(reader, "max_late") or default.max_late,
-    )
-
-
-def _count(reader: Reader, key: str) -> int | None:
-    count = reader.count(key)
-    if count is not None and count > _MOST[key]:
-        reader.fail(key, f"{key} is at most {_MOST[key]}.", "Write a smaller one.")
-    return count
-
-
-def _message(reader: Reader) -> int | None:
-    size = _count(reader, "max_message_bytes")
-    if size is not None and size < LEAST_MESSAGE:
-        least = f"A query may take {LEAST_MESSAGE} bytes."
-        reader.fail("max_message_bytes", least, f"Write at least {LEAST_MESSAGE}.")
-    return size
 
 
 UNCUT = ("max_groups_per_unit", "max_rows_per_group")

@@ -19,6 +19,7 @@ from dpsql.interfaces.pgwire.catalogue.listed_views import Views
 from dpsql.interfaces.pgwire.catalogue.naming import searched
 from dpsql.interfaces.pgwire.catalogue.spending import REPORTS, report
 from dpsql.interfaces.pgwire.faults import Fault, fault_of
+from dpsql.interfaces.pgwire.kept_bytes import FLAT
 from dpsql.interfaces.pgwire.portals import Result
 from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.interfaces.pgwire.values import type_oids
@@ -27,6 +28,7 @@ from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.records import margin_columns, with_margin_columns
 from dpsql.interfaces.sentences import sentences
 from dpsql.model.bound_parameters import frozen
+from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import SqlType
@@ -44,8 +46,8 @@ COLUMNS = "columns"
 FREE = Loss(0)
 _SILENT = frozenset({"warning", "error"})
 """Values of client_min_messages that keep notices away."""
-REMEMBERED_TEXTS = 512
-"""Texts of which a session remembers whether the catalogue answers them."""
+REMEMBERED_CHARACTERS = 1 << 19
+"""What a session keeps of texts of which it knows whether the catalogue answers them."""
 
 
 class CatalogueAnswers(Protocol):
@@ -93,7 +95,9 @@ class Answers:
         """Ask these from now on."""
         self.proxy, self._make_catalogue = proxy, catalogue
         self._catalogue: CatalogueAnswers | None = None
-        self._claimed: dict[str, bool] = {}
+        self._claimed: BoundedCache[tuple[bool, int]] = BoundedCache(
+            REMEMBERED_CHARACTERS, lambda entry: entry[1]
+        )
 
     @property
     def catalogue(self) -> CatalogueAnswers:
@@ -118,13 +122,11 @@ class Answers:
 
     def claims(self, piece: Piece, stop: Stop) -> bool:
         """Whether the catalogue answers this statement."""
-        claimed = self._claimed.get(piece.text)
-        if claimed is None:
-            claimed = self.catalogue.claims(piece.text, stop)
-            if len(self._claimed) >= REMEMBERED_TEXTS:
-                self._claimed.clear()
-            self._claimed[piece.text] = claimed
-        return claimed
+        entry = self._claimed.get(piece.text)
+        if entry is None:
+            entry = self.catalogue.claims(piece.text, stop), FLAT + len(piece.text)
+            self._claimed.put(piece.text, entry)
+        return entry[0]
 
     def describe(
         self, piece: Piece, declared: Sequence[int], settings: Mapping[str, str], stop: Stop

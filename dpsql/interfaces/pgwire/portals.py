@@ -6,6 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dpsql.dialects.postgres.words import Piece
+from dpsql.interfaces.pgwire.kept_bytes import (
+    FLAT,
+    KeptItems,
+    SessionBytes,
+    size_of_rows,
+    size_of_values,
+)
 from dpsql.interfaces.pgwire.statements.commands import Command, CopyOptions, Direction
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
 from dpsql.model.dataclass import dataclass, field, replace
@@ -65,6 +72,13 @@ class PreparedStatement:
     parameters: tuple[int, ...]
     columns: Columns | None
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes, with the words of its text."""
+        inner = getattr(self.command, "piece", None) or getattr(self.command, "query", None)
+        texts = {id(each): each.size for each in (self.piece, inner) if isinstance(each, Piece)}
+        return FLAT + sum(texts.values()) + size_of_values([self.parameters, self.columns or ()])
+
 
 @dataclass(slots=True)
 class Portal:
@@ -81,6 +95,14 @@ class Portal:
     cursor: bool = False
     result: Result | None = None
     at: int = field(default=0)
+    name: str = ""
+    number: int = 0
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it keeps beside its statement: its values, and rows that it has."""
+        rows = () if self.result is None else self.result.rows
+        return FLAT + size_of_values([self.values, self.formats]) + size_of_rows(rows)
 
     def forward(self, limit: int) -> tuple[Sequence[Row], bool]:
         """The next rows, at most `limit` unless it is 0, and whether more are left."""
@@ -118,6 +140,16 @@ class Portal:
         if step > 0:
             return rows[here : self.at]
         return rows[max(self.at - 1, 0) : max(here - 1, 0)][::-1]
+
+
+def keep_statements(account: SessionBytes | None = None) -> KeptItems[PreparedStatement]:
+    """Return room for the prepared statements of a session, by name."""
+    return KeptItems(account or SessionBytes(), lambda prepared: prepared.size)
+
+
+def keep_portals(account: SessionBytes | None = None) -> KeptItems[Portal]:
+    """Return room for the portals of a session, by name."""
+    return KeptItems(account or SessionBytes(), lambda portal: portal.size)
 
 
 def moves_back(direction: Direction, count: int | None, at: int) -> bool:

@@ -24,12 +24,14 @@ from dpsql.interfaces.pgwire.entrance import (
 )
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.frontend import ProtocolError
+from dpsql.interfaces.pgwire.kept_bytes import ServerBytes
 from dpsql.interfaces.pgwire.login_file import ByCertificate, UsersFile
 from dpsql.interfaces.pgwire.outcomes import Outcome
 from dpsql.interfaces.pgwire.pacing import Pacer
+from dpsql.interfaces.pgwire.portals import keep_portals, keep_statements
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.session import CHUNK_BYTES, Session
-from dpsql.interfaces.pgwire.settings import SessionSettings
+from dpsql.interfaces.pgwire.settings import SessionSettings, milliseconds
 from dpsql.interfaces.pgwire.statement_runner import Runner
 from dpsql.interfaces.pgwire.stream import MessageStream
 from dpsql.interfaces.pgwire.telemetry import Gauge, Telemetry
@@ -40,6 +42,7 @@ from dpsql.policy.draft import ServerSettings as Limits
 
 MAX_LOGIN_BYTES = 1 << 14
 MAX_THREADS = 64
+_ENDS = frontend.Query, frontend.Sync, frontend.Flush, frontend.FunctionCall
 MAX_BATCH = 1000
 """Most messages that wait for their Sync."""
 GRACE_SECONDS = 10.0
@@ -59,6 +62,13 @@ class _Visit:
     present: Present
     task: asyncio.Task[None]
     busy: bool = False
+
+    def patience(self, limits: Limits) -> float:
+        """Seconds for which its client may be silent now."""
+        if not self.session.in_transaction:
+            return limits.idle_seconds
+        own = milliseconds(self.settings["idle_in_transaction_session_timeout"]) / 1000
+        return min(limits.idle_in_transaction_seconds, own or limits.idle_seconds)
 
 
 class Server:
@@ -86,6 +96,7 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._strangers, self._failures = Strangers(limits.max_connections), Failures(monotonic)
         self._pacer = Pacer(*present.pace, partial(telemetry.event, "ran"))
+        self._bytes = ServerBytes(limits, len(present.proxy.policy.analysts))
         self._stopping = False
         self._pool = ThreadPoolExecutor(min(MAX_THREADS, limits.max_connections), "dpsql-wire")
 
@@ -117,6 +128,8 @@ class Server:
                 return
             old, self.present, self._seen = self.present, new, new.proxy.accepted
             self._pacer.follow(*new.pace)
+            self._bytes.limits = new.limits
+            self._bytes.shares = len(new.proxy.policy.analysts)
             self._telemetry.event("reloaded")
             for event, fields in warnings:
                 self._telemetry.event(event, **fields)
@@ -327,7 +340,9 @@ class Server:
 
         make = partial(present.catalogue, analyst, settings)
         answers = Answers(present.proxy, make, analyst)
-        runner, pace = Runner(answers, Transaction(settings)), self._pacer.of(analyst)
+        account, pace = self._bytes.of(analyst), self._pacer.of(analyst)
+        transaction = Transaction(settings, keep_portals(account))
+        runner = Runner(answers, transaction, keep_statements(account))
         return Session(runner, report, pace, texts=present.limits.log_statements)
 
     async def _visited(self, stream: MessageStream, visit: _Visit) -> None:
@@ -336,7 +351,7 @@ class Server:
         who, tls = {"analyst": visit.analyst, "address": stream.address}, stream.encrypted
         self._telemetry.event("login", connection=visit.number, tls=tls, **who)
         try:
-            while messages := await self._batch(stream):
+            while messages := await self._batch(stream, visit):
                 visit.busy = True
                 await self._answered(stream, visit, messages)
                 visit.busy = False
@@ -349,22 +364,25 @@ class Server:
             self._telemetry.open_connections -= 1
             self._telemetry.event("logout", connection=visit.number)
 
-    async def _batch(self, stream: MessageStream) -> list[frontend.Message]:
+    async def _batch(self, stream: MessageStream, visit: _Visit) -> list[frontend.Message]:
         """The messages up to the next at which an answer is due; none if the client leaves."""
         most, messages = self._limits.max_message_bytes, list[frontend.Message]()
         gathered = 0
-        async with asyncio.timeout(self._limits.idle_seconds):
-            while len(messages) < MAX_BATCH and gathered < most:
-                message, size = await stream.message(most)
-                gathered += size
-                if isinstance(message, frontend.Terminate):
-                    return []
-                messages.append(message)
-                if isinstance(
-                    message,
-                    frontend.Query | frontend.Sync | frontend.Flush | frontend.FunctionCall,
-                ):
-                    break
+        try:
+            async with asyncio.timeout(visit.patience(self._limits)):
+                while len(messages) < MAX_BATCH and gathered < most:
+                    message, size = await stream.message(most)
+                    gathered += size
+                    if isinstance(message, frontend.Terminate):
+                        return []
+                    messages.append(message)
+                    if isinstance(message, _ENDS):
+                        break
+        except TimeoutError:
+            if not visit.session.in_transaction:
+                raise
+            why = "terminating connection due to idle-in-transaction timeout"
+            raise fatal("25P03", why) from None
         return messages
 
     async def _answered(
@@ -383,6 +401,8 @@ class Server:
         present.running += 1
         try:
             await self._worked_out(stream, visit, messages)
+        except MemoryError:  # ends this batch, and nothing else
+            await stream.send(visit.session.without_memory(messages[-1]))
         finally:
             present.running -= 1
             await self._closed(present)

@@ -71,6 +71,11 @@ class Session:
         self._repeatable: bool | None = None
 
     @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction of several statements is open."""
+        return self._transaction.status != IDLE
+
+    @property
     def statement_seconds(self) -> float:
         """How long a statement may take; 0 is any time."""
         return milliseconds(self._transaction.settings["statement_timeout"]) / 1000
@@ -86,6 +91,7 @@ class Session:
 
     def end(self) -> None:
         """Nobody asks any more: what was kept for later is gone."""
+        self._transaction.portals.account.end()
         self._transaction.portals.clear()
 
     def again(self, messages: tuple[frontend.Message, ...]) -> bytes | None:
@@ -129,6 +135,12 @@ class Session:
         if stamp is not None and not chunks:
             self._keep(tuple(messages), stamp, data)
         yield data
+
+    def without_memory(self, last: frontend.Message) -> bytes:
+        """The answer to a batch for which there was no memory: an error, and the end of it."""
+        done = isinstance(last, frontend.Query | frontend.Sync | frontend.FunctionCall)
+        failed = self._failed(Fault("53200", NO_ROOM), skip=not done)
+        return b"".join([*failed, *(self._waiting() if done else ())])
 
     def _keep(self, messages: tuple[frontend.Message, ...], stamp: object, data: bytes) -> None:
         """Keep the answer to a batch if all of it stays as it is."""
@@ -297,7 +309,7 @@ class Session:
             )
         values = decoded(message.values, prepared.parameters, message.formats)
         formats = spread(message.result_formats, len(prepared.columns or ()))
-        portals[message.portal] = Portal(prepared, values, formats)
+        self._transaction.open(Portal(prepared, values, formats, name=message.portal))
         return backend.BIND_COMPLETE
 
     def _portal(self, name: str) -> Portal:
@@ -318,8 +330,9 @@ class Session:
             yield from self._completed(result, 0)
             return
         forms = spread(portal.formats, len(result.columns))
-        if result.flow is not None and message.limit == 0:
-            portal.result = replace(result, flow=None)  # it is read once, and this is the end of it
+        if message.limit == 0 and not portal.at and not portal.cursor:
+            # It is read once, and this is the end of it: nothing of it is kept.
+            portal.result = replace(result, flow=None, rows=())
             count = yield from self._rows(result, result.columns, forms, result.tables())
             yield from self._completed(result, count)
             return

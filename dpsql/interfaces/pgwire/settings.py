@@ -163,6 +163,10 @@ _ALL = (
 _BY_NAME = {setting.name.lower(): setting for setting in _ALL}
 
 
+MOST_CHARACTERS = 4096
+"""Longest value of a setting: savepoints keep copies of them."""
+
+
 class SessionSettings(Mapping[str, str]):
     """One session's settings: a mapping of the present values by name in lower case.
 
@@ -202,6 +206,8 @@ class SessionSettings(Mapping[str, str]):
         rule = _BY_NAME[key].rule
         if rule is None:
             raise BadSetting("55P02", f'parameter "{key}" cannot be changed')
+        if value is not None and len(value) > MOST_CHARACTERS:
+            raise BadSetting("22023", f'value for parameter "{key}" is too long')
         try:
             setting = self._defaults[key] if value is None else rule(value)
         except (ValueError, OverflowError):

@@ -10,12 +10,14 @@ from dpsql.dialects.postgres.words import Piece
 from dpsql.engines import Stop
 from dpsql.interfaces.pgwire.answers import Answers, placed
 from dpsql.interfaces.pgwire.faults import Fault
+from dpsql.interfaces.pgwire.kept_bytes import KeptItems
 from dpsql.interfaces.pgwire.portals import (
     Columns,
     Portal,
     PreparedStatement,
     Result,
     Warned,
+    keep_statements,
     moves_back,
 )
 from dpsql.interfaces.pgwire.session_views import created, expanded
@@ -64,7 +66,7 @@ class Runner:
 
     answers: Answers
     transaction: Transaction
-    statements: dict[str, PreparedStatement] = field(default_factory=dict)
+    statements: KeptItems[PreparedStatement] = field(default_factory=keep_statements)
 
     # --- before running ---
 
@@ -294,12 +296,15 @@ class Runner:
             raise Fault("42P03", f'cursor "{command.name}" already exists')
         query = Ask(command.query)
         prepared = PreparedStatement(query, command.query, (), self.columns(query, stop))
-        portals[command.name] = Portal(
-            prepared,
-            formats=(int(command.binary),),
-            hold=command.hold,
-            backward=command.backward,
-            cursor=True,
+        self.transaction.open(
+            Portal(
+                prepared,
+                formats=(int(command.binary),),
+                hold=command.hold,
+                backward=command.backward,
+                cursor=True,
+                name=command.name,
+            )
         )
         return Result(None, (), "DECLARE CURSOR")
 
@@ -349,6 +354,11 @@ class Runner:
         assert portal.prepared.piece is not None
         with placed(portal.prepared.piece):
             portal.result = portal.result.stored()
+        try:
+            self.transaction.portals[portal.name] = portal
+        except Fault:
+            portal.result = None  # it is asked again, for nothing
+            raise
 
     def _close(self, name: str | None) -> Result:
         if name is None:

@@ -8,21 +8,23 @@ from typing import TypeAlias
 
 from dpsql.interfaces.pgwire.catalogue.listed_views import Views
 from dpsql.interfaces.pgwire.faults import Fault
-from dpsql.interfaces.pgwire.portals import Portal, Warned
+from dpsql.interfaces.pgwire.kept_bytes import KeptItems
+from dpsql.interfaces.pgwire.portals import Portal, Warned, keep_portals
 from dpsql.interfaces.pgwire.settings import SessionSettings
 from dpsql.model.dataclass import dataclass, field
 
 IDLE, OPEN, BROKEN = b"I", b"T", b"E"
+MOST_SAVEPOINTS = 200
 _Saved: TypeAlias = tuple[tuple[dict[str, str], dict[str, str]], Views]
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A savepoint: the settings with the views, and the portals there were."""
+    """A savepoint: the settings with the views, and how many portals there had been."""
 
     name: str
     saved: _Saved
-    portals: frozenset[str]
+    portals: int
 
 
 @dataclass(slots=True)
@@ -30,11 +32,18 @@ class Transaction:
     """A session's portals, settings and views, and where its transaction stands."""
 
     settings: SessionSettings
-    portals: dict[str, Portal] = field(default_factory=dict)
+    portals: KeptItems[Portal] = field(default_factory=keep_portals)
     views: Views = ()
     status: bytes = IDLE
     _start: _Saved | None = None
     _marks: list[_Mark] = field(default_factory=list)
+    _opened: int = 0
+
+    def open(self, portal: Portal) -> None:
+        """Keep a new portal under its name. Raises `Fault` where there is no room for it."""
+        self._opened += 1
+        portal.number = self._opened
+        self.portals[portal.name] = portal
 
     def begin(self) -> Warned:
         """Open a transaction; a warning where one is open."""
@@ -58,7 +67,7 @@ class Transaction:
     def over(self) -> None:
         """The end of any transaction, one statement's own too: what belonged to it is gone."""
         self.settings.forget_local()
-        self.portals = {name: p for name, p in self.portals.items() if p.hold}
+        self.portals.drop_unless(lambda _, portal: portal.hold)
 
     def broke(self) -> None:
         """An error: an open transaction answers nothing more until it is closed."""
@@ -68,7 +77,9 @@ class Transaction:
     def save(self, name: str) -> None:
         """Set a savepoint. Raises `Fault`."""
         self._require_open("SAVEPOINT")
-        self._marks.append(_Mark(name, self._saved(), frozenset(self.portals)))
+        if len(self._marks) >= MOST_SAVEPOINTS:
+            raise Fault("53400", f"A transaction has at most {MOST_SAVEPOINTS} savepoints.")
+        self._marks.append(_Mark(name, self._saved(), self._opened))
 
     def release(self, name: str, *, rollback: bool) -> None:
         """Forget a savepoint and those behind it, or go back to it. Raises `Fault`."""
@@ -81,7 +92,7 @@ class Transaction:
         if rollback:
             self.status = OPEN
             self._restore(mark.saved)
-            self.portals = {n: p for n, p in self.portals.items() if p.hold or n in mark.portals}
+            self.portals.drop_unless(lambda _, p: p.hold or p.number <= mark.portals)
 
     def key(self) -> object:
         """A value that is the same while settings and views are."""
