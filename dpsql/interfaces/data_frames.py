@@ -7,7 +7,7 @@ frames are asked by name. Each library is an extra, imported when it is first us
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -143,13 +143,11 @@ def _masked(kind: SqlType, cells: list[Any]) -> Any:
     if kind.kind is Kind.INTEGER and not _fit(cells):
         dtype, filler = "object", None
     if kind.kind is Kind.TIMESTAMPTZ:
-        cells = [_in_utc(cell) for cell in cells]
+        cells = [
+            None if cell is None else cell.astimezone(UTC).replace(tzinfo=None) for cell in cells
+        ]
     values = np.array([filler if cell is None else cell for cell in cells], dtype=dtype)
     return np.ma.MaskedArray(values, mask=[cell is None for cell in cells])
-
-
-def _in_utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def pandas(columns: Sequence[Column], rows: Rows) -> Any:

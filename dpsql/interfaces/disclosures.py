@@ -57,12 +57,9 @@ def _lines(risk: Disclosure, room: int | None) -> Iterator[str]:
     yield ""
     yield "Why this does not protect:"
     for line in reasons(risk):
-        yield from _wrapped(f"  - {line}", room)
+        item = f"  - {line}"
+        yield from [item] if room is None else wrap(item, room, subsequent_indent="    ")
     yield from _of_proposals(risk)
-
-
-def _wrapped(line: str, room: int | None) -> list[str]:
-    return [line] if room is None else wrap(line, room, subsequent_indent="    ")
 
 
 def _worst(risk: Disclosure) -> Iterator[ColumnSet]:

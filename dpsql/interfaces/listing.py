@@ -14,7 +14,7 @@ from dpsql.interfaces.comments import SYNTHETIC, column_comment, table_comment
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import SEARCH_PATH, nearest
-from dpsql.model.tree import INTEGER, NOWHERE, VARCHAR, Span, Value
+from dpsql.model.tree import INTEGER, NOWHERE, VARCHAR, Span
 from dpsql.model.vocabulary import Answer, Column, ColumnPolicy, Policy, TablePolicy
 
 TABLES = (Column("table", VARCHAR), Column("columns", INTEGER), Column("about", VARCHAR))
@@ -122,13 +122,10 @@ def listed_values(policy: Policy) -> Iterator[tuple[str, str, str]]:
     for table in policy.tables:
         for column in visible(table):
             for value in column.values or ():
-                yield table.name, column.name, _literal(value)
-
-
-def _literal(value: Value) -> str:
-    text = exact_text(value)
-    is_bare = value is None or isinstance(value, int | float)
-    return text if is_bare else "'" + text.replace("'", "''") + "'"
+                literal = exact_text(value)
+                if not (value is None or isinstance(value, int | float)):
+                    literal = "'" + literal.replace("'", "''") + "'"
+                yield table.name, column.name, literal
 
 
 def _answer(columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]]) -> Answer:

@@ -70,7 +70,10 @@ def plan_text(
     width = max(width, _NARROWEST)
     match PlanForm(form or explanation.form):
         case PlanForm.SHORT:
-            lines = [*_short(explanation, width, door), *_more(explanation, width, door)]
+            lines = [*_short(explanation, width, door)]
+            if door is not None and explanation.blocks:
+                text = f"{door.verbose} shows every measurement, proof and statement."
+                lines += ["", *_sentence(text, width)]
         case PlanForm.LONG:
             lines = [*_short(explanation, width, door), *_steps(explanation, width)]
         case PlanForm.JSON:
@@ -93,7 +96,9 @@ def _short(explanation: Explanation, width: int, door: Door | None) -> Iterator[
     yield from _bounds(explanation.outlook.bounds, len(explanation.columns), width)
     notices = sentences(explanation.notices, explanation.columns)
     yield from _apart(_listed("Told with the answer:", notices, width))
-    yield from _apart(_listed("What would help:", _helping(explanation, door), width))
+    helping = [proposal_text(each, door) for each in explanation.outlook.proposals]
+    helping += map(help_text, explanation.helps)  # behind what is known in numbers
+    yield from _apart(_listed("What would help:", helping, width))
 
 
 _FEW_COLUMNS = 2
@@ -116,22 +121,9 @@ def _bounds(bounds: Sequence[FoundBound], columns: int, width: int) -> Iterator[
     yield from grid(rows)
 
 
-def _helping(explanation: Explanation, door: Door | None) -> Iterator[str]:
-    """What would help: first what is known in numbers."""
-    yield from (proposal_text(each, door) for each in explanation.outlook.proposals)
-    yield from map(help_text, explanation.helps)
-
-
 def _apart(lines: Iterator[str]) -> Iterator[str]:
     for number, line in enumerate(lines):
         yield from ("", line) if not number else (line,)
-
-
-def _more(explanation: Explanation, width: int, door: Door | None) -> Iterator[str]:
-    if door is not None and explanation.blocks:
-        yield ""
-        text = f"{door.verbose} shows every measurement, proof and statement."
-        yield from _sentence(text, width)
 
 
 def _charge(explanation: Explanation) -> Iterator[str]:
@@ -414,7 +406,10 @@ def _everything(explanation: Explanation) -> dict[str, Any]:
         "left": None if explanation.rest is None else _rest(explanation.rest),
         "columns": [_json_column(*pair) for pair in columns],
         "told": list(sentences(explanation.notices, explanation.columns)),
-        "bounds": list(map(_bound, explanation.outlook.bounds)),
+        "bounds": [
+            {"column": bound.column, "most": list(bound.most), "margin": bound.margin}
+            for bound in explanation.outlook.bounds
+        ],
         "proposals": list(map(_proposal, explanation.outlook.proposals)),
         "helps": list(map(help_text, explanation.helps)),
         "notes": list(explanation.notes),
@@ -422,10 +417,6 @@ def _everything(explanation: Explanation) -> dict[str, Any]:
         "stages": list(explanation.stages),
         "outer_sql": explanation.outer_sql,
     }
-
-
-def _bound(bound: FoundBound) -> dict[str, Any]:
-    return {"column": bound.column, "most": list(bound.most), "margin": bound.margin}
 
 
 def _proposal(proposal: Proposal) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from dpsql.model.notices import (
     CutSide,
     Drowned,
     Empty,
-    Ends,
     FewValues,
     Hidden,
     Listed,
@@ -76,7 +75,9 @@ def sentence(notice: Notice, columns: Sequence[Column], door: Door | None = None
     >>> print(sentence(Hidden((), "households", 164), ()))
     groups of fewer than about 164 households are not shown
     """
-    return printable(_said(notice, _names(notice, columns), door))
+    about = (notice.column,) if isinstance(notice, Unclear) else places(notice)
+    names = [columns[place].name for place in about]
+    return printable(_said(notice, ", ".join(names) or "what this is computed from", door))
 
 
 def _said(notice: Notice, names: str, door: Door | None) -> str:
@@ -108,7 +109,8 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
         case CountedKeys(keys=keys):
             return _counted(keys)
         case BoundsFound():
-            return _bounds(notice)
+            ends = f"[{notice.lower:.10g}, {notice.upper:.10g}]"
+            return f"The bounds {ends} of {notice.table}.{notice.column} were found privately."
         case RoundedTimes():
             return _rounded(notice)
         case Withheld(units=units):
@@ -129,7 +131,8 @@ def _of_other_rows(notice: Synthetic | Reported | ByDeclaration | Modelled) -> s
         case ByDeclaration():
             return _by_declaration(notice)
         case Synthetic(tables=tables):
-            return _synthetic(tables)
+            are = f"{' and '.join(tables)} {'is' if len(tables) == 1 else 'are'}"
+            return f"{are} synthetic: how wrong these numbers are is not known"
         case Modelled(models=models):
             return _modelled(models)
 
@@ -158,19 +161,9 @@ def _by_declaration(notice: ByDeclaration) -> str:
     )
 
 
-def _synthetic(tables: tuple[str, ...]) -> str:
-    verb = "is" if len(tables) == 1 else "are"
-    return f"{' and '.join(tables)} {verb} synthetic: how wrong these numbers are is not known"
-
-
 def _modelled(models: tuple[str, ...]) -> str:
     verb, what = ("is", "a model") if len(models) == 1 else ("are", "models")
     return f"{' and '.join(models)} {verb} {what}: no ± says how wrong predictions are"
-
-
-def _bounds(notice: BoundsFound) -> str:
-    ends = f"[{notice.lower:.10g}, {notice.upper:.10g}]"
-    return f"The bounds {ends} of {notice.table}.{notice.column} were found privately."
 
 
 def _counted(keys: tuple[str, ...]) -> str:
@@ -220,7 +213,7 @@ def _useless(notice: Useless | NeverShown, door: Door | None) -> str:
 
 
 def _clipped(notice: Clipped, names: str) -> str:
-    ends = " and ".join(map(_ends, notice.values))
+    ends = " and ".join(" … ".join(map(_value, ends)) for ends in notice.values)
     per, rows = _per(notice.grouped), notice.rows
     if rows is None:
         return f"values in {names} are clipped to {ends}"
@@ -276,16 +269,6 @@ def _per(grouped: bool) -> str:  # noqa: FBT001
 
 def _some(count: int, thing: str) -> str:
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
-
-
-def _names(notice: Notice, columns: Sequence[Column]) -> str:
-    about = (notice.column,) if isinstance(notice, Unclear) else places(notice)
-    names = [columns[place].name for place in about]
-    return ", ".join(names) or "what this is computed from"
-
-
-def _ends(ends: Ends) -> str:
-    return " … ".join(map(_value, ends))
 
 
 def _value(value: Value) -> str:

@@ -103,18 +103,16 @@ def _read(sql: str) -> tuple[_Piece, ...] | None:
         opening, inner = open_groups[-1]
         if opening is not None and token.text == _CLOSES[opening.text]:
             open_groups.pop()
-            open_groups[-1][1].append(_group(opening, inner, token))
+            apart = " " if opening.text == "CASE" else ""
+            flat = f"{opening.text}{apart}{_flat(inner)}{apart}{token.text}"
+            open_groups[-1][1].append(
+                _Group(opening.text, tuple(inner), token.text, opening.gap, flat)
+            )
         elif token.text in _CLOSES.values():
             return None
         else:
             inner.append(token)
     return None if len(open_groups) > 1 else tuple(open_groups[0][1])
-
-
-def _group(opening: _Atom, inner: Sequence[_Piece], closing: _Atom) -> _Group:
-    apart = " " if opening.text == "CASE" else ""
-    flat = f"{opening.text}{apart}{_flat(inner)}{apart}{closing.text}"
-    return _Group(opening.text, tuple(inner), closing.text, opening.gap, flat)
 
 
 def _flat(pieces: Sequence[_Piece]) -> str:
@@ -143,18 +141,13 @@ def _divided(pieces: Sequence[_Piece]) -> Parts:
 
 def _part(pieces: Sequence[_Piece], width: int) -> list[str]:
     """One part of what is divided; what a clause lists stands indented under its words."""
-    head = _head(pieces)
+    head = 0  # words that begin a clause that may be indented
+    if pieces[0].flat in _CLAUSES - {"WITH"} and len(pieces) > 1:
+        head = 1 + (pieces[1].flat in ("BY", "DISTINCT", "ALL"))
     if len(_flat(pieces)) <= width or not head or len(_divided(pieces[head:])) == 1:
         return _lines(pieces, width)
     rest = _lines(pieces[head:], width - len(_INDENT))
     return [_flat(pieces[:head]), *_indented(rest)]
-
-
-def _head(pieces: Sequence[_Piece]) -> int:
-    """How many words begin a clause that may be indented; none where these pieces begin none."""
-    if pieces[0].flat not in _CLAUSES - {"WITH"} or len(pieces) == 1:
-        return 0
-    return 1 + (pieces[1].flat in ("BY", "DISTINCT", "ALL"))
 
 
 def _hanging(pieces: Sequence[_Piece], width: int) -> list[str]:

@@ -43,7 +43,6 @@ from dpsql.model.vocabulary import Answer, Column, Loss, NoiseEvent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dpsql.policy.draft import Draft
     from dpsql.preparation.question import Standing
     from dpsql.proxy import Proxy
 
@@ -163,19 +162,14 @@ budget.add_command(compare)
 @contextmanager
 def _ledger_of(settings: CommandSettings, budget: str) -> Iterator[Any]:
     from dpsql.ledgers.sqlite import SqliteLedger  # noqa: PLC0415
+    from dpsql.policy.load import load  # noqa: PLC0415
 
-    draft = _draft(settings)
+    draft = load(settings.policy)
     names = tuple(pot.name for pot in draft.budgets)
     if budget not in names:
         raise unknown_name("budget", budget, names)
     with closing(SqliteLedger.open(draft.ledger)) as ledger:
         yield ledger
-
-
-def _draft(settings: CommandSettings) -> Draft:
-    from dpsql.policy.load import load  # noqa: PLC0415
-
-    return load(settings.policy)
 
 
 def _accept(policy: str) -> None:
@@ -402,7 +396,11 @@ def history(
         warn_of_lapsed_facts(proxy)
     rows = [_charge_row(entry) for entry in charges]
     rows += map(_share_row, shares)
-    rows += [_act_row(act) for act in acts if _within(act.time, first, end)]
+    rows += [
+        _act_row(act)
+        for act in acts
+        if (first is None or first <= act.time) and (end is None or act.time < end)
+    ]
     answer = _latest(rows, limit)
     with output(target) as write:
         write(_shown(answer) if style == "table" else _FORMATS[style](answer))
@@ -511,7 +509,3 @@ def _act_row(act: OwnerAct) -> tuple[Any, ...]:
 
 def _in_utc(moment: datetime | None) -> datetime | None:
     return None if moment is None else moment.replace(tzinfo=UTC)
-
-
-def _within(time: datetime, since: datetime | None, until: datetime | None) -> bool:
-    return (since is None or since <= time) and (until is None or time < until)

@@ -125,17 +125,13 @@ def _lines(report: _Report) -> str:
     last = report.points[-1]
     most = max([e for e in last.epsilons if e is not None and isfinite(e)], default=0.0)
     rows = [
-        (way, _number(e), _bar(e, most))
+        (way, f"{e:.3g}" if isfinite(e) else "none at this δ", _bar(e, most))
         for way, e in zip(_WAYS, last.epsilons, strict=True)
         if e is not None
     ]
     head = f"{title}: the ε of {last.charges:,} charges at δ = {plain(report.delta)}"
     limit = f"of ε = {plain(pot.epsilon)} by {pot.accountant}"
     return "\n".join([f"{head}, {limit}", *grid(rows), ""])
-
-
-def _number(epsilon: float) -> str:
-    return f"{epsilon:.3g}" if isfinite(epsilon) else "none at this δ"
 
 
 def _bar(epsilon: float, most: float) -> str:

@@ -94,7 +94,10 @@ def randomize(
         if memory is not None:  # before anybody sees a report: it must never be drawn again
             with output(memory) as remember:
                 remember(json.dumps(people))
-        write(_csv(names, reports))
+        text = StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([names, *reports])
+        write(text.getvalue())
 
 
 @contextmanager
@@ -235,10 +238,3 @@ def _reports(
         except ValueError as error:
             raise click.ClickException(f"Line {number}: {error}.") from None
         yield [*(row[name] for name in keep), *answers]
-
-
-def _csv(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([names, *rows])
-    return text.getvalue()

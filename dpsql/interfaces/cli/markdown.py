@@ -50,7 +50,10 @@ class Page:
             yield from self._table([_cells(line) for line in block if not line.startswith("|-")])
         elif _ITEM.match(first):
             for item in _items(block):
-                yield from self._item(item)
+                sign = _ITEM.match(item)
+                assert sign is not None
+                bullet = f"{sign[1]} "
+                yield from self._wrapped(item[sign.end() :], bullet, " " * len(bullet))
         else:
             yield from self._wrapped(" ".join(block))
 
@@ -59,12 +62,6 @@ class Page:
         yield from lines
         if not self.styled:
             yield ("=" if sign == "#" else "-") * max(map(width, lines))
-
-    def _item(self, text: str) -> Iterator[str]:
-        sign = _ITEM.match(text)
-        assert sign is not None
-        bullet = f"{sign[1]} "
-        yield from self._wrapped(text[sign.end() :], bullet, " " * len(bullet))
 
     def _table(self, rows: list[list[str]]) -> Iterator[str]:
         """Aligned columns whose last one is wrapped, or each row as lines below one another."""

@@ -31,7 +31,7 @@ from dpsql.model.tree import DOUBLE, VARCHAR, identifier
 from dpsql.model.vocabulary import Answer, Column, Request
 
 if TYPE_CHECKING:
-    from dpsql.learning.model import Model, Score
+    from dpsql.learning.model import Model
     from dpsql.proxy import Proxy
 
 T = TypeVar("T")
@@ -210,9 +210,13 @@ def _text(model: Model) -> str:
     components each has a column.
     """
     first = model.scores[0]
-    names = [("intercept", ""), *((_name(model, t.column), _value(t)) for t in first.terms)]
+    names = [("intercept", ""), *((model.columns[t.column].name, _value(t)) for t in first.terms)]
     numbers = [(score.intercept, *score.terms) for score in model.scores]
-    heads = [Column("column", VARCHAR), Column("value", VARCHAR), *map(_head, model.scores)]
+    heads = [
+        Column("column", VARCHAR),
+        Column("value", VARCHAR),
+        *(Column(score.about, DOUBLE) for score in model.scores),
+    ]
     if len(model.scores) == 1 and model.label is not None:
         heads[-1] = Column("adds", DOUBLE)
     rows = [(*name, *(n[place].coefficient for n in numbers)) for place, name in enumerate(names)]
@@ -229,14 +233,6 @@ def _text(model: Model) -> str:
 
 def _margin(half: float) -> float | None:
     return nan if isnan(half) else half
-
-
-def _head(score: Score) -> Column:
-    return Column(score.about, DOUBLE)
-
-
-def _name(model: Model, place: int) -> str:
-    return model.columns[place].name
 
 
 def _value(term: object) -> str:

@@ -130,7 +130,9 @@ class RemoteSession:
         except RemoteError:
             return None  # what the catalogue answers has no plan; what is wrong is told when asked
         plan: Mapping[str, Any] = json.loads(text)
-        charge = Loss(*(_exact(plan["charge"][name], at) for name, at in _AMOUNTS))
+        charge = Loss(
+            *(round(Decimal(repr(plan["charge"][name])).scaleb(at)) for name, at in _AMOUNTS)
+        )
         vain = next((str(line) for line in plan["told"] if line.startswith(_VAIN)), "")
         return QuestionPrice(Decimal(repr(plan["epsilon"])), charge, plan["accountant"], vain)
 
@@ -158,7 +160,7 @@ class RemoteSession:
 
     def history(self) -> str:
         latest = "SELECT * FROM dpsql_history() ORDER BY time DESC LIMIT 20"
-        return _text(self._run(latest))
+        return listing_text(self._run(latest), columns(sys.stdout))
 
     # --- one statement ---
 
@@ -193,11 +195,6 @@ class RemoteSession:
 _AMOUNTS = (("amount", 9), ("delta", 18))
 
 
-def _exact(amount: float, digits: int) -> int:
-    """An amount in the ledger's whole units."""
-    return round(Decimal(repr(amount)).scaleb(digits))
-
-
 def _is_query(sql: str) -> bool:
     try:
         return next(words(sql)).value in _QUERIES
@@ -226,10 +223,6 @@ def _are_margins(own: Sequence[Column], behind: Sequence[Column]) -> bool:
 
 def _lines(answer: Answer) -> str:
     return "".join(f"{row[0]}\n" for row in answer.rows)
-
-
-def _text(answer: Answer) -> str:
-    return listing_text(answer, columns(sys.stdout))
 
 
 def _error_of(error: Any, sql: str) -> RemoteError:

@@ -100,7 +100,9 @@ def synth(
     exact and for the owner only.
     Exit codes are those of `query`.
     """
-    style, rows, mbi = _style(style, target), options.pop("rows"), options.pop("fit") == "mbi"
+    ending = Path(target or "").suffix.removeprefix(".")
+    style = style or (ending if ending in _WRITERS else "csv")
+    rows, mbi = options.pop("rows"), options.pop("fit") == "mbi"
     _require(style, picture, mbi=mbi)
     if only_explain:
         plan = _with_proxy(
@@ -111,15 +113,10 @@ def synth(
     with output(target) as write:
         make = partial(_uninterrupted, rows=rows, mbi=mbi)
         table = _with_proxy(settings, source, make, **options)
-        write(_WRITERS[style](_answer(table), margins=False))
+        answer = Answer(table.shown, table.rows, (), ((),) * len(table.rows))
+        write(_WRITERS[style](answer, margins=False))
     _tell(settings, table, picture, truth=truth)
     note(cost_text(table.receipt))
-
-
-def _style(style: str | None, target: str | None) -> str:
-    """The format that is wished for; else that of the file's name, or CSV."""
-    ending = Path(target or "").suffix.removeprefix(".")
-    return style or (ending if ending in _WRITERS else "csv")
 
 
 def _require(style: str, picture: str | None, *, mbi: bool) -> None:
@@ -164,11 +161,6 @@ def _uninterrupted(
     work = partial(proxy.synthesise, wish, rows, mbi=mbi)
     table, _cancelled = interruptible(work, proxy.cancel, Progress())
     return table
-
-
-def _answer(table: SyntheticTable) -> Answer:
-    """The rows as they are: nothing in them has an error of its own."""
-    return Answer(table.shown, table.rows, (), ((),) * len(table.rows))
 
 
 def price_text(plan: SynthesisPlan) -> str:

@@ -62,12 +62,13 @@ def columns(stream: TextIO) -> int | None:
 def note(text: str) -> None:
     """Lines for people, on stderr; on a terminal they break between words, excerpts of SQL not."""
     room = columns(sys.stderr)
-    lines = text.split("\n") if room is None else [_broken(s, room) for s in text.split("\n")]
+    lines = text.split("\n")
+    if room is not None:
+        lines = [
+            line if line.startswith(" ") else click.wrap_text(line, room, subsequent_indent="  ")
+            for line in lines
+        ]
     click.echo(encodable("\n".join(lines), sys.stderr.encoding), err=True)
-
-
-def _broken(line: str, room: int) -> str:
-    return line if line.startswith(" ") else click.wrap_text(line, room, subsequent_indent="  ")
 
 
 def show_error(error: DpsqlError, sql: str = "", door: Door = COMMAND_LINE) -> ExitCode:

@@ -99,11 +99,6 @@ class Wish:
     epsilon: Decimal
 
 
-def _part(epsilon: Decimal, parts: int) -> Decimal:
-    """One of equal parts, rounded down to what can be read."""
-    return (epsilon / parts).quantize(epsilon * _FINE, ROUND_FLOOR).normalize()
-
-
 def _write(path: str, limits: Sequence[Tuned]) -> None:
     from dpsql.policy.edit import with_limits  # noqa: PLC0415
 
@@ -126,7 +121,9 @@ def _estimated(
         with settings.open(settings.policy) as proxy:
             who = proxy.analyst(settings.analyst)
             histograms = questions(proxy.policy, table, wish.by, wish.totals)
-            request = Request("", who, epsilon=_part(wish.epsilon, len(histograms)))
+            part = wish.epsilon / len(histograms)
+            part = part.quantize(wish.epsilon * _FINE, ROUND_FLOOR).normalize()  # never above it
+            request = Request("", who, epsilon=part)
             work = _work(proxy, request, histograms)
             (limits, answers), _cancelled = interruptible(work, proxy.cancel, Progress())
             warn_of_lapsed_facts(proxy)

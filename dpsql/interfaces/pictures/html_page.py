@@ -52,12 +52,9 @@ def _body(answer: Answer, sql: str, door: Door) -> Iterator[str]:
         yield svg(chart)
     yield table_html(answer)
     yield from notes_html([*remarks(answer, door), cost_text(answer.receipt)])
-    yield f"<pre>{_lines(sql)}</pre>"
+    lines = "\n".join(escape(printable(line)) for line in sql.strip().splitlines())
+    yield f"<pre>{lines}</pre>"
     yield from notes_html([_promise(answer)])
-
-
-def _lines(sql: str) -> str:
-    return "\n".join(escape(printable(line)) for line in sql.strip().splitlines())
 
 
 def _promise(answer: Answer) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate
 
 from dpsql.interfaces.messages import width
@@ -54,7 +54,7 @@ def _bars(panel: Panel, room: int) -> Iterator[str]:
     shown = pairs[:MOST_BARS]
     longest = min(_LONGEST_LABEL, max(1, room // 3))
     labels = [shortened(label, longest) for label, _ in shown]
-    texts = [_text(point) for _, point in shown]
+    texts = ["NULL" if point is None else point.text for _, point in shown]
     left, right = max(map(width, labels)), max(map(width, texts))
     cells = max(_LEAST_BAR, room - left - right - 2)
     low, high = panel.ends
@@ -65,10 +65,6 @@ def _bars(panel: Panel, room: int) -> Iterator[str]:
         yield f"{label}{blank} {bar.ljust(cells)} {text.rjust(right)}"
     if len(pairs) > len(shown):
         yield f"{len(pairs) - len(shown):,} more bars are not drawn"
-
-
-def _text(point: Point | None) -> str:
-    return "NULL" if point is None else point.text
 
 
 def _bar(point: Point, low: float, high: float, cells: int) -> str:
@@ -122,7 +118,10 @@ def _line(panel: Panel, room: int) -> Iterator[str]:
 def _dots(field: list[list[str]], panel: Panel, series: Series, mark: str) -> None:
     """Draws a series: first the whiskers of all, so that none covers a dot."""
     low, high = panel.ends
-    columns = _columns(panel.places, len(field[0]))
+    cells = len(field[0])
+    least, most = panel.places[0], panel.places[-1]
+    span = (most - least) or 1.0
+    columns = [round((place - least) / span * (cells - 1)) for place in panel.places]
     points = [(c, p) for c, p in zip(columns, series.points, strict=True) if p is not None]
     for column, point in points:
         if point.reach > 0:
@@ -136,12 +135,6 @@ def _dots(field: list[list[str]], panel: Panel, series: Series, mark: str) -> No
 def _row(value: float, low: float, high: float) -> int:
     """The line of a value, from the top."""
     return min(_HEIGHT - 1, max(0, round((high - value) / (high - low) * (_HEIGHT - 1))))
-
-
-def _columns(places: Sequence[float], cells: int) -> list[int]:
-    least, most = places[0], places[-1]
-    span = (most - least) or 1.0
-    return [round((place - least) / span * (cells - 1)) for place in places]
 
 
 def _heat(panel: Panel, room: int) -> Iterator[str]:

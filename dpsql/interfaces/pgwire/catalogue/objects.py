@@ -57,10 +57,6 @@ def _recorded(relation: str, **values: str) -> dict[str, str]:
     return next(row for row in rows(relation) if values.items() <= row.items())
 
 
-def _type(oid: int) -> dict[str, str]:
-    return _recorded("pg_type", oid=str(oid))
-
-
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A table as it is shown: its columns, and the numbers of the table and of its key's index."""
@@ -214,7 +210,7 @@ def attribute(
     catalogue: Objects, relation: int, name: str, number: int, oid: int, **more: Any
 ) -> None:
     """A column of a relation, whose type is `oid`."""
-    kind = _type(oid)
+    kind = _recorded("pg_type", oid=str(oid))
     row = {
         "attrelid": relation,
         "attname": name,
