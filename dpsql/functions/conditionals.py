@@ -65,14 +65,10 @@ def _first(_count: int) -> tuple[int, ...]:
 
 def _union(positions: Callable[[int], tuple[int, ...]]) -> Callable[[Args, SqlType], Interval]:
     def interval(args: Args, kind: SqlType) -> Interval:
-        sides = [as_type(arg, kind) for arg in _of(positions, args) if not _is_empty(arg)]
+        sides = [as_type(arg, kind) for arg in _of(positions, args) if arg.domain != ()]
         return reduce(Interval.union, sides) if sides else EVERYTHING
 
     return interval
-
-
-def _is_empty(arg: Facts) -> bool:
-    return arg.domain == ()
 
 
 def _least(args: Args, kind: SqlType) -> Interval:

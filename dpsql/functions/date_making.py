@@ -285,10 +285,6 @@ def _numbers(lo: int, hi: int, digits: int) -> tuple[str, ...]:
     return tuple(f"{n:0{digits}}" for n in range(lo, hi + 1))
 
 
-def _hour12(moment: datetime) -> int:
-    return (moment.hour + 11) % 12 + 1
-
-
 _HALVES = ("AM", "PM")
 
 SPECIFIERS = {
@@ -313,7 +309,7 @@ SPECIFIERS = {
     "%w": _Specifier(lambda m: f"{m.isoweekday() % 7}", "day", _numbers(0, 6, 1)),
     "%H": _Specifier(lambda m: f"{m.hour:02}", "hour", _numbers(0, 23, 2)),
     "%-H": _Specifier(lambda m: f"{m.hour}", "hour", _numbers(0, 23, 1)),
-    "%I": _Specifier(lambda m: f"{_hour12(m):02}", "hour", _numbers(1, 12, 2)),
+    "%I": _Specifier(lambda m: f"{(m.hour + 11) % 12 + 1:02}", "hour", _numbers(1, 12, 2)),
     "%p": _Specifier(lambda m: _HALVES[m.hour >= 12], "hour", _HALVES),  # noqa: PLR2004
     "%M": _Specifier(lambda m: f"{m.minute:02}", "minute", _numbers(0, 59, 2)),
     "%S": _Specifier(lambda m: f"{m.second:02}", "second", _numbers(0, 59, 2)),
@@ -387,11 +383,11 @@ def _of_periods(form: list[str], inside: Interval, limit: int) -> list[str] | No
     starts = every(TIMESTAMP, inside.map(first), limit, following)
     if starts is None:
         return None
-    return ["".join(_text(p, m) for p in form) for m in starts if isinstance(m, datetime)]
-
-
-def _text(piece: str, moment: datetime) -> str:
-    return SPECIFIERS[piece].write(moment) if piece in SPECIFIERS else piece
+    return [
+        "".join(SPECIFIERS[p].write(m) if p in SPECIFIERS else p for p in form)
+        for m in starts
+        if isinstance(m, datetime)
+    ]
 
 
 def _named(names: tuple[str, ...]) -> Function:

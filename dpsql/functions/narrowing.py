@@ -14,7 +14,6 @@ from functools import reduce
 from typing import cast
 
 from dpsql.functions.registry import facts, literal_facts
-from dpsql.functions.row import Domain
 from dpsql.model.comparisons import MIRRORED, against_constant
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import Bound, Facts, Interval, bound_of, distinct
@@ -144,13 +143,10 @@ def _next(bound: Bound, kind: SqlType, sign: int) -> Bound:
 
 def _within(facts: Facts, allowed: Interval) -> Facts:
     interval = facts.interval.intersect(allowed.inward(facts.type))
-    return replace(facts, interval=interval, domain=_domain_within(facts.domain, allowed))
-
-
-def _domain_within(domain: Domain, allowed: Interval) -> Domain:
-    if domain is None:
-        return None
-    return tuple(value for value in domain if _may_lie(value, allowed))
+    domain = facts.domain
+    if domain is not None:
+        domain = tuple(value for value in domain if _may_lie(value, allowed))
+    return replace(facts, interval=interval, domain=domain)
 
 
 def _may_lie(value: Value, allowed: Interval) -> bool:
