@@ -97,14 +97,10 @@ def calibrated(sensitivity: Sensitivity, epsilon: Fraction, textbook: Noise) -> 
     for _ in range(_HALVINGS // 2):
         middle = (low + high) / 2
         noise = gaussian(1, 1 / (2 * middle), textbook.delta)
-        fits = noise.scale <= textbook.scale and _suffices(sensitivity, epsilon, noise)
+        fits = noise.scale <= textbook.scale and is_exact(sensitivity, noise.scale)
+        fits = fits and delta_of(sensitivity, noise.scale, epsilon) <= noise.delta
         low, high, best = (low, middle, noise) if fits else (middle, high, best)
     return best
-
-
-def _suffices(sensitivity: Sensitivity, epsilon: Fraction, noise: Noise) -> bool:
-    exact = is_exact(sensitivity, noise.scale)
-    return exact and delta_of(sensitivity, noise.scale, epsilon) <= noise.delta
 
 
 def _tail(first: int, variance: Fraction) -> tuple[float, float]:
@@ -118,16 +114,12 @@ def _tail(first: int, variance: Fraction) -> tuple[float, float]:
         return 1 - above, 1 - below
     scale = sqrt(variance)
     if scale <= _SUMMED_SCALE:
-        ends = (_summed(first, scale),) * 2
+        width = ceil(_FAR * scale) + 3
+        terms = np.exp(-(((float(first) + np.arange(width)) / scale) ** 2) / 2)
+        ends = (float(terms.sum()) / (2 * float(gaussian_weights(scale, width).sum()) - 1),) * 2
     else:
         z = float(Fraction(2 * first - 1, 2)) / scale
         middle = erfc(z / sqrt(2)) / 2
         ends = middle * exp(-((z + _FAR) ** 2) / (24 * scale**2)), middle * exp(1 / (8 * scale**2))
     least, most = ends
     return (least * (1 - _OUTWARD) if least > _LEAST else 0.0), max(most * (1 + _OUTWARD), _LEAST)
-
-
-def _summed(first: int, scale: float) -> float:
-    width = ceil(_FAR * scale) + 3
-    terms = np.exp(-(((float(first) + np.arange(width)) / scale) ** 2) / 2)
-    return float(terms.sum()) / (2 * float(gaussian_weights(scale, width).sum()) - 1)

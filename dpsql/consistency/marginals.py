@@ -206,7 +206,11 @@ def _estimated(
     moved = values * _ONE
     if effect.agreements:
         differ = constraints(effect.agreements, len(averages)).astype(int).astype(object) @ values
-        moved = moved + _whole(corrections(effect.agreements, effect.deviations)) @ differ
+        factors = corrections(effect.agreements, effect.deviations)
+        whole = np.array(
+            [[round(factor * _ONE) for factor in row] for row in factors], dtype=object
+        )
+        moved = moved + whole @ differ
     for agreement in effect.agreements:
         first, *others = agreement.lists
         for listed in others:
@@ -231,10 +235,6 @@ def _weights(readings: Mapping[Reading, float]) -> list[int]:
     total = sum(readings.values())
     weights = [round(precision / total * _ONE) for precision in readings.values()]
     return [_ONE - sum(weights[1:]), *weights[1:]]
-
-
-def _whole(factors: np.ndarray) -> np.ndarray:
-    return np.array([[round(factor * _ONE) for factor in row] for row in factors], dtype=object)
 
 
 def _rounded(

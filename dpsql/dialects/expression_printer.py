@@ -159,13 +159,18 @@ class ExpressionPrinter(ABC):
         elif kind.kind is Kind.DECIMAL:
             summed = kind.precision == DIGITS and not stored
             digits = self.computed if summed else kind.precision - kind.scale
-        return Sized(sql, kind, ATOM if stored or _is_atom(sql) else LOOSE, digits=digits)
+        atom = re.fullmatch(r'(?:\w+\.)?\w+|\(t\d+\."[^()]*\)', sql) is not None
+        return Sized(sql, kind, ATOM if stored or atom else LOOSE, digits=digits)
 
     def _call(self, call: Call) -> Sized:
         function = registry.function_of(call)
         args = tuple(map(self.text, call.args))
         kind = function.result_type(tuple(arg.type for arg in args)) or call.type
-        nan = kind == DOUBLE and function.nan(tuple(map(_facts, args)))
+        known = (
+            Facts(arg.type) if arg.literal is None else registry.literal_facts(arg.literal)
+            for arg in args
+        )
+        nan = kind == DOUBLE and function.nan(tuple(known))
         args = self.operands(function, args)
         rule = self.functions.get(call.function)
         if rule is None and call.function in SHARED:
@@ -214,17 +219,8 @@ class ExpressionPrinter(ABC):
         return self._computed(call, f"{printed} OVER ({' '.join(clauses)})")
 
 
-def _facts(text: Sized) -> Facts:
-    """What the text alone says: everything of a constant, the type of anything else."""
-    return Facts(text.type) if text.literal is None else registry.literal_facts(text.literal)
-
-
 def most_digits(args: tuple[Sized, ...]) -> int | None:
     """How large the largest of these numbers is; None where one may be any."""
     sizes = [arg.digits for arg in args if arg.type.is_numeric]
     bounded = [size for size in sizes if size is not None]
     return max(bounded) if bounded and len(bounded) == len(sizes) else None
-
-
-def _is_atom(sql: str) -> bool:
-    return re.fullmatch(r'(?:\w+\.)?\w+|\(t\d+\."[^()]*\)', sql) is not None

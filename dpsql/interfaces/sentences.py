@@ -109,8 +109,7 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
         case CountedKeys(keys=keys):
             return _counted(keys)
         case BoundsFound():
-            ends = f"[{notice.lower:.10g}, {notice.upper:.10g}]"
-            return f"The bounds {ends} of {notice.table}.{notice.column} were found privately."
+            return _bounds(notice)
         case RoundedTimes():
             return _rounded(notice)
         case Withheld(units=units):
@@ -164,6 +163,11 @@ def _by_declaration(notice: ByDeclaration) -> str:
 def _modelled(models: tuple[str, ...]) -> str:
     verb, what = ("is", "a model") if len(models) == 1 else ("are", "models")
     return f"{' and '.join(models)} {verb} {what}: no ± says how wrong predictions are"
+
+
+def _bounds(notice: BoundsFound) -> str:
+    ends = f"[{notice.lower:.10g}, {notice.upper:.10g}]"
+    return f"The bounds {ends} of {notice.table}.{notice.column} were found privately."
 
 
 def _counted(keys: tuple[str, ...]) -> str:

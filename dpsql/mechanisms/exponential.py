@@ -248,7 +248,9 @@ def permute_and_flip(candidates: Candidates, rate: Fraction, entropy: Entropy) -
     bounds = Bounds.of(candidates.behind, rate, _WORD)
     highest = (bounds.upper - 1) >> _REST
     chosen = np.zeros(candidates.lists, dtype=np.int64)
-    for block in _blocks(np.arange(candidates.lists), size):
+    lists = np.arange(candidates.lists)
+    step = max(1, _BLOCK // size)
+    for block in (lists[start : start + step] for start in range(0, lists.size, step)):
         first, last = block[0] * size, (block[-1] + 1) * size
         runs = np.arange(*np.searchsorted(starts, [first, last]))
         own = np.repeat(runs, np.diff(np.append(starts[runs], last)))
@@ -318,9 +320,3 @@ def best(candidates: Candidates) -> np.ndarray:
     tops = candidates.starts.take(np.flatnonzero(candidates.behind == 0))
     _, first = np.unique(tops // candidates.size, return_index=True)
     return np.asarray(tops.take(first) % candidates.size)
-
-
-def _blocks(lists: np.ndarray, each: int) -> Iterator[np.ndarray]:
-    """The lists, as many at a time as are tried together at `each` candidates of a list."""
-    step = max(1, _BLOCK // each)
-    return (lists[start : start + step] for start in range(0, lists.size, step))

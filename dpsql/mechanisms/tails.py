@@ -57,7 +57,10 @@ def reach(noise: Noise, probability: float) -> int:
         raise ValueError("a tail probability lies strictly between 0 and 1")
     match noise.mechanism:
         case Mechanism.DISCRETE_LAPLACE:
-            return _laplace_reach(float(noise.scale), probability)
+            # P(Z >= t) = exp(-t/b) / (1 + exp(-1/b)) for t >= 1, a geometric series.
+            scale = float(noise.scale)
+            exponent = -log(probability) - log1p(exp(-1 / scale))
+            return max(1, ceil(scale * exponent * OUTWARD))
         case Mechanism.DISCRETE_GAUSSIAN:
             return _gaussian_reach(sqrt(noise.scale), probability)
         case _:
@@ -68,12 +71,6 @@ def gaussian_weights(scale: float, stop: int) -> np.ndarray:
     """exp(-x²/(2σ²)) for x = 0, ..., stop - 1."""
     x = np.arange(stop, dtype=np.float64)
     return np.exp(-((x / scale) ** 2) / 2)
-
-
-def _laplace_reach(scale: float, probability: float) -> int:
-    """P(Z >= t) = exp(-t/b) / (1 + exp(-1/b)) for t >= 1, a geometric series."""
-    exponent = -log(probability) - log1p(exp(-1 / scale))
-    return max(1, ceil(scale * exponent * OUTWARD))
 
 
 def _gaussian_reach(scale: float, probability: float) -> int:

@@ -152,7 +152,7 @@ def _slotted(
     repr: bool = True,  # noqa: A002 - what dataclass calls it
     kw_only: bool = False,
 ) -> type:
-    body = _body(plain)
+    body = {k: v for k, v in vars(plain).items() if k not in ("__dict__", "__weakref__")}
     kinds = plain.__annotations__.items()
     own = {name: body.pop(name, MISSING) for name, kind in kinds if "ClassVar" not in str(kind)}
     above = {name for base in plain.__mro__[1:] for name in vars(base).get("__slots__", ())}
@@ -180,11 +180,6 @@ def _slotted(
     return cls
 
 
-def _body(plain: type) -> dict[str, Any]:
-    """With which the class can be made again."""
-    return {k: v for k, v in vars(plain).items() if k not in ("__dict__", "__weakref__")}
-
-
 def _compiled_when_called(shape: _Shape, name: str) -> Callable[..., Any]:
     calls = count()
 
@@ -192,13 +187,10 @@ def _compiled_when_called(shape: _Shape, name: str) -> Callable[..., Any]:
         seldom = name == "__init__" and next(calls) < FEW
         if seldom and shape.is_filled(self, given, named):
             return None
-        return _compile(_owner(type(self), shape), name)(self, *given, **named)
+        owner = next(base for base in type(self).__mro__ if vars(base).get(_SHAPE) is shape)
+        return _compile(owner, name)(self, *given, **named)
 
     return method
-
-
-def _owner(cls: type, shape: _Shape) -> type:
-    return next(base for base in cls.__mro__ if vars(base).get(_SHAPE) is shape)
 
 
 def _compile(cls: Any, name: str) -> Callable[..., Any]:

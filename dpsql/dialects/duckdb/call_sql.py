@@ -251,7 +251,8 @@ def _time_bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
     `+ shift` makes the number positive, so that `//` rounds down; it is a multiple of the width.
     """
     unit, count, moment, *given = args
-    name, width = _word(unit), _number(count)
+    name, width = _word(unit), _value(count)
+    assert isinstance(width, int)  # `accepts` let it through
     origin = bucket_origin(name, None if not given else _value(given[0]))
     if name == "month":
         start = Text(constant(Literal(origin, TIMESTAMP)), TIMESTAMP)
@@ -278,13 +279,6 @@ def _rounded_down(position: str, width: int, offset: int = 0) -> str:
 
 def _value(arg: Text) -> Value:
     return None if arg.literal is None else arg.literal.value
-
-
-def _number(arg: Text) -> int:
-    """A number that `accepts` let through."""
-    value = _value(arg)
-    assert isinstance(value, int)
-    return value
 
 
 def _interval_of(args: tuple[Text, ...], kind: SqlType) -> Text:

@@ -153,7 +153,8 @@ class _Printer:
         tick()
         match e:
             case Literal():
-                return _literal(e)
+                sql = constant(e)
+                return Text(sql, e.type, MINUS if sql.startswith("-") else ATOM, literal=e)
             case Name() | ScalarQuery() | Membership():
                 raise AssertionError(e)
             case Star():
@@ -268,11 +269,6 @@ class _Printer:
 
     def _listed(self, items: tuple[Expression, ...]) -> str:
         return ", ".join(self.text(item).sql for item in items)
-
-
-def _literal(literal: Literal) -> Text:
-    sql = constant(literal)
-    return Text(sql, literal.type, MINUS if sql.startswith("-") else ATOM, literal=literal)
 
 
 def _facts(text: Text) -> Facts:

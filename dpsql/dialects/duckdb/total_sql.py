@@ -44,7 +44,9 @@ def unit_value(part: ValueTotal, x: str) -> str:
     group would overflow; its total is clipped all the same.
     """
     value = row_value(part, x)
-    return f"({value})::INTEGER" if _is_narrow(part) else value
+    bounds = (part.lower, part.upper, part.lower - part.centre, part.upper - part.centre)
+    narrow = not _is_decimal(part.lattice) and max(map(abs, bounds)) < INTEGER_LIMIT
+    return f"({value})::INTEGER" if narrow else value
 
 
 def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
@@ -102,12 +104,6 @@ def as_integer(lattice: Lattice, total: str) -> str:
 
 def _is_decimal(lattice: Lattice) -> bool:
     return lattice.base == 10 and lattice.digits > 0  # noqa: PLR2004
-
-
-def _is_narrow(part: ValueTotal) -> bool:
-    """Whether a row is an integer that its bounds keep within 32 bits, centred or not."""
-    bounds = (part.lower, part.upper, part.lower - part.centre, part.upper - part.centre)
-    return not _is_decimal(part.lattice) and max(map(abs, bounds)) < INTEGER_LIMIT
 
 
 def _decimal(value: int, part: ValueTotal) -> str:

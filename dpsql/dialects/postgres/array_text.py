@@ -29,7 +29,10 @@ def members(text: str) -> list[str | None]:
         elif c == '"':
             inside, in_quotes = not inside, True
         elif c == ",":
-            listed.append(_member(current, in_quotes=in_quotes))
+            member = current if in_quotes else current.rstrip(_BLANKS)
+            if not in_quotes and not member:
+                raise ValueError
+            listed.append(None if not in_quotes and member.upper() == "NULL" else member)
             current, in_quotes = "", False
         elif c in "{}":
             raise ValueError
@@ -38,10 +41,3 @@ def members(text: str) -> list[str | None]:
     if inside or escaped:
         raise ValueError
     return listed
-
-
-def _member(written: str, *, in_quotes: bool) -> str | None:
-    member = written if in_quotes else written.rstrip(_BLANKS)
-    if not in_quotes and not member:
-        raise ValueError
-    return None if not in_quotes and member.upper() == "NULL" else member

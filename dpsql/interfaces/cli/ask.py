@@ -150,10 +150,7 @@ def query(
             write(_plan(answer.explanation, target=target))
             return
         if style == "table":
-            room = None if target else columns(sys.stdout)
-            drawn = table(answer, room)
-            write(drawn.text + (f"\n{picture(answer, room)}" if draws else ""))
-            notices = (*remarks(answer, COMMAND_LINE), *drawn.notices)
+            notices = _drawn(answer, write, None if target else columns(sys.stdout), draws=draws)
         else:
             notices = _formatted(answer, write, style, options["sql"])
     for notice in notices:
@@ -210,6 +207,13 @@ def _one_by_one(
             door="command line",
         )
         return Shell(LocalSession(proxy, request), yes=yes).lines(sql)
+
+
+def _drawn(answer: Answer, write: Write, room: int | None, *, draws: bool) -> tuple[str, ...]:
+    """Writes the table, and the picture below it; what is to be told beside it."""
+    drawn = table(answer, room)
+    write(drawn.text + (f"\n{picture(answer, room)}" if draws else ""))
+    return (*remarks(answer, COMMAND_LINE), *drawn.notices)
 
 
 def _formatted(answer: Answer, write: Write, style: str, sql: str) -> tuple[str, ...]:
