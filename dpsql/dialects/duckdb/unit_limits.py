@@ -60,12 +60,7 @@ class UnitLimits:
 
     def stages(self, source: str) -> dict[str, str]:
         """The stages over these totals, by name."""
-        place = ranked = ""
-        if self.l0 is not None:
-            # How many groups of the unit come before, from where its turn begins.
-            place = f", {turned(place_in_unit('u', self.keys), 'groups')} AS place"
-            # Units that are beyond a norm alone keep all of their groups, and need no places.
-            ranked = f" WHERE groups > {self.l0}" if self.scaled else ""
+        place = "" if self.l0 is None else f", {self._place} AS place"
         if self._stored:
             return {"clipped AS NOT MATERIALIZED": source}
         if self.crowd is not None and self.l0 is not None and not self.scaled:
@@ -75,7 +70,7 @@ class UnitLimits:
         named = {
             f"clipped AS {'NOT ' if self.ready else ''}MATERIALIZED": source,
             "above AS MATERIALIZED": self._above,
-            "beyond AS": f"SELECT clipped.*{place} FROM clipped JOIN above USING (u){ranked}",
+            "beyond AS": f"SELECT clipped.*{place} FROM clipped JOIN above USING (u){self._ranked}",
         }
         return {**named, "kept AS MATERIALIZED": self._limited} if self.scaled else named
 
@@ -101,6 +96,16 @@ class UnitLimits:
         turned = f"SELECT {listed} FROM beyond WHERE place < {self.l0}"
         every = f"SELECT {listed} FROM clipped JOIN above USING (u) WHERE groups <= {self.l0}"
         return f"{every} UNION ALL {turned}" if self.scaled else turned
+
+    @property
+    def _ranked(self) -> str:
+        """Units that are beyond a norm alone keep all of their groups, and need no places."""
+        return f" WHERE groups > {self.l0}" if self.scaled and self.l0 is not None else ""
+
+    @property
+    def _place(self) -> str:
+        """How many groups of the unit come before, from where its turn begins."""
+        return turned(place_in_unit("u", self.keys), "groups")
 
     @property
     def _stored(self) -> bool:

@@ -57,7 +57,7 @@ def statement(
         parameters=parameters,
         instant=instant,
         spans=spans_of(root, tokens),
-        strings=_strings(tokens),
+        strings=frozenset(t.start for t in tokens.tokens if t.token_type is TokenType.STRING),
         read_query=query,
         named=request.named,
     )
@@ -92,10 +92,6 @@ def _require_all(places: Sequence[Span], parameters: tuple[Parameter, ...]) -> N
         missing = places[len(parameters) :]
         place, given = missing[0] if missing else NOWHERE, len(parameters)
         raise Refused(Reason.BAD_PARAMETER, place, expected=len(places), given=given)
-
-
-def _strings(tokens: Tokens) -> frozenset[int]:
-    return frozenset(t.start for t in tokens.tokens if t.token_type is TokenType.STRING)
 
 
 def _parsed(tokens: Tokens, text: str, dialect: str) -> exp.Expression:
@@ -245,7 +241,9 @@ def check_nothing_dropped(root: exp.Expression, tokens: Tokens) -> None:
     read_selects = [n for n in nodes_of(root) if isinstance(n, exp.Select)]
     if selects != sum(not is_bare_values(node) for node in read_selects):
         raise Refused(
-            Reason.UNSUPPORTED_SYNTAX, _first_from(tokens), construct="FROM without SELECT"
+            Reason.UNSUPPORTED_SYNTAX,
+            next((span_of(t) for t in tokens.tokens if t.token_type is TokenType.FROM), NOWHERE),
+            construct="FROM without SELECT",
         )
 
 
@@ -276,7 +274,3 @@ def _is_part(before: tuple[Token, ...]) -> bool:
 def _begins_zone(words: tuple[Token, ...]) -> bool:
     """Whether these tokens are AT TIME ZONE, behind which its constant is read."""
     return [word.text.upper() for word in words] == ["AT", "TIME", "ZONE"]
-
-
-def _first_from(tokens: Tokens) -> Span:
-    return next((span_of(t) for t in tokens.tokens if t.token_type is TokenType.FROM), NOWHERE)

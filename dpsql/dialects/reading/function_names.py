@@ -232,12 +232,8 @@ def refusal_of(name: str, span: Span) -> Refused:
     """The refusal of a function without a row: an aggregate, impure, or unknown."""
     reason = _reason(name)
     unknown = reason is Reason.UNKNOWN_FUNCTION
-    return Refused(reason, span, name=name, near=_alike(name) if unknown else None)
-
-
-def _alike(name: str) -> str | None:
-    """The function that is spelled most like this name."""
-    return nearest(name, called_functions())
+    near = nearest(name, called_functions()) if unknown else None
+    return Refused(reason, span, name=name, near=near)
 
 
 def called_functions() -> tuple[str, ...]:

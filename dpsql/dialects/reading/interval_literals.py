@@ -233,15 +233,12 @@ def opposite(duration: Duration) -> Duration:
 def later(moment: Expression, duration: Duration, span: Span) -> Expression:
     """The moment plus an interval; of constants, the constant."""
     for unit, count in duration.parts:
-        moment = _later(moment, unit, count, span)
+        if isinstance(moment, Literal) and moment.type.is_temporal and isinstance(count, Literal):
+            moment = _constant(moment, unit, count, span)
+        else:
+            args = Literal(unit, VARCHAR, span), count, moment
+            moment = _sunday(Call("date_add", args, span=span))
     return moment
-
-
-def _later(moment: Expression, unit: str, count: Expression, span: Span) -> Expression:
-    call = Call("date_add", (Literal(unit, VARCHAR, span), count, moment), span=span)
-    if isinstance(moment, Literal) and moment.type.is_temporal and isinstance(count, Literal):
-        return _constant(moment, unit, count, span)
-    return _sunday(call)
 
 
 def _constant(moment: Literal, unit: str, count: Literal, span: Span) -> Literal:

@@ -26,8 +26,9 @@ def with_durations(tokens: Sequence[Token]) -> tuple[Token, ...]:
     result: list[Token] = []
     i = 0
     while i < len(tokens):
-        if not _is_interval(tokens[i]):
-            result.append(tokens[i])
+        token = tokens[i]
+        if not (is_word(token) and token.text.upper() == "INTERVAL"):
+            result.append(token)
             i += 1
         elif names_type(tokens, i):
             _check_type(tokens, i)
@@ -39,10 +40,6 @@ def with_durations(tokens: Sequence[Token]) -> tuple[Token, ...]:
             result += _call(tokens[i], unit, with_durations(tokens[i + 1 : stop]), tokens[end - 1])
             i = end
     return tuple(result)
-
-
-def _is_interval(token: Token) -> bool:
-    return is_word(token) and token.text.upper() == "INTERVAL"
 
 
 def _check_type(tokens: Sequence[Token], i: int) -> None:
@@ -58,7 +55,7 @@ def _extent(tokens: Sequence[Token], i: int) -> tuple[int, str]:
     """Where the value behind INTERVAL ends, and its unit."""
     first = _kind(tokens, i + 1)
     if first is TokenType.STRING:
-        bare = _is_number(tokens[i + 1].text)
+        bare = tokens[i + 1].text.strip().removeprefix("-").replace(".", "", 1).isdecimal()
         unit = _unit(tokens, i + 2)
         if bare and unit is not None:
             return i + 2, unit
@@ -69,7 +66,7 @@ def _extent(tokens: Sequence[Token], i: int) -> tuple[int, str]:
         stop = _closing(tokens, i + 1) + 1
     else:
         stop = i + 2 + (first is TokenType.DASH and _kind(tokens, i + 2) is TokenType.NUMBER)
-        if first not in _VALUES and stop == i + 2 and not _is_name(tokens, i + 1):
+        if first not in _VALUES and stop == i + 2 and first is not TokenType.VAR:
             raise _refusal(tokens[i])
     unit = _unit(tokens, stop)
     if unit is None:
@@ -79,14 +76,6 @@ def _extent(tokens: Sequence[Token], i: int) -> tuple[int, str]:
 
 def _kind(tokens: Sequence[Token], i: int) -> TokenType | None:
     return tokens[i].token_type if i < len(tokens) else None
-
-
-def _is_name(tokens: Sequence[Token], i: int) -> bool:
-    return i < len(tokens) and tokens[i].token_type is TokenType.VAR
-
-
-def _is_number(text: str) -> bool:
-    return text.strip().removeprefix("-").replace(".", "", 1).isdecimal()
 
 
 def _unit(tokens: Sequence[Token], i: int) -> str | None:

@@ -107,7 +107,8 @@ class Origin:
         kind) from being dropped: nothing else in the importer may look into `node.args`.
         """
         for name, value in node.args.items():
-            if name not in names and not _is_absent(value):
+            absent = value is None or value is False or (isinstance(value, list) and not value)
+            if name not in names and not absent:
                 raise self._argument_refusal(node, name, value)
         return tuple(node.args.get(name) for name in names)
 
@@ -125,10 +126,6 @@ class Origin:
             self.span(first if isinstance(first, exp.Expression) else node),
             construct=_ARGUMENTS.get(name, f"{spoken(node)} with {name.strip('_')}"),
         )
-
-
-def _is_absent(value: object) -> bool:
-    return value is None or value is False or (isinstance(value, list) and not value)
 
 
 def spoken(node: exp.Expression) -> str:

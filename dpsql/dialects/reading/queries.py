@@ -89,11 +89,8 @@ def query(node: exp.Expression, origin: Origin) -> Query:
         case exp.Pivot():
             return pivoted(node, relation(node.this, origin, query), origin)
         case _:
-            raise origin.refusal(node, "a statement in a query" if _is_statement(node) else None)
-
-
-def _is_statement(node: exp.Expression) -> bool:
-    return isinstance(node, exp.Command | exp.DDL | exp.DML)
+            is_statement = isinstance(node, exp.Command | exp.DDL | exp.DML)
+            raise origin.refusal(node, "a statement in a query" if is_statement else None)
 
 
 def _select(node: exp.Select, origin: Origin) -> Select:

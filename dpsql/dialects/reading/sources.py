@@ -63,7 +63,8 @@ def _with_joins(
         raise Refused(Reason.TOO_LARGE, origin.span(joins[-1]), what="joins", limit=MAX_JOINS)
     parts = [first]
     for join in joins:
-        if _is_comma(join):
+        # A comma is a join of nothing but its table: JOIN without ON was refused on the tokens.
+        if not any(value for name, value in join.args.items() if name != "this"):
             (this,) = origin.take(join, "this")
             parts.append(relation(this, origin, read))
         else:
@@ -73,11 +74,6 @@ def _with_joins(
         span = right.join.span if isinstance(right, HalfJoin) else right.span
         left = JoinedTables(left, right, JoinKind.CROSS, span=span)
     return left
-
-
-def _is_comma(join: exp.Expression) -> bool:
-    """A join of nothing but its table; JOIN without ON was refused on the tokens."""
-    return not any(value for name, value in join.args.items() if name != "this")
 
 
 def _joined(

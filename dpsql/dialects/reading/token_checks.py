@@ -47,7 +47,7 @@ class _Level:
         self.signs = self.signs + (not ends_operand(before)) if kind in _SIGNS else 0
         if kind is TokenType.AND and self.betweens:
             self.betweens -= 1
-        elif _ends_not(token):
+        elif kind in _AFTER_NOT or (is_word(token) and token.text.upper() in _ENDING_NOT):
             self.nots = self.betweens = 0
         else:
             self.nots += kind is TokenType.NOT
@@ -81,10 +81,6 @@ def _close(levels: list[_Level], closing: TokenType) -> None:
     if levels[-1].closing is closing:
         levels.pop()
     levels[-1].signs = 0
-
-
-def _ends_not(token: Token) -> bool:
-    return token.token_type in _AFTER_NOT or (is_word(token) and token.text.upper() in _ENDING_NOT)
 
 
 _NUMBERS = frozenset({TokenType.NUMBER, TokenType.PLACEHOLDER})

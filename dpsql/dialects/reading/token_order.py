@@ -27,7 +27,10 @@ _ENDS = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 def select_first(tokens: Sequence[Token]) -> tuple[Token, ...]:
     """The tokens with every query in the order SELECT … FROM …, if some begins with FROM."""
     spelled = tuple(_spelled(tokens, i) for i in range(len(tokens)))
-    begin = [_begins_query(spelled, i) for i in range(len(spelled))]
+    begin = [
+        token.token_type is TokenType.FROM and _may_begin(spelled, i)
+        for i, token in enumerate(spelled)
+    ]
     return tuple(_ordered(spelled, begin, 0, len(spelled))) if any(begin) else spelled
 
 
@@ -50,10 +53,6 @@ def _begins_table(tokens: Sequence[Token], i: int) -> bool:
         and (tokens[i + 1].token_type is TokenType.IDENTIFIER or is_word(tokens[i + 1]))
         and _may_begin(tokens, i)
     )
-
-
-def _begins_query(tokens: Sequence[Token], i: int) -> bool:
-    return tokens[i].token_type is TokenType.FROM and _may_begin(tokens, i)
 
 
 def _may_begin(tokens: Sequence[Token], i: int) -> bool:

@@ -194,28 +194,22 @@ def _check_token(text: str, token: Token, dialect: str) -> None:
     if any(not (c.isprintable() or c in SPACE) for c in written):
         raise Refused(Reason.SYNTAX, span, why="this character is not SQL")
     if not (WORD.match(written) or written in _SYMBOLS or written in _SYMBOLS_OF[dialect]):
-        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=_shown(written))
+        construct = written if len(written) <= len("!~~*") else "this kind of literal"
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=construct)
     word = " ".join(written.upper().split())
     if word in _REFUSED_WORDS:
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=word)
 
 
-def _shown(written: str) -> str:
-    return written if len(written) <= len("!~~*") else "this kind of literal"
-
-
 def _check_neighbours(left: Token, right: Token) -> None:
     """`0x1F` and `x'ab'` must not fall apart into two tokens; strings do not concatenate."""
     touching = left.end + 1 == right.start
-    split = touching and (left.token_type is TokenType.NUMBER or is_word(left)) and _is_value(right)
+    values = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
+    begins = right.token_type in values or is_word(right)
+    split = touching and (left.token_type is TokenType.NUMBER or is_word(left)) and begins
     joined = left.token_type is TokenType.STRING and right.token_type is TokenType.STRING
     if split or joined:
         raise Refused(Reason.SYNTAX, span_of(right), why="a separator is missing here")
-
-
-def _is_value(token: Token) -> bool:
-    values = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
-    return token.token_type in values or is_word(token)
 
 
 def prepare(tokens: Sequence[Token], dialect: str) -> Tokens:
@@ -225,7 +219,9 @@ def prepare(tokens: Sequence[Token], dialect: str) -> Tokens:
     prefixes = parser.NO_PAREN_FUNCTION_PARSERS.keys() - _KNOWN_PREFIXES
     placeholders: list[Span] = []
     for i, token in enumerate(tokens):
-        _check_star(tokens, i)
+        word = token.text.upper()
+        if word in _STAR_MODIFIERS and _is_star(tokens, i - 1):
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=f"* {word}")
         if token.token_type is TokenType.PLACEHOLDER:
             renamed.append(_renamed(token, f"{PLACEHOLDER}{len(placeholders)}"))
             placeholders.append(span_of(token))
@@ -270,13 +266,6 @@ def _is_star(tokens: Sequence[Token], i: int) -> bool:
     if i < 1 or tokens[i].token_type is not TokenType.STAR:
         return False
     return tokens[i - 1].token_type in before
-
-
-def _check_star(tokens: Sequence[Token], i: int) -> None:
-    """Refuses `* LIKE …` after the `*` that means all columns."""
-    word = tokens[i].text.upper()
-    if word in _STAR_MODIFIERS and _is_star(tokens, i - 1):
-        raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(tokens[i]), construct=f"* {word}")
 
 
 def _renamed(token: Token, text: str) -> Token:

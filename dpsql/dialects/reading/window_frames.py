@@ -19,7 +19,6 @@ from dpsql.model.tree import (
     SelectItem,
     SortKey,
     Star,
-    Value,
     WindowCall,
 )
 from dpsql.model.walk import map_children
@@ -171,8 +170,9 @@ def _frame_bound(
             return None, direction
         case exp.Literal() | exp.Column():
             offset = read(bound, origin)
-            if isinstance(offset, Literal) and _is_offset(offset.value):
-                return int(str(offset.value)), direction
+            rows = offset.value if isinstance(offset, Literal) else None
+            if type(rows) is int and 0 <= rows < MAX_OFFSET:
+                return rows, direction
         case exp.Anonymous():
             distance = _length_of_time(read(bound, origin))
             if distance is not None:
@@ -190,8 +190,3 @@ def _length_of_time(duration: Expression) -> int | None:
             return days * DAY + rest
         case _:
             return None
-
-
-def _is_offset(value: Value) -> bool:
-    """Whether it is a number of rows that every engine takes."""
-    return type(value) is int and 0 <= value < MAX_OFFSET
