@@ -166,11 +166,11 @@ class ExpressionPrinter(ABC):
         function = registry.function_of(call)
         args = tuple(map(self.text, call.args))
         kind = function.result_type(tuple(arg.type for arg in args)) or call.type
-        known = (
+        facts = (
             Facts(arg.type) if arg.literal is None else registry.literal_facts(arg.literal)
             for arg in args
         )
-        nan = kind == DOUBLE and function.nan(tuple(known))
+        nan = kind == DOUBLE and function.nan(tuple(facts))
         args = self.operands(function, args)
         rule = self.functions.get(call.function)
         if rule is None and call.function in SHARED:
