@@ -116,11 +116,8 @@ def number_of_rows(arg: Expression) -> bool:
 
 def positive(arg: Expression) -> bool:
     """A constant whole number from 1 on."""
-    return number_of_rows(arg) and isinstance(arg, Literal) and _at_least_one(arg)
-
-
-def _at_least_one(arg: Literal) -> bool:
-    return isinstance(arg.value, int) and arg.value >= 1
+    value = arg.value if number_of_rows(arg) and isinstance(arg, Literal) else None
+    return isinstance(value, int) and value >= 1
 
 
 @dataclass(frozen=True, slots=True)

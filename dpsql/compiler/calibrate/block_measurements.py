@@ -104,7 +104,7 @@ def _measure(
             family = family_of(tuple(map(alike.first, _centred(recipe, call))))
             if family and not any(each.call.epsilon for each in calls):
                 sums[place] = needed[0], family  # else each has what it may spend for itself
-        chosen = polls.swayed(_chosen(recipe, call))
+        chosen = polls.swayed(() if recipe.choices is None else recipe.choices(call))
         read = *map(named, needed, adds), *columns_of(chosen, choices, identities)
         values.append(substitute(recipe.combine(call, read), named.finer))
     counted, own = polls.counting, tuple(values)
@@ -227,10 +227,6 @@ def _polls(
         identities=identities,
         first=first,
     )
-
-
-def _chosen(recipe: Recipe, call: BoundedCall) -> tuple[ChoiceQuery, ...]:
-    return () if recipe.choices is None else recipe.choices(call)
 
 
 def _centred(recipe: Recipe, call: BoundedCall) -> Parts:

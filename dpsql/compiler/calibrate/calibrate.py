@@ -237,7 +237,10 @@ def _released(
     if bounded.domain is not None:
         keys = ListedKeys(bounded.domain, bounded.within)
     else:
-        selection = _selection(measured, options)
+        alone = not options.whole and measured.keys_alone
+        selection = KeySelection(
+            measured.measurements.counted, measured.rival, options.floor, alone
+        )
         keys, releases = keys_selected(releases, payer, allowances[0], selection_delta, selection)
     chosen, trees = trees_of(measured.histograms, allowances[count:], payer)
     return BlockPlan(
@@ -277,11 +280,6 @@ def _range_strategies(
         taken, by_cells, apart = (unit * error for error in workload.errors)
         nodes = tuple(map(len, workload.levels))
         yield RangeStrategy(workload.subject, len(workload.runs), nodes, (taken, by_cells, apart))
-
-
-def _selection(measured: Measured, options: MeasurementOptions) -> KeySelection:
-    alone = not options.whole and measured.keys_alone
-    return KeySelection(measured.measurements.counted, measured.rival, options.floor, alone)
 
 
 def _paid(

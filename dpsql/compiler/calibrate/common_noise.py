@@ -28,9 +28,7 @@ from dpsql.model.vocabulary import (
     NANO,
     ApproximateEvent,
     Event,
-    Loss,
     Mechanism,
-    Noise,
     NoiseEvent,
 )
 from dpsql.model.walk import relations
@@ -103,15 +101,12 @@ def _better(payment: Payment, groups: int, accountant: Accountant) -> Payment:
         return payment
     reached = ManyGroups(groups, min(sensitivity.l0, groups), sensitivity.linf)
     price = accountant.loss(Event(events_of_noise(payment)))
-    shared = correlated(reached, _rho(payment, noise, price), sensitivity.neighbours)
+    if noise.delta:  # the ρ that is spent is that of the price in ε
+        rho = rho_of(Fraction(price.amount, NANO) * _GUARD, noise.delta)
+    else:
+        rho = effective(payment.sensitivity).l2_squared / (2 * noise.scale)
+    shared = correlated(reached, rho, sensitivity.neighbours)
     if shared is None or standard_deviation(shared.alone) > _WORTH * standard_deviation(noise):
         return payment
     better = replace(payment, noise=replace(shared, delta=noise.delta), runner_up=noise)
     return better if accountant.loss(Event(events_of_noise(better))).fits(price) else payment
-
-
-def _rho(payment: Payment, noise: Noise, price: Loss) -> Fraction:
-    """The ρ that is spent: that of the noise, or with a δ of its own that of its price in ε."""
-    if noise.delta:
-        return rho_of(Fraction(price.amount, NANO) * _GUARD, noise.delta)
-    return effective(payment.sensitivity).l2_squared / (2 * noise.scale)

@@ -66,7 +66,9 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
     else:
         name = by_keys.name if per_group == by_keys.value else "max_rows_per_unit"
         rows_per_group = Contribution(per_group, f"enforced by clipping each unit's total: {name}")
-    polled, private = not (block.several or _waits(block)), bounded.domain is None
+    # Rows that are joined to what is released first wait: nobody can be polled before.
+    waits = any(isinstance(r, Staged) and r.source is None for r in relations(block.rows))
+    polled, private = not (block.several or waits), bounded.domain is None
     # Norms bound all groups together: a limit of public ones would only leave some of them out.
     normed = polled and per_group is None and not (row_level or private)
     groups = _groups(bounded, limited=not normed)
@@ -80,11 +82,6 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
         scaled=groups.scaled,
         loose=polled and private and (groups.most.value or 0) >= LOOSE_KEYS,
     )
-
-
-def _waits(block: PrivateBlock) -> bool:
-    """Whether the rows are joined to what is released first: nobody can be polled before."""
-    return any(isinstance(r, Staged) and r.source is None for r in relations(block.rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,9 @@ def keys_selected(
     columns = tuple(release.field.id for release in (first, *others))
     noisy = ThresholdKeys(threshold=chosen, counted=columns, floor=floor)
     if rival is not None and rival.counted != counted:
-        noise = _noise_of(rival, payer)
+        alone, share = rival.counted == ALONE, rival.allowance
+        sensitivity = Sensitivity(payer.l0, 0, rival.counted.most, payer.neighbours, alone)
+        noise = payer.accountant.noise(share.amount, share.noise_delta, sensitivity)
         other = _threshold(payer, noise, delta, floor, rival.counted)
         return replace(noisy, runner_up=other), releases
     if not selection.alone or counted != ALONE:
@@ -85,13 +87,6 @@ def _threshold(
     payer: Payer, noise: Noise, delta: Fraction, floor: int, counted: UnitCounting
 ) -> Threshold:
     return threshold(noise, payer.l0, delta, payer.neighbours, floor, counted)
-
-
-def _noise_of(rival: Rival, payer: Payer) -> Noise:
-    alone = rival.counted == ALONE
-    sensitivity = Sensitivity(payer.l0, 0, rival.counted.most, payer.neighbours, alone)
-    share = rival.allowance
-    return payer.accountant.noise(share.amount, share.noise_delta, sensitivity)
 
 
 def selection_events(keys: Keys) -> tuple[EventPart, ...]:

@@ -24,7 +24,7 @@ from dpsql.compiler.aggregates.recipe import Parts
 from dpsql.compiler.calibrate.moment_vectors import UNIT
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount
 from dpsql.model.dataclass import dataclass
-from dpsql.model.tree import DOUBLE, Expression, Operators, Ref, operand, scalar
+from dpsql.model.tree import DOUBLE, Expression, Ref, operand, scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,10 @@ class PairMoments:
         def total(*powers: int) -> Expression:
             """Of t^a·s^b, in rows."""
             terms = [(_weight(place, degrees, powers), column) for place, column in read]
-            return _summed([_times(column, weight) for weight, column in terms if weight])
+            weighed = [
+                column if weight == 1.0 else column * weight for weight, column in terms if weight
+            ]
+            return operand(reduce(add, weighed))
 
         rows = total(0, 0)
         both = total(1, 1) * (width * other_width) - total(1, 0) * (width * other_shift)
@@ -184,11 +187,3 @@ def _ends(x: ClippedSum) -> tuple[float, float]:
 def _middle(part: ClippedSum) -> float:
     """What is taken from every product or square."""
     return float(part.centre * part.lattice.step)
-
-
-def _times(column: Ref, weight: float) -> Expression:
-    return column if weight == 1.0 else column * weight
-
-
-def _summed(terms: Sequence[Operators]) -> Expression:
-    return operand(reduce(add, terms))

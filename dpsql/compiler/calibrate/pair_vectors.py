@@ -38,7 +38,12 @@ def with_pairs_together(measurements: Measurements, identities: Identities) -> M
             paid.append(tuple(PartColumn(*each) for each in own))
             formulas |= pair.formulas([field.ref for field in fields])
     inside = {columns[part].field.id: value for part, value in formulas.items()}
-    anywhere = {columns[part].field.id: _fitted(part, value) for part, value in formulas.items()}
+    anywhere = {
+        columns[part].field.id: whole(value)
+        if isinstance(part, RowCount)
+        else fitted(value, part_type(part.lattice))
+        for part, value in formulas.items()
+    }
     values = tuple(
         fitted(substitute(value, inside), type_of(value))
         if place in measurements.pairs
@@ -58,11 +63,6 @@ def with_pairs_together(measurements: Measurements, identities: Identities) -> M
         },
         pairs={},
     )
-
-
-def _fitted(part: Measurement, value: Expression) -> Expression:
-    """A moment as other measures read it."""
-    return whole(value) if isinstance(part, RowCount) else fitted(value, part_type(part.lattice))
 
 
 def _merged(pairs: Iterable[PairMoments]) -> list[PairMoments]:

@@ -182,17 +182,13 @@ def _threshold(
     part: AdditiveTotal, condition: Expression, sign: str, side: Expression, limit: Literal
 ) -> _Test:
     """Below a limit more rows as it grows, above it fewer."""
-    if not {type_of(side).kind, limit.type.kind} <= _NUMBERS or not _is_finite(limit):
+    value, kinds = limit.value, {type_of(side).kind, limit.type.kind}
+    if not (kinds <= _NUMBERS and isinstance(value, int | float | Decimal) and isfinite(value)):
         return _Test(part, condition, ("is", condition), True)
-    assert isinstance(limit.value, int | float | Decimal)
-    value = Fraction(limit.value)
+    edge = Fraction(value)
     if sign in ("lt", "le"):
-        return _Test(part, condition, ("below", side), (value, sign == "le"), nested=True)
-    return _Test(part, condition, ("above", side), (-value, sign == "ge"), nested=True)
-
-
-def _is_finite(limit: Literal) -> bool:
-    return isinstance(limit.value, int | float | Decimal) and isfinite(limit.value)
+        return _Test(part, condition, ("below", side), (edge, sign == "le"), nested=True)
+    return _Test(part, condition, ("above", side), (-edge, sign == "ge"), nested=True)
 
 
 def _families(tests: Sequence[_Test]) -> list[list[_Test]]:
@@ -225,7 +221,7 @@ def _division(family: Sequence[_Test], *, rest: bool) -> _Division:
     query = family[0].part
     parts = [family[0].part]
     for n, test in enumerate(family[1:], start=1):
-        smaller = tuple(map(_denied, tests[:n])) if test.nested else ()
+        smaller = tuple(~condition for condition in tests[:n]) if test.nested else ()
         cut = both((*others, test.condition, *smaller))
         parts.append(replace(query, condition=cut) if smaller else test.part)
     sums = {test.part: tuple(parts[: n + 1]) for n, test in enumerate(family) if n and test.nested}
@@ -260,10 +256,6 @@ def _of_ranges(workload: RangeWorkload, *, rest: bool) -> _Division:
         ),
         workload=workload,
     )
-
-
-def _denied(condition: Expression) -> Expression:
-    return ~condition
 
 
 def _measured(

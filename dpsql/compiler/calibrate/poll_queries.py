@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from math import isqrt
-from typing import TypeGuard
 
 from dpsql.compiler.errors.outputs import by_row
 from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, RatioVote, Vote
@@ -32,7 +31,8 @@ def polled(
     """Polls as one query: how many units vote for what, each row with the place of its poll."""
     by_key = {poll.key: poll for poll in needed}
     polls = [by_key[key] for key in keys]
-    read = sorted({r.stage for poll in polls for r in relations(poll.block.rows) if _is_stage(r)})
+    rows = [relation for poll in polls for relation in relations(poll.block.rows)]
+    read = sorted({relation.stage for relation in rows if isinstance(relation, Staged)})
 
     def renumbered(relation: Relation) -> Relation:
         if isinstance(relation, Staged):
@@ -93,10 +93,6 @@ def _largest_shown(bounded: Bounded) -> Mapping[int, int]:
     tables = [r for r in relations(ordered) if isinstance(r, Released)]
     noisy = ((r.block, r.fields[len(r.fields) - len(r.measures) :]) for r in tables)
     return {block: limit for block, fields in noisy if read & {f.id for f in fields}}
-
-
-def _is_stage(relation: Relation) -> TypeGuard[Staged]:
-    return isinstance(relation, Staged)
 
 
 def _votes(place: int, poll: Poll, identities: Identities) -> Relation:

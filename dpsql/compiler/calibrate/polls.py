@@ -33,7 +33,7 @@ from dpsql.compiler.calibrate.declared_limits import (
 )
 from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS, ratio_edges
 from dpsql.compiler.plan.canonical import Writer, written_rows
-from dpsql.compiler.plan.lattices import WHOLE, ChoiceQuery, Lattice
+from dpsql.compiler.plan.lattices import WHOLE, ChoiceQuery
 from dpsql.compiler.plan.measurement_kinds import (
     MOST_ROWS,
     AdditiveTotal,
@@ -176,7 +176,8 @@ class Polls:
         and squares add: where these are bounded and no mean is shown, that needs no vote.
         """
         added = all(isinstance(part, RowCount | ClippedSum) for part in parts)
-        factors = _factors(names) if added and not self._shows_means else {}
+        shows_means = any(measure.call.function in MEANS for measure in self.block.measures)
+        factors = _factors(names) if added and not shows_means else {}
         places = {n: factors[name] for n, name in enumerate(names) if name in factors}
         clipped = {
             n: self.searched(part, measure, call) for n, part in enumerate(parts) if n not in places
@@ -190,10 +191,6 @@ class Polls:
                 total, isqrt(floor(squared / part.lattice.step**2)) + 1, digits
             )
         return tuple(clipped[n] for n in range(len(parts)))
-
-    @property
-    def _shows_means(self) -> bool:
-        return any(measure.call.function in MEANS for measure in self.block.measures)
 
     def _digits(self, part: ClippedSum, call: BoundedCall) -> tuple[ClippedSum, int]:
         """The sum with totals that fit, and the digits of its scaled totals."""
@@ -286,7 +283,9 @@ class Polls:
             return limited
         match part:
             case DistinctCount() | DistinctSum() if part.values.total_upper >= MOST_ROWS:
-                norm = self.norm if self._by_pairs else Norm.MAX
+                # Noise that groups share has an L2 norm: values of all groups count together.
+                by_pairs = self.norm is Norm.L1 and self.totals.groups > 1
+                norm = Norm.L1 if by_pairs else Norm.MAX
                 key, bound = self._bound(part.values, norm, 0, measure)
                 clipped: Measurement = part.of_at_most(bound, norm)
             case RowCount() if part.total_upper >= MOST_ROWS:
@@ -298,11 +297,6 @@ class Polls:
                 return part
         self.keys[clipped] = key
         return clipped
-
-    @property
-    def _by_pairs(self) -> bool:
-        """Whether values of all groups count together: noise that groups share has an L2 norm."""
-        return self.norm is Norm.L1 and self.totals.groups > 1
 
     def measured_from(
         self, call: BoundedCall, recipe: Recipe, parts: Parts, measure: int
@@ -349,7 +343,9 @@ class Polls:
 
     def ratio(self, above: AdditiveTotal, below: AdditiveTotal) -> Fraction:
         """About how many steps of the one there are for a step of the other."""
-        above, below = (_in_integers(part) for part in (above, below))
+        above, below = (
+            part if isinstance(part, RowCount) else within_integers(part) for part in (above, below)
+        )
         vote = RatioVote(above, below, ratio_edges(above, below))
         key = self._key(vote)
         self._asks(key, vote)
@@ -448,7 +444,11 @@ class Polls:
         of_keys: bool = False,
     ) -> tuple[str, int]:
         """The poll of a norm, and what it found or the largest of which there is a vote."""
-        whole = _whole(part.lattice) if norm is Norm.MAX else 1
+        # How many steps are 1, so that one number is clipped alike on whichever decimal grid it is:
+        # where octaves end is not for the digits to say with which a column is declared.
+        base, power = part.lattice.base, part.lattice.digits
+        decimal = norm is Norm.MAX and base == WHOLE.base
+        whole = int(max(1, base**power)) if decimal else 1
         highest = octave_of(_most(part, digits), whole)
         if most is not None:
             highest = min(62, (most - 1).bit_length())
@@ -528,17 +528,6 @@ def _factors(names: Sequence[str]) -> Mapping[str, tuple[str, str]]:
 def _most_of(part: Measurement) -> Fraction:
     """What a unit adds at most, in units of the values."""
     return max(-part.total_lower, part.total_upper) * part.released.step
-
-
-def _in_integers(part: AdditiveTotal) -> AdditiveTotal:
-    return part if isinstance(part, RowCount) else within_integers(part)
-
-
-def _whole(lattice: Lattice) -> int:
-    """How many steps are 1, so that one number is clipped alike on whichever decimal grid it is:
-    where octaves end is not for the digits to say with which a column is declared.
-    """
-    return int(max(1, lattice.base**lattice.digits)) if lattice.base == WHOLE.base else 1
 
 
 def _most(part: AdditiveTotal | UnitCount | DistinctCount, digits: int) -> int:

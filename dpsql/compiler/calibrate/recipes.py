@@ -10,7 +10,6 @@ from dpsql.compiler.plan.private_plan import BoundedBlock, PrivateBlock
 from dpsql.compiler.track.table_scans import require_direct
 from dpsql.model.algebra import Item
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.intervals import Facts
 from dpsql.model.tree import AggregateCall, Expression, Ref
 from dpsql.model.walk import map_children, refs
 
@@ -61,12 +60,10 @@ def _only_wide(bounded: BoundedBlock, place: int) -> bool:
     for, and the analyst says none.
     """
     kinds = bounded.arguments[place], *bounded.wide[place : place + 1]
-    plain, *wide = (not facts or _has_bounds(facts[0]) for facts in kinds)
+    plain, *wide = (
+        not facts or (facts[0].type.is_numeric and facts[0].interval.is_bounded) for facts in kinds
+    )
     return not plain and wide == [True] and bounded.block.measures[place].call.clip is None
-
-
-def _has_bounds(facts: Facts) -> bool:
-    return facts.type.is_numeric and facts.interval.is_bounded
 
 
 def parts_of(block: PrivateBlock, recipe: Recipe, call: BoundedCall) -> tuple[Measurement, ...]:

@@ -155,13 +155,12 @@ def _strategies(
     for way in [measured] if centred == measured else [measured, centred]:
         for joined in chain((way,), _joined(way, identities) if vectors else ()):
             yield from pool(joined)
-        squared = [_with_squares(m, identities) for m in way] if in_l2 else way
+        if not in_l2:
+            continue
+        together = [with_squares_together(m.measurements, identities) for m in way]
+        squared = [replace(m, measurements=t) for m, t in zip(way, together, strict=True)]
         if squared != way:
             yield from pool(squared)
-
-
-def _with_squares(measured: Measured, identities: Identities) -> Measured:
-    return replace(measured, measurements=with_squares_together(measured.measurements, identities))
 
 
 def _joined(way: list[Measured], identities: Identities) -> Iterator[list[Measured]]:

@@ -72,16 +72,10 @@ def _chosen(
     plans = [
         choice.with_share(share, paid)
         for share in shares
-        if _choosable(paid, share, shape.count, accountant)
+        if min(_epsilons(paid, share, shape.count, accountant)) > 0
     ]
     best = min(plans, key=lambda way: _worst(way, block), default=block)
     return best if _worst(best, block) < 1 else block
-
-
-def _choosable(
-    paid: Sequence[Allowance], share: Fraction, rounds: int, accountant: Accountant
-) -> bool:
-    return min(_epsilons(paid, share, rounds, accountant)) > 0
 
 
 def _epsilons(

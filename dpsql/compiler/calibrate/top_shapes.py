@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from dpsql.model.algebra import Aggregate, Limit, Measure, Project, Relation, Released, Sort
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.tree import AggregateCall, Cast, Expression, Ref, SortKey
+from dpsql.model.tree import Cast, Expression, Ref
 from dpsql.model.walk import composed, refs
 
 _ENDS = {"arg_max": "max", "arg_min": "min"}
@@ -81,7 +81,8 @@ def _first_rows(
     if measured_over is None:
         return None
     released, read = measured_over
-    first, *others = _in_order(ordered.keys, read[len(outputs) :])
+    pairs = zip(ordered.keys, read[len(outputs) :], strict=True)
+    first, *others = [replace(key, expression=expression) for key, expression in pairs]
     scored = _measurement(first.expression, released, keys)
     if scored is None:
         return None
@@ -91,10 +92,6 @@ def _first_rows(
     return TopShape(released.block, limit, scored, not first.descending, measured)
 
 
-def _in_order(keys: Sequence[SortKey], expressions: Sequence[Expression]) -> list[SortKey]:
-    return [replace(k, expression=e) for k, e in zip(keys, expressions, strict=True)]
-
-
 def _of_ends(
     source: Relation, measures: tuple[Measure, ...], keys: Sequence[int]
 ) -> TopShape | None:
@@ -102,7 +99,8 @@ def _of_ends(
     calls = [measure.call for measure in measures]
     ends = {call.function for call in calls} & _ENDS.keys()
     measured_over = _over_released(source, [arg for call in calls for arg in call.args])
-    if len(ends) != 1 or measured_over is None or any(map(_has_more, calls)):
+    more = any(call.distinct or call.filter is not None or call.order_by for call in calls)
+    if len(ends) != 1 or measured_over is None or more:
         return None
     (end,), (released, read) = ends, measured_over
     places = {f.id: n for n, f in enumerate(released.fields[: keys[released.block]])}
@@ -127,11 +125,6 @@ def _of_ends(
         shown=shown,
         filled=all_filled,
     )
-
-
-def _has_more(call: AggregateCall) -> bool:
-    """Whether a call says more than its arguments."""
-    return bool(call.distinct or call.filter is not None or call.order_by)
 
 
 def _over_released(

@@ -211,7 +211,11 @@ def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expressi
     changes = []
     for factor in (_FAR, -_FAR):
         change = _distance(_moved(expression, steps, factor), expression)
-        for divisor in _divisors(expression, steps):
+        calls = (node for node in walk(expression) if isinstance(node, Call))
+        divisors = dict.fromkeys(call.args[1] for call in calls if call.function == "div")
+        for divisor in divisors:
+            if not refs(divisor) & steps.keys() or _never_negative(divisor):
+                continue  # it does not move with the bases, or may not change its sign
             reach = _LOST / _FAR if _is_linear(divisor) else 1.0
             moved = divisor * _moved(divisor, steps, factor * reach)
             change = when(moved.le(0.0), NAN, change)
@@ -243,13 +247,6 @@ def _is_linear(expression: Expression) -> bool:
             return _is_linear(a)
         case _:
             return False
-
-
-def _divisors(expression: Expression, steps: Mapping[int, Expression]) -> list[Expression]:
-    """The divisors that move with the bases and may change their sign."""
-    calls = (node for node in walk(expression) if isinstance(node, Call))
-    divisors = dict.fromkeys(call.args[1] for call in calls if call.function == "div")
-    return [d for d in divisors if refs(d) & steps.keys() and not _never_negative(d)]
 
 
 def _never_negative(divisor: Expression) -> bool:

@@ -113,13 +113,11 @@ def propagate(
     shown = frozenset() if states(outer) else frozenset(_of_unions(outer))
     traced = _Tracer(noise, keys, identities, Stating(identities, factor), shown).trace(outer)
     outputs = tuple(f.ref for f in outer.fields)
-    return traced.relation, outputs, tuple(_error(traced, ref) for ref in outputs)
-
-
-def _error(traced: Traced, output: Ref) -> Expression:
-    if output.type.is_measured:
-        return traced.error(output)
-    return NAN if traced.unknown(output) else EXACT
+    errors = (
+        traced.error(ref) if ref.type.is_measured else NAN if traced.unknown(ref) else EXACT
+        for ref in outputs
+    )
+    return traced.relation, outputs, tuple(errors)
 
 
 _A_HAIR_LESS = 1 - 1e-9

@@ -160,7 +160,11 @@ class _Windows:
     def _split(self, item: WindowItem, error: Expression, reads: frozenset[int]) -> None:
         """A total as the sum of a part that is known and an independent base."""
         call, argument = item.call, item.call.args[0]
-        total, meaning = self._as_sum(item), self._source.rewritten(argument)
+        if call.function == "sum":
+            total: Expression = item.field.ref.to(DOUBLE)
+        else:
+            total = self._named(call, "sum", argument.to(DOUBLE))
+        meaning = self._source.rewritten(argument)
         assert meaning is not None
         error = of_counted(argument, error)
         square = error * error
@@ -181,11 +185,6 @@ class _Windows:
         if call.function == "avg":
             whole = whole / self._named(call, "count", argument).to(DOUBLE)
         self._meaning[item.field.id] = whole
-
-    def _as_sum(self, item: WindowItem) -> Expression:
-        if item.call.function == "sum":
-            return item.field.ref.to(DOUBLE)
-        return self._named(item.call, "sum", item.call.args[0].to(DOUBLE))
 
     def _named(self, call: WindowCall, function: str, arg: Expression) -> Expression:
         """A hidden column: another function over the same rows."""

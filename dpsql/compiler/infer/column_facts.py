@@ -327,7 +327,8 @@ class Columns:
             case Ref():
                 return self.column(expression.id)
             case Call() | Cast():
-                args = tuple(self.facts(arg) for arg in _arguments(expression))
+                read = (expression.arg,) if isinstance(expression, Cast) else expression.args
+                args = tuple(map(self.facts, read))
                 facts = functions.facts(expression, args, self.origin.limit)
                 if isinstance(expression, Call) and expression.function == "case":
                     facts = self._of_branches(expression, args, facts)
@@ -531,10 +532,6 @@ class Columns:
         domain = tuple(value for value in values if value is not None)
         interval = facts.interval.intersect(hull(domain)) if domain else facts.interval
         return replace(facts, domain=domain, interval=interval, nullable=None in values)
-
-
-def _arguments(expression: Call | Cast) -> tuple[Expression, ...]:
-    return (expression.arg,) if isinstance(expression, Cast) else expression.args
 
 
 def _definitions(rows: Relation) -> Iterable[tuple[int, _Source]]:

@@ -97,7 +97,10 @@ class _Block:
             return BoundedBlock(self.block, arguments, domain, combinations, tested, wide=wide)
         domains = [self.keys(key.expression) for key in self.block.keys]
         free = [domain for domain, fixed in zip(domains, determined, strict=True) if not fixed]
-        domain = self._together(domains)
+        finite = [d for d in domains if d is not None]
+        domain = None
+        if len(finite) == len(domains):
+            domain = together([key.expression for key in self.block.keys], finite, self.rows)
         arguments, wide = (self._doubted(facts, domain) for facts in (arguments, wide))
         # A domain limits what a unit touches only where keys outside of it are dropped: the data
         # may hold what the policy does not list.
@@ -169,12 +172,6 @@ class _Block:
         expressions = tuple(key.expression for key in self.block.keys)
         rows = self.origin.public.distinct(groups, expressions, self.origin.limit + 1)
         return None if len(rows) > self.origin.limit else tuple(rows)
-
-    def _together(self, domains: list[tuple[Value, ...] | None]) -> tuple[Row, ...] | None:
-        finite = [d for d in domains if d is not None]
-        if len(finite) < len(domains):
-            return None
-        return together([key.expression for key in self.block.keys], finite, self.rows)
 
     def keys(self, expression: Expression) -> tuple[Value, ...] | None:
         """The values a key can take, NULL among them where it can be NULL.

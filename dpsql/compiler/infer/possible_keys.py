@@ -59,7 +59,14 @@ def _of_public_rows(
     for match in _matches(rows, columns):
         assert match.member is not None
         value, option = match.member
-        same = [(n, option) for n, key in enumerate(keys) if _is(key, value, columns)]
+        same = [
+            (n, option)
+            for n, key in enumerate(keys)
+            if isinstance(key, Ref)
+            and isinstance(value, Ref)
+            and key.type == value.type
+            and value.id in columns.equal(key.id)
+        ]
         if _is_public(match.other, policy):
             yield from _allowed(same, match.other, columns, alone=True)
 
@@ -72,7 +79,7 @@ def _allowed(
     alone: bool,
 ) -> Iterator[tuple[list[int], set[Row]]]:
     """What public rows leave of several keys, or of one that may stand `alone`."""
-    listed = [(n, e) for n, e in outputs if e is not None and _is_plain(e)]
+    listed = [(n, e) for n, e in outputs if isinstance(e, Ref) and e.type.kind in _PLAIN]
     if len(listed) < (1 if alone else 2):
         return
     limit = columns.origin.limit
@@ -113,17 +120,6 @@ def _over(fields: Sequence[Field], expression: Expression, columns: Columns) -> 
             return None
         meant[column.id] = alike[0]
     return substitute(expression, meant) if meant else None
-
-
-def _is(key: Expression, value: Expression, columns: Columns) -> bool:
-    """Whether two columns are the same in every row."""
-    if not (isinstance(key, Ref) and isinstance(value, Ref)):
-        return False
-    return key.type == value.type and value.id in columns.equal(key.id)
-
-
-def _is_plain(expression: Expression) -> bool:
-    return isinstance(expression, Ref) and expression.type.kind in _PLAIN
 
 
 def _says_nothing(predicate: Expression) -> bool:

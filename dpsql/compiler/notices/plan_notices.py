@@ -483,16 +483,15 @@ def _most_units(block: PrivateBlock, origin: FactSource, policy: Policy) -> int 
     rows = Columns(block.rows, origin)
     domains, expected = [rows.facts(block.unit).domain], [policy.unit.table]
     parts = tuple(relations(block.rows))
-    if not any(isinstance(p, Union) or (isinstance(p, Join) and _pads(p)) for p in parts):
+    if not any(
+        isinstance(p, Union) or (isinstance(p, Join) and p.kind is not JoinKind.INNER)
+        for p in parts
+    ):
         domains += [rows.column(field.id).domain for part in parts for field in _key(part, policy)]
         expected += [part.table for part in parts if isinstance(part, Scan)]
     tables = [table for table in map(policy.table, expected) if table and table.private]
     sizes = [None if domain is None else len(domain) for domain in domains]
     return least(*sizes, *(table.expected_rows for table in tables))
-
-
-def _pads(join: Join) -> bool:
-    return join.kind is not JoinKind.INNER
 
 
 def _key(part: Relation, policy: Policy) -> tuple[Field, ...]:

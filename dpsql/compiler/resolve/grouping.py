@@ -83,7 +83,10 @@ class Grouping:
             if not self._names_output(expression):
                 self.lift(expression)
         self._having = None if select.having is None else self._having_of(select.having)
-        self._qualify = None if select.qualify is None else self._condition(select.qualify)
+        self._qualify = None
+        if select.qualify is not None:
+            qualify = predicate(self._with_lookups(select.qualify), self._scope)
+            self._qualify = self._lifted(qualify)
 
     def filtered(self) -> Relation:
         """The relation after GROUP BY and HAVING."""
@@ -244,9 +247,6 @@ class Grouping:
         if settled or len(meant) > 1:
             raise Refused(Reason.AMBIGUOUS_COLUMN, expression.span, column=expression.name)
         return next(iter(meant))
-
-    def _condition(self, expression: Expression) -> Expression:
-        return self._lifted(predicate(self._with_lookups(expression), self._scope))
 
     def _key(self, expression: Expression) -> Item:
         written = self._unaliased(expression)

@@ -80,7 +80,9 @@ def micros(length: Expression) -> Expression:
         case Call("interval_of", (number,)) if kind_of(number) == INTEGER:
             return number
         case Call("interval", counts):
-            return _of_parts(counts, length.span)
+            sizes = PART_US.values()
+            total = _sum([_scaled(n, size) for n, size in zip(counts, sizes, strict=True)])
+            return replace(total, span=length.span) if isinstance(total, Literal) else total
         case Call("age", moments):
             return Call("age_us", moments, INTEGER, length.span)
         case _:
@@ -125,7 +127,8 @@ def lowered(call: Call) -> Call | Expression:
         return part
     if not any(map(is_length, args)):
         return call
-    if call.function in COMPARED and all(is_length(a) and not _is_nothing(a) for a in args):
+    nothing = any(isinstance(arg, Literal) and arg.value is None for arg in args)
+    if call.function in COMPARED and all(map(is_length, args)) and not nothing:
         return replace(call, args=tuple(map(micros, args)))
     computed = _COMPUTED.get(call.function)
     result = None if computed is None else computed(call)
@@ -144,10 +147,6 @@ def calendrical(place: Expression) -> Refused:
     )
 
 
-def _is_nothing(expression: Expression) -> bool:
-    return isinstance(expression, Literal) and expression.value is None
-
-
 def _interval(call: Call) -> Expression:
     """`interval(months, days, microseconds)`: a length where there are no months."""
     months, days, rest = call.args
@@ -158,12 +157,6 @@ def _interval(call: Call) -> Expression:
     if months == Literal(0, INTEGER):
         return length_of(_sum([_scaled(days, DAY_US), rest]), call.span)
     return replace(call, type=INTERVAL)
-
-
-def _of_parts(counts: tuple[Expression, ...], span: Span) -> Expression:
-    sizes = PART_US.values()
-    total = _sum([_scaled(n, size) for n, size in zip(counts, sizes, strict=True)])
-    return replace(total, span=span) if isinstance(total, Literal) else total
 
 
 def _scaled(count: Expression, size: int) -> Expression:
@@ -327,12 +320,9 @@ def _times(call: Call) -> Expression | None:
     factors = micros(length), number
     kind = INTEGER
     if kind_of(number) != INTEGER:
-        kind, factors = DOUBLE, tuple(_double(f) for f in factors)  # type: ignore[assignment]
+        doubles = (f if kind_of(f) == DOUBLE else Cast(f, DOUBLE, span=f.span) for f in factors)
+        kind, factors = DOUBLE, tuple(doubles)  # type: ignore[assignment]
     return length_of(Call("mul", factors, kind, call.span), call.span)
-
-
-def _double(number: Expression) -> Expression:
-    return number if kind_of(number) == DOUBLE else Cast(number, DOUBLE, span=number.span)
 
 
 def _over(call: Call) -> Expression | None:

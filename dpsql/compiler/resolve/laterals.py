@@ -106,7 +106,8 @@ class Laterals:
     def nearest(self, join: Join) -> tuple[Relation, dict[int, Field]]:
         """ASOF JOIN: of the rows that meet a row, the one next to it by the one inequality."""
         here = {f.id for f in join.left.fields}
-        others = [p for p in conjuncts(join.condition) if not _is_equality(p)]
+        parts = conjuncts(join.condition)
+        others = [p for p in parts if not (isinstance(p, Call) and p.function == "eq")]
         sides = [_compared(part, here) for part in others]
         if len(sides) != 1 or sides[0] is None or join.kind not in (*INNER, JoinKind.LEFT):
             raise _unsupported("this ASOF JOIN", join.span, _ASOF)
@@ -265,10 +266,6 @@ def _total(relation: Relation) -> Project | None:
     values = {i.field.id: i.expression for i in below.items}
     items = tuple(replace(i, expression=substitute(i.expression, values)) for i in relation.items)
     return Project(below.input, items)
-
-
-def _is_equality(part: Expression) -> bool:
-    return isinstance(part, Call) and part.function == "eq"
 
 
 def _compared(part: Expression, here: set[int]) -> tuple[str, Expression] | None:

@@ -62,11 +62,10 @@ def variance_weights(laws: Sequence[Randomized], one: np.ndarray, other: np.ndar
 
 def _powers(laws: Sequence[Randomized], table: np.ndarray) -> list[int]:
     """For each law how often the bits of a text count: not where what is added is known."""
-    return [int(law.of_bits and not _is_constant(table, axis)) for axis, law in enumerate(laws)]
-
-
-def _is_constant(table: np.ndarray, axis: int) -> bool:
-    return bool((table == table.take([0], axis)).all())
+    return [
+        int(law.of_bits and not (table == table.take([0], axis)).all())
+        for axis, law in enumerate(laws)
+    ]
 
 
 def _over_bits(laws: Sequence[Randomized], table: np.ndarray, powers: Sequence[int]) -> np.ndarray:

@@ -207,8 +207,14 @@ class _Resolver:
         grouping = Grouping(self.identities, nested, select, items)
         relation = grouping.filtered()
         outputs = tuple(self._item(item, grouping) for item in items)
-        keys = tuple(k for key in select.order_by for k in self._order(key, outputs, grouping))
-        return self._finish(select, grouping.windowed(relation), outputs, keys, grouping)
+        keys = list[SortKey]()
+        for key in select.order_by:
+            if isinstance(key.expression, Star):  # ALL is every output
+                keys += [replace(key, expression=o.expression) for o in outputs]
+            else:
+                expression = self._output(key.expression, outputs, grouping)
+                keys.append(replace(key, expression=expression))
+        return self._finish(select, grouping.windowed(relation), outputs, tuple(keys), grouping)
 
     def _finish(
         self,
@@ -230,7 +236,8 @@ class _Resolver:
             if target is None:
                 if select.distinct:
                     raise Refused(Reason.NOT_GROUPED, select.span, column="the ORDER BY expression")
-                item = hidden.setdefault(key.expression, self._hidden(key.expression))
+                field = self.identities.field("", type_of(key.expression))
+                item = hidden.setdefault(key.expression, Item(field, key.expression))
                 target = item.field.ref
             sort.append(replace(key, expression=target))
         relation = Project(relation, outputs + tuple(hidden.values()))
@@ -242,9 +249,6 @@ class _Resolver:
         if not hidden:
             return relation
         return Project(relation, tuple(Item(o.field, o.field.ref) for o in outputs))
-
-    def _hidden(self, expression: Expression) -> Item:
-        return Item(self.identities.field("", type_of(expression)), expression)
 
     def distinct(self, relation: Relation, span: Span) -> Relation:
         """SELECT DISTINCT is a GROUP BY of every column without aggregates."""
@@ -269,14 +273,6 @@ class _Resolver:
         call = WindowCall("row_number", (), keys, order, type=INTEGER, span=select.span)
         first = Call("eq", (number.ref, Literal(1, INTEGER)), BOOLEAN, select.span)
         return Filter(Window(relation, (WindowItem(number, call),)), first)
-
-    def _order(
-        self, key: SortKey, outputs: tuple[Item, ...], grouping: Grouping
-    ) -> tuple[SortKey, ...]:
-        """An item of ORDER BY over the input's columns; ALL is every output."""
-        if isinstance(key.expression, Star):
-            return tuple(replace(key, expression=o.expression) for o in outputs)
-        return (replace(key, expression=self._output(key.expression, outputs, grouping)),)
 
     def _output(
         self, expression: Expression, outputs: tuple[Item, ...], grouping: Grouping
@@ -417,7 +413,9 @@ class _Resolver:
         _no_shared_alias(left_scope, right_scope, join)
         if join.using or join.natural:
             if lateral or join.asof:
-                raise _named_lateral(join)
+                construct = "ASOF JOIN with USING" if join.asof else "LATERAL with USING"
+                fix = "Write it with ON."
+                raise Refused(Reason.UNSUPPORTED_SYNTAX, join.span, construct=construct, fix=fix)
             return merged(join, (left, right), (left_scope, right_scope), self.identities)
         scope = left_scope.beside(right_scope)
         asks = lateral and free_refs(right) & {f.id for f in left.fields}
@@ -500,13 +498,6 @@ class _Resolver:
         matched = Match(left, right, condition, mark, span=join.span)
         condition = ~mark.ref if half.anti else mark.ref
         return Project(Filter(matched, condition), tuple(f.item for f in left.fields)), scope
-
-
-def _named_lateral(join: JoinedTables) -> Refused:
-    construct = "ASOF JOIN with USING" if join.asof else "LATERAL with USING"
-    return Refused(
-        Reason.UNSUPPORTED_SYNTAX, join.span, construct=construct, fix="Write it with ON."
-    )
 
 
 def _scope(alias: str | None, fields: tuple[Field, ...]) -> Scope:

@@ -47,7 +47,6 @@ from dpsql.model.tree import (
     ScalarQuery,
     Select,
     SelectItem,
-    SortKey,
     Span,
     WindowCall,
     scalar,
@@ -586,12 +585,10 @@ class Nested:
             group_by=tuple(map(self.attached, select.group_by)),
             having=None if select.having is None else change(select.having),
             qualify=None if select.qualify is None else change(select.qualify),
-            order_by=tuple(self._key(key, change) for key in select.order_by),
+            order_by=tuple(
+                replace(key, expression=change(key.expression)) for key in select.order_by
+            ),
         ), items
-
-    @staticmethod
-    def _key(key: SortKey, change: Callable[[Expression], Expression]) -> SortKey:
-        return replace(key, expression=change(key.expression))
 
     def _inside_aggregates(self, expression: Expression) -> Expression:
         if isinstance(expression, AggregateCall):

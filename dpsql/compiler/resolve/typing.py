@@ -121,7 +121,10 @@ def typed_call(call: Call) -> Expression:
         return _list(call)
     call = _with_days(_with_typed_nulls(_with_truths_counted(_with_literals(call))))
     if is_difference(call):
-        return _difference(call)
+        later, earlier = call.args
+        unit = Literal("microseconds", VARCHAR, call.span)
+        number = typed_call(Call("date_diff", (unit, earlier, later), span=call.span))
+        return intervals.length_of(number, call.span)
     lowered = intervals.lowered(call)
     if not isinstance(lowered, Call) or lowered.type != NULL:
         return lowered
@@ -193,13 +196,6 @@ def is_difference(call: Call) -> bool:
         return False
     kinds = {type_of(arg) for arg in call.args}
     return all(kind.is_temporal for kind in kinds) and kinds != {DATE}
-
-
-def _difference(call: Call) -> Expression:
-    later, earlier = call.args
-    unit = Literal("microseconds", VARCHAR, call.span)
-    number = typed_call(Call("date_diff", (unit, earlier, later), span=call.span))
-    return intervals.length_of(number, call.span)
 
 
 def _with_literals(call: Call) -> Call:
@@ -295,7 +291,9 @@ def _aggregate(call: AggregateCall, scope: Scope) -> Expression:
     conditions = () if condition is None else (condition,)
     sampled = args[:1] if call.function == SAMPLE else ()
     for part in (*args[len(sampled) :], *conditions, *(key.expression for key in order)):
-        _no_aggregate_inside(part)
+        for node in walk(part):
+            if isinstance(node, AggregateCall | WindowCall):
+                raise Refused(Reason.MISPLACED_AGGREGATE, node.span, name=node.function)
     for part in sampled:
         check_sampled(part)
     args, result = _taken(call, args, aggregates.result_type)
@@ -392,12 +390,6 @@ def _sort_key(key: SortKey, scope: Scope) -> SortKey:
     return replace(key, expression=typed(key.expression, scope))
 
 
-def _no_aggregate_inside(expression: Expression) -> None:
-    for node in walk(expression):
-        if isinstance(node, AggregateCall | WindowCall):
-            raise Refused(Reason.MISPLACED_AGGREGATE, node.span, name=node.function)
-
-
 def _coerced(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     kinds = [type_of(a) for a in args if type_of(a).is_temporal]
     if not kinds:
@@ -413,16 +405,15 @@ def _unquoted(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     UUIDs that a driver binds are text beside text.
     """
     if any(type_of(a) == VARCHAR and not isinstance(a, Literal) for a in args):
-        return tuple(map(_as_text, args))
+        return tuple(
+            Literal(str(arg.value), VARCHAR, arg.span)
+            if isinstance(arg, Literal) and isinstance(arg.value, uuid.UUID)
+            else arg
+            for arg in args
+        )
     company = [type_of(a) for a in args if type_of(a) not in (VARCHAR, NULL)]
     target = next((kind for kind in company if kind != INTEGER), INTEGER)
     return tuple(coerced(a, target) if company and isinstance(a, Literal) else a for a in args)
-
-
-def _as_text(arg: Expression) -> Expression:
-    if isinstance(arg, Literal) and isinstance(arg.value, uuid.UUID):
-        return Literal(str(arg.value), VARCHAR, arg.span)
-    return arg
 
 
 def _as_texts(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
@@ -443,16 +434,15 @@ def _in_one_zone(args: tuple[Expression, ...], function: str) -> tuple[Expressio
     """
     types = {type_of(arg) for arg in args if not isinstance(arg, Literal)}
     if function in COMPARING | DISTANCES and types and types <= {DATE, TIMESTAMP}:
-        return tuple(_naive(arg) for arg in args)
+        return tuple(
+            Literal(_as_kind(arg.value, Kind.TIMESTAMP), TIMESTAMP, arg.span)
+            if isinstance(arg, Literal) and isinstance(arg.value, datetime)
+            else arg
+            for arg in args
+        )
     if TIMESTAMPTZ not in {type_of(arg) for arg in args}:
         return args
     return tuple(_in_utc(arg) for arg in args)
-
-
-def _naive(arg: Expression) -> Expression:
-    if isinstance(arg, Literal) and isinstance(arg.value, datetime):
-        return Literal(_as_kind(arg.value, Kind.TIMESTAMP), TIMESTAMP, arg.span)
-    return arg
 
 
 def _in_utc(arg: Expression) -> Expression:

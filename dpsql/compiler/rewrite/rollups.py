@@ -183,7 +183,10 @@ class _Rollup:
 
     def _is_ordered(self, keys: Sequence[Expression]) -> bool:
         """Whether these are its keys in its order, of all groups that a unit has."""
-        return self._names(keys) == self._own_names and self._of_units()
+        # Conditions that read its unit alone leave all groups of a unit, or none.
+        return self._names(keys) == self._own_names and all(
+            self.names[n] == self.unit for node in self.conditions for n in refs(node)
+        )
 
     def _column(self, name: str) -> Field:
         return self.identities.field(name, INTEGER)
@@ -245,10 +248,6 @@ class _Rollup:
     def _names(self, keys: Sequence[Expression]) -> list[str]:
         """The columns that keys are."""
         return [self.names[key.id] for key in keys if isinstance(key, Ref)]
-
-    def _of_units(self) -> bool:
-        """Whether conditions leave all groups of a unit, or none."""
-        return all(self.names[n] == self.unit for node in self.conditions for n in refs(node))
 
     @property
     def _own_names(self) -> list[str]:

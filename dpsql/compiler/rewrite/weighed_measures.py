@@ -7,7 +7,7 @@ from dataclasses import replace
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.compiler.track.per_unit import SAFE_DIGITS
-from dpsql.model.algebra import Aggregate, Field, Item, Measure, Project
+from dpsql.model.algebra import Aggregate, Item, Measure, Project
 from dpsql.model.tree import (
     DOUBLE,
     INTEGER,
@@ -65,7 +65,9 @@ def weighed_aggregate(
         call, column = measure.call, measure.field
         match call.function:
             case "count":
-                value = _or_none(total(call, _counted(call, weight)), column)
+                counted = total(call, _counted(call, weight))
+                none = scalar("coalesce", counted, 0, kind=INTEGER)  # 0 of no rows
+                value: Expression = Cast(none, column.type, safe=True)
             case "sum":
                 value = total(call, _times(call.args[0], weight), column.type)
             case _:
@@ -86,11 +88,6 @@ def _counted(call: AggregateCall, weight: Expression) -> Expression:
     if isinstance(value, Star):
         return weight
     return when(value.is_null(), 0, weight, kind=INTEGER)
-
-
-def _or_none(total: Ref, column: Field) -> Expression:
-    """A count: 0 of no rows, in 64 bits as counts are."""
-    return Cast(scalar("coalesce", total, 0, kind=INTEGER), column.type, safe=True)
 
 
 def _times(value: Expression, weight: Expression) -> Expression:

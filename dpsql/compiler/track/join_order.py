@@ -285,10 +285,13 @@ def counted(relation: Relation, policy: Policy, count: Count, identities: Identi
         return counted(part, policy, count, identities)
 
     relation = map_inputs(relation, change)
-    if not isinstance(relation, Aggregate) or not _may_be_multiplied(relation):
+    if not isinstance(relation, Aggregate):
+        return relation
+    if not all(_is_unmoved(m.call) or _is_repeated(m) for m in relation.measures):
         return relation
     joined = Joined.of(relation.input)
-    if all(_is_public(part, policy) for part in relations(relation.input) if _is_table(part)):
+    tables = (part for part in relations(relation.input) if isinstance(part, Scan | Values))
+    if all(_is_public(part, policy) for part in tables):
         return relation
     idle = [group for group in joined.groups() if _is_idle(group, relation, joined, policy)]
     numbers = [count(_product(group, joined), ()) for group in idle]
@@ -317,10 +320,6 @@ def _is_idle(group: tuple[Relation, ...], above: Aggregate, joined: Joined, poli
     )
 
 
-def _is_table(part: Relation) -> bool:
-    return isinstance(part, Scan | Values)
-
-
 def _is_public(part: Relation, policy: Policy) -> bool:
     """Whether this is a public table, or columns and conditions over one: it has as many rows
     every time.
@@ -342,10 +341,6 @@ def _product(group: tuple[Relation, ...], joined: Joined) -> Relation:
     rows = reduce(lambda a, b: Join(a, b, JoinKind.CROSS, None), group)
     condition = both(own)
     return rows if condition is None else Filter(rows, condition)
-
-
-def _may_be_multiplied(relation: Aggregate) -> bool:
-    return all(_is_unmoved(m.call) or _is_repeated(m) for m in relation.measures)
 
 
 def _is_unmoved(call: AggregateCall) -> bool:

@@ -262,7 +262,12 @@ class _Tracker:
         private = any(isinstance(side, Private) for side in tracked.values())
         if not (private and 2 < len(tracked) <= MOST_SIDES):  # noqa: PLR2004
             return self._folded(join, tracked)
-        sides = [self._side(relation, side) for relation, side in tracked.items()]
+        sides = [
+            Side(relation, anchors=side.anchors, together=side.together)
+            if isinstance(side, Private)
+            else Side(relation, keys_of(side.relation, self.policy, self.blocks.keys))
+            for relation, side in tracked.items()
+        ]
         other = connected(join, sides)
         least = self._cost(other, tracked)
         # A product of public tables in the text is not even measured where there is a better order.
@@ -271,11 +276,6 @@ class _Tracker:
         written = self._cost(join, tracked)
         better = least is not None and (written is None or least < written)
         return self._folded(other if better else join, tracked)
-
-    def _side(self, relation: Relation, side: _Open | Private) -> Side:
-        if isinstance(side, Private):
-            return Side(relation, anchors=side.anchors, together=side.together)
-        return Side(relation, keys_of(side.relation, self.policy, self.blocks.keys))
 
     def _cost(self, join: Join, tracked: _Sides) -> tuple[float, ...] | None:
         """What the joins cost in this order; None where it is refused."""
@@ -303,7 +303,9 @@ class _Tracker:
             for side in (left, right):
                 require_one_person(side, "a join with private rows", join.span)
         if join.kind is JoinKind.FULL:
-            return self._full(join)
+            first, second = self._copy(join), self._copy(join)
+            rows = full_within(join, first, second, self.policy, self.identities)
+            return self._small(rows, join.span)
         if isinstance(left, Private):
             right = _bare(right) if isinstance(right, Private) else right
             padding = still_padded(join, left.padding, right.relation)
@@ -323,12 +325,6 @@ class _Tracker:
         inner = replace(join, kind=JoinKind.INNER)
         joined = self._join_public(inner, _bare(right), left, private_left=False)
         return padded(self._small(joined, join.span), left.relation, right)
-
-    def _full(self, join: Join) -> Private:
-        """A FULL JOIN within one unit, of which each half reads both sides; else it is refused."""
-        first, second = self._copy(join), self._copy(join)
-        rows = full_within(join, first, second, self.policy, self.identities)
-        return self._small(rows, join.span)
 
     def _copy(self, join: Join) -> JoinCopy:
         copy, names = renumbered(join, lambda f: self.identities.field(f.name, f.type))

@@ -269,13 +269,11 @@ def leads(column: int, table: TablePolicy, policy: Policy) -> Iterator[tuple[Anc
     while table.link is not None:
         name, target = table.link.table, policy.table(table.link.table)
         yield Anchor(column, name, column), Pending(column, name, table.name)
-        if target is None or target.link is None or not _same(target.key, target.link.columns):
+        if target is None or target.link is None or len(target.key) != 1:
+            return
+        if [n.lower() for n in target.key] != [n.lower() for n in target.link.columns]:
             return
         table = target
-
-
-def _same(key: tuple[str, ...], columns: tuple[str, ...]) -> bool:
-    return len(key) == 1 and [name.lower() for name in key] == [name.lower() for name in columns]
 
 
 def attach_unit(rows: Private, policy: Policy, identities: Identities) -> Private:
@@ -334,7 +332,8 @@ def _hop(rows: Private, policy: Policy, identities: Identities) -> Private:
     assert table.link is not None
     unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
     if unique is None or table.link.more:
-        return _past_shared_keys(rows, anchor, policy, identities)
+        followed = replace(rows, pending=_without(rows.pending, anchor))
+        return to_unit(followed, (anchor.id,), anchor.table, policy, identities)
     key = _column(table, table.key[0], identities)
     link = _column(table, table.link.column, identities)
     scanned = Scan(table.name, (key.field, link.field), readings=table.readings, rows=table.rows)
@@ -346,14 +345,6 @@ def _hop(rows: Private, policy: Policy, identities: Identities) -> Private:
         pending=_without(rows.pending, anchor) | set(anchors.values()),
         facts=rows.facts | {unique},
     )
-
-
-def _past_shared_keys(
-    rows: Private, anchor: Anchor, policy: Policy, identities: Identities
-) -> Private:
-    """The rows with the one unit of their key in the anchor's table, all the way."""
-    followed = replace(rows, pending=_without(rows.pending, anchor))
-    return to_unit(followed, (anchor.id,), anchor.table, policy, identities)
 
 
 def to_unit(
