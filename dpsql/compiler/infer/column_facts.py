@@ -452,6 +452,14 @@ class Columns:
                 case _:
                     continue
 
+    def padded(self, number: int) -> Ref | None:
+        """The column of an outer join's optional side that a projection passes on as this one."""
+        match self.defined.get(number):
+            case _Computed(expression=Ref() as below, padded=True):
+                return below
+            case _:
+                return None
+
     def image(self, expression: Expression) -> Facts | None:
         """Exact image of an expression whose columns all have finite domains."""
         numbers = sorted(refs(expression))

@@ -17,7 +17,7 @@ from math import prod
 
 from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData, Row
 from dpsql.compiler.infer.keys_together import together
-from dpsql.compiler.infer.possible_keys import possible
+from dpsql.compiler.infer.possible_keys import listed, possible
 from dpsql.compiler.plan.measurement_kinds import MOST_ROWS
 from dpsql.compiler.plan.private_plan import Bounded, BoundedBlock, PrivateBlock, Tracked
 from dpsql.compiler.plan.published_keys import Within
@@ -97,20 +97,20 @@ class _Block:
             return BoundedBlock(self.block, arguments, domain, combinations, tested, wide=wide)
         domains = [self.keys(key.expression) for key in self.block.keys]
         free = [domain for domain, fixed in zip(domains, determined, strict=True) if not fixed]
+        expressions = [key.expression for key in self.block.keys]
         finite = [d for d in domains if d is not None]
-        domain = None
-        if len(finite) == len(domains):
-            domain = together([key.expression for key in self.block.keys], finite, self.rows)
+        domain = together(expressions, finite, self.rows) if len(finite) == len(domains) else None
+        if domain is None and domains:
+            domain = listed(expressions, domains, self.block.rows, self.rows)
         arguments, wide = (self._doubted(facts, domain) for facts in (arguments, wide))
         # A domain limits what a unit touches only where keys outside of it are dropped: the data
         # may hold what the policy does not list.
         combinations = prod(len(d) for d in free if d is not None)
         if domain:
-            expressions = [key.expression for key in self.block.keys]
             domain = possible(expressions, domain, self.block.rows, self.rows)
             places = [n for n, fixed in enumerate(determined) if not fixed]
-            touched = {tuple(row[n] for n in places) for row in domain}
-            combinations = min(combinations, max(1, len(touched)))
+            touched = max(1, len({tuple(row[n] for n in places) for row in domain}))
+            combinations = touched if None in free else min(combinations, touched)
         limited = domain is not None or not free
         proved = combinations if limited else None
         within = () if domain is None else tuple(self._within())

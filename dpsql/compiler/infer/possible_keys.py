@@ -1,6 +1,6 @@
-"""Which of the listed keys can occur at all, by the public rows that several are of, and by what
-filters leave of public rows and of keys together: the others have no rows whatever is stored, and
-are not shown.
+"""Which of the listed keys can occur at all, by the public rows that several are of, joined as the
+query joins them, and by what filters leave of public rows and of keys together: the others have no
+rows whatever is stored, and are not shown.
 
 Proof (PRIVACY.md R24, R29). It depends on the text, the policy and public data alone; and a list
 that is used is enforced, so that leaving out a key that does occur would cost accuracy only.
@@ -9,8 +9,12 @@ that is used is enforced, so that leaving out a key that does occur would cost a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from itertools import chain, product
+from math import prod
 
-from dpsql.compiler.infer.column_facts import Columns, Row
+from dpsql.compiler.infer.column_facts import Columns, ImpliedPredicate, Row, predicates
+from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.algebra import (
     Aggregate,
     Evaluated,
@@ -24,38 +28,88 @@ from dpsql.model.algebra import (
     Scan,
     Sort,
     Staged,
+    Values,
     Window,
 )
-from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref
+from dpsql.model.tree import BOOLEAN, Call, Expression, JoinKind, Kind, Literal, Ref, Value
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, refs, relations, substitute, walk
 
 _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
 """Types whose values are equal in Python where they are in the engine."""
 
+_THERE = Field(1 << 60, "there", BOOLEAN)
+_MAYBE = Values((_THERE,), ((Literal(True, BOOLEAN),), (Literal(False, BOOLEAN),)))
+_IS_THERE = _THERE.ref
+"""A row with which something is, and one with which nothing is; no query has so many columns."""
+
 
 def possible(
     keys: Sequence[Expression], domain: tuple[Row, ...], rows: Relation, columns: Columns
 ) -> tuple[Row, ...]:
     """The keys of a domain that the rows of a block can have."""
-    for places, allowed in _of_public_rows(keys, rows, columns):
+    public = chain(_of_public_rows(keys, rows, columns), _of_members(keys, rows, columns))
+    for places, allowed in public:
         domain = tuple(row for row in domain if tuple(row[n] for n in places) in allowed)
     return _together(keys, domain, columns)
+
+
+def listed(
+    keys: Sequence[Expression],
+    domains: Sequence[tuple[Value, ...] | None],
+    rows: Relation,
+    columns: Columns,
+) -> tuple[Row, ...] | None:
+    """The keys that public rows list together, where one by one they are too many or unknown."""
+    parts = list[tuple[list[int], list[Row]]]()
+    left = set(range(len(keys)))
+    public = _of_public_rows(keys, rows, columns)
+    for places, allowed in sorted(public, key=lambda part: -len(part[0])):
+        if left.issuperset(places):
+            parts.append((places, sorted(allowed, key=_in_order)))
+            left.difference_update(places)
+    for n in sorted(left):
+        values = domains[n]
+        if values is None:
+            return None
+        parts.append(([n], [(value,) for value in values]))
+    if prod(len(several) for _, several in parts) > columns.origin.limit:
+        return None
+    order = list(chain.from_iterable(places for places, _ in parts))
+    back = [order.index(n) for n in range(len(keys))]
+    joined = (tuple(chain.from_iterable(row)) for row in product(*(rows for _, rows in parts)))
+    return tuple(tuple(row[n] for n in back) for row in joined)
+
+
+def _in_order(row: Row) -> list[tuple[bool, Value]]:
+    return [(value is None, value) for value in row]
 
 
 def _of_public_rows(
     keys: Sequence[Expression], rows: Relation, columns: Columns
 ) -> Iterator[tuple[list[int], set[Row]]]:
-    """Places of keys, and what public rows that are filtered leave for these."""
+    """Places of keys, and what public rows leave for these as they are joined and filtered."""
     policy = columns.origin.policy
-    for scan in _present(rows):
-        table = policy.table(scan.table)
-        if table is None or table.private:
-            continue
-        meant = (_over(scan.fields, condition, columns) for condition in _always(columns))
-        filters = [p for p in meant if p is not None and not _says_nothing(p)]
-        outputs = [(n, _over(scan.fields, key, columns)) for n, key in enumerate(keys)]
-        yield from _allowed(outputs, _filtered(scan, filters), columns, alone=bool(filters))
+    optional = [join for join in _optional(rows) if _is_public(join.right, policy)]
+    # Conditions within an optional side are not true of what is absent.
+    inside = set(chain.from_iterable(predicates(join.right) for join in optional))
+    conditions = [each.predicate for each in _always(columns) if each not in inside]
+    scans = [scan for scan in _present(rows) if _is_public(scan, policy)]
+    parts = _with_optional(_joined(scans, conditions, columns), optional, columns)
+    for joined in _joined(parts, conditions, columns):
+        public = reduce(_crossed, joined)
+        filters = list(_equalities(joined, columns))
+        meant = (_over(public.fields, condition, columns) for condition in conditions)
+        every = [*filters, *(p for p in meant if p is not None and not _says_nothing(p))]
+        outputs = [(n, _over(public.fields, key, columns)) for n, key in enumerate(keys)]
+        alone = bool(every) or isinstance(public, Join)
+        yield from _allowed(outputs, _filtered(public, every), columns, alone=alone)
+
+
+def _of_members(
+    keys: Sequence[Expression], rows: Relation, columns: Columns
+) -> Iterator[tuple[list[int], set[Row]]]:
+    """Places of keys that are IN public rows, and these."""
     for match in _matches(rows, columns):
         assert match.member is not None
         value, option = match.member
@@ -67,8 +121,66 @@ def _of_public_rows(
             and key.type == value.type
             and value.id in columns.equal(key.id)
         ]
-        if _is_public(match.other, policy):
+        if _is_public(match.other, columns.origin.policy):
             yield from _allowed(same, match.other, columns, alone=True)
+
+
+def _with_optional(
+    parts: Iterable[Sequence[Relation]], optional: Sequence[Join], columns: Columns
+) -> list[Relation]:
+    """Public rows with those that outer joins add to them.
+
+    An outer join is to the public rows that its condition reads. Where it reads others, its side is
+    any of its rows, or absent.
+    """
+    joined = [reduce(_crossed, part) for part in parts]
+    for join in optional:
+        assert join.condition is not None
+        for n, left in enumerate(joined):
+            over = _over((*left.fields, *join.right.fields), join.condition, columns)
+            if over is not None and refs(over) & {f.id for f in left.fields}:
+                joined[n] = Join(left, join.right, JoinKind.LEFT, over)
+                break
+        else:
+            joined.append(Join(_MAYBE, join.right, JoinKind.LEFT, _IS_THERE))
+    return joined
+
+
+def _joined(
+    parts: Sequence[Relation], conditions: Sequence[Expression], columns: Columns
+) -> list[list[Relation]]:
+    """The public rows in sets: those of which something is equated are joined to each other."""
+    fields = _fields(parts)
+    meant = (_over(fields, condition, columns) for condition in conditions)
+    equations = [p for p in meant if isinstance(p, Call) and p.function == "eq"]
+    sets = [[part] for part in parts]
+    for link in map(refs, (*_equalities(parts, columns), *equations)):
+        near = [one for one in sets if link & {f.id for f in _fields(one)}]
+        sets = [one for one in sets if one not in near]
+        sets.append(list(chain.from_iterable(near)))
+    return sets
+
+
+def _fields(parts: Iterable[Relation]) -> tuple[Field, ...]:
+    return tuple(chain.from_iterable(part.fields for part in parts))
+
+
+def _equalities(parts: Sequence[Relation], columns: Columns) -> Iterator[Expression]:
+    """That columns of public rows are equal, also where they are so by columns of others."""
+    own = {f.id: f for f in _fields(parts)}
+    never_absent = {f.id for part in parts for f in _fields(_present(part))}
+    read = frozenset[int]().union(*(refs(each.predicate) for each in _always(columns)))
+    equal = (_equal(number, columns).intersection(own) for number in sorted(read))
+    sets = dict.fromkeys(equal)
+    for first, *others in (sorted(each) for each in sets if each):
+        for other in others:
+            if own[first].type == own[other].type:
+                function = "eq" if {first, other} <= never_absent else "is_not_distinct"
+                yield Call(function, (own[first].ref, own[other].ref), BOOLEAN)
+
+
+def _crossed(left: Relation, right: Relation) -> Relation:
+    return Join(left, right, JoinKind.CROSS, None)
 
 
 def _allowed(
@@ -79,7 +191,7 @@ def _allowed(
     alone: bool,
 ) -> Iterator[tuple[list[int], set[Row]]]:
     """What public rows leave of several keys, or of one that may stand `alone`."""
-    listed = [(n, e) for n, e in outputs if isinstance(e, Ref) and e.type.kind in _PLAIN]
+    listed = [(n, e) for n, e in outputs if e is not None and type_of(e).kind in _PLAIN]
     if len(listed) < (1 if alone else 2):
         return
     limit = columns.origin.limit
@@ -96,8 +208,8 @@ def _together(
     fields = {key.id: Field(key.id, "", key.type) for key in keys if isinstance(key, Ref)}
     if len(fields) < len(keys):
         return domain
-    for condition in _always(columns):
-        meant = _over(tuple(fields.values()), condition, columns)
+    for each in _always(columns):
+        meant = _over(tuple(fields.values()), each.predicate, columns)
         if domain and meant is not None and len(refs(meant)) > 1:
             verdicts = columns.origin.evaluate((meant,), tuple(fields.values()), domain)
             pairs = zip(domain, verdicts, strict=True)
@@ -105,8 +217,8 @@ def _together(
     return domain
 
 
-def _always(columns: Columns) -> Iterator[Expression]:
-    return (each.predicate for each in columns.predicates if each.of is None)
+def _always(columns: Columns) -> Iterator[ImpliedPredicate]:
+    return (each for each in columns.predicates if each.of is None)
 
 
 def _over(fields: Sequence[Field], expression: Expression, columns: Columns) -> Expression | None:
@@ -114,12 +226,23 @@ def _over(fields: Sequence[Field], expression: Expression, columns: Columns) -> 
     own = {f.id: f for f in fields}
     meant: dict[int, Expression] = {}
     for column in (node for node in walk(expression) if isinstance(node, Ref)):
-        same = sorted(columns.equal(column.id) & own.keys())
+        same = sorted(_equal(column.id, columns) & own.keys())
         alike = [own[number].ref for number in same if own[number].type == column.type]
         if not alike:
             return None
         meant[column.id] = alike[0]
     return substitute(expression, meant) if meant else None
+
+
+def _equal(number: int, columns: Columns) -> frozenset[int]:
+    """The columns that hold the same, also those that an outer join may leave absent."""
+    same, pending = frozenset[int](), [number]
+    while pending:
+        equal = columns.equal(pending.pop())
+        passed = (columns.padded(each) for each in equal - same)
+        same |= equal
+        pending += [ref.id for ref in passed if ref is not None and ref.id not in same]
+    return same
 
 
 def _says_nothing(predicate: Expression) -> bool:
@@ -136,24 +259,40 @@ def _filtered(relation: Relation, filters: Sequence[Expression]) -> Relation:
     return relation if condition is None else Filter(relation, condition)
 
 
-def _present(relation: Relation) -> Iterator[Scan]:
+def _present(relation: Relation) -> Iterator[Scan | Values]:
     """The tables of which every row of the relation holds a row."""
     match relation:
-        case Scan():
+        case Scan() | Values():
             yield relation
         case Project() | Filter() | Sort() | Match() | Window():
             yield from _present(relation.input)
-        case Join(left=left, right=right, kind=kind):
+        case Join(left=left, right=right, kind=JoinKind.INNER | JoinKind.CROSS):
             yield from _present(left)
-            if kind in (JoinKind.INNER, JoinKind.CROSS):
-                yield from _present(right)
+            yield from _present(right)
+        case Join(left=left, kind=JoinKind.LEFT):
+            yield from _present(left)
+        case _:
+            return
+
+
+def _optional(relation: Relation) -> Iterator[Join]:
+    """The outer joins to what may be absent of a row of the relation, the innermost first."""
+    match relation:
+        case Project() | Filter() | Sort() | Match() | Window():
+            yield from _optional(relation.input)
+        case Join(left=left, right=right, kind=JoinKind.INNER | JoinKind.CROSS):
+            yield from _optional(left)
+            yield from _optional(right)
+        case Join(left=left, kind=JoinKind.LEFT):
+            yield from _optional(left)
+            yield relation
         case _:
             return
 
 
 def _matches(rows: Relation, columns: Columns) -> Iterator[Match]:
     """What every row is IN, by no other condition."""
-    marks = {p.id for p in _always(columns) if isinstance(p, Ref)}
+    marks = {p.predicate.id for p in _always(columns) if isinstance(p.predicate, Ref)}
     for relation in relations(rows):
         match relation:
             case Match(mark=mark, condition=None, member=member) if member and mark.id in marks:

@@ -61,6 +61,22 @@ SELECT city, COUNT(*) AS n FROM customers JOIN countries c ON country = c.code W
 -- keys: private, l0 proved
 -- release: rows l0=1 linf=1
 
+-- case: columns of two public tables that are joined to each other
+SELECT a.code, b.region, COUNT(*) AS n FROM customers JOIN countries a ON country = a.code JOIN countries b ON b.region = a.region GROUP BY a.code, b.region;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: scaled l0=2 linf=2.0006
+
+-- case: two public tables, the second of which may be absent
+SELECT a.code, b.code AS other, COUNT(*) AS n FROM customers JOIN countries a ON country = a.code LEFT JOIN countries b ON b.region = a.region AND b.code < a.code GROUP BY a.code, other;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: scaled l0=2 linf=2.0006
+
+-- case: joined public rows are no reason to show rows
+SELECT a.code, b.region FROM customers JOIN countries a ON country = a.code JOIN countries b ON b.region = a.region;
+-- refuse: raw-rows at 1:30
+
 -- case: a filter on public rows is no reason to show rows
 SELECT c.code FROM customers JOIN countries c ON country = c.code WHERE c.region = 'north';
 -- refuse: raw-rows at 1:20
