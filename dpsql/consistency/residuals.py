@@ -145,7 +145,8 @@ class AskedCells:
         weights: np.ndarray = np.zeros(())
         for table in tables:
             precision = self.precision(table.axes, table.variance, table.along)
-            precision = self._spread(precision)
+            for place, axis in enumerate(self.axes):  # from each S to each place of its residual
+                precision = np.repeat(precision, [1, self.sizes[axis]], axis=place)
             values = values + self._residuals(table) * precision
             weights = weights + precision
         result = np.divide(values, weights, out=np.zeros(weights.shape), where=weights > 0)
@@ -156,12 +157,6 @@ class AskedCells:
             result = np.moveaxis(cells, 0, -1) if summed is None else summed
         whole: np.ndarray = np.rint(result)
         return whole
-
-    def _spread(self, by_subset: np.ndarray) -> np.ndarray:
-        """A number of each S, for each place of its residual."""
-        for place, axis in enumerate(self.axes):
-            by_subset = np.repeat(by_subset, [1, self.sizes[axis]], axis=place)
-        return by_subset
 
     def _residuals(self, table: KnownTable) -> np.ndarray:
         """All residuals: along each axis first the total, for S without it, then what is left of

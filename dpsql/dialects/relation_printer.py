@@ -345,7 +345,14 @@ class RelationPrinter(ABC):
             (m.field.id, self._text(m.call, built)) for m in relation.measures
         ]
         listed = ", ".join(f"{text} AS c{number}" for number, text in items) or "COUNT(*) AS c0"
-        group = _group_by([text for _number, text in items[: len(relation.keys)]], relation.sets)
+        group = ""
+        if relation.sets:
+            sets = ", ".join(
+                f"({', '.join(items[n][1] for n in chosen)})" for chosen in relation.sets
+            )
+            group = f" GROUP BY GROUPING SETS ({sets})"
+        elif relation.keys:
+            group = f" GROUP BY {', '.join(str(n + 1) for n in range(len(relation.keys)))}"
         return self._derived(_clauses(built, listed) + group, [number for number, _ in items])
 
     def _window(self, relation: Window) -> SelectText:
@@ -394,13 +401,6 @@ class RelationPrinter(ABC):
 
     def _text(self, node: Expression, built: SelectText) -> str:
         return self.expression(node, self._reader(built.columns))
-
-
-def _group_by(keys: list[str], sets: tuple[tuple[int, ...], ...]) -> str:
-    if sets:
-        listed = ", ".join(f"({', '.join(keys[n] for n in chosen)})" for chosen in sets)
-        return f" GROUP BY GROUPING SETS ({listed})"
-    return f" GROUP BY {', '.join(str(n + 1) for n in range(len(keys)))}" if keys else ""
 
 
 def _buries(node: Expression, marks: frozenset[int]) -> bool:

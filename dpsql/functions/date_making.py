@@ -348,14 +348,9 @@ def _listed(table: frozenset[str]) -> Callable[[tuple[Expression, ...]], bool]:
     return accepts
 
 
-def _format(args: Args) -> list[str]:
-    form = args[1].point
-    assert isinstance(form, str)
-    return pieces(form) or []
-
-
 def _written(args: Args, _kind: SqlType, _interval: Interval, limit: int) -> Domain:
-    form, inside = _format(args), moments(args[0])
+    assert isinstance(args[1].point, str)
+    form, inside = pieces(args[1].point) or [], moments(args[0])
     if not isinstance(inside.lo, datetime) or inside.hi is None or inside.lo.year < LEAST_YEAR:
         return None
     options = [SPECIFIERS[p].texts if p in SPECIFIERS else (p,) for p in form]

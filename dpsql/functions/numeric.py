@@ -233,7 +233,9 @@ def _power(args: Args, _kind: SqlType) -> Interval:
         return EVERYTHING
     times = exponent.lo
     if times == exponent.hi and times in range(MOST_DIGITS + 1):
-        return _whole_power(base, int(cast("Fraction", times)))
+        whole = int(cast("Fraction", times))
+        source = abs(base) if whole % 2 == 0 else base
+        return source.map(lambda end: cast("Fraction", end) ** whole).outward(DOUBLE, ULPS)
     if not _not_negative(base) or (base.lo == 0 and not _not_negative(exponent)):
         return EVERYTHING
     # Increasing or decreasing in each argument for a base from zero up: extremes are at corners.
@@ -243,11 +245,6 @@ def _power(args: Args, _kind: SqlType) -> Interval:
         for e in map(float, (cast("Fraction", exponent.lo), cast("Fraction", exponent.hi)))
     ]
     return reduce(Interval.union, corners).intersect(POSITIVE)
-
-
-def _whole_power(base: Interval, times: int) -> Interval:
-    source = abs(base) if times % 2 == 0 else base
-    return source.map(lambda end: cast("Fraction", end) ** times).outward(DOUBLE, ULPS)
 
 
 def _power_nan(args: Args) -> bool:

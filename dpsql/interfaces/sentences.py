@@ -133,7 +133,8 @@ def _of_other_rows(notice: Synthetic | Reported | ByDeclaration | Modelled) -> s
             are = f"{' and '.join(tables)} {'is' if len(tables) == 1 else 'are'}"
             return f"{are} synthetic: how wrong these numbers are is not known"
         case Modelled(models=models):
-            return _modelled(models)
+            are = f"{' and '.join(models)} {'is a model' if len(models) == 1 else 'are models'}"
+            return f"{are}: no ± says how wrong predictions are"
 
 
 def _reported(notice: Reported) -> str:
@@ -158,11 +159,6 @@ def _by_declaration(notice: ByDeclaration) -> str:
         f"no rows, by declaration: the policy lists {listed} for {column}, of which the conditions "
         "leave none; nothing was measured"
     )
-
-
-def _modelled(models: tuple[str, ...]) -> str:
-    verb, what = ("is", "a model") if len(models) == 1 else ("are", "models")
-    return f"{' and '.join(models)} {verb} {what}: no ± says how wrong predictions are"
 
 
 def _bounds(notice: BoundsFound) -> str:

@@ -20,7 +20,6 @@ from dpsql.compiler.aggregates.recipe import (
 )
 from dpsql.compiler.plan.measurement_kinds import RowCount
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.intervals import Facts
 from dpsql.model.tree import (
     VARCHAR,
     Expression,
@@ -39,8 +38,8 @@ _PLAIN = re.compile(r"[\w.:/+-]+(?: [\w.:/+-]+)*")
 
 
 def _values(bounded: BoundedCall) -> tuple[Value, ...]:
-    facts = bounded.argument
-    listed = () if facts is None else _listed(facts)
+    facts, exact = bounded.argument, (Kind.INTEGER, Kind.VARCHAR, Kind.BOOLEAN, Kind.DATE)
+    listed = None if facts is None or facts.type.kind not in exact else facts.domain
     if not listed or len(listed) > MOST_VALUES:
         raise Refused(
             Reason.UNSUPPORTED_AGGREGATE,
@@ -49,11 +48,6 @@ def _values(bounded: BoundedCall) -> tuple[Value, ...]:
             fix="Ask for COUNT(*) with GROUP BY: it takes values that are not listed, or many.",
         )
     return listed
-
-
-def _listed(facts: Facts) -> tuple[Value, ...]:
-    exact = (Kind.INTEGER, Kind.VARCHAR, Kind.BOOLEAN, Kind.DATE)
-    return facts.domain or () if facts.type.kind in exact else ()
 
 
 def _parts(bounded: BoundedCall) -> Parts:
@@ -76,13 +70,11 @@ def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
 
 
 def _entry(value: Value, count: Ref) -> Expression:
-    shown = scalar("concat", f"{_name(value)}=", count.to(VARCHAR), kind=VARCHAR)
+    name = str(value).lower() if isinstance(value, bool) else str(value)
+    if not _PLAIN.fullmatch(name):
+        name = "'" + name.replace("'", "\\'") + "'"
+    shown = scalar("concat", f"{name}=", count.to(VARCHAR), kind=VARCHAR)
     return when(count.gt(0), shown, None, kind=VARCHAR)
-
-
-def _name(value: Value) -> str:
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if _PLAIN.fullmatch(text) else "'" + text.replace("'", "\\'") + "'"
 
 
 HISTOGRAM = Recipe(_parts, _combine)

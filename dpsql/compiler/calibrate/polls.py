@@ -177,7 +177,10 @@ class Polls:
         """
         added = all(isinstance(part, RowCount | ClippedSum) for part in parts)
         shows_means = any(measure.call.function in MEANS for measure in self.block.measures)
-        factors = _factors(names) if added and not shows_means else {}
+        # Moments that are no larger than the root of the product of two others.
+        pairs = {"y": ("n", "yy"), "x": ("n", "xx"), "yx": ("yy", "xx")}
+        pairs = pairs if added and not shows_means else {}
+        factors = {name: pair for name, pair in pairs.items() if {*pair} <= {*names}}
         places = {n: factors[name] for n, name in enumerate(names) if name in factors}
         clipped = {
             n: self.searched(part, measure, call) for n, part in enumerate(parts) if n not in places
@@ -449,7 +452,8 @@ class Polls:
         base, power = part.lattice.base, part.lattice.digits
         decimal = norm is Norm.MAX and base == WHOLE.base
         whole = int(max(1, base**power)) if decimal else 1
-        highest = octave_of(_most(part, digits), whole)
+        largest = max(abs(part.total_lower), abs(part.total_upper)) * base**digits
+        highest = octave_of(int(max(1, largest)), whole)
         if most is not None:
             highest = min(62, (most - 1).bit_length())
         elif norm is not Norm.MAX:
@@ -519,20 +523,9 @@ def norm_of(accountant: Accountant, groups: int) -> Norm:
     return Norm.L1
 
 
-def _factors(names: Sequence[str]) -> Mapping[str, tuple[str, str]]:
-    """Moments that are no larger than the root of the product of two others."""
-    pairs = {"y": ("n", "yy"), "x": ("n", "xx"), "yx": ("yy", "xx")}
-    return {name: pair for name, pair in pairs.items() if {*pair} <= {*names}}
-
-
 def _most_of(part: Measurement) -> Fraction:
     """What a unit adds at most, in units of the values."""
     return max(-part.total_lower, part.total_upper) * part.released.step
-
-
-def _most(part: AdditiveTotal | UnitCount | DistinctCount, digits: int) -> int:
-    most = max(abs(part.total_lower), abs(part.total_upper)) * part.lattice.base**digits
-    return int(max(1, most))
 
 
 def _edges(lower: int, upper: int, finest: int) -> tuple[int, ...]:

@@ -87,7 +87,8 @@ class _Block:
 
     def bounded(self) -> BoundedBlock:
         arguments = self._arguments(self.rows)
-        wide = () if all(_are_bounded(facts) for facts in arguments) else self._wide()
+        numbers = [facts for each in arguments for facts in each if facts.type.is_numeric]
+        wide = () if all(facts.interval.is_bounded for facts in numbers) else self._wide()
         determined = [refs(key.expression) <= self.block.determined for key in self.block.keys]
         if self.block.groups is not None and self.block.keys:
             domain = self._listed(self.block.groups)
@@ -188,10 +189,6 @@ class _Block:
     def _finite(self) -> Columns:
         """The columns as if no stored moment were infinite."""
         return Columns(self.block.rows, replace(self.origin, finite=True))
-
-
-def _are_bounded(arguments: tuple[Facts, ...]) -> bool:
-    return all(facts.interval.is_bounded for facts in arguments if facts.type.is_numeric)
 
 
 def _of_rows(arg: Expression) -> bool:

@@ -243,7 +243,9 @@ class _Block:
     def notices(self) -> Iterator[Cut]:
         keys = len(self.block.keys)
         every = [self.fed.measures(self.number, keys, n) for n in range(len(self.block.measures))]
-        proved = Columns(self._rows(), self.plain)
+        limited = any(fact.kind is FactKind.MAX_ROWS for fact in self.block.facts)
+        rows = self.block.rows if limited else _unlimited(self.block.rows)
+        proved = Columns(rows, self.plain)
         for place, columns in enumerate(every):
             yield from self._measure(place, columns, proved)
         numbers = tuple(sorted(set[int]().union(*every)))
@@ -286,10 +288,6 @@ class _Block:
             columns.setdefault(norms.get(place, CutSide.EITHER), set()).update(of_measure)
         for side, places in columns.items():
             yield Sampled(tuple(sorted(places)), self.units, self.plan.l0, side)
-
-    def _rows(self) -> Relation:
-        limited = any(fact.kind is FactKind.MAX_ROWS for fact in self.block.facts)
-        return self.block.rows if limited else _unlimited(self.block.rows)
 
     def _measure(
         self, place: int, columns: tuple[int, ...], proved: Columns

@@ -170,7 +170,8 @@ class _Rollup:
         columns = [rows, groups, place, *(column for each in sums for column in each)]
         whole = groups.ref if self._is_whole(keys, [*unreleased(plan.keys), *queries]) else None
         placed = whole and keys and self._is_ordered(keys)
-        weighed = Weighed(self._rows(columns), None, whole, place.ref if placed else None)
+        scan = Scan(table_in_store(self.rollup.name), (*self._columns(), *columns))
+        weighed = Weighed(self._filtered(scan), None, whole, place.ref if placed else None)
         return replace(plan, block=replace(block, weighed=weighed), releases=releases)
 
     def turns(self, keys: Sequence[Expression]) -> Weighed | None:
@@ -190,11 +191,6 @@ class _Rollup:
 
     def _column(self, name: str) -> Field:
         return self.identities.field(name, INTEGER)
-
-    def _rows(self, columns: Sequence[Field]) -> Relation:
-        """The rows of the rollup for which the conditions hold."""
-        scan = Scan(table_in_store(self.rollup.name), (*self._columns(), *columns))
-        return self._filtered(scan)
 
     def _filtered(self, scan: Scan) -> Relation:
         predicate = both(tuple(self.conditions))

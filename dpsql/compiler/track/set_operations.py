@@ -32,9 +32,10 @@ def union_within(
     inputs = (relation.left, relation.right)
     unit = identities.field("unit", sides[0].unit(policy).type)
     listed = [_as_fields(old.fields, relation) for old in inputs]
+    units = [side.unit(policy) for side in sides]
     left_side, right_side = (
-        Project(side.relation, (*items, _unit_item(side, policy, identities)))
-        for side, items in zip(sides, listed, strict=True)
+        Project(side.relation, (*items, Item(identities.field("unit", own.type), own)))
+        for side, items, own in zip(sides, listed, units, strict=True)
     )
     fields = (*relation.fields, unit)
     result = replace(relation, left=left_side, right=right_side, fields=fields)
@@ -213,11 +214,6 @@ def _unmatched(copy: JoinCopy, policy: Policy, identities: Identities) -> Privat
     )
     marked = match_units(match, copy.right, copy.left, policy, identities)
     return filtered(marked, ~match.mark.ref)
-
-
-def _unit_item(side: Private, policy: Policy, identities: Identities) -> Item:
-    unit = side.unit(policy)
-    return Item(identities.field("unit", unit.type), unit)
 
 
 def _as_fields(old: tuple[Field, ...], relation: Union) -> tuple[Item, ...]:

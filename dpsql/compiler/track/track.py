@@ -11,7 +11,7 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TypeAlias, assert_never
 
@@ -95,7 +95,7 @@ from dpsql.model.tree import (
     Ref,
     Span,
 )
-from dpsql.model.vocabulary import Policy, TablePolicy
+from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import inputs, map_inputs, relations
 
 Frequency: TypeAlias = Callable[[Relation, tuple[Ref, ...]], int]
@@ -545,14 +545,10 @@ def _raw_rows(relation: Relation, rows: Private, policy: Policy) -> Refused:
         name.lower()
         for table in policy.tables
         if table.private
-        for name in (*table.key, *_columns_of_links(table))
+        for link in (table.link, *table.several)
+        for name in (*table.key, *(link.columns if link else ()))
     }
     for item in aggregate.keys:
         if item.field.name.lower() in keys:
             return Refused(Reason.UNIT_KEY_EXPOSED, item.expression.span, column=item.field.name)
     return Refused(Reason.UNIT_KEY_EXPOSED, aggregate.keys[0].expression.span)
-
-
-def _columns_of_links(table: TablePolicy) -> Iterator[str]:
-    for link in (table.link, *table.several):
-        yield from link.columns if link else ()

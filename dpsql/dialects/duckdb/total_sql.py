@@ -123,11 +123,7 @@ def _double(value: float) -> str:
 
 def clamped(x: str, lower: str, upper: str) -> str:
     """The value, no less than `lower` and no more than `upper`; NULL stays NULL."""
-    return f"CASE {_cases(x, lower, upper)}"
-
-
-def _cases(x: str, lower: str, upper: str) -> str:
-    return f"WHEN {x} < {lower} THEN {lower} WHEN {x} > {upper} THEN {upper} ELSE {x} END"
+    return f"CASE WHEN {x} < {lower} THEN {lower} WHEN {x} > {upper} THEN {upper} ELSE {x} END"
 
 
 def _integer(lower: int, upper: int) -> str:

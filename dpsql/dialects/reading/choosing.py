@@ -21,7 +21,7 @@ from dpsql.dialects.reading.nodes import Origin, name_of
 from dpsql.dialects.reading.sources import function_name
 from dpsql.dialects.reading.window_frames import sort_keys
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import AggregateCall, Expression, Select, SelectItem, SortKey, Span
+from dpsql.model.tree import AggregateCall, Select, SelectItem, SortKey
 from dpsql.model.walk import walk
 
 DP_CHOOSE = "dp_choose"
@@ -68,15 +68,9 @@ def chosen(select: Select, node: exp.Expression, origin: Origin) -> Select:
     if len(keys) != 1 or keys[0].descending:
         raise origin.refusal(node, f"{_SHAPE}: the highest is chosen, without DESC")
     option = expression(listed, origin)
-    score = SortKey(
-        _total(keys[0].expression, origin.span(node)), descending=True, nulls_first=False
-    )
+    total = keys[0].expression
+    if not any(isinstance(part, AggregateCall) for part in walk(total)):
+        total = AggregateCall("sum", (total,), span=origin.span(node))  # what its rows add up to
+    score = SortKey(total, descending=True, nulls_first=False)
     items = (SelectItem(option, alias),)
     return replace(select, items=items, group_by=(option,), order_by=(score,), limit=1)
-
-
-def _total(score: Expression, span: Span) -> Expression:
-    """The score of an option: what its rows add up to, if it is not said of them all."""
-    if any(isinstance(node, AggregateCall) for node in walk(score)):
-        return score
-    return AggregateCall("sum", (score,), span=span)

@@ -249,7 +249,9 @@ def check_nothing_dropped(root: exp.Expression, tokens: Tokens) -> None:
 
 def _must_be_read(i: int, tokens: Tokens) -> bool:
     token = tokens.tokens[i]
-    if _is_part(tokens.tokens[max(0, i - 2) : i]) or _begins_zone(tokens.tokens[i : i + 3]):
+    ahead = [word.text.upper() for word in tokens.tokens[i : i + 3]]
+    # Behind AT TIME ZONE its constant is read.
+    if _is_part(tokens.tokens[max(0, i - 2) : i]) or ahead == ["AT", "TIME", "ZONE"]:
         return False
     match token.token_type:
         case TokenType.STRING | TokenType.IDENTIFIER:
@@ -269,8 +271,3 @@ def _is_part(before: tuple[Token, ...]) -> bool:
         and before[0].text.upper() == "EXTRACT"
         and before[1].token_type is TokenType.L_PAREN
     )
-
-
-def _begins_zone(words: tuple[Token, ...]) -> bool:
-    """Whether these tokens are AT TIME ZONE, behind which its constant is read."""
-    return [word.text.upper() for word in words] == ["AT", "TIME", "ZONE"]

@@ -67,19 +67,16 @@ def says_interval(node: exp.Expression) -> bool:
 
 def _spells(cast: exp.Expression) -> bool:
     """Whether a constant, or a number before the text of a unit, is cast."""
-    match _bare(cast.this):
+    node = cast.this
+    while isinstance(node, exp.Paren):
+        node = node.this
+    match node:
         case exp.Literal(is_string=True):
             return True
         case exp.DPipe(expression=exp.Literal() as unit):
             return unit.is_string and unit.name.strip().lower() in UNITS
         case _:
             return False
-
-
-def _bare(node: exp.Expression) -> exp.Expression:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
 
 
 def duration_of(node: exp.Expression, origin: Origin, read: Read) -> Duration | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from sqlglot import exp
 
@@ -189,7 +188,11 @@ def _count(node: exp.Expression | None, origin: Origin) -> int | None:
     """LIMIT or OFFSET: a whole number, written or bound; None is no limit, as ALL and NULL are."""
     if node is None:
         return None
-    value = _fetched(node, origin) if isinstance(node, exp.Fetch) else _limit(node, origin)
+    if isinstance(node, exp.Fetch):  # FETCH {FIRST | NEXT} n ROWS ONLY is LIMIT n
+        value, _direction, options = origin.take(node, "count", "direction", "limit_options")
+    else:
+        value, options = origin.take(node, "expression", "limit_options")
+    _check_options(options, node, origin)
     if isinstance(node, exp.Limit) and isinstance(value, exp.Var) and value.name.upper() == "ALL":
         return None
     count = _constant(value, origin)
@@ -210,19 +213,6 @@ def _constant(node: exp.Expression, origin: Origin) -> Expression | None:
         return bound(origin.parameters[number], origin.span(node))
     plain = isinstance(node, exp.Literal | exp.Column | exp.Null)
     return expression(node, origin) if plain else None
-
-
-def _limit(node: exp.Expression, origin: Origin) -> Any:
-    value, options = origin.take(node, "expression", "limit_options")
-    _check_options(options, node, origin)
-    return value
-
-
-def _fetched(node: exp.Fetch, origin: Origin) -> Any:
-    """FETCH {FIRST | NEXT} n ROWS ONLY is LIMIT n."""
-    count, _direction, options = origin.take(node, "count", "direction", "limit_options")
-    _check_options(options, node, origin)
-    return count
 
 
 def _check_options(options: exp.Expression | None, node: exp.Expression, origin: Origin) -> None:

@@ -277,18 +277,15 @@ def _numbers_or_times(
     function: str, args: list[exp.Expression], node: exp.Expression, origin: Origin
 ) -> list[Literal]:
     span = origin.span(node)
-    step = duration_of(args[2], origin, expression) if len(args) == len(("a", "z", "s")) else None
-    if step is None and len(args) == len(("a", "z", "s")) and _is_text(args[2]):
+    stepped = len(args) == len(("a", "z", "s"))
+    step = duration_of(args[2], origin, expression) if stepped else None
+    if step is None and stepped and isinstance(args[2], exp.Literal) and args[2].is_string:
         step = interval_text(args[2].name, origin.span(args[2]))
         expression(args[2], origin)
     if step is not None:
         ends = tuple(_constant(arg, origin) for arg in args[:2])
         return moments(function, ends, step, origin.dialect, span)
     return series(function, tuple(_constant(arg, origin) for arg in args), span, MAX_ROWS)
-
-
-def _is_text(node: exp.Expression) -> bool:
-    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def _check_rows(count: int, node: exp.Expression, origin: Origin) -> None:

@@ -249,15 +249,11 @@ def _is_function_name(tokens: Sequence[Token], i: int) -> bool:
         return False
     if any(c in SPACE for c in token.text) and token.token_type not in Parser.TYPE_TOKENS:
         return False
-    if token.text.upper() == "REPLACE" and _modifies_star(tokens, i):
-        return False
+    if token.text.upper() == "REPLACE":  # that of `* REPLACE (…)`, maybe behind `* EXCLUDE …`?
+        ends = (TokenType.R_PAREN, TokenType.VAR, TokenType.IDENTIFIER)
+        if _is_star(tokens, i - 1) or (i > 0 and tokens[i - 1].token_type in ends):
+            return False
     return token.text.upper() not in _BEFORE_PARENTHESIS and not names_type(tokens, i)
-
-
-def _modifies_star(tokens: Sequence[Token], i: int) -> bool:
-    """Whether the REPLACE at `i` is that of `* REPLACE (…)`, maybe behind `* EXCLUDE …`."""
-    ends = (TokenType.R_PAREN, TokenType.VAR, TokenType.IDENTIFIER)
-    return _is_star(tokens, i - 1) or (i > 0 and tokens[i - 1].token_type in ends)
 
 
 def _is_star(tokens: Sequence[Token], i: int) -> bool:

@@ -45,23 +45,21 @@ class Page:
         if first.startswith("```"):
             yield from (f"{_INDENT}{line}".rstrip() for line in block[1:-1])
         elif first.startswith("#"):
-            yield from self._heading(*first.split(" ", 1))
+            sign, title = first.split(" ", 1)
+            lines = [*self._wrapped(f"**{title}**")]
+            yield from lines
+            if not self.styled:
+                yield ("=" if sign == "#" else "-") * max(map(width, lines))
         elif first.startswith("|"):
             yield from self._table([_cells(line) for line in block if not line.startswith("|-")])
         elif _ITEM.match(first):
             for item in _items(block):
-                sign = _ITEM.match(item)
-                assert sign is not None
-                bullet = f"{sign[1]} "
-                yield from self._wrapped(item[sign.end() :], bullet, " " * len(bullet))
+                bullet = _ITEM.match(item)
+                assert bullet is not None
+                mark = f"{bullet[1]} "
+                yield from self._wrapped(item[bullet.end() :], mark, " " * len(mark))
         else:
             yield from self._wrapped(" ".join(block))
-
-    def _heading(self, sign: str, title: str) -> Iterator[str]:
-        lines = [*self._wrapped(f"**{title}**")]
-        yield from lines
-        if not self.styled:
-            yield ("=" if sign == "#" else "-") * max(map(width, lines))
 
     def _table(self, rows: list[list[str]]) -> Iterator[str]:
         """Aligned columns whose last one is wrapped, or each row as lines below one another."""

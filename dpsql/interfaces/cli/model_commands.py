@@ -113,7 +113,13 @@ def listed(settings: CommandSettings) -> None:
         note("There is no model.")
         return
     rows = [
-        (printable(m.name), str(m.type), printable(m.label or ""), f"{m.rows:,}", _columns(m))
+        (
+            printable(m.name),
+            str(m.type),
+            printable(m.label or ""),
+            f"{m.rows:,}",
+            printable(", ".join(column.name for column in m.columns)),
+        )
         for m in models
     ]
     click.echo("\n".join(grid([("model", "type", "label", "rows", "columns"), *rows])))
@@ -193,10 +199,6 @@ def _with_proxy(settings: CommandSettings, call: Callable[[Proxy], T]) -> T:
             return call(proxy)
     except DpsqlError as error:
         raise click.exceptions.Exit(show_error(error)) from None
-
-
-def _columns(model: Model) -> str:
-    return printable(", ".join(column.name for column in model.columns))
 
 
 def _json(model: Model) -> str:

@@ -68,10 +68,12 @@ def listed(settings: CommandSettings) -> None:
     """List who may log in, how, and who is kept out."""
     draft = _draft(settings)
     analysts = {who for who, _ in draft.analysts}
-    rows = [
-        (printable(name), _way(entry), _state(entry, analyst=name in analysts))
-        for name, entry in sorted(_users(draft).items())
-    ]
+    rows = []
+    for name, entry in sorted(_users(draft).items()):
+        state = "disabled" if entry.disabled else "may log in"
+        if name not in analysts:
+            state = "no analyst of the policy"
+        rows.append((printable(name), _way(entry), state))
     if not rows:
         note("There is no user.")
         return
@@ -180,12 +182,6 @@ def _way(user: User) -> str:
     from dpsql.interfaces.pgwire.login_file import ByCertificate  # noqa: PLC0415
 
     return "certificate" if isinstance(user.credential, ByCertificate) else "password"
-
-
-def _state(user: User, *, analyst: bool) -> str:
-    if not analyst:
-        return "no analyst of the policy"
-    return "disabled" if user.disabled else "may log in"
 
 
 def _password(name: str) -> str:

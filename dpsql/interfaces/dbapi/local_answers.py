@@ -52,12 +52,13 @@ def free_answer(proxy: Proxy, request: Request, stop: Stop | None = None) -> Ans
     if not catalogue.claims(text, stop):
         return None
     from dpsql.interfaces.pgwire.catalogue.spending import report  # noqa: PLC0415
+    from dpsql.interfaces.pgwire.values.type_oids import kind_of  # noqa: PLC0415
 
     named = {word.value for word in words(text)}
     reports = [report(proxy, request.analyst, name) for name in _REPORTED if name in named]
     given = [*reports, *catalogue.shown((), proxy.synthetic_tables(request.analyst))]
     table = catalogue.ask(text, request.parameters, given, stop)
-    return _exact([(c.name, _type_of(c.oid)) for c in table.columns], table.rows)
+    return _exact([(c.name, kind_of(c.oid) or VARCHAR) for c in table.columns], table.rows)
 
 
 def spending(proxy: Proxy, analyst: str, function: str) -> Answer:
@@ -86,12 +87,6 @@ def _numbered(sql: str) -> str:
             parts += [sql[at : word.start], f"${number}"]
             at = word.stop
     return "".join([*parts, sql[at:]])
-
-
-def _type_of(oid: int) -> SqlType:
-    from dpsql.interfaces.pgwire.values.type_oids import kind_of  # noqa: PLC0415
-
-    return kind_of(oid) or VARCHAR
 
 
 def _exact(columns: Sequence[tuple[str, SqlType]], rows: Sequence[Sequence[Any]]) -> Answer:

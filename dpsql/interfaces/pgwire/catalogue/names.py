@@ -147,7 +147,8 @@ class ShadowNames:
     def _type(self, text: str) -> int | None:
         if text.endswith("[]"):
             element = self._type(text[:-2])
-            return None if element is None else self._array_of(element)
+            types = (r for r in recorded.rows("pg_type") if r["oid"] == str(element))
+            return next((int(r["typarray"]) or None for r in types), None)
         word = text.lower()
         written = {s: t for t, s in _SPELLED.items()} | _ALSO
         if word == "char":
@@ -156,10 +157,6 @@ class ShadowNames:
             return self._look_up(oids.REGTYPE, ["pg_catalog", written[word]])
         named = parts(text)
         return self._look_up(oids.REGTYPE, named) if named else None
-
-    def _array_of(self, element: int) -> int | None:
-        types = (r for r in recorded.rows("pg_type") if r["oid"] == str(element))
-        return next((int(r["typarray"]) or None for r in types), None)
 
     def text(self, kind: int, number: int | None) -> str | None:
         """What a value of a reg-type looks like: a name, or its number where nothing has it."""

@@ -81,6 +81,7 @@ def _renamed(tokens: Sequence[Token]) -> Iterator[Token]:
     skip, closing = 0, False
     for i, token in enumerate(tokens):
         behind = [t.text.upper() for t in tokens[i : i + 4]]
+        behind_as = i > 0 and tokens[i - 1].token_type is TokenType.ALIAS
         if skip:
             skip -= 1
         elif behind == _OPERATOR:
@@ -90,19 +91,14 @@ def _renamed(tokens: Sequence[Token]) -> Iterator[Token]:
         elif behind[1:3] == ["[", "]"] and token.text.lower() in _NAMED_TYPES:
             yield _named(token, f"_{token.text.lower()}")
             skip = 2
-        elif _is_label(tokens, i):
+        elif token.token_type is TokenType.SELECT and behind_as:
+            # A column's name: no query begins right after AS.
             yield _named(token, token.text.lower())
         elif behind[1:2] == ["("] and _is_call(tokens, i):
             lower = token.token_type is not TokenType.IDENTIFIER
             yield _named(token, FUNCTION + (token.text.lower() if lower else token.text))
         else:
             yield token
-
-
-def _is_label(tokens: Sequence[Token], i: int) -> bool:
-    """Whether SELECT is a column's name here: no query begins right after AS."""
-    behind_as = i > 0 and tokens[i - 1].token_type is TokenType.ALIAS
-    return behind_as and tokens[i].token_type is TokenType.SELECT
 
 
 def _is_call(tokens: Sequence[Token], i: int) -> bool:
