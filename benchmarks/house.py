@@ -1,0 +1,177 @@
+"""Print how much code a question passes, how large the package is, and how it is written.
+
+    python -m benchmarks.house
+
+The first table traces one `SELECT COUNT(*)` and one refused question over the demo, each asked for
+the first time of an open proxy. A room is a folder of the package. A change of room is a function
+that calls a function of another room; each such pair counts once. A file did nothing where every
+call of its functions returned None, False or ().
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+from benchmarks.common import table
+from dpsql.model.errors import DpsqlError
+from dpsql.model.vocabulary import Request
+from dpsql.policy import demo
+from dpsql.proxy import Proxy
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "dpsql"
+SIDE_SYSTEMS = ("systems", "learning", "local", "monitoring", "synthesis", "cubes", "watch", "risk")
+SHORT = 4
+"""Lines of the body of a helper that could stand where it is used."""
+
+NOT_FUNCTIONS = ("<module>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
+MAX_LINES, MAX_METHODS = 60, 30
+QUESTIONS = {
+    "COUNT(*)": "SELECT COUNT(*) AS n FROM customers",
+    "refused": "SELECT age FROM customers",
+}
+
+
+class Trace:
+    """The functions of the package that one call enters, their calls and what they returned."""
+
+    def __init__(self) -> None:
+        self.functions: set[tuple[str, int, str]] = set()
+        self.changes: set[tuple[object, object]] = set()
+        self.idle: dict[str, bool] = {}
+
+    def __call__(self, frame: FrameType, event: str, result: object) -> None:
+        code = frame.f_code
+        if not code.co_filename.startswith(str(PACKAGE)) or code.co_name in NOT_FUNCTIONS:
+            return
+        if event == "return":
+            nothing = result is None or result is False or (type(result) is tuple and not result)
+            self.idle[code.co_filename] = self.idle.get(code.co_filename, True) and nothing
+        elif event == "call":
+            self.functions.add((code.co_filename, code.co_firstlineno, code.co_name))
+            caller = frame.f_back
+            while caller and caller.f_code.co_name in NOT_FUNCTIONS:
+                caller = caller.f_back
+            if caller and caller.f_code.co_filename.startswith(str(PACKAGE)):
+                came = Path(caller.f_code.co_filename)
+                if came.parent != Path(code.co_filename).parent:
+                    self.changes.add((caller.f_code, code))
+
+    def run(self, action: Callable[[], object]) -> None:
+        """Trace one call, whether it answers or refuses."""
+        sys.setprofile(self)
+        try:
+            action()
+        except DpsqlError:
+            pass
+        finally:
+            sys.setprofile(None)
+
+    def row(self, name: str) -> tuple[object, ...]:
+        """The counts of the first table."""
+        files = {file for file, _, _ in self.functions}
+        rooms = [Path(file).relative_to(PACKAGE).parts[0] for file in files]
+        return (
+            name,
+            len(self.functions),
+            len(files),
+            len(self.changes),
+            sum(self.idle.values()),
+            sum(room in SIDE_SYSTEMS for room in rooms),
+            sum(room == "ledgers" for room in rooms),
+        )
+
+
+def traces() -> Iterator[tuple[object, ...]]:
+    """One row for each question."""
+    with tempfile.TemporaryDirectory() as name:
+        policy = demo.build(Path(name))
+        for title, sql in QUESTIONS.items():
+            with Proxy.open(str(policy)) as proxy:
+                trace = Trace()
+                trace.run(partial(proxy.ask, Request(sql, "ana")))
+                yield trace.row(title)
+
+
+def sources() -> dict[Path, ast.Module]:
+    """Every module of the package."""
+    return {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def sizes(trees: dict[Path, ast.Module]) -> Iterator[tuple[str, int]]:
+    """Lines of the package, and of the package without side systems."""
+    lines = {path: len(path.read_text("utf-8").splitlines()) for path in trees}
+    beside = {p for p in lines if set(p.relative_to(PACKAGE).parts) & {*SIDE_SYSTEMS}}
+    yield "lines", sum(lines.values())
+    yield "lines of the core", sum(count for path, count in lines.items() if path not in beside)
+    yield "files", len(lines)
+
+
+def imported(trees: dict[Path, ast.Module]) -> float:
+    """Share of imports in the lines of code, without docstrings and blank lines."""
+    imports = code = 0
+    for path, tree in trees.items():
+        rows = path.read_text("utf-8").splitlines()
+        texts = {n for d in documented(tree) for n in range(d.lineno, (d.end_lineno or 0) + 1)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                imports += (node.end_lineno or 0) - node.lineno + 1
+        code += sum(bool(row.strip()) and n not in texts for n, row in enumerate(rows, 1))
+    return imports / code
+
+
+def documented(tree: ast.Module) -> Iterator[ast.Expr]:
+    """The statements that are only texts."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node
+
+
+def shapes(trees: dict[Path, ast.Module]) -> Iterator[tuple[str, int]]:
+    """Helpers that are used once, starred arguments, long functions and wide classes."""
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    helpers = 0
+    for path, tree in trees.items():
+        uses = Counter(re.findall(r"\b_[a-z]\w*", path.read_text("utf-8")))
+        helpers += sum(
+            isinstance(f, ast.FunctionDef)
+            and re.match("_[a-z]", f.name) is not None
+            and uses[f.name] == len(("definition", "use"))
+            and (f.end_lineno or 0) - f.body[0].lineno < SHORT
+            for f in ast.walk(tree)
+        )
+    yield f"private helpers used once, of at most {SHORT} lines", helpers
+    calls = [n for n in nodes if isinstance(n, ast.Call)]
+    starred = [c for c in calls if any(isinstance(a, ast.Starred) for a in c.args)]
+    yield "calls with starred arguments", len(starred)
+    long = [f for f in functions if (f.end_lineno or 0) - f.lineno >= MAX_LINES]
+    yield f"functions of over {MAX_LINES} lines", len(long)
+    wide = [
+        c
+        for c in nodes
+        if isinstance(c, ast.ClassDef)
+        and sum(isinstance(n, ast.FunctionDef) for n in c.body) > MAX_METHODS
+    ]
+    yield f"classes of over {MAX_METHODS} methods", len(wide)
+
+
+def main() -> None:
+    """Print the three tables."""
+    header = ("question", "functions", "files", "changes of room", "files that did nothing")
+    table("What a question passes", (*header, "of side systems", "of ledgers"), list(traces()))
+    trees = sources()
+    rows = [*sizes(trees), ("imports in code", f"{imported(trees):.1%}"), *shapes(trees)]
+    table("The package", ("what", "count"), rows)
+
+
+if __name__ == "__main__":
+    main()
