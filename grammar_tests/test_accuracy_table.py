@@ -51,6 +51,7 @@ def test_the_questions_are_those_of_the_acceptance_and_nine_deciles() -> None:
     assert len(set(QUESTIONS[-1].measures)) == 100
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_our_answers_are_near_the_truth(tmp_path: Path) -> None:
     data = tmp_path / "adult.parquet"
     made = "SELECT i AS person_id, i % 90 AS age, i % 80 AS hours_per_week, 7 AS education_num"

@@ -117,6 +117,7 @@ def test_so_many_people_are_asked_for_as_tell_them_from_none(accountant: str) ->
     assert 3 * np.exp(-float(choice.rate) * (choice.aim.rows - 1)) > 0.05
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("sql", ALL)
 def test_a_replaced_unit_sways_no_more_than_claimed(sql: str) -> None:
     assert all(replaced(sql, *pair) for pair in ((1, 7), (2, 7), (1, 2)))

@@ -74,6 +74,7 @@ def within(outcome: Outcome) -> bool:
     return outcome.right <= most_right(outcome.targets, EPSILON)
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("name", NAMES)
 def test_only_dpsql_withstands(name: str, stages: Stages) -> None:
     """Its wrong twin is dpsql with next to no noise, which must not pass for the promised ε."""

@@ -29,6 +29,7 @@ from grammar_tests.test_contribution_bounds import (
 )
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("accountant", ["zcdp", "pure"])
 @pytest.mark.parametrize("sql", [TOTAL, BY_MONTH, AVERAGE, VALUES, MEDIAN])
 def test_all_steps_cost_what_one_question_may(sql: str, accountant: str, tmp_path: Path) -> None:
@@ -47,6 +48,7 @@ def test_all_steps_cost_what_one_question_may(sql: str, accountant: str, tmp_pat
         assert (again.rows, charged(again)) == (answer.rows, 0)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_was_found_is_used_again_for_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as proxy:
         first = proxy.ask(proxy_kit.request(BY_MONTH))

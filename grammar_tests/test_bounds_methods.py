@@ -50,6 +50,7 @@ def opened(folder: Path, method: BoundsMethod) -> Proxy:
     return Proxy.open(str(proxy_kit.shop(folder, (INCOME[0], found_by), tables=crowd())))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @METHODS
 def test_both_steps_cost_what_was_promised_and_say_what_was_found(
     tmp_path: Path, method: BoundsMethod, monkeypatch: pytest.MonkeyPatch
@@ -98,12 +99,14 @@ def broken(method: BoundsMethod, *, unlimited: bool = False) -> list[str]:
     return wrong
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @METHODS
 def test_neighbours_sway_the_first_step_no_more_than_claimed(method: BoundsMethod) -> None:
     assert broken(method) == []
     assert broken(method, unlimited=True)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @METHODS
 def test_the_first_step_is_the_same_on_every_database(method: BoundsMethod) -> None:
     seen = {

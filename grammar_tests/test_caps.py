@@ -382,6 +382,7 @@ def said(path: Path, *arguments: str, code: int = 0) -> Any:
     return told
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_an_analyst_is_held_to_the_cap_and_told_so(owned: Path) -> None:
     with Proxy.open(str(owned)) as proxy:
         answer = proxy.ask(request("SELECT COUNT(*) AS n FROM orders", None, "bob"))
@@ -418,6 +419,7 @@ HISTORY = (
 """No value of the data, and no duration."""
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_history_says_who_asked_what_and_what_the_owner_did(owned: Path) -> None:
     said(owned, "budget", "stop", "default", "--reason", "an audit")
     told = said(owned, "query", "SELECT AVG(age) FROM customers", "--analyst", "ana", code=4)
@@ -458,6 +460,7 @@ def test_a_text_is_kept_as_it_came_and_long_ones_are_cut(path: Path) -> None:
         assert ledger.history(since=late) == () == ledger.history(budget="other")
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_limit_in_the_file_is_refused_until_the_owner_confirms_it(owned: Path) -> None:
     raised = policy(owned.parent, CAPS[0], ("epsilon = 1000.0", "epsilon = 2000.0"))
     told = said(raised, "query", "SELECT AVG(age) FROM customers", "--analyst", "ana", code=4)

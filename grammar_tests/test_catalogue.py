@@ -111,6 +111,7 @@ def test_constraints_are_told_as_postgresql_tells_owners(
     assert theirs
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_an_analyst_sees_itself_alone() -> None:
     both = replace(shop()[0], analysts=(("ana", "default"), ("bob", "default")))
     ana, bob = (Catalogue(both, who, {}) for who in ("ana", "bob"))
@@ -258,6 +259,7 @@ def doubled(times: int) -> str:
     return f"WITH t0 AS (SELECT 'text' AS s){steps} SELECT length(s) FROM t{times - 1}, pg_class"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_question_burdens_no_memory_but_its_own(catalogue: Catalogue) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     nested = "relname::text"
@@ -281,6 +283,7 @@ def test_a_question_can_be_stopped(catalogue: Catalogue) -> None:
     assert rows(catalogue, "SELECT current_user") == [("ana",)]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_question_has_its_time(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
     for member in catalogue._engine._all:  # type: ignore[attr-defined]
         monkeypatch.setattr(member, "_limits", Limits(statement_seconds=1))

@@ -533,6 +533,7 @@ def test_help_and_version_are_light(args: tuple[str, ...]) -> None:
     assert loaded(cold(*args)) == set()
 
 
+@pytest.mark.full("starts processes")
 def test_a_worker_and_a_question_load_what_they_need_alone(tmp_path: Path) -> None:
     assert loaded("import dpsql.engines.duckdb.worker") == set()
     modules, frozen = at_end(explained(tmp_path))

@@ -88,6 +88,7 @@ def edit(where: Path, before: str, after: str) -> None:
     policy.write_text(text.replace(before, after), encoding="utf-8")
 
 
+@pytest.mark.full("starts processes")
 def test_the_demo_answers_three_queries_and_the_second_time_for_nothing(tmp_path: Path) -> None:
     first = run(tmp_path, "demo")
     assert first.stdout.count("±") >= 9
@@ -98,6 +99,7 @@ def test_the_demo_answers_three_queries_and_the_second_time_for_nothing(tmp_path
     assert second.stdout == first.stdout
 
 
+@pytest.mark.full("starts processes")
 def test_an_answer_is_repeated_for_nothing_until_the_data_change(shop: Path) -> None:
     first = run(shop, "query", BY_SEGMENT, "--format", "csv")
     again = within(shop, "query", f"{BY_SEGMENT} -- again", "--format", "csv", "--epsilon", "0.4")
@@ -110,6 +112,7 @@ def test_an_answer_is_repeated_for_nothing_until_the_data_change(shop: Path) -> 
     assert all(float(row["n_margin"]) > 0 for row in rows)
 
 
+@pytest.mark.full("starts processes")
 def test_explain_is_free(shop: Path) -> None:
     brief = within(shop, "explain", BY_SEGMENT)
     whole = within(shop, "explain", BY_SEGMENT, "--verbose")
@@ -120,6 +123,7 @@ def test_explain_is_free(shop: Path) -> None:
     assert "ρ = 0 " in within(shop, "budget").stdout
 
 
+@pytest.mark.full("starts processes")
 def test_exit_codes(shop: Path) -> None:
     run(shop, "query", "SELECT FROM", code=1)
     run(shop, "query", "SELECT name FROM customers", code=3)
@@ -137,6 +141,7 @@ def test_exit_codes(shop: Path) -> None:
     within(shop, "query", BY_SEGMENT, "--policy", "missing.toml", code=1)
 
 
+@pytest.mark.full("starts processes")
 def test_check_finds_what_does_not_fit_and_records_what_does(shop: Path) -> None:
     reminder = within(shop, "check").stdout
     assert reminder.count("fix: ") == 1
@@ -170,6 +175,7 @@ def test_init_writes_paths_relative_to_the_policy(shop: Path) -> None:
     assert 'path = "../shop.duckdb"' in (shop / "etc" / "dpsql.toml").read_text(encoding="utf-8")
 
 
+@pytest.mark.full("starts processes")
 def test_a_ledger_without_its_mark_fails_closed_until_the_owner_accepts_it(shop: Path) -> None:
     within(shop, "query", BY_SEGMENT)
     (shop / "dpsql.ledger.mark").unlink()
@@ -190,6 +196,7 @@ def charged(where: Path) -> int:
         ledger.close()
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT is a POSIX signal")
 def test_ctrl_c_cancels_the_statement_and_its_charge_stays(shop: Path) -> None:
     edit(shop, "[ledger]", "[limits]\nmax_fanout = 100000000\n\n[ledger]")

@@ -106,6 +106,7 @@ def test_quantiles_and_distinct_values_have_a_best_limit() -> None:
     assert 1 <= np.median(list(found.clips(rows.sizes, ZCDP))) <= 8
 
 
+@pytest.mark.full("starts processes")
 def test_a_mean_that_is_centred_errs_less() -> None:
     numbers = np.random.default_rng(4)
     counts = 1 + numbers.integers(0, 50, 3000)

@@ -158,6 +158,7 @@ def differ(
     return [name for name in names if found[name] != found["stands still"]]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_it_decides_nothing_where_no_question_asks_for_it(
     shops: Shops, monkeypatch: pytest.MonkeyPatch
 ) -> None:

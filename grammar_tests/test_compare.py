@@ -79,6 +79,7 @@ def test_the_curves_are_what_the_charges_add_up_to(path: Path) -> None:
     assert [line["charges"] for line in lines] == [str(point["charges"]) for point in found]
 
 
+@pytest.mark.full("starts processes")
 def test_a_terminal_shows_bars_and_a_file_the_curves(path: Path, tmp_path: Path) -> None:
     picture = tmp_path / "curves.svg"
     told = run(path, "default", "--plot", str(picture))

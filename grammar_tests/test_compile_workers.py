@@ -123,6 +123,7 @@ def everything(proxy: Proxy, sql: str) -> Any:
 # --- the same plans ---
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize("sql", [*QUESTIONS, *REFUSED])
 def test_a_worker_compiles_what_is_compiled_here(pair: tuple[Proxy, Proxy], sql: str) -> None:
     theirs, ours = (outcome(partial(everything, proxy, sql)) for proxy in pair)
@@ -176,6 +177,7 @@ def test_charges_are_those_of_the_compiler_here(tmp_path: Path) -> None:
 # --- what does not fit is not used ---
 
 
+@pytest.mark.full("starts processes")
 def test_a_plan_of_another_policy_or_of_other_data_is_not_used(tmp_path: Path) -> None:
     with apart(shop(tmp_path)) as proxy:
         compiler: Any = proxy.compiler
@@ -190,6 +192,7 @@ def test_a_plan_of_another_policy_or_of_other_data_is_not_used(tmp_path: Path) -
         assert proxy.ask(request(BY_COUNTRY)).rows  # the twin in which it is what was meant
 
 
+@pytest.mark.full("starts processes")
 def test_other_data_than_were_accepted_are_not_measured(tmp_path: Path) -> None:
     with apart(shop(tmp_path)) as proxy:
         desk = partial(CompilerDesk.over, proxy.policy, (("other", 1, 2, 3, 4),))
@@ -197,6 +200,7 @@ def test_other_data_than_were_accepted_are_not_measured(tmp_path: Path) -> None:
             worker.ask(Stop(), "begun", request(BY_LISTED))
 
 
+@pytest.mark.full("starts processes")
 def test_new_workers_compile_under_a_new_policy(tmp_path: Path) -> None:
     with apart(shop(tmp_path)) as proxy:
         assert proxy.ask(request(BY_COUNTRY)).rows
@@ -209,6 +213,7 @@ def test_new_workers_compile_under_a_new_policy(tmp_path: Path) -> None:
 # --- what takes too long, or too much ---
 
 
+@pytest.mark.full("starts processes")
 def test_a_cancelled_compilation_ends_and_costs_nothing(tmp_path: Path) -> None:
     with apart(shop(tmp_path)) as proxy:
         stop = Stop()
@@ -229,6 +234,7 @@ def test_a_cancelled_compilation_ends_and_costs_nothing(tmp_path: Path) -> None:
         assert proxy.ask(request(BY_COUNTRY)).rows
 
 
+@pytest.mark.full("starts processes")
 def test_a_compilation_ends_when_its_time_is_over(tmp_path: Path) -> None:
     with apart(shop(tmp_path)) as proxy:
         limits = replace(proxy.policy.limits, free_seconds=0.05)
@@ -239,6 +245,7 @@ def test_a_compilation_ends_when_its_time_is_over(tmp_path: Path) -> None:
         assert proxy.history() == ()
 
 
+@pytest.mark.full("starts processes")
 def test_a_worker_that_was_killed_is_replaced(tmp_path: Path) -> None:
     with apart(shop(tmp_path)) as proxy:
         assert proxy.ask(request(BY_COUNTRY)).rows
@@ -251,6 +258,7 @@ def test_a_worker_that_was_killed_is_replaced(tmp_path: Path) -> None:
     assert all(process.poll() is not None for process in left)  # none is left behind
 
 
+@pytest.mark.full("starts processes")
 def test_who_does_not_listen_is_killed(odd: RemoteObject) -> None:
     assert odd.ask(Stop(), "echo", 1) == 1
     listening: Any = odd._worker
@@ -268,6 +276,7 @@ def test_what_is_cancelled_beforehand_is_not_asked(odd: RemoteObject) -> None:
         odd.ask(Stop(requested=True), "wait")
 
 
+@pytest.mark.full("starts processes")
 def test_memory_ends_one_call(odd: RemoteObject) -> None:
     with pytest.raises(MemoryError):
         odd.ask(Stop(), "fill")
@@ -348,6 +357,7 @@ def begun(pool: WorkerPool[RemoteObject], gate: Path) -> tuple[Any, Any]:
         return first, worker._worker
 
 
+@pytest.mark.full("starts processes")
 def test_who_gives_up_waiting_ends_no_beginning(gate: Path) -> None:
     pool = RemotePool(slow(gate), 1)
     first, now = begun(pool, gate)

@@ -258,6 +258,7 @@ def wrong(there: World, policy: Policy, questions: tuple[str, ...]) -> Iterator[
                 yield f"distance: {sql} without {unit}: {why}"
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("number", range(WORLDS))
 def test_rows_are_those_of_one_person_each_and_move_no_other(number: int, tmp_path: Path) -> None:
     there = world(number)
@@ -285,6 +286,7 @@ def test_a_part_of_a_key_is_not_the_key(on: str, tmp_path: Path) -> None:
     assert error.value.reason is Reason.UNEQUAL_UNITS
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_keys_of_several_people_that_lend_one_are_found(tmp_path: Path) -> None:
     """The wrong twin: rows under a key that several people share are somebody's."""
     found = (why for n in range(WORLDS) for why in _unrecorded(n, tmp_path, ALWAYS))
@@ -316,6 +318,7 @@ def _unrecorded(
     yield from wrong(there, there.policy(folder, facts, recorded=False), questions)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_check_counts_what_breaks_them(tmp_path: Path) -> None:
     told = []
     for number in range(WORLDS):

@@ -437,6 +437,7 @@ def test_what_nothing_limits_is_found(sql: str, accountant: str, tmp_path: Path)
     assert abs(value - truth) < truth  # the widest bound errs by thousands
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_is_promised_is_charged_whatever_bounds_are_found(tmp_path: Path) -> None:
     """Noise of another bound is rounded otherwise, and what it loses by some billionths."""
     with opened(tmp_path) as proxy:

@@ -236,6 +236,7 @@ def test_two_processes_enter_a_cube_once(tmp_path: Path) -> None:
         ledger.verify()
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_a_cube_tells_is_what_the_engine_says(folder: Path) -> None:
     statements = [BY_SEX, OF_HIGH, ALL, "SELECT band, SUM(income) AS s FROM people GROUP BY band"]
     with opened(folder, "cubes-exact") as exact:

@@ -86,6 +86,7 @@ def ledger_of(path: Path) -> dict[str, bytes]:
 # --- before the charge ---------------------------------------------------------------------------
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("change", [replaced, lambda folder, _: (folder / "shop.duckdb").unlink()])
 def test_changed_data_is_refused_free_of_charge_and_in_constant_words(
     path: Path, change: Callable[[Path, world.Tables], None]
@@ -102,6 +103,7 @@ def test_changed_data_is_refused_free_of_charge_and_in_constant_words(
         assert ledger_of(path) == before
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_after_a_refresh_the_new_data_is_answered(path: Path) -> None:
     with silently(path) as proxy:
         replaced(path.parent, world.empty())
@@ -111,6 +113,7 @@ def test_after_a_refresh_the_new_data_is_answered(path: Path) -> None:
         assert {n for _country, n in proxy.ask(request(BY_COUNTRY)).rows} == {0}
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_plan_whose_facts_lapsed_before_it_runs_is_refused(path: Path) -> None:
     with silently(path) as proxy:
         asked, prepared = compiled(proxy, COUNT)
@@ -134,6 +137,7 @@ def test_without_its_data_the_plan_would_claim_one_of_hundreds(path: Path) -> No
         assert answer.rows == ((len(world.well_behaved()["customers"]) + MORE,),)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_snapshot_that_a_query_reads_is_compared_again(path: Path) -> None:
     with silently(path) as proxy:
         engine = WatchedEngine(proxy.vault.engine)
@@ -151,6 +155,7 @@ def test_the_snapshot_that_a_query_reads_is_compared_again(path: Path) -> None:
         assert [entry.loss for entry in proxy.history()] == [proxy.explain(request(COUNT)).charge]
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("watches", ["watch", "watch_all"])
 def test_a_monitor_is_not_charged_over_other_data(path: Path, watches: str) -> None:
     with silently(path) as proxy:
@@ -169,6 +174,7 @@ def test_a_monitor_is_not_charged_over_other_data(path: Path, watches: str) -> N
         assert ledger_of(path) == before
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_stream_compiled_before_a_refresh_is_refused_by_its_monitor(path: Path) -> None:
     wish = Watch("ana", Decimal(5), 1)
     with silently(path) as proxy, proxy.watch(wish) as monitor:
@@ -210,6 +216,7 @@ def after_the_charge(
     monkeypatch.setattr(proxy.ledger, "charge", charged)
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("sql", [COUNT, PUBLIC_TOO])
 @pytest.mark.parametrize("proxies", [silently, pooled])
 def test_data_that_are_swapped_after_a_charge_leave_its_answer_as_it_was(
@@ -226,6 +233,7 @@ def test_data_that_are_swapped_after_a_charge_leave_its_answer_as_it_was(
         assert len(proxy.history()) == 1
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("proxies", [silently, pooled])
 def test_a_refresh_waits_for_what_was_charged(
     path: Path,
@@ -249,6 +257,7 @@ def test_a_refresh_waits_for_what_was_charged(
 # --- the order of events -------------------------------------------------------------------------
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_data_and_the_worker_are_checked_then_charged_then_read(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +280,7 @@ def test_the_data_and_the_worker_are_checked_then_charged_then_read(
         ]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_worker_that_died_while_idle_costs_nothing(path: Path) -> None:
     with silently(path) as proxy:
         proxy.ask(request(COUNT))
@@ -281,6 +291,7 @@ def test_a_worker_that_died_while_idle_costs_nothing(path: Path) -> None:
         assert len(proxy.history()) == 2
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_an_engine_that_cannot_run_is_not_charged_for(path: Path) -> None:
     with silently(path) as proxy:
         _asked, prepared = compiled(proxy, COUNT)
@@ -301,6 +312,7 @@ def test_facts_are_recorded_by_the_owners_command_alone() -> None:
     assert tellers == {"dpsql/owner/check.py", "dpsql/interfaces/cli/owner_commands.py"}
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_over_the_wire_words_are_constant_and_the_owners_log_has_the_path(tmp_path: Path) -> None:
     path = shop(tmp_path / "shop", constraints=False)
     with opened(tmp_path, path) as door, psycopg.connect(**door.conninfo()) as client:

@@ -125,6 +125,7 @@ def test_threads_share_a_connection_and_pay_once(connection: dpsql.Connection) -
         assert all(threads.map(ask, range(64)))
 
 
+@pytest.mark.full("starts processes")
 def test_threads_ask_different_questions_and_pay_for_each(connection: dpsql.Connection) -> None:
     before = connection.proxy.budgets()[0][1]
 

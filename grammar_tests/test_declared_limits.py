@@ -366,6 +366,7 @@ def test_a_policy_declares_them_and_explain_names_what_binds(tmp_path: Path) -> 
         assert said["amount of one unit in all"][0] == 700
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_check_counts_the_units_beyond(tmp_path: Path) -> None:
     changes = (ORDERS, BOTH), (AMOUNT, AMOUNT[:-1] + ", max_per_unit = 700 }")
     path = opened(tmp_path, *changes)

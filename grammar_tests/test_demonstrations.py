@@ -49,6 +49,7 @@ def test_demonstrations_run_and_draw(
     assert picture.read_bytes().startswith(PNG)
 
 
+@pytest.mark.full("starts processes")
 def test_a_demonstration_needs_no_plot() -> None:
     done = run("count", "--no-plot")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -137,6 +137,7 @@ def test_differences_are_recorded_as_such_and_read_as_cells(proxy: Proxy) -> Non
             assert np.allclose(part, part_cells)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_is_lacking_is_measured_beyond_what_is_known(proxy: Proxy) -> None:
     """Two tables by one key each leave a table by both its differences within both alone: of them
     one part of two times three of four.

@@ -399,6 +399,7 @@ def run(*args: str) -> Result:
     return CliRunner().invoke(main, ["risk", *args])
 
 
+@pytest.mark.full("starts processes")
 def test_the_command_prints_draws_and_leaves_no_ledger(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra plot is not installed")
     path, picture = str(shop_folder(tmp_path)), tmp_path / "k.png"

@@ -144,6 +144,7 @@ def _sees_nothing(method: Callable[..., Any]) -> object:
     return lambda self, *given: None if self.is_local else method(self, *given)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_is_enforced_in_vain_changes_no_integer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of true claims, of which the kernel is made to prove none."""
     cases = [c for c in ALL if c.accepted and c.catalog == "shop" and not c.rows][::40]

@@ -73,6 +73,7 @@ def test_cancel_interrupts_and_keeps_the_worker(
     assert _pid(engine) == before
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.usefixtures("deaf")
 def test_cancel_kills_what_ignores_an_interrupt(engine: DuckDBEngine) -> None:
     engine.rows("SELECT 1")
@@ -104,6 +105,7 @@ def test_cancel_from_a_signal_handler(engine: DuckDBEngine) -> None:
     assert engine.rows("SELECT 1") == [(1,)]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_an_exception_while_waiting_leaves_no_stale_reply(engine: DuckDBEngine) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -119,6 +121,7 @@ def test_an_exception_while_waiting_leaves_no_stale_reply(engine: DuckDBEngine) 
     assert engine.rows("SELECT 2") == [(2,)]
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("ear", ["listens", "ignores"])
 def test_the_time_limit(folder: Path, ear: str, request: pytest.FixtureRequest) -> None:
     if ear == "ignores":
@@ -318,6 +321,7 @@ def test_a_csv_field_that_does_not_fit_is_null_and_never_a_failure(tmp_path: Pat
         db.execute(f"SELECT count(a) FROM read_csv('{path}')").fetchall()
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_changed_files_are_another_data_version(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("a\n1\n")
@@ -346,6 +350,7 @@ def test_identity_of_a_database_changes_with_its_file(tmp_path: Path) -> None:
     assert len(identities) == 2
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_unreachable_names_the_path_and_the_way_out(tmp_path: Path) -> None:
     missing, broken, held = (tmp_path / name for name in ("no.duckdb", "bad.duckdb", "held.duckdb"))
     broken.write_text(SECRET * 1000)

@@ -281,6 +281,7 @@ def test_a_long_statement_holds_up_nobody(folder: Path, threads: ThreadPoolExecu
     pool.close()
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_later_engine_refuses_data_that_changed(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("a\n1\n")

@@ -290,6 +290,7 @@ def test_scratch_keeps_order_names_and_an_empty_table(engine: DuckDBEngine) -> N
     assert ordered == sorted(moments * 1000, reverse=True)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_scratch_loads_many_rows(engine: DuckDBEngine) -> None:
     rows = [(i, f"n{i}", i / 7, Decimal(i) / 100, date(2024, 1, 1)) for i in range(100_000)]
     columns = (("i", INTEGER), ("s", VARCHAR), ("f", DOUBLE), ("d", decimal(18, 2)), ("t", DATE))

@@ -266,6 +266,7 @@ def unequal() -> list[str]:
     return found
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_stored_nan_is_null_to_every_case() -> None:
     assert not unequal()
 
@@ -386,6 +387,7 @@ def several_texts(name: str, made: Callable[[Expression], Expression], few: int 
     return found
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("names", [sorted(REGISTRY)[n::8] for n in range(8)])
 def test_equal_results_are_one_where_rows_are_grouped(names: list[str]) -> None:
     assert not [rows for name in names for rows in several_texts(name, zeroed)]

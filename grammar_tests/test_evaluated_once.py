@@ -293,6 +293,7 @@ def evaluations(engine: Any) -> int:
     return sum(kind == "rows" and "any_value" in sql for kind, sql in engine.calls)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_explaining_again_does_not_try_again(opened: tuple[Proxy, Any]) -> None:
     proxy, engine = opened
     sql = COUNT.format(FICKLE["any_value"])
@@ -305,6 +306,7 @@ def test_explaining_again_does_not_try_again(opened: tuple[Proxy, Any]) -> None:
     assert evaluations(engine) == 2
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_such_a_join_is_watched(opened: tuple[Proxy, Any]) -> None:
     proxy, _engine = opened
     with proxy.watch(Watch("ana", Decimal(-1000), 1)) as monitor:

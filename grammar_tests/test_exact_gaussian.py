@@ -159,6 +159,7 @@ def test_only_what_is_paid_for_by_itself_is_said_to_be_alone(what: str, law: str
 # --- calibration ---------------------------------------------------------------------------------
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @given(
     st.fractions(Fraction(1, 1000), 20),
     st.integers(1, 400),
@@ -266,6 +267,7 @@ def test_another_law_is_another_question(tmp_path: Path) -> None:
         assert [r.remembered for r in receipts if r] == [False, False, False, True]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_claim_of_a_named_gaussian_stands_and_of_less_noise_does_not() -> None:
     sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = 'gaussian') {COUNT}"
     honest = test_audit.neighbours(sql, "approximate")

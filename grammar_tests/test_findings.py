@@ -118,6 +118,7 @@ def test_an_owner_accepts_what_is_clipped_and_no_broken_key(shop: Path) -> None:
     assert "but for what is accepted" in whole.stderr
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_was_accepted_and_recorded_ends_with_the_data_version(shop: Path) -> None:
     accepting(shop, AGES.format(1))
     text = (shop / "dpsql.toml").read_text("utf-8")

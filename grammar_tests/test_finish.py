@@ -171,6 +171,7 @@ def held(formula: str, accountant: str, epsilon: str, factor: float = 1.0) -> fl
     return sum(inside) / ROUNDS
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize(
     ("accountant", "epsilon"), [("zcdp", "0.3"), ("zcdp", "2"), ("pure", "0.5")]
 )

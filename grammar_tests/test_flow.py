@@ -202,6 +202,7 @@ def test_the_command_line_passes_all_rows_on(
     assert len(found.stdout.splitlines()) == 1000 + head
 
 
+@pytest.mark.full("starts processes")
 def test_parquet_and_json_hold_what_they_do_of_few_rows(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +266,7 @@ def peak_of(work: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.full("starts processes")
 def test_memory_does_not_grow_with_the_rows_of_a_cursor(proxy: Proxy) -> None:
     client, count = Client(proxy), 0
     client.send(Query("BEGIN"))
@@ -282,6 +284,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_cursor(proxy: Proxy) -> None:
     assert count == MANY
 
 
+@pytest.mark.full("starts processes")
 def test_memory_does_not_grow_with_the_rows_of_the_database_api(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

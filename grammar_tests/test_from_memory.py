@@ -261,12 +261,14 @@ def exact_session(exact_proxy: Proxy) -> list[Answer]:
     return [ask(exact_proxy, sql) for sql in SESSION]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_is_derived_is_what_the_engine_says(folder: Path, exact_session: list[Answer]) -> None:
     assert untrue(folder, SESSION, exact_session) == []
     recalled = [answer.receipt.recalled for answer in exact_session if answer.receipt]
     assert {0, 100} < set(recalled)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_charges_are_as_explained_and_errors_no_larger_than_fresh_ones(
     proxy: Proxy, exact_session: list[Answer]
 ) -> None:
@@ -348,6 +350,7 @@ SEVERAL = [
 """Questions of which a person has several rows, at which ε, and whether that is free then."""
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_of_several_rows_the_columns_of_their_person_add_up(exact_proxy: Proxy) -> None:
     exact_proxy.refresh()
     free = [charged(ask(exact_proxy, sql, "eve", epsilon)) == 0 for sql, epsilon, _ in SEVERAL]
@@ -377,6 +380,7 @@ def test_what_does_not_add_up_is_not_remembered(exact_proxy: Proxy, what: str) -
 # --- who pays ---
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_is_lacking_is_paid_where_that_loses_nothing(proxy: Proxy) -> None:
     proxy.refresh()
     whole = charged(ask(proxy, BY_BOTH))
@@ -428,6 +432,7 @@ def others_who_pay_nothing(proxy: Proxy) -> list[str]:
     return result
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_only_who_was_charged_has_it_free(proxy: Proxy) -> None:
     assert others_who_pay_nothing(proxy) == []
 
@@ -467,6 +472,7 @@ MEMORIES = [
 ]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_memories_of_what_others_paid_are_found(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -479,6 +485,7 @@ def test_memories_of_what_others_paid_are_found(
 # --- as it is asked for ---
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_question_says_itself_what_it_takes_and_leaves(proxy: Proxy) -> None:
     proxy.refresh()
     whole = charged(ask(proxy, with_memory(BY_BOTH, "slice")))
@@ -502,6 +509,7 @@ def test_a_question_says_itself_what_it_takes_and_leaves(proxy: Proxy) -> None:
     assert charged(ask(proxy, with_memory(BY_SEX.replace("sex", "vip"), "slice"), "pat")) == whole
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_numbers_within_found_bounds_are_never_from_memory(proxy: Proxy) -> None:
     """What memory holds of them would depend on what was found, and so would the price."""
     proxy.refresh()

@@ -182,6 +182,7 @@ def parenthesised(e: Expression) -> str:
     )
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("seed", range(12))
 def test_nested(engine: duckdb.DuckDBPyConnection, seed: int) -> None:
     """Forty expressions in one SELECT, so that the optimiser finds their common parts."""
@@ -198,6 +199,7 @@ def test_nested(engine: duckdb.DuckDBPyConnection, seed: int) -> None:
             assert not broken, (texts[n], row[: len(reads)], raw, broken)
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("seed", range(100, 104))
 def test_parentheses(engine: duckdb.DuckDBPyConnection, seed: int) -> None:
     generator = random.Random(seed)  # noqa: S311
@@ -221,6 +223,7 @@ def test_size_is_linear() -> None:
 # --- narrowing --------------------------------------------------------------------------------
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
 def test_narrowed_facts_hold(engine: duckdb.DuckDBPyConnection, name: str) -> None:
     """Every value for which a predicate is true lies in the narrowed facts."""

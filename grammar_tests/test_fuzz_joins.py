@@ -64,6 +64,7 @@ def test_rows_without_a_unit_that_multiply_are_found(number: int, sql: str) -> N
         assert wrong(number, sql)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_the_laws_of_random_joins_hold() -> None:
     assert random_joins(RANDOM) >= 0.6 * RANDOM
 
@@ -83,6 +84,7 @@ def random_joins(count: int, *, shrink: bool = True) -> int:
     return sum(accepted)
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("name", ["units", "an OR"])
 def test_random_joins_find_each(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     match name:

@@ -146,6 +146,7 @@ def test_a_step_is_the_gradient_of_the_rows() -> None:
     assert sums[(len(weights),)][0] == rows * counted(plan.descent)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_of_each_row_it_is_tested_in_whole_numbers_that_it_is_within_the_clip() -> None:
     """Whatever the engine makes of roots: one that is half of itself leaves nothing."""
     policy, engine = bound.shop()
@@ -226,6 +227,7 @@ def late_after(proxy: Proxy, monkeypatch: pytest.MonkeyPatch, error: Exception |
     return int(paced.book.counts["bob"])
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize(("error", "late"), [(EngineFailed(), 1), (TimedOut(), 1), (None, 0)])
 def test_a_later_step_that_fails_counts_as_late(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch, error: Exception | None, late: int

@@ -69,6 +69,7 @@ def spent(proxy: Proxy) -> int:
     return proxy.budgets()[0][1].amount
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize(("sql", "steps"), [(COUNT, 1), (TOTAL, 2)])
 def test_one_pays_and_the_other_is_told(
     sql: str, steps: int, tmp_path: Path, threads: ThreadPoolExecutor
@@ -169,6 +170,7 @@ def test_a_wait_is_stopped_for_nothing(tmp_path: Path, threads: ThreadPoolExecut
         assert charged([answer]) == [spent(proxy)]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_forked_child_waits_for_no_thread_of_its_parent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +256,7 @@ def test_who_was_killed_holds_up_nobody_and_its_charge_stays(sql: str, tmp_path:
         assert charged([proxy.ask(request(sql))]) == [0]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_who_hangs_is_not_waited_for_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,6 +269,7 @@ def test_who_hangs_is_not_waited_for_without_end(
         assert exit_code(child.number) == 0
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_wait_for_another_process_is_stopped_for_nothing(tmp_path: Path) -> None:
     proxy, engine = opened(tmp_path)
     stop = Stop()

@@ -45,6 +45,7 @@ def test_arithmetic_holds_results(
     assert result.contains(value)
 
 
+@pytest.mark.full("opens a proxy for each item")
 @given(members(), members())
 def test_unary_and_set_operations(
     left: tuple[Interval, Fraction], right: tuple[Interval, Fraction]

@@ -267,6 +267,7 @@ def said(error: BaseException | None) -> str:
     return f"{error.args} {error} " + said(error.__cause__) + said(error.__context__)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("trouble", [_fail, _time_out, _cancel])
 def test_a_failure_stays_charged_and_says_only_that(
     tmp_path: Path, trouble: Callable[..., None]
@@ -337,6 +338,7 @@ def _repeats(answer: Answer) -> bool:
     return receipt.remembered
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_only_the_same_question_is_free(tmp_path: Path) -> None:
     assert wrong_in_memory(shop(tmp_path), Proxy) == []
 
@@ -351,6 +353,7 @@ def test_a_memory_shared_by_analysts_would_be_seen(tmp_path: Path) -> None:
     assert "another analyst" in wrong_in_memory(shop(tmp_path), ForgetsWhoAsked)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_changed_policy_starts_anew(tmp_path: Path) -> None:
     path = shop(tmp_path)
     for changes, free in (((), False), ((), True), ((("[0, 120]", "[0, 121]"),), False)):

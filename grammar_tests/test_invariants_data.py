@@ -108,6 +108,7 @@ def differ(folder: Path, kind: type[Proxy]) -> bool:
     return found[0] != found[1]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_neighbour_is_told_apart_by_noise_alone(tmp_path: Path) -> None:
     assert not differ(tmp_path, Proxy)
 
@@ -137,6 +138,7 @@ def test_public_keys_are_complete_and_in_order_on_any_data(tmp_path: Path) -> No
             assert countries == ["IT", "NO", "SE"], name
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_private_keys_come_in_order_of_key(tmp_path: Path) -> None:
     tables = world.empty()
     cities = ("Tromsø", "Bergen", None, "Oslo", "Arendal")
@@ -149,6 +151,7 @@ def test_private_keys_come_in_order_of_key(tmp_path: Path) -> None:
     assert [row[0] for row in answer.rows] == ["Arendal", "Bergen", "Oslo", "Tromsø", None]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_an_aggregate_over_nothing_is_a_number(tmp_path: Path) -> None:
     with Proxy.open(str(shop(tmp_path, tables=world.empty()))) as proxy:
         total, mean, n = proxy.ask(
@@ -231,6 +234,7 @@ def repeated_noise(path: Path, sampler: Sampler) -> bool:
     return first in (second, third)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_each_column_and_each_query_has_noise_of_its_own(tmp_path: Path) -> None:
     assert not repeated_noise(shop(tmp_path, tables=world.empty()), fresh)
 
@@ -265,6 +269,7 @@ def drawn_ahead() -> Sampler:
     return lambda _noise, count: buffer[:count]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_forked_children_draw_noise_of_their_own(tmp_path: Path) -> None:
     assert not same_after_fork(shop(tmp_path, tables=world.empty()), None)
 
@@ -321,6 +326,7 @@ def _ask(proxy: Proxy, n: int, tell: Callable[[int], object]) -> None:
         tell(n)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_threads_together_never_overspend(tmp_path: Path) -> None:
     assert asked_at_once(shop(tmp_path, *THREE), 5) == (3, False)
 
@@ -329,6 +335,7 @@ def test_a_check_before_the_charge_would_be_seen(tmp_path: Path) -> None:
     assert asked_at_once(shop(tmp_path, *THREE), 5, careless=True) == (5, True)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_processes_together_never_overspend(tmp_path: Path) -> None:
     path = shop(tmp_path, *THREE)
     read, write = os.pipe()

@@ -129,6 +129,7 @@ def test_wrong_plans_are_found(proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tw
     assert any(what in each for each in dearer_or_worse(proxy, BOARD[:-1]))
 
 
+@pytest.mark.full("starts processes")
 def test_without_noise_the_answers_are_the_engines(folder: Path) -> None:
     statements = [sql for sql in BOARD if sql != MEDIAN]
     with opened(folder, "together-exact") as proxy:
@@ -137,6 +138,7 @@ def test_without_noise_the_answers_are_the_engines(folder: Path) -> None:
         assert untrue(folder, statements, answers) == []
 
 
+@pytest.mark.full("starts processes")
 def test_a_price_is_divided_for_the_least_relative_errors(proxy: Proxy) -> None:
     proxy.refresh()
     plan = proxy.explain_all(requests(), Decimal(1))
@@ -179,6 +181,7 @@ def test_python_has_the_prices_and_the_answers(proxy: Proxy) -> None:
             connection.plan(["SELECT sex FROM people"]).ask()
 
 
+@pytest.mark.full("starts processes")
 def test_the_command_prices_a_file_and_asks_it_where_that_is_confirmed(folder: Path) -> None:
     file = folder / "board.sql"
     file.write_text(f"{BY_SEX};\n-- by both\n{BY_BOTH};\n", encoding="utf-8")

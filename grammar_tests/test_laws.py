@@ -251,6 +251,7 @@ def lone_flood() -> tuple[Policy, world.Tables]:
     return policy, {**world.flood(), "customers": [world.customer(7)]}
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_lone_unit_moves_no_more_than_claimed() -> None:
     policy, tables = lone_flood()
     compared = list(violations([policy], tables, frozenset({7})))
@@ -333,6 +334,7 @@ def test_a_wrong_sensitivity_is_caught(damage: Callable[[Prepared], Prepared]) -
 # --- law 3: nothing but the noise depends on data ------------------------------------------------
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_plans_are_the_same_on_every_database(part: int) -> None:
     """As over the shop: over nobody, and over the oddest rows, in turn."""
@@ -351,6 +353,7 @@ def test_compiling_reads_public_tables_only() -> None:
 # --- law 6: observed values lie in inferred domains ----------------------------------------------
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_observed_keys_are_in_the_domain() -> None:
     """On data that keeps its declarations; what breaks them is dropped (test_neighbours)."""
     _, engine = shop()

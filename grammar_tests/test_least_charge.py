@@ -87,6 +87,7 @@ def test_options_and_shares_of_aggregates_are_charged_the_least(proxy: Proxy) ->
         charged(proxy, proxy.ask(request(OPTIONS)).receipt)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_each_step_that_finds_bounds_is_charged_the_least(proxy: Proxy) -> None:
     with proxy:
         asked = request("SELECT SUM(note_length) AS n FROM orders", "0.0005")

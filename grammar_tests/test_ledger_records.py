@@ -62,6 +62,7 @@ EVENTS = st.builds(
 )
 
 
+@pytest.mark.full("draws random questions or values")
 @given(EVENTS)
 @example(EVENT)
 def test_events_come_back_exactly(event: Event) -> None:
@@ -114,6 +115,7 @@ def comes_back(
     assert exactly(decode(encode(answer))) == exactly(answer)
 
 
+@pytest.mark.full("draws random questions or values")
 @given(ANSWERS)
 @example(ANSWER)
 @example((Noisy(((datetime(2000, 1, 1, tzinfo=timezone(timedelta(microseconds=1))),),), ((),)),))

@@ -119,6 +119,7 @@ def test_checking_before_the_transaction_is_caught(path: Path) -> None:
         never_overspent(ChecksFirst, path)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_threads_share_one_ledger(path: Path) -> None:
     ledger = SqliteLedger.open(str(path))
     granted: list[str] = []

@@ -176,6 +176,7 @@ def covered(accountant: str) -> tuple[dict[str, float], dict[str, float]]:
     return with_, without
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("accountant", ["zcdp", "pure"])
 def test_intervals_cover(accountant: str) -> None:
     """Of Laplace's noise more than 95 %: what is an average of several has shorter tails."""
@@ -254,6 +255,7 @@ def means_covered(accountant: str) -> float:
     return sum(inside) / len(inside)
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
 def test_means_at_two_levels_hold_the_plain_means(accountant: str) -> None:
     assert means_covered(accountant) >= 0.93
@@ -269,6 +271,7 @@ def test_means_drawn_by_the_noise_before_agreement_would_not(
 UNION = AGREE["a union of levels"]
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_remembered_answer_agrees_as_it_was_told(tmp_path: Path) -> None:
     path = make_shop(tmp_path)
     with Proxy.open(str(path)) as proxy:
@@ -285,6 +288,7 @@ def test_a_remembered_answer_agrees_as_it_was_told(tmp_path: Path) -> None:
         assert one.receipt.charged.amount > 0
 
 
+@pytest.mark.full("draws random questions or values")
 def test_explain_says_what_agrees_and_what_cannot(tmp_path: Path) -> None:
     with Proxy.open(str(make_shop(tmp_path))) as proxy:
         (note,) = proxy.explain(request(UNION)).notes

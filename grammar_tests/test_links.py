@@ -48,6 +48,7 @@ def one_row_by_declaration(plan: Prepared) -> bool:
     return any(isinstance(notice, Clipped) and notice.rows == 1 for notice in plan.notices)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("number", range(CHAINS))
 def test_a_unit_has_the_rows_that_are_its_own_and_moves_no_other(
     number: int, tmp_path: Path
@@ -86,6 +87,7 @@ def test_removing_a_unit_leaves_all_others_their_rows(number: int) -> None:
             assert after == [(row, whose) for row, whose in before if unit not in whose]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_table_is_joined_to_the_unit_through_a_key_that_is_a_link(tmp_path: Path) -> None:
     """`people JOIN notes` where notes name a profile, and a profile is named as its person is."""
     tables = (
@@ -146,6 +148,7 @@ for number in map(int, sys.argv[2:]):
 """Everything that is sent and answered, for some worlds."""
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_same_plan_and_answer_under_every_hash_seed(tmp_path: Path) -> None:
     numbers = [n for n in range(3 * CHAINS) if _has_key_that_is_a_link(chain(n))][:4]
     running = []
@@ -186,6 +189,7 @@ def bounded(world: LinkedWorld, folder: Path, less: int = 0) -> Policy:
     return replace(policy, tables=tuple(lowered))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("number", range(2, 2 + CROSSINGS))
 def test_rows_of_several_people_are_summed_as_they_are(number: int, tmp_path: Path) -> None:
     """Each row counts once, and a person moves no more than the bound over all links together."""
@@ -209,6 +213,7 @@ def test_rows_of_several_people_are_summed_as_they_are(number: int, tmp_path: Pa
     assert caught
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_rows_of_several_people_are_replaced_within_the_claim(tmp_path: Path) -> None:
     for number in range(2, 6):
         world = crossing(number)

@@ -102,6 +102,7 @@ def described(policy: Policy) -> list[str]:
     return [row[0] for row in listed(Listing(("customers",)), policy).rows]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_what_is_hidden_does_not_exist(connection: dpsql.Connection) -> None:
     policy = bound.shop()[0]
     catalogued = "SELECT column_name FROM information_schema.columns WHERE table_name = ?"

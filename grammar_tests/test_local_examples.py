@@ -29,6 +29,7 @@ def test_demonstrations_have_a_line(name: str) -> None:
     assert f"`examples.local.{name}`" in (ROOT / "examples" / "README.md").read_text("utf-8")
 
 
+@pytest.mark.full("starts processes")
 def test_the_occupation_errs_as_the_formulas_say(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -38,6 +39,7 @@ def test_the_occupation_errs_as_the_formulas_say(
     assert stated == pytest.approx([121.3, 143.0, 156.3, 0.53], rel=0.01)
 
 
+@pytest.mark.full("starts processes")
 def test_two_coins_and_visits_say_what_they_show(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -50,6 +52,7 @@ def test_two_coins_and_visits_say_what_they_show(
     assert "central 0.7" in grid[-1] or "central 0.6" in grid[-1]
 
 
+@pytest.mark.full("starts processes")
 def test_the_ab_test_prints_both_models(capsys: pytest.CaptureFixture[str]) -> None:
     main()
     text = capsys.readouterr().out

@@ -67,6 +67,7 @@ def said(client: Client, *messages: Message) -> list[tuple[bytes, bytes]]:
     return [(kind, re.sub(rb"[0-9a-f]{16}", b"", body)) for kind, body in client.said]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.usefixtures("_own_process_reads_nothing_long")
 @pytest.mark.parametrize("sql", TEXTS)
 def test_long_texts_are_answered_as_short_ones_are(proxy: Proxy, sql: str) -> None:

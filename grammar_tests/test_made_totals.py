@@ -72,6 +72,7 @@ def blocks(plans: Sequence[Prepared]) -> list[BlockSql]:
 # --- the same integers ----------------------------------------------------------------------------
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_over_totals_that_were_made_integers_are_as_they_were(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -88,6 +89,7 @@ def test_over_totals_that_were_made_integers_are_as_they_were(
     assert compared > len(SOME)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_polls_and_their_question_read_the_same_totals() -> None:
     (look, answer), engine = asked(BY_MONTH)
     (votes,), (sums,) = look.rewritten.blocks, answer.rewritten.blocks
@@ -131,6 +133,7 @@ def are_kept(engine: DuckDBEngine, stop: Stop) -> bool:
         return False
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_a_question_makes_it_finds_again_until_its_end(engine: DuckDBEngine) -> None:
     stop = Stop()
     with keeping(engine, stop):
@@ -265,6 +268,7 @@ def test_nobody_who_is_on_no_grid_waits_until_it_is_dropped(
 # --- a question -----------------------------------------------------------------------------------
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_question_in_two_steps_makes_its_totals_once_and_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +290,7 @@ def test_a_question_in_two_steps_makes_its_totals_once_and_leaves_none(
     assert names[0][0] == names[1][0]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("stale", [False, True], ids=["as it is", "wrong twin"])
 def test_totals_of_another_text_are_others(
     stale: bool,  # noqa: FBT001

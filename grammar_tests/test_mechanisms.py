@@ -105,6 +105,7 @@ def test_a_million_draws_fit_their_exact_law(noise: Noise) -> None:
     assert misfit(draws, noise) < REJECTED
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("mechanism", list(Mechanism))
 def test_draws_of_a_few_at_a_time_fit_the_same_law(mechanism: Mechanism) -> None:
     noise = Noise(mechanism, Fraction(20))
@@ -350,6 +351,7 @@ def test_thresholds_of_replaced_units_see_the_keys_of_two() -> None:
     assert replaced.value > threshold(unit, 3, delta).value
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_wide_gaussian_is_bounded_tightly_from_above() -> None:
     sigma, delta = 1 << 11, Fraction(1, 10**9)
     summed = threshold(Noise(GAUSSIAN, Fraction(1024**2)), 1, delta).value / 1024

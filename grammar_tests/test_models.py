@@ -470,6 +470,7 @@ def test_a_name_is_of_what_was_paid_for_it_and_not_of_a_default_epsilon(tmp_path
         assert [model.name for model in own.models_of("ana")] == ["aged"]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_model_whose_text_is_read_otherwise_now_is_lost_until_it_is_made_again(
     tmp_path: Path,
 ) -> None:
@@ -546,6 +547,7 @@ def test_the_commands_fit_show_list_and_drop(proxy: Proxy) -> None:
     assert "aged" not in command("model", "list").stdout
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_holdout_is_asked_how_often_a_model_is_right(proxy: Proxy) -> None:
     """As a question of its own, whose answer is what the rows and the released numbers say."""
     proxy.ask(Request(LOGISTIC, "ana"))

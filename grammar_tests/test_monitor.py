@@ -244,6 +244,7 @@ def test_both_ways_has_more_noise(quiet: Quiet) -> None:
 # --- many at once --------------------------------------------------------------------------------
 
 
+@pytest.mark.full("starts processes")
 def test_threads_share_the_alarms(quiet: Quiet) -> None:
     proxy, _, _ = quiet
     alarms: list[bool] = []
@@ -352,6 +353,7 @@ def requests(*texts: str) -> list[Request]:
     return [Request(sql, "ana") for sql in texts]
 
 
+@pytest.mark.full("starts processes")
 def test_a_list_is_one_question_of_the_ledger(quiet: Quiet) -> None:
     proxy, engine, _ = quiet
     texts = requests(COUNT, NOTHING, COUNT, PEOPLE, SUM)
@@ -368,6 +370,7 @@ def test_a_list_is_one_question_of_the_ledger(quiet: Quiet) -> None:
     assert not proxy.watch_all(wish("1"), texts).receipt.remembered
 
 
+@pytest.mark.full("starts processes")
 def test_a_list_with_a_signed_sum_needs_no_word_for_it(quiet: Quiet) -> None:
     found = quiet[0].watch_all(wish("-100000", 5), requests(SIGNED, COUNT))
     assert [verdict.above for verdict in found.verdicts] == [True, True]

@@ -99,6 +99,7 @@ def scanned(sql: str) -> list[str]:
     return sorted({getattr(r, "table", "") for r in relations(block.block.rows)} - {""})
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_rows_of_tables_that_only_multiply_are_not_joined() -> None:
     copies = ", ".join(f"countries c{n}" for n in range(10))
     sql = f"SELECT COUNT(*) FROM customers, {copies} WHERE customer_id = 7 AND c0.region <> 'z'"

@@ -109,6 +109,7 @@ def test_no_digit_is_beyond_the_error_and_many_rows_are_cut() -> None:
 # --- what there is ---
 
 
+@pytest.mark.full("starts processes")
 def test_what_there_is_and_what_is_left(tmp_path: Any) -> None:
     with (
         Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy,

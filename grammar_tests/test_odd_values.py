@@ -153,6 +153,7 @@ def test_parameters_are_values_or_refused(ana: Connection, value: object) -> Non
             assert len(str(error)) < 1000  # noqa: PT017
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
 @pytest.mark.parametrize("text", TEXTS, ids=short)
 def test_texts_are_answered_or_refused(proxy: Proxy, text: str, dialect: str) -> None:

@@ -123,6 +123,7 @@ def test_a_person_may_not_name_another_without_a_word(tmp_path: Path) -> None:
 # --- both are protected ---
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_rows_of_both_need_a_recorded_bound(tmp_path: Path) -> None:
     file = built(tmp_path, BOTH)
     sql = "SELECT SUM(amount) AS total FROM transfers WHERE payee = 3"
@@ -137,6 +138,7 @@ def test_rows_of_both_need_a_recorded_bound(tmp_path: Path) -> None:
     assert block.releases[0].linf == 5 * 100
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_bound_that_data_break_is_not_recorded(tmp_path: Path) -> None:
     file = built(tmp_path, BOTH.replace("= 5", "= 3"))
     found = run("check", "--record", "--policy", str(file))
@@ -146,6 +148,7 @@ def test_a_bound_that_data_break_is_not_recorded(tmp_path: Path) -> None:
         proxy.ask(request("SELECT COUNT(*) FROM transfers"))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_constraints_bound_pairs(tmp_path: Path) -> None:
     """Who is the payer of one row at most, and the payee of one, is in two."""
     pairs = (
@@ -170,6 +173,7 @@ def test_constraints_bound_pairs(tmp_path: Path) -> None:
 # --- one is left unprotected ---
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_who_is_left_unprotected_is_told_with_every_answer(tmp_path: Path) -> None:
     file = built(tmp_path, LEFT_OUT)
     sql = "SELECT SUM(amount) AS total FROM transfers WHERE payee = 3"
@@ -191,6 +195,7 @@ def test_who_is_left_unprotected_is_told_with_every_answer(tmp_path: Path) -> No
     assert TOLD in notices
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_check_repeats_who_is_left_unprotected(tmp_path: Path) -> None:
     transfers = TRANSFERS.replace("witness_pid", "witness")
     file = built(tmp_path, LEFT_OUT, transfers)
@@ -203,6 +208,7 @@ def test_check_repeats_who_is_left_unprotected(tmp_path: Path) -> None:
 # --- what the owner is told ---
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_check_names_columns_that_are_no_link(tmp_path: Path) -> None:
     found = run("check", "--policy", str(built(tmp_path, ONE)))
     assert found.exit_code == 1
@@ -211,6 +217,7 @@ def test_check_names_columns_that_are_no_link(tmp_path: Path) -> None:
     assert 'other_people = "unprotected"' in found.stdout
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_check_is_silent_where_the_values_or_the_name_do_not_fit(tmp_path: Path) -> None:
     file = built(tmp_path, ONE)
     with duckdb.connect(str(tmp_path / "people.duckdb")) as connection:
@@ -226,6 +233,7 @@ def test_what_is_found_is_no_limit(tmp_path: Path) -> None:
     assert table.max_groups_per_unit is table.max_rows_per_group is None
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_init_makes_one_decision_of_all_further_links(tmp_path: Path) -> None:
     built(tmp_path, ONE)
     run("init", str(tmp_path / "people.duckdb"), "-o", str(tmp_path / "draft.toml"))
@@ -265,6 +273,7 @@ def test_totals_of_rows_of_several_people_have_no_limit(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_policy_without_such_links_keeps_its_version(tmp_path: Path) -> None:
     """What a policy does not say is no part of what remembered answers depend on."""
     (tmp_path / "a").mkdir()

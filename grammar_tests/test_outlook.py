@@ -54,6 +54,7 @@ def proposals(proxy: Proxy, sql: str, epsilon: str | None = None) -> dict[type, 
 # --- bounds that may be found ---
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("sql", [TOTAL, BY_MONTH])
 def test_errors_are_known_for_each_bound_that_may_be_found(sql: str, tmp_path: Path) -> None:
     """As the answer errs, once one is found: in proportion to it, and by no other one's error."""
@@ -76,6 +77,7 @@ def test_errors_are_known_for_each_bound_that_may_be_found(sql: str, tmp_path: P
     assert "octave" not in text
 
 
+@pytest.mark.full("draws random questions or values")
 def test_of_two_norms_the_error_of_the_better_is_expected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +100,7 @@ def test_of_two_norms_the_error_of_the_better_is_expected(
     assert twin.margin > 1.5 * last.margin
 
 
+@pytest.mark.full("draws random questions or values")
 def test_of_an_average_no_error_is_known_before(tmp_path: Path) -> None:
     sql = "SELECT AVG(EXTRACT(day FROM day)) AS a FROM logins"
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
@@ -129,6 +132,7 @@ def require_true(proxy: Proxy, proposal: Proposal, sql: str, epsilon: str | None
     assert all(row[-1] == pytest.approx(proposal.margin, rel=1e-9) for row in answer.margins)
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("change", FORMS, ids=lambda change: change.__name__)
 def test_a_proposal_errs_as_it_says(change: type, tmp_path: Path) -> None:
     """Each form is written by hand here."""
@@ -142,6 +146,7 @@ def test_a_proposal_errs_as_it_says(change: type, tmp_path: Path) -> None:
             require_true(proxy, replace(proposal, margin=0.5 * proposal.margin), other, epsilon)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_another_accountant_errs_as_is_said(tmp_path: Path) -> None:
     pure = ('accountant = "zcdp"', 'accountant = "pure"'), ("delta = 1e-3", "delta = 0")
     with Proxy.open(str(proxy_kit.shop(tmp_path / "zcdp"))) as proxy:
@@ -152,6 +157,7 @@ def test_another_accountant_errs_as_is_said(tmp_path: Path) -> None:
         assert OtherAccountant not in proposals(proxy, ROWS)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_recorded_facts_are_worth_what_is_said(tmp_path: Path) -> None:
     """Without constraints nothing vouches for a key, until `check --record` has looked."""
     path = str(proxy_kit.shop(tmp_path, constraints=False))
@@ -164,6 +170,7 @@ def test_recorded_facts_are_worth_what_is_said(tmp_path: Path) -> None:
         assert RecordedFacts not in proposals(proxy, sql)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_what_check_can_record_is_taken_for_recorded(tmp_path: Path) -> None:
     path = str(proxy_kit.shop(tmp_path, constraints=False))
     check_policy(path, record=True)
@@ -177,6 +184,7 @@ def test_what_check_can_record_is_taken_for_recorded(tmp_path: Path) -> None:
 # --- what is not found yet ---
 
 
+@pytest.mark.full("draws random questions or values")
 def test_forms_are_compared_at_one_bound_or_the_largest_that_it_can_be(tmp_path: Path) -> None:
     """By months a norm over weeks grows by the root of the weeks of one month, no more."""
     weeks = "SELECT DATE_TRUNC('week', day) AS d, COUNT(*) AS n FROM logins GROUP BY 1"
@@ -200,6 +208,7 @@ def test_forms_are_compared_at_one_bound_or_the_largest_that_it_can_be(tmp_path:
 # --- at every door, of every case ---
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_form_is_told_in_the_words_of_its_door(tmp_path: Path) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
         plan = proxy.explain(request(ROWS))

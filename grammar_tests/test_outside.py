@@ -58,6 +58,7 @@ ACCOUNTANTS = "dpsql.accountants"
 NAMED = ('accountant = "zcdp"', 'accountant = "basic"')
 
 
+@pytest.mark.full("starts processes")
 def test_an_accountant_is_a_file_and_an_entry_point(installed: Path, tmp_path: Path) -> None:
     outside.install(installed, "ours", ACCOUNTANTS, basic="grammar_tests.outside_accountant:BASIC")
     with Proxy.open(str(shop(tmp_path / "shop", NAMED))) as proxy:
@@ -164,6 +165,7 @@ def toy(installed: Path) -> Iterator[list[ToyDatabase]]:
     TOY.opened.clear()
 
 
+@pytest.mark.full("starts processes")
 def test_an_engine_is_a_file_and_an_entry_point(toy: list[ToyDatabase], tmp_path: Path) -> None:
     path = str(shop(tmp_path / "shop", A_TOY))
     assert not check_policy(path, record=True).facts_lapsed
@@ -181,6 +183,7 @@ def test_an_engine_is_a_file_and_an_entry_point(toy: list[ToyDatabase], tmp_path
         assert all(MARK in sql for sql in calls[kind])
 
 
+@pytest.mark.full("starts processes")
 def test_every_kind_of_statement_goes_to_its_own_engine(
     toy: list[ToyDatabase], tmp_path: Path
 ) -> None:
@@ -201,6 +204,7 @@ def test_every_kind_of_statement_goes_to_its_own_engine(
             one.ready(engine.schema().identity)
 
 
+@pytest.mark.full("starts processes")
 def test_such_engines_take_turns_over_the_data_that_the_first_accepted(
     toy: list[ToyDatabase], tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def links_by_own_key(seed: int) -> list[str]:
     ]
 
 
+@pytest.mark.full("starts processes")
 def test_no_own_key_is_proposed_as_a_link() -> None:
     """Law: but where a foreign key says so, as for `details`."""
     assert {tuple(links_by_own_key(seed)) for seed in range(40)} == {("details",)}
@@ -77,6 +78,7 @@ def test_by_names_alone_every_table_would_lead_to_people(monkeypatch: pytest.Mon
     assert any("notes" in links_by_own_key(seed) for seed in range(40))
 
 
+@pytest.mark.full("starts processes")
 def test_check_fails_on_a_link_by_the_own_key(tmp_path: Path) -> None:
     (tmp_path / "dpsql.toml").write_text(POLICY, "utf-8")
     for reference, kinds in (("", ["own-key"]), (" REFERENCES patients", [])):

@@ -55,6 +55,7 @@ def test_what_replaces_a_name_of_ours_is_refused_at_the_start(
     assert f": {name}. Rename" in str(caught.value)
 
 
+@pytest.mark.full("starts processes")
 def test_every_name_of_the_engine_is_guarded(tmp_path: Path) -> None:
     """Law: whichever of its functions a database replaces, it is not opened."""
     with duckdb.connect() as connection:
@@ -139,6 +140,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize("spelling", ["duckdb", "postgres"])
 def test_tables_may_have_the_names_of_our_parts(spelling: str, tmp_path: Path) -> None:
     path = tmp_path / "data.duckdb"

@@ -250,6 +250,7 @@ def stamps(folder: Path) -> list[bool]:
         return [stamp == seen[0] for stamp in seen[:3]]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_nothing_is_written_between_the_charge_and_the_step(tmp_path: Path) -> None:
     assert stamps(tmp_path) == [True, True, False]
 
@@ -320,6 +321,7 @@ def proxy_of(folder: Path) -> Iterator[tuple[Proxy, EnginePool]]:
         yield proxy, pool
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_only_fresh_answers_over_private_rows_wait_and_they_keep_their_engine(
     tmp_path: Path,
 ) -> None:
@@ -344,6 +346,7 @@ def test_only_fresh_answers_over_private_rows_wait_and_they_keep_their_engine(
         assert paced.time.waits == [0.1]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_question_of_several_steps_is_one_question(tmp_path: Path) -> None:
     parts = "SELECT {0}, COUNT(*) AS n FROM {1} GROUP BY {0}"
     both = f"{parts.format('segment', 'customers')} UNION ALL {parts.format('status', 'orders')}"
@@ -353,6 +356,7 @@ def test_a_question_of_several_steps_is_one_question(tmp_path: Path) -> None:
         assert len(paced.log) == 1
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_stopped_analyst_is_refused_before_the_charge_and_keeps_what_is_remembered(
     tmp_path: Path,
 ) -> None:
@@ -369,6 +373,7 @@ def test_a_stopped_analyst_is_refused_before_the_charge_and_keeps_what_is_rememb
         assert proxy.ask(request(COUNT), stop).receipt is not None
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_what_is_cancelled_while_it_waits_is_as_if_it_had_not_ended(tmp_path: Path) -> None:
     """Else a question asked again would be free if it had: that would tell how long it took."""
     with proxy_of(tmp_path) as (proxy, _):
@@ -388,6 +393,7 @@ def test_what_is_cancelled_while_it_waits_is_as_if_it_had_not_ended(tmp_path: Pa
         assert not again.receipt.remembered
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_statement_that_fails_counts(tmp_path: Path) -> None:
     proxy, engine = watched(shop(tmp_path), Proxy)
     with proxy:
@@ -470,6 +476,7 @@ def test_a_ledger_from_before_records_late_answers_too(
 # --- over the wire -------------------------------------------------------------------------------
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_over_the_wire_the_owner_stops_and_resumes_and_sees_exact_times(tmp_path: Path) -> None:
     with door(tmp_path, paced=True) as opened:
         paced = Paced(most=1, book=opened.proxy.ledger)
@@ -492,6 +499,7 @@ def test_over_the_wire_the_owner_stops_and_resumes_and_sees_exact_times(tmp_path
         assert "seconds" not in opened.server._telemetry.exposition()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_every_session_is_paced(tmp_path: Path) -> None:
     """The one wait of a real server, short: a session without a pace would not be in the log."""
     with door(tmp_path, paced=True) as opened:
@@ -500,6 +508,7 @@ def test_every_session_is_paced(tmp_path: Path) -> None:
         assert sum('"event": "ran"' in line for line in opened.lines) == 1
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_dbapi_and_the_command_line_do_without(tmp_path: Path) -> None:
     with proxy_of(tmp_path) as (proxy, _):
         proxy.ask(Request(COUNT, "ana"))

@@ -60,6 +60,7 @@ UNITED = {
 }
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("case", UNITED)
 def test_a_type_that_holds_all_is_drafted_and_declared(case: str, tmp_path: Path) -> None:
     first, second, united = UNITED[case]
@@ -177,6 +178,7 @@ def test_large_files_are_read_whole_once(tmp_path: Path, monkeypatch: pytest.Mon
         read(pattern, OF_POLICY)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_file_that_was_replaced_is_another_data_version(tmp_path: Path) -> None:
     pattern = write(tmp_path, a=pa.array([1]))
     with DuckDBEngine(Database("duckdb", None, (("t", str(pattern)),)), SMALL) as engine:

@@ -67,6 +67,7 @@ def test_limits(what: str, dialect: str) -> None:
     assert verdict(text(limit + 1), dialect) is Reason.TOO_LARGE
 
 
+@pytest.mark.full("draws random questions or values")
 def test_lists_and_flat_conditions_are_not_nested() -> None:
     assert verdict(f"SELECT a IN ({', '.join(['-1'] * 3000)}) FROM t") is None
     condition = item(" AND ".join(["NOT a"] * 2000))
@@ -129,6 +130,7 @@ for sql in sys.stdin.read().splitlines():
 """
 
 
+@pytest.mark.full("draws random questions or values")
 def test_no_text_ends_the_process() -> None:
     """In a child, because a wrong parser would take this one with it."""
     child = subprocess.run(  # noqa: S603 - our own interpreter and script
@@ -165,6 +167,7 @@ def crash(read: Callable[[str], object], sql: str) -> type[BaseException] | None
     return None
 
 
+@pytest.mark.full("draws random questions or values")
 @given(STARTS, SOUP, st.sampled_from(["duckdb", "postgres"]))
 @settings(max_examples=400, deadline=None)
 @example("SELECT 1 FROM a ", "CONNECT BY (SELECT 1 FROM a CONNECT BY (SELECT 1))", "duckdb")
@@ -173,12 +176,14 @@ def test_token_soup(start: str, soup: str, dialect: str) -> None:
     assert crash(lambda sql: parse(sql, dialect), start + soup) is None
 
 
+@pytest.mark.full("draws random questions or values")
 @given(st.text(max_size=60), STARTS)
 @settings(max_examples=200, deadline=None)
 def test_any_characters(characters: str, start: str) -> None:
     assert crash(parse, start + characters) is None
 
 
+@pytest.mark.full("draws random questions or values")
 @given(st.data())
 @settings(max_examples=300, deadline=None)
 def test_words_inserted_anywhere(data: st.DataObject) -> None:

@@ -117,6 +117,7 @@ def disagreement(chain: list[tuple[str, str, str]], last: str, read: Callable[[s
     return repr(duckdb.execute(f"SELECT {read(sql)}").fetchall()[0][0]) != repr(wanted)
 
 
+@pytest.mark.full("draws random questions or values")
 @given(CHAINS, ATOMS)
 @settings(max_examples=200, deadline=None)
 def test_operators_bind_as_in_the_engine(chain: list[tuple[str, str, str]], last: str) -> None:

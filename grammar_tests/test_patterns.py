@@ -50,6 +50,7 @@ def test_accepted_patterns_are_read(seed: int) -> None:
     assert not [text for text in accepted if not readable(engine, text)]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_largest_patterns_are_read() -> None:
     engine = duckdb.connect()
     for part in (r"[^\w]{99}", ".{9}", r"\W{64}", "(?:[^a]*)*", r"([^\s]?)+", "(", "(a|b)*"):

@@ -166,6 +166,7 @@ NUMBERS = st.one_of(st.none(), st.integers(-(10**38), 10**38), st.floats())
 MARGINS = st.one_of(st.none(), st.floats(min_value=0), st.just(NAN))
 
 
+@pytest.mark.full("opens a proxy for each item")
 @settings(max_examples=60)
 @given(st.lists(st.tuples(KEYS, NUMBERS, MARGINS), max_size=6), st.integers(20, 120))
 def test_every_answer_has_a_picture_that_fits_and_is_markup(
@@ -245,6 +246,7 @@ def test_query_draws_below_the_table_and_writes_pages() -> None:
     assert run("query", "SELECT 1", "--plot", "--format", "csv").exit_code == 2
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_png_is_the_svg_with_its_letters(tmp_path: Path) -> None:
     pytest.importorskip("resvg_py", reason="the extra png is not installed")
     written = run("query", "SELECT 1", "--format", "png").stdout_bytes

@@ -48,6 +48,7 @@ OWN = (
 )
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_rows_of_the_left_stay_beside_those_that_meet(monkeypatch: Patch) -> None:
     """Two orders, of which one has two items, are three rows: m1 + m2 - 1, not m2."""
     policy, engine = over(orders((1, 3), (2, 5)), constraints=True)
@@ -62,6 +63,7 @@ def test_rows_of_the_left_stay_beside_those_that_meet(monkeypatch: Patch) -> Non
     assert "rows" in sorts(sql, policy, engine)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("sort", ["copied", "before"])
 def test_the_right_of_a_left_join_has_a_value_more(sort: str, monkeypatch: Patch) -> None:
     """One order is met, and another meets none: the right side has its one note, and NULL."""
@@ -107,6 +109,7 @@ def _single(ids: tuple[int, ...], of: str, **rest: Any) -> Together:
     return Together(ids, of, **(rest | {"single": True}))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_rows_of_a_released_join_multiply(monkeypatch: Patch) -> None:
     """Each released segment meets every product, and so does a customer of that segment."""
     policy, engine = shop()
@@ -118,6 +121,7 @@ def test_rows_of_a_released_join_multiply(monkeypatch: Patch) -> None:
     assert "frequency" in sorts(sql, policy, engine)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_all_listed_values_of_one_unit_count(monkeypatch: Patch) -> None:
     """From the empty shop: a customer brings 1, 2 and 3, which nobody else has."""
     sql = "SELECT SUM(DISTINCT quantity) AS s FROM orders WHERE quantity IN (1, 2, 3)"

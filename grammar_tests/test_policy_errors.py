@@ -147,6 +147,7 @@ def test_what_the_database_has_not_is_an_error(
     assert word in f"{caught.value.message} {caught.value.fix}"
 
 
+@pytest.mark.full("starts processes")
 def test_constraints_are_facts_and_nothing_else_is(tmp_path: Path) -> None:
     path = written(tmp_path, SHOP)
     assert not bound(path, world.well_behaved()).facts
@@ -157,6 +158,7 @@ def test_constraints_are_facts_and_nothing_else_is(tmp_path: Path) -> None:
     assert not [kind for kind, _ in facts if kind is FactKind.MAX_ROWS]
 
 
+@pytest.mark.full("starts processes")
 def test_the_version_follows_decisions_not_layout(tmp_path: Path) -> None:
     def version(text: str) -> str:
         return bound(written(tmp_path, text), world.well_behaved()).version
@@ -197,6 +199,7 @@ def test_a_draft_reads_no_data() -> None:
     assert drafts[0] == drafts[1]
 
 
+@pytest.mark.full("starts processes")
 def test_a_draft_keeps_what_the_schema_declares(tmp_path: Path) -> None:
     demo.build(tmp_path)
     engine = PlainEngine(duckdb.connect(str(tmp_path / "shop.duckdb"), read_only=True))
@@ -206,6 +209,7 @@ def test_a_draft_keeps_what_the_schema_declares(tmp_path: Path) -> None:
     assert 'link = { column = "customer_id", references = "customers.customer_id" }' in text
 
 
+@pytest.mark.full("starts processes")
 def test_check_finds_what_does_not_fit_and_where(tmp_path: Path) -> None:
     path = written(tmp_path, SHOP)
     engine = PlainEngine(world.build(world.adversarial(), constraints=False))
@@ -234,6 +238,7 @@ def test_check_counts_infinite_times_of_columns_that_have_no_bounds(tmp_path: Pa
         assert sum("have an infinite placed_at" in f.message for f in findings) == expected
 
 
+@pytest.mark.full("starts processes")
 def test_check_confirms_what_fits(tmp_path: Path) -> None:
     path = written(tmp_path, SHOP)
     engine = PlainEngine(world.build(world.well_behaved(), constraints=False))
@@ -245,6 +250,7 @@ def test_check_confirms_what_fits(tmp_path: Path) -> None:
     assert (FactKind.LINK_RESOLVES, "items") in kinds
 
 
+@pytest.mark.full("starts processes")
 def test_recorded_facts_count_only_under_the_policy_they_were_checked_under(
     tmp_path: Path,
 ) -> None:

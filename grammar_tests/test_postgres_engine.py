@@ -146,6 +146,7 @@ def engine(server: Postgres) -> Iterator[PostgresEngine]:
 # --- exact and silent ---
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_whole_numbers_and_keys_are_exact(engine: PostgresEngine) -> None:
     sql = f"SELECT id, name, paid, {2**100 + 1}, NULL::bigint FROM public.people ORDER BY 1"
     exact = engine.aggregate(sql, 3, 2, 0)
@@ -209,6 +210,7 @@ def test_stages_and_keys_are_parameters(engine: PostgresEngine, server: Postgres
 # --- one snapshot ---
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_every_worker_sees_the_snapshot_of_the_first(
     engine: PostgresEngine, server: Postgres, owner: psycopg.Connection[Any]
 ) -> None:
@@ -233,6 +235,7 @@ def killed(one: PostgresEngine) -> None:
     one._worker._process.wait()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_snapshot_that_is_gone_is_other_data(
     server: Postgres, owner: psycopg.Connection[Any]
 ) -> None:
@@ -272,6 +275,7 @@ MOVED = {
 READ = {"a part": "near", "what a view reads": "seen_orders"}
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("what", MOVED)
 def test_what_has_another_name_is_other_data(
     server: Postgres, owner: psycopg.Connection[Any], what: str
@@ -338,6 +342,7 @@ def test_a_connection_that_only_looks_at_the_catalogue_is_missed(
             one.back()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_standby_is_refused() -> None:
     with running(PORT) as primary:
         with psycopg.connect(primary.conninfo(), autocommit=True) as pg:
@@ -398,6 +403,7 @@ def sleeping(
     thread.join()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_stopped_statement_is_gone_and_the_snapshot_stays(
     engine: PostgresEngine, owner: psycopg.Connection[Any]
 ) -> None:
@@ -411,6 +417,7 @@ def test_a_stopped_statement_is_gone_and_the_snapshot_stays(
     assert engine._worker is worker
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_killed_worker_leaves_nothing_running(
     server: Postgres, owner: psycopg.Connection[Any]
 ) -> None:
@@ -485,6 +492,7 @@ def test_what_extensions_log_and_who_may_create_is_looked_at(
         owner.execute(mended[broken.split(maxsplit=1)[0]])
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_functions_that_somebody_made_are_not_taken_for_the_servers(
     server: Postgres, owner: psycopg.Connection[Any]
 ) -> None:
@@ -500,6 +508,7 @@ def test_functions_that_somebody_made_are_not_taken_for_the_servers(
             owner.execute(BREAKS["shadowed"][1])
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_superuser_is_refused_in_words_of_ours(server: Postgres) -> None:
     with (
         closing(PostgresEngine(server.conninfo(), "The shop", Limits())) as one,
@@ -521,6 +530,7 @@ def test_a_server_that_computes_otherwise_is_refused(
 # --- the schema ---
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_constraints_count_where_the_server_enforces_them(engine: PostgresEngine) -> None:
     tables = {table.name: table for table in engine.schema().tables}
     assert not {"rowwise", "unread"} & set(tables)
@@ -537,6 +547,7 @@ def test_constraints_count_where_the_server_enforces_them(engine: PostgresEngine
     assert [types[name] for name in "ghij"] == ["None", "None", "DECIMAL(8, 2)", "VARCHAR"]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_checks_say_what_the_server_enforces(engine: PostgresEngine) -> None:
     tables = {table.name: table for table in engine.schema().tables}
     proved = checks(tables["checked"])
@@ -556,6 +567,7 @@ def test_checks_say_what_the_server_enforces(engine: PostgresEngine) -> None:
     assert [tables[name].view for name in ("afar", "near", "away")] == [True, False, True]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_view_is_read_by_our_own_statement_or_not_at_all(engine: PostgresEngine) -> None:
     """A value that makes the server's own view fail is NULL in ours: PRIVACY.md R98."""
     schema = with_views(engine.schema(), POSTGRES)
@@ -616,6 +628,7 @@ ASKED = (
 )
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_policy_names_it_and_questions_are_answered(server: Postgres, tmp_path: Path) -> None:
     path = str(on(server, tmp_path))
     assert not any(review.fails for review in check_policy(path, record=True).reviews)
@@ -654,6 +667,7 @@ def test_keys_of_people_in_a_public_table_are_found(
     assert not [each for each in ids if "products" in each or "countries" in each]
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("twin", [False, True])
 def test_answers_are_remembered_of_one_state(
     server: Postgres,
@@ -716,6 +730,7 @@ JOINED = (
 PUBLIC_ALONE = "SELECT region, COUNT(*) AS n, MAX(code) AS c FROM countries GROUP BY 1 ORDER BY 1"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_public_tables_may_be_in_another_engine(server: Postgres, tmp_path: Path) -> None:
     answers = []
     for policy_of in (on, elsewhere):
@@ -729,6 +744,7 @@ def test_public_tables_may_be_in_another_engine(server: Postgres, tmp_path: Path
     assert answers[0][-1] == [("north", 2, "SE"), ("south", 1, "IT")]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_rows_of_another_engine_are_part_of_the_data_version(
     server: Postgres, tmp_path: Path
 ) -> None:
@@ -763,6 +779,7 @@ def test_keys_of_the_database_say_nothing_of_tables_elsewhere() -> None:
     assert with_broadcast([customers], (countries,), "It")[0].foreign_keys == ()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_public_tables_elsewhere_are_small_and_in_one_place(
     server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -790,6 +807,7 @@ def test_public_tables_elsewhere_are_small_and_in_one_place(
         opened(load(str(path)))
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_policy_is_drafted_of_it(server: Postgres, tmp_path: Path) -> None:
     target = str(tmp_path / "dpsql.toml")
     options = ["--unit", "customers.customer_id", "--yes", "-o", target]
@@ -818,6 +836,7 @@ def test_no_password_stands_in_a_policy(server: Postgres, tmp_path: Path) -> Non
         opened(load(str(path)))
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_service_file_that_others_read_holds_no_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Postgres
 ) -> None:
@@ -834,6 +853,7 @@ def test_a_service_file_that_others_read_holds_no_password(
         assert engine.schema().table("people") is not None
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_limits_are_the_servers_too(server: Postgres) -> None:
     with closing(session(server.conninfo(READER))) as one:
         rows = one.connection.execute(

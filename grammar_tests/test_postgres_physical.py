@@ -111,6 +111,7 @@ def test_a_key_that_is_read_as_null_is_not_believed_to_be_there(
     assert found[0] == "10 groups moved, 2 claimed"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_long_texts_are_null_and_no_key_is_cut(
     pg: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def spent(proxy: Proxy) -> int:
     return proxy.budgets()[0][1].amount
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize(("sql", "error"), [(COUNT, "40"), (COUNT, "25"), (BY_COUNTRY, "3000")])
 def test_the_smallest_epsilon_that_promises_the_error(proxy: Proxy, sql: str, error: str) -> None:
     with proxy:
@@ -68,6 +69,7 @@ def test_the_smallest_epsilon_that_promises_the_error(proxy: Proxy, sql: str, er
         assert widest > float(error)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_more_confidence_costs_more(proxy: Proxy) -> None:
     with proxy:
         prices = [proxy.explain(within(COUNT, "40", c)).epsilon for c in ("0.8", "0.95", "0.999")]
@@ -75,6 +77,7 @@ def test_more_confidence_costs_more(proxy: Proxy) -> None:
         assert prices[0] < prices[2] / 2
 
 
+@pytest.mark.full("draws random questions or values")
 def test_options_say_it_in_sql(tmp_path: Path) -> None:
     text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_error = 40{}) COUNT(*) AS n FROM customers"
     with with_noise_300(proxy_kit.shop(tmp_path, ANY_PRICE)) as proxy:
@@ -87,6 +90,7 @@ def test_options_say_it_in_sql(tmp_path: Path) -> None:
         assert margins_within(answer, 0.12)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_price_beyond_the_policy_is_named_and_nothing_is_charged(proxy: Proxy) -> None:
     with proxy:
         before = spent(proxy)
@@ -103,6 +107,7 @@ def test_a_price_beyond_the_policy_is_named_and_nothing_is_charged(proxy: Proxy)
         assert spent(proxy) == before
 
 
+@pytest.mark.full("draws random questions or values")
 def test_an_error_that_data_decide_is_refused_before_they_are_read(proxy: Proxy) -> None:
     with proxy:
         before = spent(proxy)
@@ -129,6 +134,7 @@ def test_a_relative_error_is_found_step_by_step_and_kept(tmp_path: Path) -> None
         assert re.search(r"errs by about [0-9.]+ %\. What was spent to see this stays spent", words)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_what_has_no_known_error_has_no_price(proxy: Proxy) -> None:
     with proxy, pytest.raises(Refused) as caught:
         proxy.ask(within("SELECT MEDIAN(age) AS m FROM customers", "5%"))
@@ -136,6 +142,7 @@ def test_what_has_no_known_error_has_no_price(proxy: Proxy) -> None:
     assert "stays spent" in str(caught.value.facts["fix"])
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize(
     ("option", "why"),
     [

@@ -95,6 +95,7 @@ def differing(cases: tuple[Case, ...]) -> list[str]:
     return found
 
 
+@pytest.mark.full("starts processes")
 def test_prepared_plans_give_the_same_integers() -> None:
     assert differing(ACCEPTED[::EVERY]) == []
     assert differing(tuple(c for c in ACCEPTED if "asked_groups" in str(c.file))) == []
@@ -352,6 +353,7 @@ def answered(path: Path, sql: str = QUESTION) -> tuple[list[Any], bool]:
         return list(proxy.ask(request(sql)).rows), any("dpsql prepare" in note for note in notes)
 
 
+@pytest.mark.full("starts processes")
 def test_a_plan_over_the_store_says_so_and_is_the_same_question(path: Path) -> None:
     rows, stored = answered(path)
     assert not stored
@@ -366,6 +368,7 @@ def test_a_plan_over_the_store_says_so_and_is_the_same_question(path: Path) -> N
     assert answered(path) == (rows, True)
 
 
+@pytest.mark.full("starts processes")
 def test_a_folder_in_which_others_may_create_names_is_refused(path: Path) -> None:
     path.parent.chmod(0o770)
     with pytest.raises(Unreachable, match="chmod go-w"):
@@ -379,6 +382,7 @@ def test_a_folder_in_which_others_may_create_names_is_refused(path: Path) -> Non
     prepare(path)
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
 def test_a_folder_of_somebody_else_is_refused(path: Path) -> None:
     unfinished = path.parent / "made.duckdb.unfinished"
@@ -388,6 +392,7 @@ def test_a_folder_of_somebody_else_is_refused(path: Path) -> None:
         prepare(path)
 
 
+@pytest.mark.full("starts processes")
 def test_what_was_begun_is_gone_on_with_and_is_its_owners_alone(path: Path) -> None:
     every, folder = prepare(path, steps=2), path.parent
     assert (folder / "made.duckdb.unfinished").stat().st_mode & 0o777 == 0o700
@@ -400,6 +405,7 @@ def test_what_was_begun_is_gone_on_with_and_is_its_owners_alone(path: Path) -> N
     assert prepare(path) == every
 
 
+@pytest.mark.full("starts processes")
 def test_a_store_of_other_data_is_not_used_and_its_owner_is_told(path: Path) -> None:
     prepare(path)
     before, stored = answered(path)
@@ -425,6 +431,7 @@ def test_wrong_twin_a_store_that_claims_to_be_of_this_data_is_believed(path: Pat
     assert answered(path) == (before, True)
 
 
+@pytest.mark.full("starts processes")
 def test_a_running_proxy_keeps_its_store_until_it_takes_up_another(path: Path) -> None:
     prepare(path)
     with Proxy.open(str(path)) as proxy:
@@ -443,6 +450,7 @@ def test_a_running_proxy_keeps_its_store_until_it_takes_up_another(path: Path) -
     assert not answered(path)[1]
 
 
+@pytest.mark.full("starts processes")
 def test_facts_that_do_not_hold_are_no_store(path: Path) -> None:
     replaced(path.parent, world.adversarial())
     with pytest.raises(Unreachable, match="orders: unique key"):
@@ -450,6 +458,7 @@ def test_facts_that_do_not_hold_are_no_store(path: Path) -> None:
     assert not list(path.parent.glob("made*"))
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize(
     ("rollups", "why"),
     [
@@ -545,6 +554,7 @@ def test_what_is_added_to_a_store_makes_the_whole_one(path: Path) -> None:
         assert after == made_whole(path), statement
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize("wrong", [False, True], ids=["as it is", "wrong twin"])
 @pytest.mark.usefixtures("verified_once")
 def test_of_two_who_make_a_store_at_once_the_second_is_refused(
@@ -577,6 +587,7 @@ def waiting(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.usefixtures("verified_once")
 def test_rows_that_were_of_nobody_are_taken_when_they_are_somebodys(waiting: Path) -> None:
     after, added = made(waiting)

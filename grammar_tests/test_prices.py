@@ -119,6 +119,7 @@ def prices(units: int, texts: Sequence[str], *changes: tuple[str, str]) -> list[
     return told
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(
     ("changes", "texts"),
     [((), QUESTIONS), (CONFIRM, QUESTIONS[::3]), (APPROXIMATE, QUESTIONS[::3]), (PURE, LISTED)],
@@ -134,6 +135,7 @@ def test_prices_are_the_same_whatever_is_found() -> None:
     assert prices(0, BY_STATUS, *FOUND) == prices(220, BY_STATUS, *FOUND)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_price_of_a_relative_error_is_a_rung_of_a_public_ladder() -> None:
     assert prices(200, RELATIVE) == prices(220, RELATIVE)
 

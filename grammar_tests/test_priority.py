@@ -47,6 +47,7 @@ def slice_seconds(thread: int) -> float:
     return nanoseconds / 1e9
 
 
+@pytest.mark.full("starts processes")
 def test_a_servers_workers_give_way_to_it_and_others_do_not(tmp_path: Path) -> None:
     policy = str(shop(tmp_path))
     with CommandSettings().open_server(policy) as proxy, Proxy.open(policy) as alone:
@@ -65,6 +66,7 @@ def test_a_servers_workers_give_way_to_it_and_others_do_not(tmp_path: Path) -> N
         assert niceness(process_of(single._first)) == {own}
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.skipif(
     tuple(map(int, os.uname().release.split(".")[:2])) < FIRST_KERNEL
     or os.uname().machine not in GET_ATTRIBUTES,

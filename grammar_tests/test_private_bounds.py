@@ -70,6 +70,7 @@ def spent(proxy: Proxy) -> int:
 # --- what an analyst sees ------------------------------------------------------------------------
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_both_steps_cost_what_one_question_may(tmp_path: Path) -> None:
     request = proxy_kit.request(TOTAL)
     with opened(tmp_path) as proxy:
@@ -84,6 +85,7 @@ def test_both_steps_cost_what_one_question_may(tmp_path: Path) -> None:
         assert last.loss.amount == pytest.approx(charged(answer) * 4 / 5, rel=0.01)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_answers_and_bounds_are_remembered(tmp_path: Path) -> None:
     with opened(tmp_path) as proxy:
         first = proxy.ask(proxy_kit.request(TOTAL))
@@ -100,6 +102,7 @@ def test_answers_and_bounds_are_remembered(tmp_path: Path) -> None:
         assert charged(bob) == charged(first)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_plan_of_its_text_asked_alone_is_not_the_plan_of_the_search(tmp_path: Path) -> None:
     """Alone it may spend a δ that the search leaves to the second step."""
     changes = (
@@ -129,6 +132,7 @@ def test_explain_says_that_bounds_come_from_data_and_runs_nothing(tmp_path: Path
     assert "1/5 of the charge" in plan_text(plan)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_without_noise_the_answer_is_the_plain_one(tmp_path: Path) -> None:
     proxy = opened(tmp_path)
     proxy.vault.sampler = no_noise
@@ -379,6 +383,7 @@ def test_half_of_a_sensitivity_is_caught() -> None:
     assert broken(halved)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_first_step_is_the_same_on_every_database() -> None:
     plans = set()
     for tables in (world.empty(), crowd(), world.adversarial()):

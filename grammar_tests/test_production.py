@@ -50,6 +50,7 @@ def test_the_page_is_linked_and_names_every_file() -> None:
     assert [f.name for f in FILES.iterdir() if f.is_file() and f.name not in TEXT] == []
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_its_commands_run(tmp_path: Path) -> None:
     demo.build(tmp_path)
     SqliteLedger.open(str(tmp_path / "dpsql.ledger")).refresh()

@@ -96,6 +96,7 @@ def test_two_servers_never_overspend_one_ledger(tmp_path: Path) -> None:
     assert pot.name == "default"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_server_fails_closed_and_its_log_knows_what_was_lost(
     tmp_path: Path, metrics: int
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_server_fails_closed_and_its_log_knows_what_was_lost(
     assert (dict(sums), failures) == ({"default": entry.loss.amount / 1e9}, 0)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_new_data_need_no_new_catalogue(tmp_path: Path) -> None:
     policy = str(demo.build(tmp_path))
     with Proxy.open(policy) as before:

@@ -41,6 +41,7 @@ def test_the_same_rows_are_run_once(opened: tuple[Proxy, WatchedEngine]) -> None
     assert runs(engine) == 2
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_after_a_refresh_they_are_run_anew(opened: tuple[Proxy, WatchedEngine]) -> None:
     proxy, engine = opened
     proxy.ask(request(CODES))

@@ -309,6 +309,7 @@ def holding(sql: str) -> PrivatePlan:
     return altered(plan, "levels", (LEVELS,))  # type: ignore[no-any-return]
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_field_is_part_of_its_question_or_is_left_out_by_name() -> None:
     """Also one that nobody thought of when it was added: then its change makes another question."""
     seen = set()

@@ -184,6 +184,7 @@ def test_estimates_and_their_errors_are_those_of_the_inverted_law(proxy: Proxy, 
         agree((row[2], error), pytest.approx(estimate, abs=0.6), close(sqrt(variance)))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("table", ["survey", "people"])
 def test_bits_are_debiased_each(proxy: Proxy, table: str) -> None:
     people, p, q = rows(1), float(OUE.p), float(OUE.q)
@@ -247,6 +248,7 @@ def test_of_every_truth_weights_are_unbiased_over_all_reports(laws: list[Randomi
             assert means[3] == pytest.approx(means[2] - a * b, abs=1e-9)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("table", ["survey", "people"])
 def test_bits_are_debiased_beside_another_column(proxy: Proxy, table: str) -> None:
     sql = f"SELECT bits, score, COUNT(*) AS n FROM {table} GROUP BY bits, score"
@@ -263,6 +265,7 @@ def test_bits_are_debiased_beside_another_column(proxy: Proxy, table: str) -> No
     assert abs(number - true) < 4 * error
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_noise_and_reports_add_up_to_the_error(proxy: Proxy) -> None:
     sql = "SELECT status, COUNT(*) FROM people WHERE age < 50 GROUP BY status"
     much, few = ask(proxy, sql, "0.1"), ask(proxy, sql, "900")

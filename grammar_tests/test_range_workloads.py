@@ -74,6 +74,7 @@ def charges(prepared: Prepared) -> list[int]:
 # --- which way -----------------------------------------------------------------------------------
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_disjoint_ranges_are_cells_and_many_that_overlap_a_tree() -> None:
     disjoint = listed([(0, 17), (18, 64), (65, 120)])
     assert charges(planned(disjoint)) == charges(planned(disjoint, "pure")) == [3]
@@ -110,12 +111,14 @@ def _all_levels(branching: int) -> list[tuple[tuple[Run, ...], ...]]:
     return [(cells,), (tuple(node for node in upper if node not in cells), cells)]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_is_known_beforehand_decides_and_no_row() -> None:
     nobody = compiled(listed(NESTED), *over(world.empty(), constraints=True))
     assert nobody.question == planned(listed(NESTED)).question
     assert charges(nobody) == charges(planned(listed(NESTED)))
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_list_is_what_it_stands_for() -> None:
     for ranges in (FEW, NESTED):
         short, long = planned(listed(ranges)), planned(written_out(ranges))

@@ -64,6 +64,7 @@ def update(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update"))
 
 
+@pytest.mark.full("starts processes")
 def test_the_readme_does_and_prints_what_it_says(folder: Path, *, update: bool) -> None:
     holds(ROOT / "README.md", folder, update=update)
 

@@ -32,6 +32,7 @@ def larger(proxy: Proxy) -> None:
     proxy.adopt(replace(proxy.policy, limits=limits))
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_always_has_too_many_rows_costs_nothing(
     opened: tuple[Proxy, WatchedEngine],
 ) -> None:
@@ -45,6 +46,7 @@ def test_what_always_has_too_many_rows_costs_nothing(
     assert len(proxy.ask(request(BESIDE)).rows) > 5
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_turns_out_to_have_too_many_is_told_and_can_be_asked_again(
     opened: tuple[Proxy, WatchedEngine],
 ) -> None:
@@ -61,6 +63,7 @@ def test_what_turns_out_to_have_too_many_is_told_and_can_be_asked_again(
     assert len(proxy.history()) == 1
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_remembered_answer_takes_no_longer_than_what_is_free(
     opened: tuple[Proxy, WatchedEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +82,7 @@ def test_a_remembered_answer_takes_no_longer_than_what_is_free(
     assert limited == [True]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_an_engine_counts_values(opened: tuple[Proxy, WatchedEngine]) -> None:
     proxy, _engine = opened
     sql = "SELECT range, range FROM range(5)"

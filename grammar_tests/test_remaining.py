@@ -80,6 +80,7 @@ def test_what_is_told_to_fit_does_and_hardly_more_would(budget: Budget, per_mill
         assert price(budget, fits * Decimal("1.25")) > left
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_each_question_leaves_one_less_and_what_fits_is_answered(tmp_path: Path) -> None:
     changes = ("epsilon = 1000.0\ndelta = 1e-3", "epsilon = 4.0\ndelta = 1e-3")
     with Proxy.open(str(proxy_kit.shop(tmp_path, changes))) as proxy:
@@ -122,6 +123,7 @@ def test_where_nothing_fits_nobody_is_told_to_ask_for_less() -> None:
 # --- answers that cannot be of use ---
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_cannot_be_of_use_is_refused_before_its_charge_and_answered_on_demand(
     tmp_path: Path,
 ) -> None:
@@ -144,6 +146,7 @@ def test_what_cannot_be_of_use_is_refused_before_its_charge_and_answered_on_dema
         assert isinstance(proxy.explain(request).notices[-1], Drowned)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_it_is_refused_before_the_first_of_two_steps(tmp_path: Path) -> None:
     sql = "SELECT SUM(income) AS s FROM customers WHERE customer_id = 7"
     with Proxy.open(str(proxy_kit.shop(tmp_path, INCOME, CONFIRM))) as proxy:
@@ -157,6 +160,7 @@ FEW = ('expected_rows = 1000\nkey = "login_id"', 'expected_rows = 20\nkey = "log
 LOGINS = proxy_kit.request("SELECT COUNT(*) AS n FROM logins")
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_too_few_to_find_a_bound_is_said_before_anything_is_charged(tmp_path: Path) -> None:
     """By what the policy expects; where it expects more, nothing is said."""
     with Proxy.open(str(proxy_kit.shop(tmp_path, FEW, CONFIRM))) as proxy:
@@ -174,6 +178,7 @@ def test_too_few_to_find_a_bound_is_said_before_anything_is_charged(tmp_path: Pa
         assert not any(isinstance(n, TooFew) for n in proxy.explain(LOGINS).notices)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_too_few_seen_is_said_once_all_is_charged(tmp_path: Path) -> None:
     """Else others would see in the price that so few were seen; asked again it is free."""
     few, many = (
@@ -198,6 +203,7 @@ def test_too_few_seen_is_said_once_all_is_charged(tmp_path: Path) -> None:
         assert proxy.budgets()[0][1].amount == promised
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_every_door_can_insist(tmp_path: Path) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path, CONFIRM))) as proxy:
         client = Client(proxy)

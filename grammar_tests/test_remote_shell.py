@@ -36,6 +36,7 @@ def run(url: str, text: str, *args: str) -> Result:
     return CliRunner().invoke(main, ("shell", "--connect", url, *args), input=text)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_rows_have_their_errors_notices_and_cost(url: str) -> None:
     result = run(url, f"{SEGMENTS}\n\\plot")
     assert result.exit_code == 0, result.output
@@ -63,6 +64,7 @@ def test_what_the_server_tells_is_listed(url: str) -> None:
     assert (result.exit_code, "There is no table" in result.stderr) == (ExitCode.BAD_INPUT, True)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_plan_is_free(served: Door, url: str) -> None:
     before = len(served.proxy.history())
     result = run(
@@ -86,6 +88,7 @@ def test_an_epsilon_is_the_sessions(served: Door, url: str) -> None:
     assert served.proxy.history()[0].epsilon == Decimal("0.25")
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_what_is_dear_or_in_vain_is_asked_back_about(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

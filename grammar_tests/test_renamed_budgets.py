@@ -36,6 +36,7 @@ def renamed(tmp_path: Path) -> Path:
     return policy(path.parent, *RENAMED)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_was_spent_under_another_name_is_known(renamed: Path) -> None:
     (pot,) = unnamed_budgets_of(str(renamed))
     assert (pot.budget, pot.accountant) == ("default", "zcdp")
@@ -45,6 +46,7 @@ def test_what_was_spent_under_another_name_is_known(renamed: Path) -> None:
     assert ledger.spent("default") == pot.spent
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("command", ["budget", "check"])
 def test_the_owner_is_told(renamed: Path, command: str) -> None:
     told = CliRunner().invoke(main, [command, "--policy", str(renamed)])
@@ -52,6 +54,7 @@ def test_the_owner_is_told(renamed: Path, command: str) -> None:
     assert "was spent under the budget default, which the policy does not name" in told.stderr
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("command", ["budget", "check"])
 def test_the_same_name_is_no_notice(tmp_path: Path, command: str) -> None:
     path = shop(tmp_path / "shop")
@@ -60,6 +63,7 @@ def test_the_same_name_is_no_notice(tmp_path: Path, command: str) -> None:
     assert command == "budget" or not (path.parent / "shop.ledger").exists()
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_server_logs_it(renamed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_arguments: Any, **_named: Any) -> None:
         raise DpsqlError("far enough")

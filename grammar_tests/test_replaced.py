@@ -218,6 +218,7 @@ def found(sql: str, accountant: str, neighbours: Neighbours) -> set[str]:
     return {kind for pair in pairs for kind, _ in broken(plan, neighbours, *pair)}
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_keeps_its_claim_for_replaced_units_and_not_for_added_ones(kind: str) -> None:
     sql, accountant = KINDS[kind]

@@ -203,6 +203,7 @@ def reported(folder: Path, *, locked: bool) -> set[str]:
     return {(folder / name).read_text(encoding="utf-8") for name in ("first", "second")}
 
 
+@pytest.mark.full("starts processes")
 def test_two_processes_report_the_same_of_everybody(tmp_path: Path) -> None:
     assert len(reported(tmp_path, locked=True)) == 1
 

@@ -166,6 +166,7 @@ def test_a_wrong_proof_is_broken_by_neighbours(twin: str) -> None:
         assert broken("adversarial")
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_clip_is_no_proof() -> None:
     """What the owner declares of a child limits totals, and no rows where no fact does."""
     policy, engine, _ = world_of("adversarial")

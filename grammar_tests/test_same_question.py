@@ -246,6 +246,7 @@ def population(rows: str) -> tuple[str, tuple[str, ...]]:
     return wide.prepared.question, wide.measured.keys
 
 
+@pytest.mark.full("draws random questions or values")
 def test_questions_of_the_same_rows_are_answered_of_the_same_tables() -> None:
     by_name = {
         name: {
@@ -267,6 +268,7 @@ def test_questions_of_the_same_rows_are_answered_of_the_same_tables() -> None:
     assert len({population(f"customers WHERE {one}")[0] for one in NEAR[0]}) == len(NEAR[0])
 
 
+@pytest.mark.full("draws random questions or values")
 def test_what_facts_imply_is_left_out_only_where_they_vouch() -> None:
     asked = (
         "SELECT COUNT(*) FROM orders",
@@ -290,6 +292,7 @@ def test_columns_of_an_outer_join_may_be_null_although_a_fact_says_they_are_not(
     assert question(one) != question(f"{one} WHERE o.order_id IS NOT NULL")
 
 
+@pytest.mark.full("draws random questions or values")
 def test_other_words_are_answered_from_memory_with_the_same_errors(tmp_path: Path) -> None:
     with Proxy.open(str(shop_files(tmp_path))) as proxy:
         first, *others = [proxy.ask(request(sql)) for sql in PEOPLE]
@@ -311,6 +314,7 @@ LIMITLESS = [
 """Questions of which a poll finds first how much one person adds."""
 
 
+@pytest.mark.full("draws random questions or values")
 def test_bounds_that_polls_found_are_those_of_other_words_too(tmp_path: Path) -> None:
     with Proxy.open(str(shop_files(tmp_path))) as proxy:
         first, other = (proxy.ask(request(sql)) for sql in LIMITLESS)
@@ -460,10 +464,12 @@ def wrong_values(count: int) -> int:
     return wrong
 
 
+@pytest.mark.full("draws random questions or values")
 def test_the_one_form_has_the_same_value_in_every_row() -> None:
     assert wrong_values(500) == 0
 
 
+@pytest.mark.full("draws random questions or values")
 def test_what_is_required_is_true_in_the_same_rows() -> None:
     chance, rows = Random(4), _rows()  # noqa: S311
     names = {number: f"c{number}" for number, _, _ in COLUMNS.values()}
@@ -542,6 +548,7 @@ def test_the_rows_of_random_queries_are_the_same_in_one_form() -> None:
     assert said[True] > 30
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("texts", TEXTS)
 def test_the_rows_of_texts_are_the_same_in_one_form(texts: list[str]) -> None:
     for sql, number in product(texts, (3, 9)):

@@ -165,6 +165,7 @@ def damaged(plan: Prepared, damage: Callable[[str], str]) -> Prepared:
     return replace(plan, rewritten=replace(plan.rewritten, blocks=blocks))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("sql", [RATIO, KEPT, GROUPS, COUNTS])
 def test_a_unit_moves_one_block_of_its_groups(sql: str) -> None:
     assert moved(sql, lambda text: text) == []
@@ -257,6 +258,7 @@ def groups() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("scope", [" GROUP BY g", ""], ids=["grouped", "window"])
 @pytest.mark.parametrize("function", sorted(MOMENTS - set(OTHERWISE.values())))
 def test_moments_of_random_values_do_not_fail(

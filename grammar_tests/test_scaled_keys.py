@@ -190,6 +190,7 @@ def test_replaced_people_are_no_farther_apart_than_claimed(sql: str, law: str) -
     assert beyond
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_is_kept_of_very_many_keys_is_within_the_norm() -> None:
     policy, engine = shop(crowd(1100, 3))
     plan = planned(ROWS, "zcdp", policy, engine, Fraction(20))
@@ -321,6 +322,7 @@ def lone_keys(keys: int, draws: int, chosen: Threshold) -> int:
     return sum(places.size > 0 for places in rows)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(("noise", "counted"), [COUNTINGS[1], COUNTINGS[7]])
 def test_lone_keys_are_shown_as_seldom_as_is_said(noise: Noise, counted: UnitCounting) -> None:
     """An audit of the noise that is drawn, with a δ that shows."""
@@ -398,6 +400,7 @@ def test_nobody_seen_has_one_key() -> None:
     assert (empty.bound, empty.visible) == (UNIT, False)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_noise_of_far_octaves_is_not_taken_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
     """A unit there would have a million keys, and would be met wherever there is a key."""
     keys = population(2)
@@ -452,6 +455,7 @@ def test_an_analyst_sees_keys_counts_and_what_is_missing(tmp_path: Path) -> None
         assert len(proxy.history(limit=99)) == before + 1, "the norm is not found twice"
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_keys_alone_need_no_vote_and_the_first_ones_have_a_norm_of_their_own(
     tmp_path: Path,
 ) -> None:
@@ -469,6 +473,7 @@ def test_keys_alone_need_no_vote_and_the_first_ones_have_a_norm_of_their_own(
         assert not any(isinstance(n, SharedPresence) for n in rows.notices)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_of_the_first_keys_their_numbers_count_and_what_is_cut_of_those_few() -> None:
     """The count that shows all keys has a third of the budget, and no unit much of several keys."""
     policy, engine = shop(crowd(3))
@@ -521,6 +526,7 @@ def test_nobody_counts_more_than_the_norm_in_keys_of_a_loose_limit(sql: str, oth
             assert violation(plan, here, integers(plan, engine)) is None
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_loose_limit_costs_a_little_delta_alone() -> None:
     """The twin is a limit that is not taken for loose: its root is in the noise."""
     units = [
@@ -564,6 +570,7 @@ def test_an_average_counts_whom_its_sum_has(law: str, others: str) -> None:
     assert units[1] < 0.8 * units[0], "the twin: the root of a limit of 7 is in the noise"
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_explain_tells_the_norm_and_the_threshold(tmp_path: Path) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path, tables=busy(50)))) as proxy:
         explained = proxy.explain(proxy_kit.request(ALONE))

@@ -66,6 +66,7 @@ def fits(aim: Reached, made: SparseVector, claimed: np.ndarray) -> bool:
     return chi_square_z(observed, DRAWS * claimed) < REJECTED
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("highest", [True, False])
 def test_the_scan_fits_its_law_and_no_other(highest: bool) -> None:  # noqa: FBT001
     made, aim = scanning(Fraction(1, 2)), Reached(highest, 12)
@@ -77,6 +78,7 @@ def test_the_scan_fits_its_law_and_no_other(highest: bool) -> None:  # noqa: FBT
     assert not fits(aim, still, law(counts, 12, made)), "the twin: no noise on the threshold"
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("cells", [10, 121, 4096])
 def test_empty_cells_are_passed_over_as_surely_as_said(cells: int) -> None:
     made = scanning(Fraction(1, 2))
@@ -110,6 +112,7 @@ def test_the_charge_is_that_of_all_groups_and_fits(sql: str, accountant: str) ->
     assert limit * 998 / 1000 <= Fraction(plan.loss.amount, 10**9) <= limit
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_without_noise_extremes_are_the_plain_ones() -> None:
     policy, engine = over(world.well_behaved(), constraints=True)
     for sql in (ENDS, BY_HOUR):

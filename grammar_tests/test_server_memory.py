@@ -54,6 +54,7 @@ def test_the_server_is_bounded_and_its_workers_by_their_own(tmp_path: Path) -> N
     assert ran.stdout.split() == ["ends", "more"]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_statement_without_memory_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

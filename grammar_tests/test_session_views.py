@@ -62,6 +62,7 @@ def test_a_view_stands_before_what_names_it(sql: str, text: str) -> None:
         assert found.position(word.start + shift) == word.start + 1
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_it_is_the_question_that_is_written_out(session: Client, proxy: Proxy) -> None:
     session.query(f"{ADULTS}; {BY_SEGMENT.format('adults')}")
     assert session.tags == ["CREATE VIEW", "SELECT 2"]
@@ -77,6 +78,7 @@ def test_it_is_the_question_that_is_written_out(session: Client, proxy: Proxy) -
     assert session.tags == ["COPY 2"]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_views_of_views_and_of_the_name_of_a_table(session: Client) -> None:
     session.query(f"{ADULTS}; CREATE TEMP VIEW old (a, s) AS SELECT * FROM adults WHERE age > 60")
     session.query("DROP VIEW adults; SELECT s, COUNT(*) AS n FROM old WHERE a < 90 GROUP BY s")
@@ -120,12 +122,14 @@ def test_what_is_no_view_is_refused(session: Client, sql: str, state: str) -> No
     assert session.query("SELECT COUNT(*) AS n FROM adults").endswith("DCZ")
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_session_has_so_many_views(session: Client) -> None:
     session.query(";".join(f"CREATE TEMP VIEW v{n} AS SELECT {n} AS a" for n in range(MOST_VIEWS)))
     session.query("CREATE TEMP VIEW more AS SELECT 1 AS a")
     assert session.error["C"] == "54000"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_views_end_with_their_transaction_or_session(session: Client, proxy: Proxy) -> None:
     session.query("BEGIN; CREATE TEMP VIEW v AS SELECT 1 AS a; SAVEPOINT s; DROP VIEW v")
     session.query("ROLLBACK TO s; SELECT a FROM v; ROLLBACK")
@@ -155,6 +159,7 @@ LISTED = (
 )
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_catalogue_of_the_session_lists_them(session: Client, proxy: Proxy) -> None:
     session.query(LISTED)
     assert session.rows == []

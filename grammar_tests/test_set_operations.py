@@ -85,6 +85,7 @@ def test_sets_within_a_person_are_the_plain_ones_and_move_no_more_than_claimed(n
                 assert violation(plan, before, integers(plan, engine, released)) is None
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("kind", ["EXCEPT", "INTERSECT"])
 def test_sets_of_different_people_are_of_what_they_release(kind: str) -> None:
     """The wrong twin: values of different people, compared as if they were one person's."""

@@ -83,6 +83,7 @@ def wrong_sums(path: Path, seed: int) -> int:
     return wrong
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("seed", range(3))
 def test_everybody_is_charged_once_for_what_they_have(
     path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -163,6 +164,7 @@ def spent(proxy: Proxy, *analysts: str) -> int:
     return proxy.ledger.spent("default", frozenset(analysts) if analysts else None).amount
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("memory", ["slice", "wide"])
 def test_what_a_colleague_asked_costs_those_limits_that_it_did_not(
     proxy: Proxy, memory: str
@@ -200,6 +202,7 @@ def test_nobody_pays_more_than_for_an_answer_of_their_own(proxy: Proxy, memory: 
     assert charged(ask(proxy, asked, "cat", epsilon="0.5")) == charged(dear)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_is_lacking_is_paid_beside_what_others_have(proxy: Proxy) -> None:
     proxy.refresh()
     whole = charged(ask(proxy, BY_BOTH))

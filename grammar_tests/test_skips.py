@@ -41,6 +41,7 @@ def ran(folder: Path, reason: str, *options: str, **environment: str) -> str:
     ).stdout
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize(
     ("reason", "environment", "fails"),
     [
@@ -59,6 +60,7 @@ def test_a_skip_is_admitted_or_fails(
     assert re.search("1 passed.* 1 deselected", said), said
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_the_last_line_says_what_was_not_selected(tmp_path: Path, workers: tuple[str, ...]) -> None:
     last = ran(tmp_path, "it is late", *workers).splitlines()[-1]

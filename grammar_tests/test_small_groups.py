@@ -27,6 +27,7 @@ def test_small_groups_err_less_than_the_clamped_ratio(rows: int) -> None:
     assert error(f"AVG(age) {kept}", "0.1") < 0.9 * ratio
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_means_of_many_rows_are_ratios() -> None:
     ratio = error("REGR_AVGX(age, age)", "1")
     assert error("AVG(age)", "1") == pytest.approx(ratio, rel=0.15)

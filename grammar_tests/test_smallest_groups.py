@@ -75,6 +75,7 @@ def test_another_floor_is_another_question() -> None:
     assert same == compiled(f"SELECT {COUNTS}", *floored(7)).question
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_policy_says_it_and_explain_shows_it(tmp_path: Path) -> None:
     limits = ("max_public_groups = 1000", f"min_units_per_group = {MANY}")
     with Proxy.open(str(shop_on_disk(tmp_path / "floor", limits))) as proxy:
@@ -86,6 +87,7 @@ def test_the_policy_says_it_and_explain_shows_it(tmp_path: Path) -> None:
         assert proxy.policy.version != version
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_explain_says_how_keys_are_shown_and_what_was_second(tmp_path: Path) -> None:
     accountant = ('accountant = "zcdp"', 'accountant = "approximate"')
     with Proxy.open(str(shop_on_disk(tmp_path / "approximate", accountant))) as proxy:

@@ -112,6 +112,7 @@ def test_what_is_spilled_changes_no_integer(database: str, tmp_path: Path) -> No
         assert numbers(asked(spilling)) == expected
 
 
+@pytest.mark.full("starts processes")
 def test_without_a_folder_or_without_room_in_it_the_same_statement_fails(
     database: str, tmp_path: Path
 ) -> None:
@@ -149,6 +150,7 @@ def test_what_a_killed_worker_spilled_is_gone_when_the_next_starts(
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.full("starts processes")
 def test_a_question_that_ends_and_an_engine_that_closes_leave_nothing(
     database: str, tmp_path: Path
 ) -> None:
@@ -179,6 +181,7 @@ def test_wrong_twin_a_folder_that_is_not_locked_is_taken_from_who_has_it(tmp_pat
 # --- who may read it, and what may be read --------------------------------------------------------
 
 
+@pytest.mark.full("starts processes")
 def test_a_folder_that_is_not_the_owners_alone_is_refused(database: str, tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o750)
@@ -191,6 +194,7 @@ def test_a_folder_that_is_not_the_owners_alone_is_refused(database: str, tmp_pat
             engine.rows("SELECT 1")
 
 
+@pytest.mark.full("starts processes")
 def test_an_instance_that_spills_reads_nothing_else(folder: Path, tmp_path: Path) -> None:
     for name in ("own", "others"):
         (tmp_path / name).mkdir()

@@ -63,6 +63,7 @@ def test_what_is_no_arithmetic_splits_equally() -> None:
     assert split([COUNT, TOTAL], [unknown], 1) == [Fraction(1, 2)] * 2
 
 
+@pytest.mark.full("opens a proxy for each item")
 @given(st.lists(st.floats(0, 1e12), min_size=1, max_size=30), st.sampled_from([1, 2]))
 def test_shares_are_positive_and_add_up_to_one(reaches: list[float], order: int) -> None:
     parts = [Part((n,), reach, (5.0,)) for n, reach in enumerate(reaches)]

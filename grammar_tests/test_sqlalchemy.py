@@ -57,6 +57,7 @@ def test_the_package_declares_the_dialect() -> None:
     assert found.load() is DpsqlDialect
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_url_says_who_asks_and_for_how_much(engine: sa.Engine) -> None:
     with engine.connect() as connection:
         driver: Any = connection.connection.dbapi_connection
@@ -95,6 +96,7 @@ def test_a_missing_policy_and_an_unknown_analyst(policy: Path, tmp_path: Path) -
         sa.create_engine(f"dpsql:///{policy}?analyst=eve").connect()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_connections_share_one_proxy_until_the_last_is_closed(engine: sa.Engine) -> None:
     first, second = engine.connect(), engine.connect()
     drivers: Any = [c.connection.dbapi_connection for c in (first, second)]
@@ -111,6 +113,7 @@ def test_connections_share_one_proxy_until_the_last_is_closed(engine: sa.Engine)
         assert driver.proxy is not proxy
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_threads_use_one_engine(engine: sa.Engine) -> None:
     def ask(n: int) -> Any:
         with engine.connect() as connection:
@@ -120,6 +123,7 @@ def test_threads_use_one_engine(engine: sa.Engine) -> None:
         assert list(threads.map(ask, range(40))) == list(range(40))
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_closed_connection_is_replaced(policy: Path) -> None:
     engine = sa.create_engine(f"dpsql:///{policy}?analyst=ana", pool_pre_ping=True)
     with engine.connect() as connection:
@@ -130,6 +134,7 @@ def test_a_closed_connection_is_replaced(policy: Path) -> None:
     engine.dispose()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_transactions_are_states_and_charges_stay(engine: sa.Engine) -> None:
     """What was told stays told: after a rollback the same question is remembered, and free."""
     asked = sa.text("SELECT COUNT(*) AS n FROM customers WHERE joined > :day")
@@ -297,6 +302,7 @@ QUERIES: dict[str, Callable[[Any, Any], Any]] = {
 """Of the columns of customers and orders."""
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("name", QUERIES)
 def test_what_the_compiler_writes_is_answered(
     name: str, engine: sa.Engine, tables: sa.MetaData
@@ -345,6 +351,7 @@ def test_a_refusal_keeps_its_reason(engine: sa.Engine, tables: sa.MetaData) -> N
                 connection.execute(statement)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_pandas_reads_without_a_warning(engine: sa.Engine, tables: sa.MetaData) -> None:
     asked = sa.select(sa.func.count().label("n")).select_from(tables.tables["customers"])
     with warnings.catch_warnings():
@@ -372,6 +379,7 @@ def test_errors_come_as_columns(engine: sa.Engine, tables: sa.MetaData) -> None:
     assert row.high == pytest.approx(row.n + context.margins[0][0], abs=1)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_pandas_reads_through_the_driver_with_its_own_warning(policy: Path) -> None:
     warned = pytest.warns(UserWarning, match="pandas only supports SQLAlchemy")
     with dbapi.connect(str(policy), analyst="ana") as connection, warned:

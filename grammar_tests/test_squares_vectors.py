@@ -50,6 +50,7 @@ def steps(age: int | None) -> tuple[int, ...]:
     return tuple(int(part[0]) for part in parts)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_row_moves_both_sums_by_no_more_than_one_length() -> None:
     block = plan_of(BOTH)
     places = pair(block)

@@ -160,6 +160,7 @@ def test_test_and_mean_are_paid_for_alike(accountant: str) -> None:
     assert mean.sensitivity.linf == (HIGH - LOW) * 10**6 // ROWS
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_where_nothing_is_proved_it_is_refused() -> None:
     with pytest.raises(Refused) as refused:
         plan("pure")
@@ -223,6 +224,7 @@ def at_the_edge(block: BlockPlan) -> tuple[Exact, Exact]:
     return exact(*[30] * test.least), exact(*[30] * (test.least - 1))
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_claim_stands() -> None:
     block = plan()
     for here, there in ((ALONE, NOBODY), (PROPOSED, ONE_LESS), at_the_edge(block)):

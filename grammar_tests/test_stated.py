@@ -119,6 +119,7 @@ def test_a_condition_on_an_error_keeps_what_it_says(proxy: Proxy) -> None:
     assert proxy.ask(request(kept)).rows == ((0,),)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_is_compared_with_an_error_is_released_first(tmp_path: Path) -> None:
     noise = "(SELECT DP_STDDEV(n) FROM (SELECT COUNT(*) AS n FROM customers) AS t)"
     with Proxy.open(str(shop(tmp_path / "shop"))) as proxy:

@@ -15,6 +15,7 @@ from grammar_tests.proxy_kit import BY_COUNTRY, SLOW, request, shop, watched
 OTHER = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment"
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_stop_ends_its_own_question_only(tmp_path: Path) -> None:
     proxy, engine = watched(shop(tmp_path), Proxy)
     running, waiting = Stop(), Stop()

@@ -76,6 +76,7 @@ def test_charts_are_answered_and_refreshed_at_no_cost(served: Door, cursor: Any)
     assert served.proxy.budgets() == paid
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("sql", REFUSED, ids=range(len(REFUSED)))
 def test_rows_of_people_are_refused_at_no_cost(served: Door, cursor: Any, sql: str) -> None:
     before = served.proxy.history("ana", 1000)

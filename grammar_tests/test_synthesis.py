@@ -88,6 +88,7 @@ def test_neighbours_differ_by_no_more_than_claimed_in_every_table(text: str) -> 
         assert laws.violation(prepared, one, other) is None
 
 
+@pytest.mark.full("starts processes")
 def test_a_replaced_unit_moves_scores_twice_as_far() -> None:
     """One row of one unit: 1 where it comes or goes, 2 where it turns into another's."""
     spreads = []
@@ -166,6 +167,7 @@ def test_a_choice_is_drawn_of_all_candidates_best_first() -> None:
     assert [law.scores for law in laws_drawn] == [(9, 7, -5)]
 
 
+@pytest.mark.full("starts processes")
 def test_pairs_make_a_tree_first_and_no_clique_is_too_large(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +196,7 @@ def test_pairs_make_a_tree_first_and_no_clique_is_too_large(
 # --- what is charged -----------------------------------------------------------------------------
 
 
+@pytest.mark.full("starts processes")
 def test_all_of_it_is_one_charge_that_one_question_may_cost(proxy: Proxy) -> None:
     before, entries = spent(proxy), len(proxy.history(limit=100))
     plan = proxy.explain_synthesis(wish())
@@ -339,6 +342,7 @@ def test_texts_that_nobody_listed_are_selected_before_they_are_counted(proxy: Pr
     assert again.rows == table.rows
 
 
+@pytest.mark.full("starts processes")
 def test_a_text_of_one_person_is_null(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy.vault, "sampler", exactly)
     alone = "SELECT CASE WHEN age = 30 THEN city || '!' ELSE 'many' END AS who, vip FROM customers"
@@ -349,6 +353,7 @@ def test_a_text_of_one_person_is_null(proxy: Proxy, monkeypatch: pytest.MonkeyPa
     assert who.cell("Rome!") == who.cell(None) == who.valued
 
 
+@pytest.mark.full("starts processes")
 def test_a_selection_that_nobody_charged_for_is_followed_by_nothing(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -392,6 +397,7 @@ def test_a_table_is_all_of_its_columns_but_keys_and_links(proxy: Proxy) -> None:
 # --- rows ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.full("starts processes")
 def test_without_noise_the_rows_have_the_true_tables(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -569,6 +575,7 @@ def test_few_values_are_listed_and_many_texts_refused() -> None:
 # --- other accountants, and the command line -----------------------------------------------------
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize("accountant", ["pure", "approximate"])
 def test_every_accountant_pays_for_all_of_it_within_one_question(accountant: str) -> None:
     policy, engine = bound.shop()
@@ -579,6 +586,7 @@ def test_every_accountant_pays_for_all_of_it_within_one_question(accountant: str
     assert plan.cost.loss.delta == 0
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.skipif(find_spec("matplotlib") is None, reason="the extra plot is not installed")
 def test_the_command_writes_rows_and_tells_how_near_they_are(tmp_path: Path) -> None:
     path, target = proxy_kit.shop(tmp_path / "shop"), tmp_path / "people.csv"
@@ -611,6 +619,7 @@ CREATE = "CREATE SYNTHETIC TABLE people AS SELECT segment, age FROM customers OP
 OF_PEOPLE = "SELECT segment, COUNT(*) AS n, AVG(age) AS age FROM people GROUP BY segment"
 
 
+@pytest.mark.full("starts processes")
 def test_a_synthetic_table_is_asked_for_nothing_by_whom_the_charge_binds(proxy: Proxy) -> None:
     created = proxy.ask(Request(CREATE, "ana"))
     assert created.rows[0][0] == "people"
@@ -700,6 +709,7 @@ def test_a_session_makes_a_table_and_asks_it(proxy: Proxy) -> None:
     assert any(b"synthetic" in notice for notice in session.of(b"N"))
 
 
+@pytest.mark.full("starts processes")
 def test_the_catalogue_has_the_tables_of_the_analyst_alone(proxy: Proxy) -> None:
     tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
     columns = (
@@ -724,6 +734,7 @@ def test_the_catalogue_has_the_tables_of_the_analyst_alone(proxy: Proxy) -> None
     assert not own & set(others.execute(tables).fetchall())
 
 
+@pytest.mark.full("starts processes")
 def test_the_name_that_was_paid_for_lasts_as_long_as_the_data(tmp_path: Path) -> None:
     path = proxy_kit.shop(tmp_path)
     with Proxy.open(str(path)) as first:

@@ -312,6 +312,7 @@ def test_the_schema_public_of_the_database_and_the_first_are_not_mixed(tmp_path:
         load(str(path))
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_files_are_tables_of_schemas(tmp_path: Path) -> None:
     csv = tmp_path / "users.csv"
     csv.write_text("user_id,age\n1,20\n2,30\n", "utf-8")
@@ -329,6 +330,7 @@ def test_files_are_tables_of_schemas(tmp_path: Path) -> None:
     assert abs(number - 2) <= 1
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_init_drafts_every_schema(tmp_path: Path) -> None:
     path = written(tmp_path)
     database, engine = of_sources([str(tmp_path / "data.duckdb")])
@@ -359,6 +361,7 @@ def said(client: Client, sql: str) -> list[tuple[str | None, ...]]:
     return client.rows
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_wire_has_a_search_path(client: Client) -> None:
     assert said(client, "SHOW search_path") == [('"$user", public',)]
     assert said(client, "SELECT current_schema(), current_schemas(false)") == [
@@ -427,6 +430,7 @@ def test_the_first_schema_is_shown_as_ever(client: Client) -> None:
     ]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_sqlalchemy_reflects_schemas(tmp_path: Path) -> None:
     sqlalchemy = pytest.importorskip("sqlalchemy")
     engine = sqlalchemy.create_engine(f"dpsql:///{written(tmp_path)}?analyst=ana")

@@ -229,6 +229,7 @@ def as_sniffed(path: Path) -> list[tuple[Any, ...]]:
             return []
 
 
+@pytest.mark.full("starts processes")
 def test_a_line_changes_its_own_row_alone(tmp_path: Path) -> None:
     assert moved(tmp_path, dice_of(SEED), as_dpsql) == []
 
@@ -255,6 +256,7 @@ def differing_ends(folder: Path, dice: Random) -> list[int]:
     return bad
 
 
+@pytest.mark.full("starts processes")
 def test_line_ends_of_several_kinds_end_lines(tmp_path: Path) -> None:
     assert differing_ends(tmp_path, dice_of(SEED)) == []
 
@@ -266,6 +268,7 @@ def test_wrong_twin_lines_that_are_not_mended_are_seen(
     assert differing_ends(tmp_path, dice_of(SEED))
 
 
+@pytest.mark.full("starts processes")
 def test_what_is_read_does_not_depend_on_which_columns_are_asked_for(tmp_path: Path) -> None:
     path, dice = tmp_path / "t.csv", dice_of(SEED)
     header = ",".join(column.name for column in TYPED.columns).encode()
@@ -327,12 +330,14 @@ def count(path: str, where: str = "true") -> float:
     return float(number)
 
 
+@pytest.mark.full("starts processes")
 def test_a_policy_over_text_answers(tmp_path: Path) -> None:
     path = policy(tmp_path)
     assert count(path, "day < DATE '2024-02-04'") == pytest.approx(102, abs=4)
     assert not any(review.fails for review in check_policy(path).reviews)
 
 
+@pytest.mark.full("starts processes")
 def test_check_counts_what_does_not_fit(tmp_path: Path) -> None:
     odd = "p300,old,2024-02-30,x\np301,NA,,x\np302,1,2024-02-01\np303,1,2024-02-01,x,y\n"
     path = policy(tmp_path, people=PEOPLE + odd)
@@ -342,6 +347,7 @@ def test_check_counts_what_does_not_fit(tmp_path: Path) -> None:
     assert count(path) == pytest.approx(304, abs=2)
 
 
+@pytest.mark.full("starts processes")
 def test_check_fails_on_an_open_quote_where_quotes_reach_over_lines(tmp_path: Path) -> None:
     several = 'file = { multiline = true, null_words = ["", "NA"] }'
     change = ('file = { null_words = ["", "NA"] }', several)
@@ -373,6 +379,7 @@ def test_what_is_wrong_is_refused_with_its_line(case: str, tmp_path: Path) -> No
     assert refused.value.line is not None
 
 
+@pytest.mark.full("starts processes")
 def test_a_format_is_part_of_what_answers_depend_on(tmp_path: Path) -> None:
     versions = set[str]()
     for change in ((), (('"NA"]', '"-"]'),), (('"%d.%m.%Y", ', ""),)):
@@ -391,6 +398,7 @@ def init(folder: Path, *args: str, code: int = 0) -> str:
     return done.output
 
 
+@pytest.mark.full("starts processes")
 def test_init_reads_the_first_line_alone(tmp_path: Path) -> None:
     drafts = set[str]()
     for rows in (PEOPLE.partition("\n")[2], "", "SECRET,x\n" * 9):
@@ -404,6 +412,7 @@ def test_init_reads_the_first_line_alone(tmp_path: Path) -> None:
     assert 'day = { type = "DATE" }' in named
 
 
+@pytest.mark.full("starts processes")
 def test_init_looks_at_rows_where_it_is_told_to_and_says_so(tmp_path: Path) -> None:
     rows = "".join(f"{n};{n},5;0{n % 9 + 1}.02.2024;NA;x\n" for n in range(99))
     (tmp_path / "people.csv").write_text(f"person_id;spend;day;age;note\n{rows}", encoding="utf-8")

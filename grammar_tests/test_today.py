@@ -34,6 +34,7 @@ def test_it_is_read_as_the_date(spelling: str, dialect: str) -> None:
     assert repr(meant.query).count(repr(today)) == 1
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_question_keeps_the_day_on_which_it_was_asked(tmp_path: Path) -> None:
     """However late it is read, compiled or answered: nothing of one day is kept for the next."""
     monday = datetime(2024, 1, 1, tzinfo=UTC)
@@ -50,6 +51,7 @@ def test_a_question_keeps_the_day_on_which_it_was_asked(tmp_path: Path) -> None:
     assert repr(now().date()) not in parsed
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_batches_are_not_repeated_the_next_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +105,7 @@ CONSTANTS: dict[str, object] = {
 }
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
 @pytest.mark.parametrize("spelling", CONSTANTS)
 def test_the_time_without_tables_is_just_answered(shop: Proxy, spelling: str, dialect: str) -> None:
@@ -127,6 +130,7 @@ SPANS = {
 }
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_range_that_ends_now_is_free_within_the_grid(tmp_path: Path) -> None:
     with opened(tmp_path, 'time_resolution = "hour"') as proxy:
         charges = [
@@ -168,6 +172,7 @@ def test_time_zones_of_both_sides_are_heeded(shop: Proxy) -> None:
 RANGE = "SELECT COUNT(*) AS n FROM orders WHERE placed_at >= {} AND placed_at < {}"
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_recent_times_of_tools_are_rounded_so_that_ranges_tile(tmp_path: Path) -> None:
     with opened(tmp_path, "round_recent_times = true") as proxy:
         start, middle, end = "2025-06-01 13:14:15.016", "2025-06-04 01:02:03", "2025-06-07 13:14:15"

@@ -89,6 +89,7 @@ def plan_of(sql: str, accountant: str = "zcdp", epsilon: Fraction = Fraction(1))
 # --- the law -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(
     ("count", "lowest", "flips"),
     [(1, True, False), (2, False, False), (1, False, True), (2, True, True)],
@@ -243,6 +244,7 @@ def test_errors_of_noise_are_those_of_its_law() -> None:
         assert 0.02 < share < 0.03
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_explain_names_the_choice_and_the_runner_up(tmp_path: Path) -> None:
     with Proxy.open(str(shop_on_disk(tmp_path / "shop"))) as proxy:
         keys = proxy.explain(request(HOURS.format(1))).blocks[0].keys
@@ -252,6 +254,7 @@ def test_explain_names_the_choice_and_the_runner_up(tmp_path: Path) -> None:
     assert len(set(rows)) == 3
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_noise_on_every_group_that_was_paid_for_is_used(tmp_path: Path) -> None:
     every = "SELECT HOUR(placed_at) AS h, COUNT(DISTINCT customer_id) AS n FROM orders GROUP BY 1"
     with Proxy.open(str(shop_on_disk(tmp_path / "shop"))) as proxy:
@@ -268,6 +271,7 @@ def test_noise_on_every_group_that_was_paid_for_is_used(tmp_path: Path) -> None:
     assert "chosen" not in plan.blocks[0].keys
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_counts_that_were_paid_for_show_their_keys(tmp_path: Path) -> None:
     every = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city"
     with Proxy.open(str(shop_on_disk(tmp_path / "shop"))) as proxy:
@@ -320,10 +324,16 @@ def same(case: Audited) -> Audited:
     ("sql", "accountant", "damage", "caught"),
     [
         (ONE, "pure", same, False),
-        (TWO, "zcdp", same, False),
-        (LOWEST, "zcdp", same, False),
+        pytest.param(
+            TWO, "zcdp", same, False, marks=pytest.mark.full("audits of further questions")
+        ),
+        pytest.param(
+            LOWEST, "zcdp", same, False, marks=pytest.mark.full("audits of further questions")
+        ),
         (ONE, "pure", eager, True),
-        (ONE, "zcdp", eager, True),
+        pytest.param(
+            ONE, "zcdp", eager, True, marks=pytest.mark.full("audits of further questions")
+        ),
     ],
 )
 def test_the_claim_stands_and_a_wrong_one_falls(

@@ -79,6 +79,7 @@ def test_of_the_chosen_groups_a_unit_changes_no_more_than_there_are() -> None:
         assert [r.sensitivity.l0 for r in plan.blocks[0].releases] == [count, count]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_explain_and_answer(tmp_path: Path) -> None:
     with Proxy.open(str(shop_on_disk(tmp_path / "shop"))) as proxy:
         explained = proxy.explain(request(HOURS.format(1))).blocks[0]
@@ -196,7 +197,11 @@ def paid_twice(case: Audited) -> Audited:
 
 @pytest.mark.parametrize(
     ("accountant", "damage", "caught"),
-    [("pure", same, False), ("zcdp", same, False), ("pure", paid_twice, True)],
+    [
+        ("pure", same, False),
+        pytest.param("zcdp", same, False, marks=pytest.mark.full("audits of further questions")),
+        ("pure", paid_twice, True),
+    ],
 )
 def test_the_claim_stands_and_a_wrong_one_falls(
     accountant: str, damage: Callable[[Audited], Audited], *, caught: bool

@@ -76,6 +76,7 @@ def plain(tables: world.Tables) -> tuple[Any, PlainEngine]:
 # --- what is asked -------------------------------------------------------------------------------
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize(("table", "by", "totals"), TABLES)
 def test_each_unit_is_one_row_of_a_public_histogram(
     table: str, by: tuple[str, ...], totals: tuple[str, ...]
@@ -100,6 +101,7 @@ def octave(size: float) -> int:
     return ceil(log2(size))
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize("by", ["product_id", "EXTRACT(year FROM placed_at)"])
 def test_without_noise_the_histograms_are_those_of_the_data(by: str) -> None:
     policy, engine = plain(world.flood())
@@ -206,6 +208,7 @@ def test_a_limit_in_a_heavy_tail_errs_little_more_than_the_best(seed: int) -> No
     assert low.above >= (sizes > 100).sum()
 
 
+@pytest.mark.full("starts processes")
 def test_what_is_cut_is_within_its_margin() -> None:
     """In 95 of 100 cases; within a tenth of it in few."""
     inside, narrow = Counter[Decimal](), 0
@@ -294,6 +297,7 @@ def spent(folder: Path) -> int:
 UNIQUE = Fact(FactKind.UNIQUE_KEY, "orders", Voucher.CHECK)
 
 
+@pytest.mark.full("starts processes")
 def test_it_charges_the_budget_once_and_recommends(tmp_path: Path) -> None:
     words = ("orders", "--by", "status", "--epsilon", "1")
     first = command(tmp_path, *words)
@@ -312,6 +316,7 @@ def test_it_charges_the_budget_once_and_recommends(tmp_path: Path) -> None:
     assert (first.stderr.count(lapsed), again.stderr.count(lapsed)) == (0, 1)
 
 
+@pytest.mark.full("starts processes")
 def test_machines_read_the_same_numbers(tmp_path: Path) -> None:
     words = ("orders", "--epsilon", "1")
     ((found),) = json.loads(command(tmp_path, *words, "--format", "json").stdout)
@@ -322,6 +327,7 @@ def test_machines_read_the_same_numbers(tmp_path: Path) -> None:
     assert best == ([] if found["recommended"] is None else [found["recommended"]])
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -344,6 +350,7 @@ def test_exit_codes(tmp_path: Path, words: tuple[str, ...], code: int, said: str
     assert (spent(tmp_path) > 0) == (code == 0)
 
 
+@pytest.mark.full("starts processes")
 def test_a_picture_needs_its_extra_before_anything_is_charged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,6 +365,7 @@ def test_a_picture_needs_its_extra_before_anything_is_charged(
     assert drawn.exit_code == 0, drawn.stderr
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml")])
 def test_a_picture_is_drawn(tmp_path: Path, name: str, begins: bytes) -> None:
     draw([of_rows(votes_of(heavy(1).tolist()))] * 2, tmp_path / name)
@@ -459,6 +467,7 @@ def test_what_would_be_no_policy_is_not_written(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["dpsql.toml"]
 
 
+@pytest.mark.full("starts processes")
 def test_the_command_writes_what_it_recommends(tmp_path: Path) -> None:
     tables = {**world.empty(), "customers": [world.customer(n) for n in range(1, 301)]}
     tables["orders"] = [world.order(4 * n + k, n, k % 3) for n in range(1, 301) for k in range(4)]

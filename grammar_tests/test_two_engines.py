@@ -107,6 +107,7 @@ JOINING = tuple(
 )
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("twin", [False, True])
 def test_public_tables_of_another_engine_give_equal_integers(
     both: Comparison,
@@ -437,6 +438,7 @@ def _other_scales(pg: psycopg.Connection[Any]) -> list[tuple[str, int]]:
     return found
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_equal_numbers_have_one_scale(
     sampled: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -453,6 +455,7 @@ def samples() -> Iterator[duckdb.DuckDBPyConnection]:
         yield opened
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("name", ["upper", "lower"])
 def test_every_letter_has_the_case_that_duckdb_gives_it(
     sampled: psycopg.Connection[Any], samples: duckdb.DuckDBPyConnection, name: str
@@ -488,6 +491,7 @@ TIMES = ["", "", "", "*", "+", "?", "{2}", "{1,3}", "*?", "+?", "{2,}"]
 LINES = ["", "a", "ab", "abab", "b\na", "a.b", "aé", "1a", "a\n", "c c", "\x0b", "a-a", "_9", "ñb"]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_patterns_have_one_meaning(
     sampled: psycopg.Connection[Any], samples: duckdb.DuckDBPyConnection
 ) -> None:

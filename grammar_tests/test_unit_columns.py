@@ -221,6 +221,7 @@ ASKED = {
 }
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_people_without_a_table_are_asked_about(tmp_path: Path) -> None:
     with Proxy.open(written(tmp_path)) as proxy:
         for sql, meant in ASKED.items():
@@ -233,6 +234,7 @@ def test_people_without_a_table_are_asked_about(tmp_path: Path) -> None:
         assert "events.user_id" in repr(proxy.explain(request("SELECT COUNT(*) FROM events")))
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_check_counts_rows_of_nobody(tmp_path: Path) -> None:
     told = {finding.message for finding in check_policy(written(tmp_path)).findings}
     assert {message for message in told if "belong to nobody" in message} == {

@@ -211,6 +211,7 @@ def _integers(plan: Prepared, engine: PlainEngine) -> object:
 Limits = Callable[..., UnitLimits]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_units_within_their_limits_are_as_if_they_were_ranked_and_scaled(
     policies: Mapping[str, Policy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +238,7 @@ def kept(l0: int, groups: int, questions: int, turn: str = "") -> list[tuple[int
         ]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_questions_keep_each_group_of_a_unit_equally_often() -> None:
     """Of 400 questions 7.2 standard deviations either way: a false alarm has 1e-11."""
     found = kept(2, 7, 400)
@@ -309,6 +311,7 @@ def are_large(part: ScaledTotal, totals: list[int], share: Fraction, groups: int
     return bool(found[0])
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_unit_beyond_its_bound_has_a_large_total() -> None:
     for part, groups in SCALED:
         most = [part.total.total_upper] * groups  # as even as possible: none is larger
@@ -323,6 +326,7 @@ def test_wrong_twin_a_total_that_is_large_by_itself_is_not_what_it_takes() -> No
             assert not are_large(part, [part.total.total_upper] * groups, Fraction(1), 1)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_is_beyond_its_bound_is_always_doubted() -> None:
     for part, groups in SCALED:
         assert doubts(part, of_many(part, groups), Fraction(1))

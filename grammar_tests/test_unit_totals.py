@@ -67,6 +67,7 @@ def test_units_that_nobody_looked_up_would_be_seen(engine: PlainEngine) -> None:
     assert counted(broken, engine) != counted(plan, engine)
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("sql", [QUERIES[0], QUERIES[2]])
 def test_narrow_rows_have_the_same_totals(
     sql: str, engine: PlainEngine, monkeypatch: pytest.MonkeyPatch
@@ -83,6 +84,7 @@ def test_narrow_rows_have_the_same_totals(
 PRODUCT = "SELECT SUM(amount * (1 - amount) * (amount - 2.5)) FROM orders"
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_products_of_decimals_need_no_cast(
     engine: PlainEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

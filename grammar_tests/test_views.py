@@ -153,6 +153,7 @@ def expanded(view: str) -> tuple[duckdb.DuckDBPyConnection, Schema]:
 # --- what is expanded, and what is refused -------------------------------------------------------
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("view", REFUSED)
 def test_a_view_of_more_than_rows_of_one_table_is_refused(view: str, tmp_path: Path) -> None:
     """By check and by the proxy alike: with the view's name, the reason, and what to type."""
@@ -191,6 +192,7 @@ def test_only_constraints_that_a_projection_keeps_are_the_views() -> None:
     assert (seen.unique_keys, [c.name for c in seen.columns if c.not_null]) == ((), [])
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_generated_column_of_private_rows_is_refused(tmp_path: Path) -> None:
     database(tmp_path)
     for name in ("shown", "drawn"):
@@ -235,6 +237,7 @@ QUESTIONS = (
 )
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_malformed_value_is_null_and_no_question_fails(tmp_path: Path) -> None:
     database(tmp_path, VIEW)
     path = policy(tmp_path, "seen", COLUMNS)
@@ -312,6 +315,7 @@ def random_view(seed: int) -> tuple[duckdb.DuckDBPyConnection, str, str]:
     return connection, last.name, sql
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_no_row_makes_a_random_view_fail_and_plain_rows_are_the_same() -> None:
     """Law: an expansion reads what the engine's view has of each row that does not make it fail."""
     failed = 0
@@ -381,6 +385,7 @@ def test_the_answer_over_views_is_the_plain_one(case: Case) -> None:
         assert same_rows(*noiseless(plan, engine), engine.rows(case.sql))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_person_of_a_view_moves_no_more_than_claimed() -> None:
     """Law 2, where private tables are views; the wrong twin halves what is claimed."""
     policy, engine = over(well=False)
@@ -412,6 +417,7 @@ link = {{ column = "{link}", references = "seen.id" }}
 """
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_two_views_of_one_table_give_its_rows_to_the_same_people(tmp_path: Path) -> None:
     """Whoever goes takes the rows of the base table along, and with them what others see there."""
     database(tmp_path, VIEW, "CREATE VIEW b AS SELECT other, id + 0 AS c, id FROM raw")
@@ -440,6 +446,7 @@ def test_without_that_rule_a_person_would_move_another(
 LISTED = '\n[tables.listed]\naccess = "public"\nkey = "city"\n'
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_recorded_facts_are_about_stored_rows_alone(tmp_path: Path) -> None:
     """A view may have other rows while the file is the same: nothing recorded of it is believed."""
     database(tmp_path, VIEW, "CREATE VIEW listed AS SELECT city FROM raw WHERE born <= now()")
@@ -455,6 +462,7 @@ def test_recorded_facts_are_about_stored_rows_alone(tmp_path: Path) -> None:
     assert of_stored_rows(recorded, stored) == recorded  # the wrong twin: a view taken for a table
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_view_that_changes_its_definition_is_another_policy(tmp_path: Path) -> None:
     versions = set()
     for n, condition in enumerate(("id < 9", "id < 10", "id < 9")):

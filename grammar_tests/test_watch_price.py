@@ -24,6 +24,7 @@ def requests(text: str) -> list[Request]:
     return [Request(sql, "ana") for sql in text.split(";")]
 
 
+@pytest.mark.full("starts processes")
 def test_the_price_is_what_watching_is_charged_and_nothing_runs(tmp_path: Path) -> None:
     proxy, engine = proxy_kit.watched(proxy_kit.shop(tmp_path), Proxy)
     with proxy:
@@ -38,6 +39,7 @@ def test_the_price_is_what_watching_is_charged_and_nothing_runs(tmp_path: Path) 
         assert again.charge.amount == 0
 
 
+@pytest.mark.full("starts processes")
 def test_what_watching_refuses_its_price_refuses(tmp_path: Path) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
         for text in ("SELECT AVG(age) FROM customers", NAMED):
@@ -58,6 +60,7 @@ def command(folder: Path, *words: str) -> Any:
     return done
 
 
+@pytest.mark.full("starts processes")
 def test_the_command_shows_price_and_noise(tmp_path: Path) -> None:
     (tmp_path / "q.sql").write_text(TWO)
     options = ("--threshold", "5", "--alarms", "2", "--epsilon", "0.4", "--explain")
@@ -73,6 +76,7 @@ def test_the_command_shows_price_and_noise(tmp_path: Path) -> None:
     assert "cost" not in done.stderr
 
 
+@pytest.mark.full("starts processes")
 def test_nonnegative_on_the_command_line_is_the_option_of_the_text(tmp_path: Path) -> None:
     sql = "SELECT COUNT(*) AS n FROM customers WHERE city = 'nowhere at all'"
     for n in range(40):  # about half of the draws are below zero

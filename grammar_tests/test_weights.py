@@ -136,10 +136,12 @@ def wrong_integers(seeds: range) -> Iterator[str]:
     assert seen >= len(seeds)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_integers_are_those_of_every_row() -> None:
     assert not list(wrong_integers(range(8)))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_only_the_sql_is_another() -> None:
     for _, ours, plain, _ in plans(range(2), world.well_behaved, constraints=True):
         assert ours.plan is not None
@@ -157,18 +159,21 @@ def test_a_weight_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) ->
     assert any(wrong_integers(range(8)))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_row_that_meets_nothing_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong twin: the weight of a row without a match is what LEFT JOIN makes of it."""
     monkeypatch.setattr(weights._Thin, "_factor", lambda _self, column: Ref(column.id, column.type))
     assert any(wrong_integers(range(8)))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_is_said_of_public_rows_alone_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong twin: rows are counted before their own conditions have chosen them."""
     monkeypatch.setattr(weights, "_filtered_rows", lambda rows, _conditions: rows)
     assert any(wrong_integers(range(8)))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_random_questions_are_answered_as_by_the_plain_engine() -> None:
     for sql, ours, _, engine in plans(range(5), world.well_behaved, constraints=True):
         if "MEDIAN" not in sql and "<>" not in sql:
@@ -187,6 +192,7 @@ def moved_too_far(seeds: range) -> int:
     return wrong
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_person_moves_the_integers_by_what_is_claimed() -> None:
     assert moved_too_far(range(4)) == 0
 
@@ -206,12 +212,14 @@ def same_of_zeros() -> bool:
         return counted(ours, engine) == counted(compiled(ZEROS, policy, engine), engine)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_two_zeros_are_two_values(monkeypatch: pytest.MonkeyPatch) -> None:
     assert same_of_zeros()
     monkeypatch.setattr(weights, "DOUBLE", None)
     assert not same_of_zeros()
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("catalog", ["shop", "transfers"])
 def test_the_integers_of_cases_are_those_of_every_row(catalog: str) -> None:
     policy, engine = {"shop": shop, "transfers": transfers}[catalog]()
@@ -227,6 +235,7 @@ def test_the_integers_of_cases_are_those_of_every_row(catalog: str) -> None:
     assert seen > 0
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_integers_of_random_queries_are_those_of_every_row() -> None:
     seen = 0
 
@@ -288,6 +297,7 @@ def _rows_of_one(engine: PlainEngine, relation: Relation) -> int:
     return int(engine.rows(sql)[0][0])
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("sql", ATTACKS)
 def test_the_rows_of_one_person_do_not_grow_with_a_public_table(sql: str) -> None:
     assert rows_of_one(sql, 60) == rows_of_one(sql, 6) <= 3
@@ -322,6 +332,7 @@ def test_what_is_needed_row_by_row_is_joined_so(sql: str) -> None:
     assert rows_of_one(sql, 60) >= 60
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_does_not_repeat_is_joined_as_it_is() -> None:
     """Without a declared key too: it is measured."""
     policy, engine = over(world.well_behaved(), constraints=False)
@@ -331,6 +342,7 @@ def test_what_does_not_repeat_is_joined_as_it_is() -> None:
     assert not is_weighed(compiled(sql, policy, engine))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_many_pairs_of_public_rows_are_not_compared_first(monkeypatch: pytest.MonkeyPatch) -> None:
     sql = "SELECT COUNT(*) FROM customers c, products p, products q WHERE p.category = c.country"
     sql += " AND p.list_price >= q.list_price"

@@ -41,6 +41,7 @@ def metrics() -> Iterator[int]:
         yield port
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_serve_from_start_to_end(tmp_path: Path, metrics: int) -> None:
     server = f"[server]\nmetrics_port = {metrics}\n\n[ledger]"
     policy = shop(tmp_path / "shop", ("[ledger]", server))
@@ -68,6 +69,7 @@ def test_serve_from_start_to_end(tmp_path: Path, metrics: int) -> None:
     assert events[-2:] == ["stopping", "stopped"]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_only_analysts_of_the_policy_get_a_password(tmp_path: Path) -> None:
     policy = shop(tmp_path / "shop")
     unknown = dpsql(policy, "user", "add", "eve", text=f"{SECRET}\n")
@@ -77,6 +79,7 @@ def test_only_analysts_of_the_policy_get_a_password(tmp_path: Path) -> None:
     assert not (tmp_path / "shop" / "dpsql.users").exists()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_users_are_listed_disabled_and_removed(tmp_path: Path) -> None:
     server = '[server]\ncertificate = "c.pem"\nkey = "k.pem"\nclient_ca = "ca.pem"\n\n[ledger]'
     policy = shop(tmp_path / "shop", ("[ledger]", server))
@@ -96,6 +99,7 @@ def test_users_are_listed_disabled_and_removed(tmp_path: Path) -> None:
     assert set(read_users(str(tmp_path / "shop" / "dpsql.users"))) == {"ana"}
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_certificates_need_somebody_who_signs_them(tmp_path: Path) -> None:
     policy = shop(tmp_path / "shop")
     refused = dpsql(policy, "user", "add", "ana", "--certificate")
@@ -108,6 +112,7 @@ def test_metrics_listen_on_this_machine_alone(tmp_path: Path) -> None:
     assert settings.metrics_host == "127.0.0.1"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_other_hosts_are_not_served_in_the_clear(tmp_path: Path) -> None:
     refused = dpsql(shop(tmp_path / "shop"), "serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104
     assert refused.returncode == 5

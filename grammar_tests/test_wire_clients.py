@@ -78,6 +78,7 @@ def psql(served: Door, *commands: str, **environment: str) -> subprocess.Complet
     )
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_psql_with_tls_and_channel_binding(served: Door) -> None:
     done = psql(
         served,
@@ -125,6 +126,7 @@ def test_psql_without_tls_and_with_options(served: Door) -> None:
     assert done.stdout == "Asia/Tokyo\n"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_psql_lists_and_describes_tables(served: Door) -> None:
     listed = psql(served, "\\dt")
     assert [line.split("|")[1] for line in listed.stdout.splitlines()] == [
@@ -270,6 +272,7 @@ def test_psycopg2(served: Door) -> None:
     client.close()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_asyncpg(served: Door) -> None:
     async def talk() -> None:
         trusted = ssl.create_default_context(cafile=served.certificate)
@@ -353,6 +356,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
         yield served
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_numbers_beyond_64_bits_are_told_as_numeric(wide: Door) -> None:
     """What was paid for can be told, however a driver asks for it: types come before values."""
 
@@ -390,6 +394,7 @@ def spent(client: psycopg.Connection[Any]) -> Decimal:
     return Decimal(row[0])
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_what_int8_cannot_hold_is_refused_before_it_is_charged(wide: Door) -> None:
     """A parameter is known after the types were told."""
     with psycopg.connect(**wide.conninfo(), autocommit=True) as client:

@@ -61,6 +61,7 @@ def packed_pairs(*values: str) -> bytes:
     return b"".join(value.encode() + b"\0" for value in values)
 
 
+@pytest.mark.full("opens servers or connects clients")
 @settings(deadline=None)
 @given(
     names=st.tuples(TEXT, TEXT),
@@ -89,6 +90,7 @@ def test_messages_come_back(
     assert startup == frontend.Startup((3, 2), (("user", one),))
 
 
+@pytest.mark.full("opens servers or connects clients")
 @settings(max_examples=300, deadline=None)
 @given(kind=st.binary(min_size=1, max_size=1), body=st.binary(max_size=40))
 def test_any_bytes_are_a_message_or_refused(kind: bytes, body: bytes) -> None:
@@ -105,6 +107,7 @@ def test_blanks_around_members_of_an_array_are_not_theirs() -> None:
     assert parameter(b'{ a b , "c ",\tNULL, "d" }', 1009, 0) == ["a b", "c ", None, "d"]
 
 
+@pytest.mark.full("opens servers or connects clients")
 @settings(max_examples=300, deadline=None)
 @given(oid=st.sampled_from(sorted(VALUES)), form=st.integers(0, 1), raw=st.binary(max_size=24))
 def test_any_bytes_are_a_value_or_refused(oid: int, form: int, raw: bytes) -> None:
@@ -277,6 +280,7 @@ CELLS = (
 )
 
 
+@pytest.mark.full("opens servers or connects clients")
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_rows_are_written_at_once_as_they_are_one_by_one(data: st.DataObject) -> None:

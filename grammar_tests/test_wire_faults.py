@@ -37,6 +37,7 @@ def test_what_is_the_owners_crosses_no_wire(error: DpsqlError) -> None:
     assert PATH in fault.log
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_damaged_ledger_is_told_to_the_owner_alone(
     proxy: Proxy, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

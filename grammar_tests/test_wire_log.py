@@ -40,6 +40,7 @@ def statements(served: Door) -> list[dict[str, Any]]:
     return [line for line in found if line["event"] == "statement"]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_each_statement_has_a_line_that_explains_it(served: Door) -> None:
     with psycopg.connect(**served.conninfo(), autocommit=True) as client:
         for _ in range(3):  # the third is told again without being worked out
@@ -68,6 +69,7 @@ def test_each_statement_has_a_line_that_explains_it(served: Door) -> None:
     assert not any("needle" in line for line in served.lines)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_texts_are_logged_only_where_the_owner_says_so(tmp_path: Path) -> None:
     with door(tmp_path) as served:
         with psycopg.connect(**served.conninfo(), autocommit=True) as client:
@@ -76,6 +78,7 @@ def test_texts_are_logged_only_where_the_owner_says_so(tmp_path: Path) -> None:
         assert "text" not in line
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_failure_names_its_query(served: Door) -> None:
     engine = WatchedEngine(served.proxy.vault.engine)
     served.proxy.vault.engine = engine
@@ -91,6 +94,7 @@ def test_a_failure_names_its_query(served: Door) -> None:
     assert not any("secret" in line for line in served.lines)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_worker_that_dies_while_nobody_asks_has_a_line(served: Door) -> None:
     with psycopg.connect(**served.conninfo(), autocommit=True) as client:
         client.execute(QUESTION)
@@ -108,6 +112,7 @@ def test_a_worker_that_dies_while_nobody_asks_has_a_line(served: Door) -> None:
     assert [(line["event"], line["exit"]) for line in lost] == [("worker_lost", -9)]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_failed_logins_say_who_and_from_where(served: Door) -> None:
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(**served.conninfo(password=PASSWORD[1:], sslmode="disable"))
@@ -148,6 +153,7 @@ async def page(telemetry: Telemetry, path: str, gauges: Any) -> str:
     return answer.decode()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_metrics_tell_answers_refusals_budgets_and_engines(served: Door) -> None:
     with psycopg.connect(**served.conninfo(), autocommit=True) as client:
         client.execute(QUESTION)
@@ -176,6 +182,7 @@ def parsed(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 NAMES = ("default", 'a "b"', "back\\slash", "two\nlines", "{x}", "ε", "")
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_prometheus_reads_the_metrics(served: Door) -> None:
     with psycopg.connect(**served.conninfo(), autocommit=True) as client:
         client.execute(QUESTION)

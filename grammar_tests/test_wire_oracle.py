@@ -379,6 +379,7 @@ def real() -> Iterator[Callable[[], Real]]:
         yield lambda: Real(server.folder)
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_scene_goes_as_with_postgres(real: Callable[[], Real], proxy: Proxy, scene: str) -> None:
     ours, theirs = Client(proxy), real()

@@ -62,6 +62,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         yield Place(door, policy)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_refresh_from_another_process_is_taken_up_by_who_is_connected(place: Place) -> None:
     with place.connect() as client:
         assert client.execute(COUNTRIES).fetchone() == (3,)
@@ -72,6 +73,7 @@ def test_a_refresh_from_another_process_is_taken_up_by_who_is_connected(place: P
         assert client.execute(CUSTOMERS).fetchone()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_what_runs_ends_on_the_old_data(place: Place) -> None:
     engine = WatchedEngine(place.door.proxy.vault.engine)
     place.door.proxy.vault.engine = engine
@@ -88,6 +90,7 @@ def test_what_runs_ends_on_the_old_data(place: Place) -> None:
     until(lambda: place.door.proxy.vault.engine.engine._closed)  # type: ignore[attr-defined]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_policy_that_cannot_be_taken_up_changes_nothing(place: Place) -> None:
     text = place.policy.read_text(encoding="utf-8")
     with place.connect() as client:
@@ -101,6 +104,7 @@ def test_a_policy_that_cannot_be_taken_up_changes_nothing(place: Place) -> None:
         assert place.events()[-1] == "reloaded"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_budget_that_a_reload_renames_is_told(place: Place) -> None:
     with place.connect() as client:
         assert client.execute(CUSTOMERS).fetchone()
@@ -111,6 +115,7 @@ def test_a_budget_that_a_reload_renames_is_told(place: Place) -> None:
     assert event["spent"].startswith("ρ = ")
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_analysts_come_and_go_with_the_policy(place: Place) -> None:
     with pytest.raises(psycopg.OperationalError, match="password"):
         place.connect("new")
@@ -132,6 +137,7 @@ def _ended(client: psycopg.Connection[tuple[object, ...]]) -> bool:
     return False
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_facts_that_lapse_are_told_until_they_are_recorded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +157,7 @@ def test_facts_that_lapse_are_told_until_they_are_recorded_again(
         assert "check --record" not in dpsql(policy, "budget").stderr
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_facts_of_other_data_are_not_taken_up(tmp_path: Path) -> None:
     """The wrong twin of what `refresh --record` does: recorded before the data were swapped."""
     policy = shop(tmp_path / "shop", constraints=False)
@@ -165,6 +172,7 @@ def test_facts_of_other_data_are_not_taken_up(tmp_path: Path) -> None:
         assert proxy.facts_lapsed
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_hangup_reloads_and_ends_nothing(tmp_path: Path) -> None:
     policy = shop(tmp_path / "shop")
     assert dpsql(policy, "user", "add", "ana", text=f"{SECRET}\n").returncode == 0
@@ -184,6 +192,7 @@ def test_a_hangup_reloads_and_ends_nothing(tmp_path: Path) -> None:
         assert served.wait(60) == 0
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_new_connections_see_the_new_certificate(place: Place, tmp_path: Path) -> None:
     old = place.door.certificate
     (tmp_path / "renewed").mkdir()

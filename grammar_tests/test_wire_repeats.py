@@ -37,6 +37,7 @@ def again(client: Client, *sent: Message) -> bytes | None:
     return client.session.again(sent)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_what_was_paid_for_before_is_told_again(client: Client) -> None:
     for sent in ((Query(COUNT),), asked(COUNT), (Query(f"COPY ({COUNT}) TO STDOUT"),)):
         assert again(client, *sent) is None
@@ -45,6 +46,7 @@ def test_what_was_paid_for_before_is_told_again(client: Client) -> None:
         assert again(client, *sent) == told == answer(client, *sent)
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize(
     "sql", [COUNTRIES, "SELECT 1", "SELECT relname FROM pg_class", f"{COUNT}; {COUNTRIES}"]
 )
@@ -73,6 +75,7 @@ def test_nothing_else_is(client: Client, sql: str) -> None:
     assert again(client, Query(sql)) is None
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_change_of_the_ledger_ends_it(client: Client, proxy: Proxy) -> None:
     told = answer(client, Query(COUNT))
     assert again(client, Query(COUNT)) == told

@@ -19,6 +19,7 @@ SCANS = (
 )
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("sql", SCANS)
 def test_a_scan_costs_nothing_until_somebody_asks(client: Client, sql: str) -> None:
     proxy = client.session._runner.answers.proxy

@@ -87,6 +87,7 @@ def test_keys_for_cancelling_are_as_long_as_the_version_allows(version: str, siz
     assert wanted.negotiation == b""
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("name", ["dpsql", "postgres", "ana"])
 def test_the_database_goes_by_these_names(served: Door, name: str) -> None:
     with psycopg.connect(**served.conninfo(dbname=name)) as client:
@@ -169,6 +170,7 @@ def test_any_first_bytes_are_borne(served: Door, sent: bytes) -> None:
             assert kind in b"ERNv"
 
 
+@pytest.mark.full("opens servers or connects clients")
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
@@ -204,6 +206,7 @@ def test_others_are_unharmed_and_nothing_is_left(served: Door) -> None:
     assert all(json.loads(line)["event"] for line in served.lines)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_many_connections_at_once_and_many_in_turn(served: Door) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
@@ -227,6 +230,7 @@ def test_many_connections_at_once_and_many_in_turn(served: Door) -> None:
 # --- limits ---
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_more_connections_than_allowed_are_told_so(tmp_path: Path) -> None:
     with door(tmp_path, max_connections=3, max_connections_per_analyst=2) as served:
         kept = [psycopg.connect(**served.conninfo()) for _ in range(2)]
@@ -240,6 +244,7 @@ def test_more_connections_than_allowed_are_told_so(tmp_path: Path) -> None:
             client.close()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_silent_strangers_make_room(tmp_path: Path) -> None:
     """Anybody may fill the places before the login; who logs in gets through all the same."""
     with door(tmp_path, max_connections=3) as served:
@@ -252,6 +257,7 @@ def test_silent_strangers_make_room(tmp_path: Path) -> None:
             stranger.close()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_logins_that_fail_again_and_again_have_to_wait(tmp_path: Path) -> None:
     with door(tmp_path) as served:
         for _ in range(FAILURES):
@@ -266,6 +272,7 @@ def test_logins_that_fail_again_and_again_have_to_wait(tmp_path: Path) -> None:
         assert alive(served)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_slow_logins_end(tmp_path: Path) -> None:
     with door(tmp_path, login_seconds=0.3) as served, served.raw() as slow:
         slow.sendall(startup_packet((3, 0), user="ana"))
@@ -273,6 +280,7 @@ def test_slow_logins_end(tmp_path: Path) -> None:
         assert messages(heard(slow))[-1][0] == b"E"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_idle_sessions_and_long_messages_end(tmp_path: Path) -> None:
     with door(tmp_path, idle_seconds=2, max_message_bytes=1 << 16) as served:
         with psycopg.connect(**served.conninfo(), autocommit=True) as client:
@@ -287,6 +295,7 @@ def test_idle_sessions_and_long_messages_end(tmp_path: Path) -> None:
         assert alive(served)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_client_that_does_not_read_is_let_go(tmp_path: Path) -> None:
     with door(tmp_path, idle_seconds=2) as served:
         client = psycopg.connect(**served.conninfo(sslmode="disable"))
@@ -316,6 +325,7 @@ def test_a_broken_file_of_users_lets_nobody_in_and_says_nothing(tmp_path: Path) 
         assert not any("secret" in line for line in served.lines)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_end_waits_for_what_runs_and_tells_the_idle(tmp_path: Path) -> None:
     with door(tmp_path) as served:
         engine = WatchedEngine(served.proxy.vault.engine)
@@ -323,6 +333,7 @@ def test_the_end_waits_for_what_runs_and_tells_the_idle(tmp_path: Path) -> None:
         go_on = Event()
 
         def held() -> None:
+            engine.running.set()
             go_on.wait()
 
         engine.before = held

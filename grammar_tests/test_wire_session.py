@@ -61,6 +61,7 @@ def test_nesting_that_is_not_counted_would_be_a_fault(
     assert client.error["C"] == "XX000"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_simple_query_is_described_answered_and_completed(client: Client) -> None:
     assert client.query(COUNT) == "TDDCZ"
     assert [segment for segment, _ in client.rows] == ["business", "consumer"]
@@ -162,6 +163,7 @@ def test_types_are_told_before_the_values_and_obeyed(client: Client) -> None:
     assert struct.unpack_from("!hi", body) == (2, 8)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_nothing_is_charged_before_execute_and_once_per_portal(tmp_path: Path) -> None:
     with Proxy.open(str(shop(tmp_path / "shop"))) as proxy:
         client = Client(proxy)

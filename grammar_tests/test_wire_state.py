@@ -16,6 +16,7 @@ from grammar_tests.wire_kit import fields
 # --- transactions ---
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_failed_transaction_answers_nothing_until_it_ends(client: Client) -> None:
     client.query("BEGIN; SET timezone = 'Asia/Tokyo'; SET LOCAL dpsql.epsilon = 0.5")
     assert client.status == b"T"
@@ -166,6 +167,7 @@ def test_set_config_sets(client: Client) -> None:
     assert client.error["C"] == "42704"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_time_may_stand_beside_what_the_server_says(client: Client) -> None:
     client.query("SELECT now(), version(), CURRENT_DATE, pg_backend_pid() IS NULL AS none")
     ((moment, version, day, nothing),) = client.rows
@@ -174,6 +176,7 @@ def test_the_time_may_stand_beside_what_the_server_says(client: Client) -> None:
     assert nothing == "t"  # this session has no connection
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_prepared_statements_in_sql(client: Client) -> None:
     client.query("PREPARE p (int) AS SELECT COUNT(*) AS n FROM customers WHERE age > $1")
     assert client.query("EXECUTE p (30)") == "TDCZ"
@@ -224,6 +227,7 @@ def test_errors_are_columns_when_wanted(client: Client) -> None:
     client.query("DROP VIEW v; RESET dpsql.errors; DEALLOCATE ALL")
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_epsilon_is_set_for_the_session(tmp_path: Path) -> None:
     with Proxy.open(str(shop(tmp_path / "shop"))) as proxy:
         client = Client(proxy)

@@ -93,6 +93,7 @@ def connect(place: Place, **changes: Any) -> psycopg.Connection[Any]:
     return psycopg.connect(**{**place.door.conninfo(password=None), **changes})
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_certificate_lets_in_whom_it_names_and_nobody_else(place: Place, tmp_path: Path) -> None:
     place.users.update(ana=User(ByCertificate()), bob=User(ByCertificate()))
     shown = AUTHORITY.client(tmp_path, "ana")
