@@ -95,7 +95,7 @@ def statements_of_server(dialect: Dialect) -> ServerStatements:
         for expression, kind in listed:
             refs = {ref.id: ref for ref in sources(expression) if ref.id != ORDER}
             try:
-                names = {ORDER: "n", **{n: f"v{n}" for n in refs}}
+                names = {ORDER: "n", **{n: _name(ref) for n, ref in refs.items()}}
                 texts.append((dialect.expression(expression, names), kind))
             except Refused:
                 continue
@@ -113,7 +113,13 @@ def _table(dialect: Dialect, refs: list[Ref]) -> str:
         values = ["NULL", *_constants(dialect, ref)]
         columns.append([values[(n + n // BLOCK * place) % len(values)] for n in range(ROWS)])
     rows = ", ".join(f"({', '.join(row)})" for row in zip(*columns, strict=True))
-    return f"(VALUES {rows}) AS t ({', '.join(['n', *(f'v{ref.id}' for ref in refs)])})"
+    names = ", ".join(["n", *(_name(ref).removeprefix("t0.") for ref in refs)])
+    return f"(VALUES {rows}) AS t0 ({names})"
+
+
+def _name(ref: Ref) -> str:
+    """The name of a stored column, which has 64 bits; of wider numbers as what is computed."""
+    return f"v{ref.id}" if column_of(ref).name == "hugeint" else f't0."v{ref.id}"'
 
 
 def _constants(dialect: Dialect, ref: Ref) -> Iterator[str]:

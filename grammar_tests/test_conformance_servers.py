@@ -13,9 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 from dpsql.dialects.postgres.postgres_dialect import POSTGRES
+from dpsql.dialects.spark.spark_dialect import SPARK
 from dpsql.engines import EngineFailed
 from dpsql.engines.conformance import (
     AT_ONCE,
+    CORE,
     FAILED,
     RECORD,
     SERVERS,
@@ -40,7 +42,7 @@ from grammar_tests.proxy_kit import request
 from grammar_tests.test_postgres_engine import READER, on
 from grammar_tests.two_engines import filled
 
-DIALECTS = {"postgres": POSTGRES}
+DIALECTS = {"postgres": POSTGRES, "spark": SPARK}
 COUNT = "SELECT COUNT(*) AS n FROM customers"
 UPPER = "SELECT UPPER(city) AS c, COUNT(*) AS n FROM customers GROUP BY 1"
 MOST_STATEMENTS = 60
@@ -59,11 +61,22 @@ def test_the_record_asks_a_server_what_its_dialect_prints_in_few_statements(engi
     assert RECORD.stat().st_size <= 300_000
 
 
+WRONG = (("char_length(", "octet_length(", "length"), ("COUNT(*)", "2 * COUNT(*)", CORE))
+"""What a wrong server computes instead, and under which name that is found."""
+
+
 @pytest.mark.full("a server is started, and asked every probe")
 @pytest.mark.parametrize("engine", DIALECTS)
 def test_a_server_agrees_with_the_record(engine: str) -> None:
+    probes = load_probes(engine)
     with server_of_ones_own(engine) as address, asked(engine, address) as run:
-        assert find_deviations(load_probes(engine), run) == frozenset()
+        assert find_deviations(probes, run) == frozenset()
+        for right, wrong, name in WRONG:
+
+            def changed(sql: str, right: str = right, wrong: str = wrong) -> Any:
+                return run(sql.replace(right, wrong))
+
+            assert name in find_deviations({name: probes[name]}, changed)
 
 
 def test_what_fails_in_a_batch_is_found_and_nothing_beside_it() -> None:

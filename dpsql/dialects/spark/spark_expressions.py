@@ -15,13 +15,20 @@ from __future__ import annotations
 
 import re
 
+from dpsql import functions as registry
 from dpsql.dialects.aggregate_sql import aggregate, window
 from dpsql.dialects.expression_printer import DIGITS, Column, ExpressionPrinter
 from dpsql.dialects.relation_printer import RelationPrinter, SelectText
 from dpsql.dialects.sized_text import Sized
 from dpsql.dialects.spark.spark_constants import constant, lacking
 from dpsql.dialects.spark.spark_functions import FUNCTIONS
-from dpsql.dialects.spark.spark_numbers import as_decimal, converted, digits_of, one_value
+from dpsql.dialects.spark.spark_numbers import (
+    as_decimal,
+    converted,
+    digits_of,
+    in_one_type,
+    one_value,
+)
 from dpsql.model.algebra import (
     Apply,
     Field,
@@ -55,6 +62,8 @@ from dpsql.model.walk import both
 
 _APART = 10**9
 """Between the number of a column and those that are made of it: no statement has so many."""
+CHOOSING = frozenset("case coalesce nullif least greatest".split())
+COMPARING = frozenset("eq ne lt le gt ge in is_distinct is_not_distinct".split())
 _SUMMED_DIGITS = 28
 """Digits of which sums have 38."""
 
@@ -78,6 +87,18 @@ class SparkExpressions(ExpressionPrinter):
 
     def constant(self, literal: Literal) -> str:
         return constant(literal)
+
+    def operands(self, function: registry.Function, args: tuple[Sized, ...]) -> tuple[Sized, ...]:
+        """Exact numbers of which one is chosen, or which may be too long to be compared, in one
+        type.
+        """
+        kinds = function.operands(tuple(arg.type for arg in args))
+        given = super().operands(function, args)
+        exact = [arg for arg in given if arg.type.kind in (Kind.INTEGER, Kind.DECIMAL)]
+        wide = exact and max(map(digits_of, exact)) + max(a.type.scale for a in exact) > DIGITS
+        if function.name in CHOOSING or (wide and function.name in COMPARING):
+            return in_one_type(given, kinds)
+        return given
 
     def converted(self, arg: Sized, kind: SqlType, span: Span) -> Sized:
         return converted(arg, kind, span)

@@ -21,7 +21,7 @@ from dpsql.dialects.spark.spark_numbers import (
     multiplied,
     within_years,
 )
-from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, NOT, OTHER, TEST
+from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, NOT, OTHER, SUM, TEST
 from dpsql.functions import LONGEST_TEXT
 from dpsql.functions.dates import LENGTHS, MICROSECOND
 from dpsql.model.tree import DATE, TIMESTAMP, VARCHAR, Kind, Literal, SqlType
@@ -128,6 +128,14 @@ def _choice(name: str) -> Rule:
         return Sized(f"{name}({', '.join(arg.sql for arg in args)})", kind, digits=digits)
 
     return text
+
+
+def _unless_equal(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    """NULLIF, to which both zeros of a DOUBLE are one: Sail's tells them apart."""
+    if kind.kind is not Kind.DOUBLE:
+        return _choice("NULLIF")(args, kind)
+    a, b = (f"{as_double(arg).operand(SUM)} + 0D" for arg in args)
+    return Sized(f"NULLIF({a}, {b})", kind)
 
 
 def _texts(rule: Callable[[tuple[Sized, ...]], str | None], level: int = ATOM) -> Rule:
@@ -391,7 +399,7 @@ FUNCTIONS: dict[str, Rule] = {
     "right": _end("right"),
     "substring": _inside,
     "coalesce": _choice("COALESCE"),
-    "nullif": _choice("NULLIF"),
+    "nullif": _unless_equal,
     "least": _choice("LEAST"),
     "greatest": _choice("GREATEST"),
     "concat": _texts(_joined),

@@ -9,7 +9,7 @@ SECURITY.md S8, S28.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dpsql.dialects.expression_printer import DIGITS, STORED_DIGITS
 from dpsql.dialects.sized_text import Sized
@@ -47,6 +47,30 @@ def as_double(text: Sized) -> Sized:
         literal = Literal(text.literal.value, kind)
         return Sized(constant(literal), kind, MINUS, literal=literal)
     return Sized(f"CAST({text.sql} AS DOUBLE)", kind)
+
+
+def in_one_type(args: Sequence[Sized], kinds: Sequence[SqlType | None]) -> tuple[Sized, ...]:
+    """Exact numbers of different types in one that has room for all of them, or NULL where a number
+    has more digits than any type has beside the scale of the others.
+
+    An engine takes the type of one of them, or casts to a common one, and fails where it is narrow.
+    """
+    exact_ones = [
+        arg for arg, kind in zip(args, kinds, strict=True) if kind and kind.kind is Kind.DECIMAL
+    ]
+    if len({arg.type for arg in exact_ones}) <= 1:
+        return tuple(args)
+    whole = max(map(digits_of, exact_ones))
+
+    def converted_one(arg: Sized, kind: SqlType | None) -> Sized:
+        if arg not in exact_ones or kind is None or arg.type.kind is Kind.NULL:
+            return arg
+        if whole + kind.scale > DIGITS:
+            return Sized(in_type(arg.sql, kind), kind, digits=kind.precision - kind.scale)
+        sql = f"CAST({arg.sql} AS DECIMAL({whole + kind.scale},{kind.scale}))"
+        return Sized(sql, kind, digits=digits_of(arg))
+
+    return tuple(converted_one(arg, kind) for arg, kind in zip(args, kinds, strict=True))
 
 
 def one_value(x: str, kind: SqlType) -> str:
@@ -108,7 +132,8 @@ def divided(args: tuple[Sized, ...], kind: SqlType) -> Sized:
         f"WHEN {b_} = 0D AND {sign} THEN {_INFINITY}",
         f"WHEN {b_} = 0D AND {a_} IS NOT NULL THEN -{_INFINITY}",
     ]
-    return Sized(f"CASE {' '.join(steps)} ELSE {a_} / NULLIF({b_}, 0D) END", kind)
+    # Sail computes this of all rows, and its NULLIF tells -0.0 from 0.0.
+    return Sized(f"CASE {' '.join(steps)} ELSE {a_} / NULLIF({b_} + 0D, 0D) END", kind)
 
 
 def converted(arg: Sized, kind: SqlType, span: Span = NOWHERE) -> Sized:
