@@ -17,8 +17,6 @@ from grammar_tests.test_more_clients import JAR
 from grammar_tests.test_readme import page
 from grammar_tests.wire_kit import PASSWORD, Door, door
 
-pytestmark = pytest.mark.full("a client of its own replays its session")
-
 LINE = re.compile(r"^\| ([^|`]+) \| `([^`]+)` \|$", re.MULTILINE)
 LINES = dict(LINE.findall(page("postgres").split("| client |")[1]))
 ASKED = "SELECT code FROM countries ORDER BY code"
@@ -77,6 +75,7 @@ def test_every_client_has_a_line() -> None:
     assert LINES.keys() == PROGRAMS.keys()
 
 
+@pytest.mark.full("a client of its own replays its session")
 @pytest.mark.parametrize("client", PROGRAMS)
 def test_a_line_connects(client: str, served: Door, tmp_path: Path) -> None:
     assert "5439" in LINES[client]

@@ -14,8 +14,6 @@ import pytest
 from grammar_tests.sqlalchemy_suite.requirements import CLOSED
 from grammar_tests.sqlalchemy_suite.unanswered import UNANSWERED
 
-pytestmark = pytest.mark.full("SQLAlchemy's own suite")
-
 SUITE = Path(__file__).parent / "sqlalchemy_suite"
 SQLALCHEMYS = (
     "marked as skip",
@@ -64,6 +62,7 @@ def skipped(output: str) -> Counter[str]:
     return reasons
 
 
+@pytest.mark.full("SQLAlchemy's own suite")
 def test_the_suite_has_no_failures() -> None:
     code, output = run()
     counts, reasons = counted(output), skipped(output)
