@@ -270,8 +270,10 @@ class Traced:
         bases = sorted(refs(over_bases) & self.deviation.keys())
         if len(bases) == 1 and bases[0] in self.alone:
             return error_of(over_bases, self.alone)
-        if self.alone.keys() >= set(bases) and not self._depend(bases):
-            return error_of(over_bases, self.alone)
+        if self.alone.keys() >= set(bases):
+            agreed = any(self.cells.get(base, self) is not None for base in bases)
+            if not agreed and not self._together(bases):
+                return error_of(over_bases, self.alone)
         cells = {base: cell for base in bases if (cell := self.cells.get(base)) is not None}
         others = self._together([base for base in bases if base not in cells])
         listed = list(cells.values())
@@ -283,11 +285,6 @@ class Traced:
         together = Joint(tuple(np.array(list(cells))[tied].tolist()), among[np.ix_(tied, tied)])
         deviation = {**self.deviation, **self.alone}
         return error_of(over_bases, deviation, [*others, *([together] if together.bases else [])])
-
-    def _depend(self, bases: Sequence[int]) -> bool:
-        """Whether errors of bases depend on one another, or on what several tables agree on."""
-        agreed = any(self.cells.get(base, self) is not None for base in bases)
-        return agreed or bool(self._together(bases))
 
     def error_in_total(self, expression: Expression) -> Expression:
         """The same where it is added up with others: no less, and independent of theirs."""

@@ -256,7 +256,10 @@ class Grouping:
                 raise Refused(
                     Reason.MISPLACED_AGGREGATE, node.span, name=node.function, clause="GROUP BY"
                 )
-        return Item(self._identities.field(self._key_name(written), type_of(key)), key)
+        aliases = (item.alias for item in self._items if item.expression == written)
+        plain = written.name if isinstance(written, Name) else "key"
+        name = next(filter(None, aliases), plain)
+        return Item(self._identities.field(name, type_of(key)), key)
 
     def _unaliased(self, expression: Expression) -> Expression:
         """An ordinal or an output alias as the expression it stands for."""
@@ -276,12 +279,6 @@ class Grouping:
                 if output_name(item).lower() == expression.name.lower():
                     return item.expression
         return expression
-
-    def _key_name(self, written: Expression) -> str:
-        for item in self._items:
-            if item.expression == written and item.alias:
-                return item.alias
-        return written.name if isinstance(written, Name) else "key"
 
     def _names_output(self, expression: Expression) -> bool:
         if isinstance(expression, Literal):

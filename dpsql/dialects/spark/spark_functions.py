@@ -168,17 +168,14 @@ def _like(args: tuple[Sized, ...]) -> str | None:
         return None
     if not escape:
         escape = next((c for c in "~^|#" if c not in pattern), "")
-    if len(escape) != 1 or not _escapes_well(pattern, escape):
+    rest = iter(pattern)
+    escaped = all(next(rest, "") in ("%", "_", escape) for c in rest if c == escape)
+    if len(escape) != 1 or not escaped:
         return None
     shown = constant(Literal(escape, VARCHAR)) if escape not in "~^|#" else f"'{escape}'"
     if not shown.startswith("'"):
         return None
     return f"{args[0].operand(OTHER)} LIKE {args[1].operand(OTHER)} ESCAPE {shown}"
-
-
-def _escapes_well(pattern: str, escape: str) -> bool:
-    rest = iter(pattern)
-    return all(next(rest, "") in ("%", "_", escape) for c in rest if c == escape)
 
 
 def _word(arg: Sized) -> str:
