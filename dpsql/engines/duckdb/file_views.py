@@ -14,6 +14,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import _duckdb as duckdb
+
 from dpsql.engines.duckdb.files import CannotOpen, Sources, name, text
 from dpsql.engines.duckdb.parquet_values import check_values
 from dpsql.engines.duckdb.text_lines import first_lines, readable
@@ -31,6 +33,8 @@ _DIGITS = {8: 3, 9: 3, 16: 5, 17: 5, 32: 10, 33: 10, 64: 19, 65: 20, 128: 38}
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 _NULL = "NULL"
 """Our name of the type of a column that has no value in a file."""
+_ENCRYPTED = b"PARE"
+"""How a Parquet file begins whose footer is encrypted."""
 _MOST_DIGITS, _EXACT_BITS = 38, 53
 
 
@@ -222,12 +226,42 @@ def _parquet_select(
 
 
 def _columns_of(connection: Any, path: str) -> tuple[tuple[str, str], ...]:
-    """The columns that a Parquet file declares, with DuckDB's names of their types."""
+    """The columns that a Parquet file declares, with DuckDB's names of their types.
+
+    Raises `CannotOpen` where the file is encrypted.
+    """
+    _require_magic(path)
     source = f"read_parquet({text(path)}, hive_partitioning = false)"
     described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+    _require_plain(connection, path)
     schema = f"FROM parquet_schema({text(path)}) WHERE logical_type = 'NullType()'"
     empty = {column for (column,) in connection.execute(f"SELECT name {schema}").fetchall()}
     return tuple((str(row[0]), _NULL if row[0] in empty else str(row[1])) for row in described)
+
+
+def _require_magic(path: str) -> None:
+    """Raise `CannotOpen` where the footer of a Parquet file is encrypted."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - the child starts sooner
+            encrypted = file.read(len(_ENCRYPTED)) == _ENCRYPTED
+    except OSError:
+        raise CannotOpen("unreadable") from None
+    if encrypted:
+        raise CannotOpen("encrypted")
+
+
+def _require_plain(connection: Any, path: str) -> None:
+    """Raise `CannotOpen` where columns are encrypted behind a footer that is not.
+
+    DuckDB reads the other columns, and fails on the signature that such a footer has.
+    """
+    described = f"SELECT encryption_algorithm FROM parquet_file_metadata({text(path)})"
+    try:
+        rows = connection.execute(described).fetchall()
+    except duckdb.Error:
+        raise CannotOpen("encrypted") from None
+    if any(algorithm for (algorithm,) in rows):
+        raise CannotOpen("encrypted")
 
 
 def _type_of(column: str, kinds: set[str], declared: FileFormat | None) -> str:

@@ -36,6 +36,8 @@ WHY = {
     " where it is packed",
     "unclean": "has bytes that are not UTF-8, or several kinds of line ends, and cannot be mended"
     " in memory; convert it to UTF-8 with one kind of line ends",
+    "encrypted": "is encrypted, or describes itself in bytes that are not UTF-8; write it anew"
+    " without encryption, since dpsql reads no keys",
     "zstd": "is packed with zstd, which needs Python 3.14; unpack it, or pack it with gzip",
     "empty": "is empty: it has no line, and so no column",
     "values": "has a value that cannot be read: text that is not UTF-8, or a time out of range;"

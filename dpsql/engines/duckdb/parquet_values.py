@@ -2,15 +2,18 @@
 
 A text that is not UTF-8, a time of 25:00 or a timestamp beyond microseconds fails wherever its row
 is read, outside of every expression: a question would tell whether it reads that row. So all values
-of types that can fail are read when files are opened. What was read whole is remembered by what the
+of types that can fail are read when files are opened. So are those that a file may hold beyond the
+range of their type, which proofs believe: a DECIMAL(5,2) of 10,737,418.24, or a TIME of 25:00 where
+DuckDB reads it. What was read whole is remembered by what the
 file is, in the user's own cache; small files are read each time.
 
-Proof (PRIVACY.md R100). After this no value of the files makes a statement fail.
+Proof (PRIVACY.md R100). After this no value of the files makes a statement fail or is out of range.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -25,29 +28,44 @@ _SAFE = frozenset(
 )
 """Types of which every stored value can be read. Not all other types fail: all of them are read."""
 
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+
 _SMALL = 1 << 24
 """Bytes of files that are read each time."""
 
 
 def check_values(connection: Any, layout: Sequence[tuple[str, str]], paths: Sequence[str]) -> None:
-    """Read every value that may fail. Raises `CannotOpen` where one does."""
-    columns = [column for column, kind in layout if not _is_safe(kind)]
+    """Read every value that may fail. Raises `CannotOpen` where one does, or is out of range."""
+    columns = [column for column, kind in layout if kind not in _SAFE]
+    ranges = [range_ for column, kind in layout if (range_ := _range(column, kind))]
     marker = _marker(paths) if columns else None
     if not columns or (marker is not None and os.path.exists(marker)):  # noqa: PTH110
         return
     listed, hashed = ", ".join(map(text, paths)), ", ".join(map(name, columns))
     source = f"read_parquet([{listed}], hive_partitioning = false)"
+    fits = ", ".join([f"bit_xor(hash({hashed}))", *(f"bool_and({each})" for each in ranges)])
     try:
-        connection.execute(f"SELECT bit_xor(hash({hashed})) FROM {source}").fetchall()
+        ((_hash, *fitting),) = connection.execute(f"SELECT {fits} FROM {source}").fetchall()
     except duckdb.Error:
         raise CannotOpen("values") from None
+    if False in fitting:
+        raise CannotOpen("values")
     if marker is not None:
         with suppress(OSError), open(marker, "xb"):  # noqa: PTH123
             pass
 
 
-def _is_safe(kind: str) -> bool:
-    return kind in _SAFE or kind.startswith("DECIMAL(")
+def _range(column: str, kind: str) -> str | None:
+    """The condition that a value lies in the range of its type, where a file may hold others."""
+    if kind == "TIME":
+        return f"{name(column)} BETWEEN TIME '00:00:00' AND TIME '24:00:00'"
+    digits = _DECIMAL.fullmatch(kind)
+    if digits is None:
+        return None
+    digit_count, scale = map(int, digits.groups())
+    most = "9" * (digit_count - scale) + "." + "9" * scale
+    ends = (f"CAST('{sign}{most}' AS {kind})" for sign in ("-", ""))
+    return f"{name(column)} BETWEEN {' AND '.join(ends)}"
 
 
 def _marker(paths: Sequence[str]) -> str | None:
@@ -66,4 +84,4 @@ def _marker(paths: Sequence[str]) -> str | None:
             return None
     except OSError:
         return None
-    return os.path.join(folder, f"read-{duckdb.__version__}-{identity_of(signature)}")  # noqa: PTH118
+    return os.path.join(folder, f"read2-{duckdb.__version__}-{identity_of(signature)}")  # noqa: PTH118
