@@ -13,9 +13,11 @@ from typing import Any
 
 import duckdb
 import pytest
+from click.testing import CliRunner
 
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
+from dpsql.interfaces.cli import main
 from dpsql.model.algebra import Scan
 from dpsql.model.errors import PolicyError, Refused
 from dpsql.model.schema import Schema
@@ -23,6 +25,7 @@ from dpsql.model.view_rows import origin_of
 from dpsql.model.vocabulary import Fact, FactKind, Policy, Voucher
 from dpsql.owner.check import check_policy
 from dpsql.owner.findings import Severity
+from dpsql.owner.prepared_tables import prepared_tables
 from dpsql.policy import bind as binding
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
@@ -95,7 +98,9 @@ REFUSED = {
     "SELECT id FROM raw USING SAMPLE 10%": "",
     "SELECT id FROM raw UNION ALL SELECT id FROM raw": "combines",
     "SELECT id FROM raw EXCEPT SELECT id FROM raw": "combines",
-    "SELECT a.id FROM raw a JOIN raw b ON a.id = b.id": "joins",
+    "SELECT a.id FROM raw a JOIN raw b ON a.id < b.id": "joins",
+    "SELECT a.id FROM raw a JOIN raw b ON a.other = b.other": "joins",
+    "SELECT a.id FROM raw a RIGHT JOIN raw b ON a.id = b.id": "joins",
     "SELECT a.id FROM raw a, raw b": "joins",
     "SELECT id FROM raw WHERE EXISTS (SELECT 1 FROM apart.raw r WHERE r.id = raw.id)": "",
     "SELECT id FROM raw WHERE id IN (SELECT id FROM apart.raw)": "",
@@ -432,7 +437,7 @@ def test_without_that_rule_a_person_would_move_another(
 ) -> None:
     """The wrong twin: person 3's row in b is person 2's row in the base table."""
     path = database(tmp_path, VIEW, "CREATE VIEW b AS SELECT other FROM raw")
-    monkeypatch.setattr(binding, "check_views", lambda _draft, _tables: None)
+    monkeypatch.setattr(binding, "check_views", lambda *_: None)
     Proxy.open(policy(tmp_path, "seen", COLUMNS, TWO.format(name="b", link="other"))).close()
     with duckdb.connect(str(path)) as connection:
         others = "SELECT COUNT(*) FROM b WHERE other = 3"
@@ -472,3 +477,52 @@ def test_a_view_that_changes_its_definition_is_another_policy(tmp_path: Path) ->
             versions.add(proxy.policy.version)
             assert "(SELECT" in rows_of("seen", proxy.policy)
     assert len(versions) == 2
+
+
+# --- what the owner is told ----------------------------------------------------------------------
+
+SHOWN = """
+[tables.listed]
+access = "public"
+key = "code"
+[tables.calendar]
+access = "public"
+"""
+
+
+def test_check_names_a_public_view_that_raises_and_goes_on(tmp_path: Path) -> None:
+    """The wrong twin of the finding is the same view over rows that do not raise."""
+    view = "CREATE VIEW listed AS SELECT CAST(code AS INTEGER) AS code FROM raw"
+    database(tmp_path, VIEW, view)
+    path = policy(tmp_path, "seen", COLUMNS, SHOWN)
+    (finding,) = (f for f in check_policy(path).findings if f.severity is Severity.ERROR)
+    assert (finding.id, finding.rows) == ("raises:listed", 0)
+    assert "reading this public view fails" in finding.message
+    assert "'x'" not in finding.message + finding.fix
+    listing = COLUMNS.replace("bounds = [0, 9]", 'values_from = "listed.code"')
+    with pytest.raises(PolicyError, match="listed: reading this public view fails"):
+        check_policy(policy(tmp_path, "seen", listing, SHOWN))
+    database(tmp_path / "well", VIEW, f"{view} WHERE code = '5' GROUP BY code")
+    path = policy(tmp_path / "well", "seen", COLUMNS, SHOWN)
+    assert not [f for f in check_policy(path).findings if f.severity is Severity.ERROR]
+
+
+def test_init_says_why_a_view_cannot_be_private(tmp_path: Path) -> None:
+    ranked = "CREATE VIEW ranked AS SELECT id, rank() OVER (ORDER BY id) AS r FROM raw"
+    database(tmp_path, VIEW, ranked)
+    drafted = ["init", str(tmp_path / "data.duckdb"), "--yes", "-o", str(tmp_path / "d.toml")]
+    done = CliRunner().invoke(main, [*drafted, "--unit", "raw.id"])
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "d.toml").read_text("utf-8")
+    assert "# [tables.seen]  # a view: give it the link of the rows that it shows\n" in text
+    why = "# a view that cannot be private: it computes over several rows (a window)"
+    store = "its rows may, stored: CREATE TABLE ranked_rows AS SELECT * FROM ranked"
+    assert f"# [tables.ranked]  {why}; {store}\n" in text
+
+
+def test_a_store_holds_no_private_view(tmp_path: Path) -> None:
+    """The database's own view may raise: what is prepared of it would be read from it."""
+    database(tmp_path, VIEW)
+    path = policy(tmp_path, "seen", COLUMNS)
+    with Proxy.open(path) as proxy:
+        assert prepared_tables(proxy.policy) == ()

@@ -32,13 +32,14 @@ from dpsql.model.vocabulary import (
 )
 from dpsql.owner.findings import Finding, Reviewed, Severity, reviewed
 from dpsql.owner.public_findings import public_findings
+from dpsql.owner.public_views import bound_for_check
 from dpsql.owner.reminders import nothing_withheld, promises_little, written_as_they_are
 from dpsql.owner.text_findings import text_findings
 from dpsql.owner.whose_rows import RowsOfSeveral, same_key, unit_rows, units_of_keys
 from dpsql.policy.bind import vouched_for
 from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
-from dpsql.preparation.bound_policy import bound_to, of_stored_rows
+from dpsql.preparation.bound_policy import of_stored_rows
 from dpsql.preparation.engine_kinds import counts_of_texts, dialects, opened
 from dpsql.preparation.table_rows import rows_of
 
@@ -571,9 +572,9 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> C
     """
     draft = load(path)
     with closing(opened(draft)) as engine:
-        policy, schema = bound_to(draft, engine)
+        policy, schema, raising = bound_for_check(draft, engine)
         findings, facts = check(policy, draft.lines, engine.rows)
-        findings += text_findings(draft, counts_of_texts(draft, engine.rows))
+        findings += raising + text_findings(draft, counts_of_texts(draft, engine.rows))
         findings += public_findings(draft, policy, schema, engine.rows)
     findings = (
         *findings,

@@ -33,7 +33,10 @@ def prepared_tables(policy: Policy) -> tuple[TablePolicy, ...]:
         table
         for table in policy.tables
         if table.private
-        and not any(part.several or part.view for part in (table, *way_of(table, policy)))
+        and not any(
+            part.several or part.view or part.rows is not None
+            for part in (table, *way_of(table, policy))
+        )
     )
 
 

@@ -101,8 +101,8 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
     """
     binder = _Binder(draft, schema, values_of)
     tables = tuple(binder.table(table) for table in draft.tables)
-    check_views(draft, tables)
     facts = frozenset(fact for table in draft.tables for fact in binder.facts(table))
+    check_views(draft, tables, facts)
     version, store = _version(draft, tables, schema), schema.store
     return Policy(
         path=draft.path,

@@ -15,6 +15,7 @@ from dpsql.policy.budget_choices import BudgetChoice, budget_lines
 from dpsql.policy.column_words import column_words, identifies, is_amount
 from dpsql.policy.edit import toml_key
 from dpsql.policy.file_drafts import TypesFrom, section_lines, type_part
+from dpsql.policy.private_views import materialize
 from dpsql.policy.unit_paths import (
     Routes,
     UnitColumns,
@@ -315,11 +316,21 @@ def hidden_columns(table: SchemaTable, unit: UnitColumns | None, routes: Routes)
 
 def public_lines(table: SchemaTable) -> Iterator[str]:
     """A table of which anybody may see every row, if its owner says so."""
-    view = "  # a view: its rows may tell of others than those whom they name"
-    yield f"[tables.{toml_key(_comment(table.name))}]{view if table.is_derived else ''}"
+    yield f"[tables.{toml_key(_comment(table.name))}]{_about_view(table)}"
     yield PUBLIC
     if key := key_of(table):
         yield _comment(_key(key))
+
+
+def _about_view(table: SchemaTable) -> str:
+    """Return a comment on a view: whether it may be private, and else how to store its rows."""
+    if table.rows is not None:
+        return "  # a view: give it the link of the rows that it shows"
+    if table.view and table.problem:
+        store = _comment(f"; its rows may, stored: {materialize(table)}")
+        return f"  # a view that cannot be private: {_comment(table.problem)}{store}"
+    about = "  # a view: its rows may tell of others than those whom they name"
+    return about if table.is_derived else ""
 
 
 def _key(names: Iterable[str]) -> str:

@@ -1,15 +1,14 @@
-"""Expansion of the views of a schema into rows of one base table that are printed totally.
+"""Expansion of the views of a schema into rows of base tables that are printed totally.
 
-A view is parsed as an analyst's query is, and stands for projections, filters and renames of one
-base table. The engine's own view is never read for private rows: it may raise on a row.
+A view is parsed as an analyst's query is, and stands for projections, filters, renames and joins of
+base tables. The engine's own view is never read for private rows: it may raise on a row.
 
-Proof (PRIVACY.md R98). Each row of an expanded view is computed from one row of the base table by
-expressions that depend on nothing else and never raise. So it belongs to the unit of that row.
+Proof (PRIVACY.md R98). Each row of an expanded view is computed from one row of each base table by
+expressions that depend on nothing else and never raise. Whose it is, `check_views` finds out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -36,24 +35,21 @@ from dpsql.model.resources import Database
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.table_names import parts
 from dpsql.model.tree import Cast, Ref
-from dpsql.model.view_rows import ViewOrigin, origin_of
+from dpsql.model.view_rows import ViewSides, sides_of
 from dpsql.model.vocabulary import ColumnPolicy, Neighbours, Policy, PrivacyUnit, TablePolicy
+from dpsql.model.walk import relations
+from dpsql.preparation.view_joins import Keys, NotExpanded, unique_keys
 
 _SHAPES: tuple[tuple[type, str], ...] = (
     (Aggregate, "it groups rows (GROUP BY, DISTINCT or an aggregate)"),
     (Window, "it computes over several rows (a window)"),
     (Limit, "it keeps only some rows (LIMIT or OFFSET)"),
     (Union, "it combines queries (UNION, INTERSECT or EXCEPT)"),
-    (Join, "it joins tables"),
 )
 CLOCK = "it reads the clock"
 INSTANTS = datetime(2001, 2, 3, 4, 5, 6, 7, UTC), datetime(2033, 9, 8, 7, 6, 5, 4, UTC)
 """Two times at which a text that does not read the clock says the same."""
 UNKNOWN = "its definition is not known"
-
-
-class _NotExpanded(Exception):
-    """A view that is not expanded, and why."""
 
 
 def with_views(schema: Schema, dialect: Dialect) -> Schema:
@@ -79,46 +75,39 @@ def _expanded(view: SchemaTable, tables: dict[str, SchemaTable], dialect: Dialec
     """Return the view with its rows over tables that are known, or with the problem."""
     try:
         rows = _rows(view, tables)
+        keys = unique_keys(rows, tables)
         dialect.query(rows, tuple(field.ref for field in rows.fields))
-    except _NotExpanded as error:
+    except NotExpanded as error:
         return replace(view, problem=str(error))
     except Refused as refused:
         span, text = refused.span, view.query or ""
         place = " ".join(text[span.start : span.stop].split())
         return replace(view, problem=f"dpsql cannot read {place!r}" if place else UNKNOWN)
-    origin = origin_of(rows)
-    assert origin is not None
+    sides = sides_of(rows)
+    assert sides is not None
     named = {field.name: field for field in rows.fields}
-    base = tables[origin.table]
-    columns = tuple(_column(column, named, origin, base) for column in view.columns)
-    return _constrained(replace(view, columns=columns, rows=rows, problem=""), origin, base)
+    columns = tuple(_column(column, named, sides, tables) for column in view.columns)
+    expanded = replace(view, columns=columns, rows=rows, problem="")
+    return _constrained(expanded, sides, keys, tables)
 
 
 def _rows(view: SchemaTable, tables: dict[str, SchemaTable]) -> Relation:
     if view.query is None:
-        raise _NotExpanded(UNKNOWN)
+        raise NotExpanded(UNKNOWN)
     statement, *later = (parse(view.query, view.spelling, instant=at) for at in INSTANTS)
     if statement.says_now or [statement] != later:
-        raise _NotExpanded(CLOCK)
+        raise NotExpanded(CLOCK)
     schema, _ = parts(view.name) or (None, view.name)
     path = statement.search_path if schema is None else (schema, *statement.search_path)
     identities = Identities()
     relation = resolve(replace(statement, search_path=path), _policy(tables), identities).relation
-    for part in _chain(relation):
+    for part in relations(relation):
         problem = next((why for kind, why in _SHAPES if isinstance(part, kind)), None)
         if problem is not None:
-            raise _NotExpanded(problem)
-        if not isinstance(part, Project | Filter | Sort | Scan):
-            raise _NotExpanded("it reads more than the rows of one table")
+            raise NotExpanded(problem)
+        if not isinstance(part, Project | Filter | Sort | Scan | Join):
+            raise NotExpanded("it reads more than the rows of tables that it joins")
     return _typed(_unsorted(relation), view, identities)
-
-
-def _chain(relation: Relation) -> Iterator[Relation]:
-    """Yield the operators from the outermost inward, as far as each has one input."""
-    yield relation
-    while isinstance(relation, Project | Filter | Sort):
-        relation = relation.input
-        yield relation
 
 
 def _unsorted(relation: Relation) -> Relation:
@@ -128,6 +117,8 @@ def _unsorted(relation: Relation) -> Relation:
             return _unsorted(below)
         case Project() | Filter():
             return replace(relation, input=_unsorted(relation.input))
+        case Join(left=left, right=right):
+            return replace(relation, left=_unsorted(left), right=_unsorted(right))
         case _:
             return relation
 
@@ -151,13 +142,17 @@ def _typed(relation: Relation, view: SchemaTable, identities: Identities) -> Rel
         plain = kind == column.type and _is_renamed(relation, field.id)
         items.append(Item(own, field.ref if plain else Cast(field.ref, column.type)))
     if not items:
-        raise _NotExpanded("it has no column of a type that dpsql reads")
+        raise NotExpanded("it has no column of a type that dpsql reads")
     return Project(relation, tuple(items))
 
 
 def _is_renamed(relation: Relation, column: int) -> bool:
-    """Return whether a column is one of the table below, as it is."""
+    """Return whether a column is one of a table below, as it is."""
     while not isinstance(relation, Scan):
+        if isinstance(relation, Join):
+            here = any(field.id == column for field in relation.left.fields)
+            relation = relation.left if here else relation.right
+            continue
         if isinstance(relation, Project):
             item = next(i for i in relation.items if i.field.id == column)
             if not isinstance(item.expression, Ref):
@@ -169,43 +164,54 @@ def _is_renamed(relation: Relation, column: int) -> bool:
 
 
 def _column(
-    column: SchemaColumn, named: dict[str, Field], origin: ViewOrigin, base: SchemaTable
+    column: SchemaColumn,
+    named: dict[str, Field],
+    sides: ViewSides,
+    tables: dict[str, SchemaTable],
 ) -> SchemaColumn:
     """Return a column of an expanded view: what its base column is, or a computed value."""
     if column.name not in named:
         return replace(column, type=None, reading=None, enum_values=())
-    source = next((c for c in base.columns if c.name == origin.columns.get(column.name)), None)
-    if source is None:
+    place, stored = sides.columns.get(column.name, (None, ""))
+    if place is None:
         return replace(column, reading=None, enum_values=(), not_null=False, bits=64)
+    side = sides.sides[place]
+    source = next(c for c in tables[side.table].columns if c.name == stored)
     return replace(
         column,
         reading=None,
         enum_values=source.enum_values,
-        not_null=source.not_null and source.reading is None,
+        not_null=source.not_null and source.reading is None and not side.optional,
         bits=source.bits,
     )
 
 
-def _constrained(view: SchemaTable, origin: ViewOrigin, base: SchemaTable) -> SchemaTable:
-    """Return the view with the constraints of its base table on columns that it only renames.
+def _constrained(
+    view: SchemaTable, sides: ViewSides, keys: Keys, tables: dict[str, SchemaTable]
+) -> SchemaTable:
+    """Return the view with the constraints of its base tables on columns that it only renames.
 
-    A projection or filter has no more rows than its base table, so keys stay unique and foreign
-    keys still lead to a row. Columns of which other values are read than are stored have none.
+    Foreign keys still lead to a row, and keys that no join repeats stay unique. Columns of which
+    other values are read than are stored have none.
     """
-    changed = {column.name for column in base.columns if column.reading is not None}
-    here = {there: name for name, there in origin.columns.items() if there not in changed}
-
-    def renamed(columns: tuple[str, ...]) -> tuple[str, ...] | None:
-        return tuple(here[c] for c in columns) if set(columns) <= here.keys() else None
-
-    unique = tuple(key for each in base.unique_keys if (key := renamed(each)) is not None)
-    foreign = tuple(
-        ForeignKey(own, key.table, key.referenced)
-        for key in base.foreign_keys
-        if (own := renamed(key.columns)) is not None
-    )
-    primary = renamed(base.primary_key) or ()
-    return replace(view, unique_keys=unique, primary_key=primary, foreign_keys=foreign)
+    assert view.rows is not None
+    names = {field.id: field.name for field in view.rows.fields}
+    unique = sorted(tuple(sorted(names[n] for n in key)) for key in keys)
+    foreign, primary = list[ForeignKey](), list[tuple[str, ...]]()
+    for place, side in enumerate(sides.sides):
+        base = tables[side.table]
+        changed = {column.name for column in base.columns if column.reading is not None}
+        here = {b: name for name, (n, b) in sides.columns.items() if n == place}
+        here = {b: name for b, name in here.items() if b not in changed}
+        foreign += (
+            ForeignKey(tuple(here[c] for c in key.columns), key.table, key.referenced)
+            for key in base.foreign_keys
+            if {*key.columns} <= here.keys()
+        )
+        if base.primary_key and {*base.primary_key} <= here.keys():
+            primary.append(tuple(here[c] for c in base.primary_key))
+    first = next((key for key in primary if tuple(sorted(key)) in unique), ())
+    return replace(view, unique_keys=tuple(unique), primary_key=first, foreign_keys=tuple(foreign))
 
 
 def _policy(tables: dict[str, SchemaTable]) -> Policy:

@@ -363,10 +363,12 @@ def _draft(sources: Sequence[str], given: Given, decide: Decide, target: str, *,
     from dpsql.policy.file_drafts import TypesFrom  # noqa: PLC0415
     from dpsql.policy.init import draft  # noqa: PLC0415
     from dpsql.preparation.engine_kinds import (  # noqa: PLC0415
+        dialects,
         of_sources,
         opened_database,
         with_looked_formats,
     )
+    from dpsql.preparation.views import with_views  # noqa: PLC0415
 
     try:
         get(given.accountant)
@@ -382,7 +384,7 @@ def _draft(sources: Sequence[str], given: Given, decide: Decide, target: str, *,
         note("Types and formats of text files were read from the data: they become public.")
         engine = opened_database(database)
     with closing(engine):
-        schema = engine.schema()
+        schema = with_views(engine.schema(), dialects(database).database)
     decisions = replace(decided(schema, given, decide), types=types)
     return draft(schema, _beside(database, Path(target)), decisions)
 
@@ -403,10 +405,12 @@ def _beside(database: Database, target: Path) -> Database:
 def _update(policy: str) -> None:
     from dpsql.policy.load import load  # noqa: PLC0415
     from dpsql.policy.update import update  # noqa: PLC0415
-    from dpsql.preparation.engine_kinds import opened  # noqa: PLC0415
+    from dpsql.preparation.engine_kinds import dialects, opened  # noqa: PLC0415
+    from dpsql.preparation.views import with_views  # noqa: PLC0415
 
-    with closing(opened(load(policy))) as engine:
-        schema = engine.schema()
+    drafted = load(policy)
+    with closing(opened(drafted)) as engine:
+        schema = with_views(engine.schema(), dialects(drafted.database).database)
     changes = update(policy, schema)
     for change in changes:
         if change.is_new:
