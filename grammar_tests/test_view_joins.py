@@ -30,7 +30,8 @@ from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.preparation import view_joins
 from dpsql.preparation.views import with_views
-from grammar_tests.laws import PlainEngine
+from grammar_tests.laws import PlainEngine, compiled, integers, violation
+from grammar_tests.test_laws import halved
 
 TABLES = {
     "people": "pid PRIMARY KEY, city, n",
@@ -367,3 +368,30 @@ def test_constraints_that_a_join_keeps_are_facts(tmp_path: Path) -> None:
     assert not {f.kind for f in bound.facts if f.table == "seen"} & {FactKind.MAX_ROWS}
     twice = "SELECT p.pid, v.vid FROM people p LEFT JOIN visits v ON v.pid = p.pid"
     assert seen_of(expanded(twice)).unique_keys == ()
+
+
+QUESTIONS = (
+    "SELECT COUNT(*) AS n FROM seen",
+    "SELECT COUNT(DISTINCT pid) AS n FROM seen",
+    "SELECT COUNT(*) AS n FROM seen AS a JOIN people AS b ON a.pid = b.pid WHERE b.n > 1",
+)
+
+
+def test_a_person_of_a_joined_view_moves_no_more_than_claimed(tmp_path: Path) -> None:
+    """Law 2 from text to integers; the wrong twin halves what is claimed."""
+    engine, caught = PlainEngine(databases()), 0
+    for view, link in ACCEPTED.items():
+        if link:
+            continue
+        bound = policy(expanded(view), tmp_path, "pid")
+        for sql in QUESTIONS:
+            plan = compiled(sql, bound, engine)
+            for seed in range(SEEDS):
+                databases().execute(f"SET schema = 's{seed}_0'")
+                here = integers(plan, engine)
+                for (gone,) in databases().execute("SELECT pid FROM people").fetchall():
+                    databases().execute(f"SET schema = 's{seed}_{gone}'")
+                    there = integers(plan, engine)
+                    assert violation(plan, here, there) is None, (view, sql)
+                    caught += violation(halved(plan), here, there) is not None
+    assert caught
