@@ -118,6 +118,17 @@ def test_wrong_twins_of_the_norm_are_refuted(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.full("processes are started and killed")
+def variance_of_a_step(neighbours: Neighbours) -> float:
+    policy, engine = bound.over(world.well_behaved(), constraints=True, neighbours=neighbours)
+    return float(plan_of(Compiler(policy, engine.public), VIPS, PEOPLE).noise.scale)
+
+
+def test_a_replaced_unit_has_four_times_the_variance() -> None:
+    """Its rows may point the opposite way: the distance doubles."""
+    apart, replaced = map(variance_of_a_step, (Neighbours.ADD_REMOVE, Neighbours.REPLACE))
+    assert replaced == pytest.approx(4 * apart, rel=1e-3)
+
+
 def test_a_step_is_the_gradient_of_the_rows() -> None:
     """Text and layout against the rows themselves, at weights that leave some rows clipped."""
     policy, engine = bound.shop()

@@ -59,6 +59,19 @@ def test_intervals_of_linear_coefficients_cover_as_often_as_they_say() -> None:
     assert blind / (4 * runs) < 0.8  # the twin that knows of the rows alone
 
 
+def test_without_noise_the_errors_of_coefficients_are_those_of_the_rows() -> None:
+    columns, dice = [input_of(name, NUMBER) for name in "abcy"], np.random.default_rng(5)
+    rows = linear_rows(2_000, dice)
+    moments = simulated(columns, rows, 1e-6, dice)
+    fit = least_squares(moments, 3, 0)
+    x = np.hstack([np.ones((len(rows), 1)), rows[:, :3]])
+    inverse = np.linalg.inv(x.T @ x)
+    left = rows[:, 3] - x @ inverse @ x.T @ rows[:, 3]
+    classic = inverse * (left @ left) / (len(rows) - 4)
+    ratios = np.sqrt(np.diag(fit.covariance) / np.diag(classic))
+    assert np.allclose(ratios, 1, atol=0.05)
+
+
 def test_the_noise_of_a_product_of_the_matrix_is_what_it_varies_by() -> None:
     dice, layout = np.random.default_rng(3), layout_of(MIXED)
     variances = dice.uniform(1, 3, layout.entries)

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from dpsql import accountants
-from dpsql.compiler.calibrate.range_workloads import Run, best_levels, decomposed, variance
+from dpsql.compiler.calibrate.range_workloads import End, Run, best_levels, decomposed, variance
 from dpsql.compiler.plan.measurement_kinds import RowCount
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
+from dpsql.model.tree import BOOLEAN, Expression, scalar
 from dpsql.model.vocabulary import Budget, Event, Mechanism, Neighbours, NoiseEvent
 from grammar_tests import world
 from grammar_tests.bound import over, shop
@@ -235,3 +236,50 @@ def twice(block: BlockPlan) -> BlockPlan:
     wider = query.condition | releases[second].query.condition  # type: ignore[operator]
     releases[first] = replace(releases[first], query=RowCount(wider, query.total_upper))
     return replace(block, releases=tuple(releases))
+
+
+ENDS = {
+    "income": ("customers", [f"{n}e1" for n in range(11)]),
+    "amount": ("orders", [f"{10 * n}.25" for n in range(11)]),
+    "placed_at": ("orders", [f"TIMESTAMP '2024-03-{n + 1:02} 12:30:00'" for n in range(11)]),
+}
+"""Columns whose ends are told apart from what lies between them, each with ends of ranges."""
+
+
+def at_the_ends(column: str, first: str, last: str) -> bool:
+    """Whether ranges with these signs count, without noise, the rows that lie on their ends."""
+    table, ends = ENDS[column]
+    tables = {**world.empty(), "customers": [world.customer(n) for n in range(1, 12)]}
+    tables["orders"] = [world.order(n, n, 0) for n in range(1, 12)]
+    policy, engine = over(tables, constraints=True)
+    for n, end in enumerate(ends, 1):
+        own = f"UPDATE {table} SET {column} = {end} WHERE customer_id = {n}"
+        engine.connection.execute(own)
+    conditions = (
+        f"{column} {first} {low} AND {column} {last} {high}"
+        for n, low in enumerate(ends)
+        for high in ends[n + 1 :]
+    )
+    counts = ", ".join(f"COUNT(*) FILTER (WHERE {c}) AS n{n}" for n, c in enumerate(conditions))
+    one = "(FROM orders QUALIFY ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY order_id) = 1)"
+    sql = f"SELECT {counts} FROM {table if table == 'customers' else one} AS t"
+    prepared = compiled(sql, policy, engine)
+    assert any(block.ranges for block in prepared.blocks)
+    return same_rows(*noiseless(prepared, engine), engine.rows(sql))
+
+
+@pytest.mark.parametrize("column", ENDS)
+@pytest.mark.parametrize(("first", "last"), [(">=", "<="), (">", "<"), (">=", "<"), (">", "<=")])
+def test_rows_on_the_ends_of_ranges_are_in_those_that_hold_them(
+    column: str, first: str, last: str
+) -> None:
+    assert at_the_ends(column, first, last)
+
+
+@pytest.mark.parametrize("column", ENDS)
+def test_ends_that_belong_to_no_cell_are_seen(column: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def below(end: End, side: Expression) -> Expression:
+        return scalar("lt", side, end.literal, kind=BOOLEAN)
+
+    monkeypatch.setattr(End, "below", below)
+    assert not at_the_ends(column, ">=", "<=")

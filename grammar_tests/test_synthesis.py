@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from itertools import product
 from math import exp, isnan, log
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,12 @@ from dpsql.mechanisms.pair_choices import components, pair_choice, score
 from dpsql.model.errors import Failed, MissingExtra, Reason, Refused
 from dpsql.model.intervals import Facts, Interval
 from dpsql.model.tree import DATE, DOUBLE, INTEGER, VARCHAR, Kind, PlanForm, SqlType
-from dpsql.model.vocabulary import Loss, Neighbours, Noise, Request, Sensitivity
+from dpsql.model.vocabulary import Loss, Neighbours, Noise, Noisy, Request, Sensitivity
 from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
 from dpsql.synthesis import mbi_fit, released_marginals, synthesis
 from dpsql.synthesis.closeness import to_rows
+from dpsql.synthesis.released_marginals import over_selected
 from dpsql.synthesis.synthesis_plan import MOST_CLIQUE, SynthesisPlan, SynthesisWish, planned
 from dpsql.synthesis.synthetic_columns import ListedColumn, cells, column_of
 from grammar_tests import bound, laws, proxy_kit, world
@@ -340,6 +342,20 @@ def test_texts_that_nobody_listed_are_selected_before_they_are_counted(proxy: Pr
     again = proxy.synthesise(wish(CITIES, "9"))
     assert again.receipt.remembered
     assert again.rows == table.rows
+
+
+def test_of_too_many_selected_values_the_most_frequent_are_kept_and_null_is_none() -> None:
+    keys = (("a",), ("b",), (None,), ("c",), ("d",))
+    answer = [Noisy(keys, ((5,), (9,), (50,), (7,), (7,)))]
+    plan: Any = SimpleNamespace(
+        keys={0: None}, columns=[SimpleNamespace(valued=2)], over=lambda _, values, __: values
+    )
+    compiler: Any = None
+    few: Any = over_selected(compiler, plan, answer, Stop())
+    assert few == [("b", "c")]
+    plan.columns[0].valued = 9
+    every: Any = over_selected(compiler, plan, answer, Stop())
+    assert every == [("a", "b", "c", "d")]
 
 
 @pytest.mark.full("starts processes")
