@@ -110,7 +110,20 @@ def _read(stored: str, reading: StoredAs, kind: SqlType) -> str:
         extract = "list_extract" if isinstance(step, int) else "struct_extract"
         place = step if isinstance(step, int) else constant(Literal(step, VARCHAR))
         stored = f"{extract}({stored}, {place})"
-    return f"TRY_CAST({stored} AS {type_name(kind)})"
+    return _within_type(f"TRY_CAST({stored} AS {type_name(kind)})", kind)
+
+
+def _within_type(sql: str, kind: SqlType) -> str:
+    """A part of a stored value, NULL beyond the range of its type: Parquet can hold such values."""
+    match kind.kind:
+        case Kind.TIME:
+            least, most = "TIME '00:00:00'", "TIME '24:00:00'"
+        case Kind.DECIMAL:
+            digits = "9" * (kind.precision - kind.scale) + "." + "9" * kind.scale
+            least, most = (f"CAST('{sign}{digits}' AS {type_name(kind)})" for sign in ("-", ""))
+        case _:
+            return sql
+    return f"CASE WHEN {sql} BETWEEN {least} AND {most} THEN {sql} END"
 
 
 def _key(name: str) -> str:

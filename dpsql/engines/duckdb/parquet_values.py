@@ -3,11 +3,12 @@
 A text that is not UTF-8, a time of 25:00 or a timestamp beyond microseconds fails wherever its row
 is read, outside of every expression: a question would tell whether it reads that row. So all values
 of types that can fail are read when files are opened. So are those that a file may hold beyond the
-range of their type, which proofs believe: a DECIMAL(5,2) of 10,737,418.24, or a TIME of 25:00 where
-DuckDB reads it. What was read whole is remembered by what the
-file is, in the user's own cache; small files are read each time.
+range of their type, on which functions fail: a DECIMAL(5,2) of 10,737,418.24, or a TIME of 25:00
+where DuckDB reads it. What was read whole is remembered by what the file is, in the user's own
+cache; small files are read each time.
 
-Proof (PRIVACY.md R100). After this no value of the files makes a statement fail or is out of range.
+Proof (PRIVACY.md R100). After this no value makes a statement fail, and none but parts of nested
+ones, which are read as NULL, is beyond the type of its column.
 """
 
 from __future__ import annotations
