@@ -105,6 +105,48 @@ PAIRS = (
 )
 
 
+UNRELATED = (
+    "SELECT c.region, segment, vip, COUNT(*) AS n FROM customers JOIN countries c"
+    " ON country = c.code GROUP BY 1, 2, 3"
+)
+ABSENT = (
+    "SELECT b.code, d.code AS other, COUNT(*) AS n FROM customers LEFT JOIN"
+    " (countries b JOIN countries d ON b.code = d.code AND b.code < d.region)"
+    " ON b.code = country GROUP BY 1, 2"
+)
+
+
+@pytest.mark.parametrize(("most", "listed"), [(8, 8), (7, None)])
+def test_keys_that_nothing_relates_are_listed_up_to_the_limit(
+    most: int, listed: int | None
+) -> None:
+    text = (CATALOGS / "shop.toml").read_text("utf-8")
+    few = text.replace("max_public_groups = 1000", f"max_public_groups = {most}")
+    (block,) = compiled(UNRELATED, *bound_by(few)).blocks
+    assert (None if block.domain is None else len(block.domain)) == listed
+
+
+def test_a_unit_is_in_as_many_groups_as_public_rows_list() -> None:
+    """Where no domain of a key alone bounds them: three products are more than may be listed."""
+    text = (CATALOGS / "shop.toml").read_text("utf-8")
+    few = text.replace("max_public_groups = 1000", "max_public_groups = 2")
+    books = (
+        "SELECT p.product_id, COUNT(*) AS n FROM items i JOIN products p"
+        " ON i.product_id = p.product_id JOIN countries c ON c.region = 'south'"
+        " AND p.category = CASE WHEN c.region = 'south' THEN 'book' END GROUP BY 1"
+    )
+    (block,) = compiled(books, *bound_by(few)).blocks
+    assert block.domain == ((1,), (3,))
+    assert block.l0 == 2
+
+
+def test_what_is_equal_within_an_optional_side_may_be_absent() -> None:
+    (block,) = compiled(ABSENT, *over(world.well_behaved(), constraints=True)).blocks
+    assert block.domain is not None
+    assert {("NO", "NO"), ("IT", "IT"), (None, None)} <= set(block.domain)
+    assert all(code == other for code, other in block.domain)
+
+
 def test_pairs_that_are_few_are_listed_where_all_pairs_were_too_many() -> None:
     text = (CATALOGS / "shop.toml").read_text("utf-8")
     for most, listed in ((3, 3), (2, None)):
