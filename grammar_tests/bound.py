@@ -11,8 +11,10 @@ from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Neighbours, Policy
+from dpsql.owner.check import check
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
+from dpsql.policy.value_reader import Lines
 from dpsql.preparation.bound_policy import with_groupings
 from dpsql.preparation.public_data import PublicTables
 from grammar_tests import world
@@ -23,13 +25,22 @@ CATALOGS = Path(__file__).parent / "catalogs"
 
 
 def over(
-    tables: world.Tables, *, constraints: bool, neighbours: Neighbours = Neighbours.ADD_REMOVE
+    tables: world.Tables,
+    *,
+    constraints: bool,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    recorded: bool = False,
 ) -> tuple[Policy, PlainEngine]:
-    """The shop's policy over these rows; its proofs lean on constraints, or on nothing."""
+    """The shop's policy over these rows.
+
+    Its proofs lean on constraints, on the facts that a check of the rows records, or on nothing.
+    """
     engine = PlainEngine(world.build(tables, constraints=constraints))
     schema = Schema(declared(engine.rows), "here")
     policy = bind(load(str(CATALOGS / "shop.toml")), schema, PublicTables(engine, DUCKDB).values)
-    return replace(policy, unit=replace(policy.unit, neighbours=neighbours)), engine
+    policy = replace(policy, unit=replace(policy.unit, neighbours=neighbours))
+    facts = check(policy, Lines(""), engine.rows)[1] if recorded else frozenset()
+    return replace(policy, facts=policy.facts | facts), engine
 
 
 @cache

@@ -142,6 +142,25 @@ def adversarial() -> Tables:
     return tables
 
 
+def unowned() -> Tables:
+    """Well-behaved rows, and for each a copy that belongs to no unit.
+
+    The copy has a key of its own and every other value of the row. Its link is NULL, leads nowhere,
+    or leads to such a copy.
+    """
+    tables = well_behaved()
+    apart = 100_000
+    for name in ("orders", "events", "logins"):
+        tables[name] += [
+            (apart + key, None if key % 2 else apart, *rest) for key, _, *rest in tables[name]
+        ]
+    tables["items"] += [
+        (apart + key, None if key % 3 else apart + order, *rest)
+        for key, order, *rest in tables["items"]
+    ]
+    return tables
+
+
 def empty() -> Tables:
     """No private row at all."""
     return {**PUBLIC, "customers": [], "orders": [], "items": [], "events": [], "logins": []}
