@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 from dpsql.interfaces.pgwire.answers import Answers
@@ -43,7 +44,7 @@ class Client:
             self.errors.append((outcome.sqlstate, outcome.cause))
 
     def send(self, *sent: Message) -> str:
-        said = messages(b"".join(self.session.handle(sent)))
+        said = messages(b"".join(read_parts(self.session, *sent)))
         self.said = [each for each in said if each[0] != b"N" or UNCLEAR not in each[1]]
         return b"".join(kind for kind, _ in self.said).decode()
 
@@ -69,6 +70,13 @@ class Client:
     @property
     def status(self) -> bytes:
         return self.of(b"Z")[-1]
+
+
+def read_parts(session: Session, *sent: Message) -> Iterator[bytes]:
+    """What a session says to some messages, of which it waits for nothing without a thread."""
+    for part in session.handle(sent):
+        assert isinstance(part, bytes)
+        yield part
 
 
 def row(body: bytes) -> tuple[str | None, ...]:

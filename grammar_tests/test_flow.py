@@ -26,7 +26,7 @@ from dpsql.model.stored import AHEAD, Flow, Room, Share
 from dpsql.model.table import Table
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import request, shop
-from grammar_tests.session_kit import Client, asked
+from grammar_tests.session_kit import Client, asked, read_parts
 
 DIGITS = "(VALUES " + ", ".join(f"({n})" for n in range(10)) + ")"
 
@@ -242,7 +242,7 @@ def test_memory_does_not_grow_with_the_rows(proxy: Proxy) -> None:
     tracemalloc.start()
     try:
         count = 0
-        for part in Client(proxy).session.handle([Query(rows(6))]):
+        for part in read_parts(Client(proxy).session, Query(rows(6))):
             count += part.count(b"row")
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -276,7 +276,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_cursor(proxy: Proxy) -> None:
         nonlocal count
         more = True
         while more:
-            sent = b"".join(client.session.handle([Execute("p", 10_000)]))
+            sent = b"".join(read_parts(client.session, Execute("p", 10_000)))
             count += sent.count(b"row")
             more = sent.endswith(backend.PORTAL_SUSPENDED)
 

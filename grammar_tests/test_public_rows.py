@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.answering.vault import PublicRows
+from dpsql.answering.public_rows import PublicRows
 from dpsql.engines import ScratchTable, Stop
 from dpsql.model.algebra import Field
 from dpsql.model.table import Table

@@ -263,6 +263,8 @@ def test_the_next_turn_is_of_who_has_the_fewest() -> None:
     pool._having.update({"ana": 2, "bob": 1})
     ana, bob, carl, later = map(Waiter, ("ana", "bob", "carl", "carl"))
     pool._waiting[:] = [ana, bob, carl, later]
-    assert [waiter for waiter in pool._waiting if pool._is_next(waiter)] == [carl]
+    assert pool._next() is carl
+    later.first = True
+    assert pool._next() is later  # was charged already
     pool._waiting[:] = [ana]
-    assert not pool._is_next(ana)  # has its share
+    assert pool._next() is None  # has its share

@@ -10,7 +10,7 @@ from dpsql.interfaces.pgwire.frontend import Bind, Describe, Execute, Message, P
 from dpsql.ledgers import sqlite
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import never_twice, request
-from grammar_tests.session_kit import COUNT, COUNTRIES, Client, asked
+from grammar_tests.session_kit import COUNT, COUNTRIES, Client, asked, read_parts
 
 NAMED = (Bind("", "s", (), (), ()), Execute("", 0), Sync())
 OTHER = "SELECT COUNT(*) AS n FROM customers WHERE age > 40"
@@ -30,7 +30,7 @@ def client(proxy: Proxy) -> Client:
 
 def answer(client: Client, *sent: Message) -> bytes:
     """What is worked out in full."""
-    return b"".join(client.session.handle(sent))
+    return b"".join(read_parts(client.session, *sent))
 
 
 def again(client: Client, *sent: Message) -> bytes | None:

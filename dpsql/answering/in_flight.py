@@ -11,12 +11,14 @@ import os
 import weakref
 from collections.abc import Hashable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from secrets import token_hex
 from threading import Lock
 from time import monotonic, sleep
 
 from dpsql.engines import Interrupted, Stop
 from dpsql.engines.limited import tick
+from dpsql.engines.parking import Line
 from dpsql.ledgers import Ledger
 from dpsql.model.dataclass import dataclass, field
 from dpsql.preparation.compilation import Compiler
@@ -32,6 +34,7 @@ MOST_SECONDS = 600.0
 
 @dataclass(slots=True)
 class _Turn:
+    line: Line
     lock: Lock = field(default_factory=Lock)
     askers: int = 0
 
@@ -85,27 +88,48 @@ class InFlight:
 
     @contextmanager
     def _turn(self, key: Hashable, stop: Stop) -> Iterator[None]:
-        with self._lock:
-            turn = self._turns.setdefault(key, _Turn())
-            turn.askers += 1
+        turn = self._asked(key, 1)
         try:
-            while not turn.lock.acquire(timeout=SLICE_SECONDS):
-                if stop.requested:
-                    raise Interrupted
-                tick()
+            self._await(turn, stop)
             try:
                 yield
             finally:
                 turn.lock.release()
+                turn.line.call_next()
         finally:
-            with self._lock:
-                turn.askers -= 1
-                if not turn.askers:
-                    self._turns.pop(key, None)
+            self._asked(key, -1)
+
+    def _asked(self, key: Hashable, more: int) -> _Turn:
+        """The turn of a question, of which so many more are there."""
+        with self._lock:
+            turn = self._turns.get(key) or _Turn(Line(partial(self._asked, key)))
+            turn.askers += more
+            if turn.askers:
+                self._turns[key] = turn
+            else:
+                self._turns.pop(key, None)
+            return turn
+
+    def _await(self, turn: _Turn, stop: Stop) -> None:
+        """Return with the turn. Raises `Interrupted` and `Parked`."""
+        parking = stop.may_park
+        while not turn.lock.acquire(timeout=0 if parking else SLICE_SECONDS):
+            if stop.requested:
+                raise Interrupted
+            tick()
+            if parking is not None:
+                turn.line.join(parking)
+                if turn.lock.acquire(blocking=False):
+                    break
+                parking.park(parking.place)
+        if parking is not None:
+            turn.line.enter(parking)
 
     @contextmanager
     def _claim(self, text: str, stop: Stop) -> Iterator[None]:
-        end = monotonic() + MOST_SECONDS
+        end, parking = monotonic() + MOST_SECONDS, stop.may_park
+        if parking is not None:
+            end = parking.deadlines.setdefault(text, end)
         while True:
             with self._ledger.claimed(text) as own:
                 if own or monotonic() > end:
@@ -114,6 +138,8 @@ class InFlight:
             if stop.requested:
                 raise Interrupted
             tick()
+            if parking is not None:
+                parking.park(None, SLICE_SECONDS)
             sleep(SLICE_SECONDS)
 
 

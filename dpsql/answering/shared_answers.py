@@ -63,4 +63,5 @@ def shared(
     nothing = Cost(question, Event(()), Loss(0))
     charge = query.account.charge("", nothing, compiler.policy.version, query.inquiry)
     queries = [each.query_id for each in lent]
+    query.stop.settle()
     return vault.debit(query.account, lambda: vault.ledger.share(queries, charge))

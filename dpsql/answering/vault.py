@@ -16,19 +16,15 @@ import os
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import partial
-from sys import getsizeof
 from time import monotonic
-from types import NoneType
 from typing import Any, TypeVar
-
-import numpy as np
 
 from dpsql import mechanisms
 from dpsql.answering.in_flight import InFlight
 from dpsql.answering.measured_cells import KnownTables, MeasuredCells, known_tables, measured_cells
+from dpsql.answering.public_rows import PublicRows
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Ending, Engine, Stop, Unrun, admitted, paced
 from dpsql.engines.limited import WorkLimit
@@ -224,7 +220,13 @@ class Vault:
         with self._paid(compiler, query, prepared) as (query_id, noisy, engine):
             receipt = self.receipt(query.account, query_id, plan.loss)
             most = compiler.policy.limits.max_result_cells
-            return self._finished(prepared, noisy, receipt, engine, most, query.stop)
+            answer = self._finished(prepared, noisy, receipt, engine, most, query.stop)
+        question = compiler.questions(query)[0]
+        if prepared.question == question:
+            # Whoever asks again waits for no engine: the rows stay, the receipt is made anew.
+            key = text_key(query.request), query.request.analyst, query.account.epsilon, question
+            self._answers.put(key, Finished(None, answer))
+        return answer
 
     @contextmanager
     def _paid(
@@ -247,6 +249,7 @@ class Vault:
             # One engine from here to the end: what it has opened stays as it is.
             for identity in {prepared.data for _, prepared in measured}:
                 require_ready(engine, ids[0], identity, stop)
+            stop.settle()
             self._charge_all(compiler, ids, measured)
             paid = []
             for query_id, (_, prepared), size in zip(ids, measured, sizes, strict=True):
@@ -323,6 +326,7 @@ class Vault:
         with admitted(stop), self._taken(query_id, stop) as engine:
             for identity in {prepared.data for prepared in plans}:
                 require_ready(engine, query_id, identity, stop)
+            stop.settle()
             self._charge(compiler, query_id, account, cost, inquiry)
 
             def measured() -> tuple[Noisy, ...]:
@@ -545,53 +549,3 @@ def answers_of(cells: int = MOST_CELLS) -> BoundedCache[Finished]:
     return BoundedCache(
         cells, lambda finished: 1 + len(finished.answer.rows) * len(finished.answer.columns)
     )
-
-
-MOST_BYTES = 64 << 20
-"""What all rows that are kept may take."""
-_LEAST_BYTES = 1 << 10
-_FLAT = (NoneType, bool, int, float, Decimal, str, date, time, timedelta)
-"""Types whose values hold no others."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """Rows that were given as an answer, and about how many bytes they take."""
-
-    rows: Table
-    size: int
-
-
-class PublicRows:
-    """The rows of whole statements, by their SQL: what we print has no function that chooses."""
-
-    def __init__(self) -> None:
-        self._given: BoundedCache[_Given] = BoundedCache(MOST_BYTES, lambda given: given.size)
-
-    def few(self, engine: Engine, sql: str, cells: int, stop: Stop) -> Table | None:
-        """As `Engine.few` of this engine, which may not be asked."""
-        given = self._given.get(sql)
-        if given is not None:
-            return given.rows
-        rows = engine.few(sql, cells, stop)
-        size = None if rows is None else _size(rows)
-        if rows is not None and size is not None:
-            self._given.put(sql, _Given(rows, size))
-        return rows
-
-
-def _size(rows: Table) -> int | None:
-    """About how many bytes rows take; None where nobody can say.
-
-    >>> _size(Table(2, [np.array([1, 2]), ["a", None]])) > 16, _size(Table(1, [[[1]]]))
-    (True, None)
-    """
-    size = _LEAST_BYTES
-    for column in rows.columns:
-        if isinstance(column, np.ndarray):
-            size += column.nbytes
-        elif all(issubclass(kind, _FLAT) for kind in set(map(type, column))):
-            size += 8 * len(column) + sum(map(getsizeof, column))
-        else:
-            return None
-    return size

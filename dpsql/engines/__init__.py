@@ -11,6 +11,7 @@ import os
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from dpsql.engines.parking import Parking
 from dpsql.model.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class Stop:
     """The wish to stop one question: `requested` is set by any thread or signal handler, once.
 
     A question with a `pace` ends when that says so. Engines take turns among the `owner`s. What is
-    made for several statements is kept under a secret `key`: see `keeping`.
+    made for several statements is kept under a secret `key`: see `keeping`. A question that has a
+    `parking` waits for others without a thread, until something is charged.
 
     >>> stop = Stop()
     >>> stop.requested = True
@@ -73,6 +75,17 @@ class Stop:
     pace: Pace | None = None
     owner: str = ""
     key: str = ""
+    parking: Parking | None = None
+
+    @property
+    def may_park(self) -> Parking | None:
+        """How it waits without a thread, if it may."""
+        return None if self.parking is None or self.parking.is_settled else self.parking
+
+    def settle(self) -> None:
+        """Something is charged now: the question cannot be asked again from its beginning."""
+        if self.parking is not None:
+            self.parking.is_settled = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from dpsql.engines import Engine, Interrupted, Load, MadeTotals, ScratchTable, Stop, Unrun
 from dpsql.engines.limited import in_a_queue
+from dpsql.engines.parking import Parking
 from dpsql.engines.process import SLICE_SECONDS
 from dpsql.model.dataclass import dataclass
 from dpsql.model.schema import Schema
@@ -36,9 +37,23 @@ M = TypeVar("M", bound=Worker)
 
 @dataclass(eq=False, slots=True)
 class Waiter:
-    """Somebody who waits for a worker, and is no other who waits for the same owner."""
+    """Somebody who waits for a worker, and is no other who waits for the same owner.
+
+    Something was charged already for who goes `first`. `ring` is for those who wait without a
+    thread: their worker is reserved until they come for it.
+    """
 
     owner: str
+    pool: WorkerPool[Any] | None = None
+    first: bool = False
+    ring: Callable[[], None] | None = None
+    worker: Any = None
+    error: Exception | None = None
+
+    def leave(self) -> None:
+        """Wait no longer, and give back a worker that was reserved."""
+        assert self.pool is not None
+        self.pool.withdraw(self)
 
 
 class WorkerPool(Generic[M]):
@@ -53,6 +68,7 @@ class WorkerPool(Generic[M]):
         self._share = most if owners <= 1 else max(1, most - 1)
         self._having: Counter[str] = Counter()
         self._waiting: list[Waiter] = []
+        self._reserved: list[Waiter] = []
         self._first = make()
         self._all = [self._first]
         self._idle = [self._first]
@@ -89,28 +105,105 @@ class WorkerPool(Generic[M]):
             with self._changed:
                 self._give_back(worker)
                 self._having[owner] -= 1
-                self._changed.notify_all()
+                self._hand_out()
+
+    def withdraw(self, waiter: Waiter) -> None:
+        """Forget who waits, and let others have what was reserved."""
+        with self._changed:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            worker = self._collect(waiter)
+            if worker is not None:
+                self._give_back(worker)
+                self._having[waiter.owner] -= 1
+            self._hand_out()
 
     def _taken(self, owner: str, stop: Stop | None) -> M:
-        """A free worker, or a new one; raises `Interrupted` where the wait is ended by `stop`."""
-        waiter = Waiter(owner)
+        """A free worker, or a new one; raises `Interrupted` where the wait is ended by `stop`, and
+        `Parked` where it is no thread's.
+        """
+        parking = None if stop is None else stop.may_park
+        waiter = self._waiter(owner, stop, parking)
+        try:
+            worker = self._awaited(waiter, stop)
+        except BaseException:
+            self.withdraw(waiter)
+            raise
+        if parking is not None and worker is None:
+            parking.park(waiter)
+        assert worker is not None
+        if parking is not None and parking.place is waiter:
+            parking.place = None
+        return worker
+
+    def _awaited(self, waiter: Waiter, stop: Stop | None) -> M | None:
+        """The worker that somebody is handed; None where no thread waits, and there is none yet."""
+        with self._changed:
+            self._hand_out()
+            while (worker := self._collect(waiter)) is None:
+                if waiter.error is not None:
+                    raise waiter.error
+                if stop is not None and stop.requested:
+                    raise Interrupted
+                if waiter.ring is not None:
+                    break
+                self._changed.wait(SLICE_SECONDS)
+        return worker
+
+    def _waiter(self, owner: str, stop: Stop | None, parking: Parking | None) -> Waiter:
+        """Whoever waits, in the place that it has in the queue, or else in a new one."""
+        place = None if parking is None else parking.place
+        if isinstance(place, Waiter) and place.pool is self:
+            return place
+        settled = stop is not None and stop.parking is not None and stop.parking.is_settled
+        ring = None if parking is None else parking.ring
+        waiter = Waiter(owner, self, settled, ring)
         with self._changed:
             self._waiting.append(waiter)
-            try:
-                while not (self._is_next(waiter) and (worker := self._free()) is not None):
-                    if stop is not None and stop.requested:
-                        raise Interrupted
-                    self._changed.wait(SLICE_SECONDS)
-            finally:
-                self._waiting.remove(waiter)
-            self._having[owner] += 1
-            return worker
+        return waiter
 
-    def _is_next(self, waiter: Waiter) -> bool:
-        """Whether the next turn is this one's."""
+    def _hand_out(self) -> None:
+        """Give free workers to those whose turn it is."""
+        while (waiter := self._next()) is not None:
+            try:
+                worker = self._free() or self._reclaimed(waiter)
+            except Exception as error:  # noqa: BLE001 - raised to whoever it is for
+                waiter.error = error
+            else:
+                if worker is None:
+                    break
+                waiter.worker = worker
+                self._having[waiter.owner] += 1
+                if waiter.ring is not None:
+                    self._reserved.append(waiter)
+            self._waiting.remove(waiter)
+            if waiter.ring is not None:
+                waiter.ring()
+        self._changed.notify_all()
+
+    def _reclaimed(self, waiter: Waiter) -> M | None:
+        """A worker that is reserved for somebody who has no thread, for who holds one."""
+        if not waiter.first or not self._reserved:
+            return None
+        other = self._reserved[-1]
+        worker = self._collect(other)
+        self._having[other.owner] -= 1
+        self._waiting.insert(0, other)
+        return worker
+
+    def _collect(self, waiter: Waiter) -> M | None:
+        """What was handed out to somebody, who has it from now on."""
+        worker: M | None = waiter.worker
+        waiter.worker = None
+        if waiter in self._reserved:
+            self._reserved.remove(waiter)
+        return worker
+
+    def _next(self) -> Waiter | None:
+        """Whose turn is the next; who reached the share of an owner has none."""
         having = self._having
         able = [w for w in self._waiting if not w.owner or having[w.owner] < self._share]
-        return bool(able) and min(able, key=lambda w: having[w.owner]) is waiter
+        return min(able, key=lambda w: (not w.first, having[w.owner]), default=None)
 
     def _free(self) -> M | None:
         """An idle worker, or a new one if there may be more."""
@@ -136,6 +229,7 @@ class WorkerPool(Generic[M]):
         self._changed, self._idle = Condition(), list(self._all)
         self._having.clear()
         self._waiting.clear()
+        self._reserved.clear()
 
 
 _POOLS: weakref.WeakSet[WorkerPool[Any]] = weakref.WeakSet()

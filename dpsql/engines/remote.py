@@ -119,7 +119,7 @@ class RemotePool(WorkerPool[RemoteObject]):
             worker.open()
         with self._changed:
             self._idle.append(worker)
-            self._changed.notify_all()
+            self._hand_out()
 
 
 # --- in the process ---

@@ -13,13 +13,14 @@ The bound is PRIVACY.md R70, what it is for SECURITY.md S22.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Condition, Event, Lock, Timer
 from typing import Protocol
 
 from dpsql.engines import Ending, Interrupted, Stop
+from dpsql.engines.parking import Line
 from dpsql.engines.process import SLICE_SECONDS
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Reason, Refused, Unreachable
@@ -102,6 +103,7 @@ class Pacer:
     changed: Condition = field(default_factory=Condition)
     alarm: Callable[[float, Callable[[], None]], Alarm] = alarm
     asking: Counter[str] = field(default_factory=Counter)
+    lines: defaultdict[str, Line] = field(default_factory=lambda: defaultdict(Line))
 
     def of(self, analyst: str) -> AnalystPace:
         """How the questions of one analyst are paced."""
@@ -130,20 +132,27 @@ class AnalystPace:
     def admitted(self, stop: Stop) -> Iterator[None]:
         """Lets so many questions in at once as may still be late; raises `Refused`."""
         pacer = self.pacer
+        line, parking = pacer.lines[self.analyst], stop.may_park
         with pacer.changed:
             while (late := pacer.book.late(self.analyst)) < pacer.max_late:
                 if late + pacer.asking[self.analyst] < pacer.max_late or stop.requested:
                     break
+                if parking is not None:
+                    line.join(parking)
+                    parking.park(parking.place)
                 pacer.changed.wait(SLICE_SECONDS)
             else:
                 raise Refused(Reason.ANALYST_STOPPED, analyst=self.analyst, late=late)
             pacer.asking[self.analyst] += 1
+        if parking is not None:
+            line.enter(parking)
         try:
             yield
         finally:
             with pacer.changed:
                 pacer.asking[self.analyst] -= 1
                 pacer.changed.notify_all()
+            line.call_next()
 
     @contextmanager
     def paced(self, query_id: str, size: float | None) -> Iterator[Ending]:

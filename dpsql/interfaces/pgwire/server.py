@@ -6,10 +6,13 @@ import asyncio
 import hmac
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from itertools import count
+from threading import Barrier
 from time import monotonic
 
+from dpsql.engines.parking import Parking
 from dpsql.engines.process import fallen
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.admission import Failures, Strangers, share
@@ -30,7 +33,7 @@ from dpsql.interfaces.pgwire.outcomes import Outcome
 from dpsql.interfaces.pgwire.pacing import Pacer
 from dpsql.interfaces.pgwire.portals import keep_portals, keep_statements
 from dpsql.interfaces.pgwire.present import Present
-from dpsql.interfaces.pgwire.session import CHUNK_BYTES, Session
+from dpsql.interfaces.pgwire.session import CHUNK_BYTES, Part, Session
 from dpsql.interfaces.pgwire.settings import SessionSettings, milliseconds
 from dpsql.interfaces.pgwire.statement_runner import Runner
 from dpsql.interfaces.pgwire.stream import MessageStream
@@ -41,13 +44,33 @@ from dpsql.model.errors import DpsqlError
 from dpsql.policy.draft import ServerSettings as Limits
 
 MAX_LOGIN_BYTES = 1 << 14
-MAX_THREADS = 64
+MAX_THREADS = 32
+"""Threads that work out answers; who waits for a worker has none."""
 _ENDS = frontend.Query, frontend.Sync, frontend.Flush, frontend.FunctionCall
 MAX_BATCH = 1000
 """Most messages that wait for their Sync."""
 GRACE_SECONDS = 10.0
 WATCH_SECONDS = 1.0
 """How soon the server heeds what the owner has changed."""
+
+
+class _Bell:
+    """What a question without a thread waits for: any thread may ring it."""
+
+    def __init__(self) -> None:
+        self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
+
+    def ring(self) -> None:
+        """Let whoever waits go on."""
+        with suppress(RuntimeError):  # the server has ended
+            self._loop.call_soon_threadsafe(self._event.set)
+
+    async def rung(self, seconds: float | None) -> None:
+        """Return when it has been rung since this last returned, or after so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        self._event.clear()
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +84,7 @@ class _Visit:
     settings: SessionSettings
     present: Present
     task: asyncio.Task[None]
+    bell: _Bell
     busy: bool = False
 
     def patience(self, limits: Limits) -> float:
@@ -98,7 +122,7 @@ class Server:
         self._pacer = Pacer(*present.pace, partial(telemetry.event, "ran"))
         self._bytes = ServerBytes(limits, len(present.proxy.policy.analysts))
         self._stopping = False
-        self._pool = ThreadPoolExecutor(min(MAX_THREADS, limits.max_connections), "dpsql-wire")
+        self._pool = _started(min(MAX_THREADS, limits.max_connections))
 
     async def start(self) -> asyncio.Server:
         """Listen; raises OSError where the address is taken."""
@@ -311,7 +335,8 @@ class Server:
     ) -> _Visit:
         number, secret, present = next(self._numbers), visitor.secret, self.present
         settings = first_settings(visitor, number, encrypted=present.context is not None)
-        session = self._session(present, visitor.user, stream.address, settings, number)
+        bell = _Bell()
+        session = self._session(present, visitor.user, stream.address, settings, number, bell)
         visit = _Visit(
             number=number,
             analyst=visitor.user,
@@ -320,6 +345,7 @@ class Server:
             settings=settings,
             present=present,
             task=task,
+            bell=bell,
         )
         statuses = [backend.parameter_status(*pair) for pair in settings.reported().items()]
         key = backend.backend_key(number, secret)
@@ -332,7 +358,13 @@ class Server:
         return visit
 
     def _session(
-        self, present: Present, analyst: str, address: str, settings: SessionSettings, number: int
+        self,
+        present: Present,
+        analyst: str,
+        address: str,
+        settings: SessionSettings,
+        number: int,
+        bell: _Bell,
     ) -> Session:
         def report(outcome: Outcome) -> None:
             who = {"analyst": analyst, "door": "postgres", "address": address}
@@ -343,7 +375,8 @@ class Server:
         account, pace = self._bytes.of(analyst), self._pacer.of(analyst)
         transaction = Transaction(settings, keep_portals(account))
         runner = Runner(answers, transaction, keep_statements(account))
-        return Session(runner, report, pace, texts=present.limits.log_statements)
+        parking, texts = Parking(bell.ring), present.limits.log_statements
+        return Session(runner, report, pace, parking, texts=texts)
 
     async def _visited(self, stream: MessageStream, visit: _Visit) -> None:
         """Answer messages until the client leaves."""
@@ -422,11 +455,25 @@ class Server:
         try:
             done = False
             while not done:
-                data, done = await loop.run_in_executor(self._pool, _next, answers)
-                await stream.send(data)
+                part, done = await loop.run_in_executor(self._pool, _next, answers)
+                if isinstance(part, Parking):
+                    await visit.bell.rung(part.seconds)
+                else:
+                    await stream.send(part)
         finally:
             if timer is not None:
                 timer.cancel()
+            with suppress(ValueError):  # a thread has it, which hears that it is cancelled
+                answers.close()
+
+
+def _started(count: int) -> ThreadPoolExecutor:
+    """Threads that all run: none has to be started where there may be no memory for it."""
+    pool, running = ThreadPoolExecutor(count, "dpsql-wire"), Barrier(count + 1)
+    for _ in range(count):
+        pool.submit(running.wait)
+    running.wait()
+    return pool
 
 
 def _warned(
@@ -441,7 +488,7 @@ def _warned(
         raise
 
 
-def _next(chunks: Iterator[bytes]) -> tuple[bytes, bool]:
-    """The next chunk and whether it was the last; a short one is."""
-    data = next(chunks, b"")
-    return data, len(data) < CHUNK_BYTES
+def _next(chunks: Iterator[Part]) -> tuple[Part, bool]:
+    """The next chunk and whether it was the last, as a short one is; or what is waited for."""
+    part = next(chunks, b"")
+    return part, not isinstance(part, Parking) and len(part) < CHUNK_BYTES

@@ -8,12 +8,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain, islice
 from threading import TIMEOUT_MAX
 from time import monotonic
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, assert_never
 
 from dpsql.dialects.postgres.words import Piece
 from dpsql.engines import Pace, Stop
+from dpsql.engines.parking import Parked, Parking
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.answers import CatalogueAnswers
 from dpsql.interfaces.pgwire.copy_formats import copied
@@ -44,6 +47,8 @@ If it did not wait at all, each batch that meets another's look would be worked 
 whose own look the next ones would meet: one slow batch would make all of them slow.
 """
 
+T = TypeVar("T")
+Part: TypeAlias = bytes | Parking
 Report = Callable[[Outcome], None]
 """Told of every statement what became of it."""
 
@@ -52,12 +57,20 @@ class Session:
     """What one connection has prepared, opened and set, and its answers to each message.
 
     `report` hears of each statement what became of it, with its text where `texts` are wanted.
+    With a `parking` a statement that waits for others holds no thread: see `handle`.
     """
 
     def __init__(
-        self, runner: Runner, report: Report, pace: Pace | None = None, *, texts: bool = False
+        self,
+        runner: Runner,
+        report: Report,
+        pace: Pace | None = None,
+        parking: Parking | None = None,
+        *,
+        texts: bool = False,
     ) -> None:
         self._runner, self._report, self._pace, self._texts = runner, report, pace, texts
+        self._parking = parking
         self._outcomes: list[Outcome] = []
         self._began = 0.0
         self._piece: Piece | None = None
@@ -88,6 +101,8 @@ class Session:
         """Stop what runs; `late` says that its time is over."""
         self._late = late
         self._stop.requested = True
+        if self._parking is not None:
+            self._parking.ring()
 
     def end(self) -> None:
         """Nobody asks any more: what was kept for later is gone."""
@@ -117,8 +132,8 @@ class Session:
         except DpsqlError:
             return None
 
-    def handle(self, messages: Sequence[frontend.Message]) -> Iterator[bytes]:
-        """The answers to some messages, in chunks."""
+    def handle(self, messages: Sequence[frontend.Message]) -> Generator[Part, None, None]:
+        """The answers to some messages, in chunks; and the parking, where it has to ring first."""
         stamp = self._stamp(TIMEOUT_MAX) if is_repeatable(messages) else None
         self._resting, self._repeatable = False, None
         self._outcomes, self._began = [], monotonic()
@@ -126,6 +141,9 @@ class Session:
         size = chunks = 0
         for message in messages:
             for part in self._answer(message):
+                if isinstance(part, Parking):
+                    yield part
+                    continue
                 gathered.append(part)
                 size += len(part)
                 if size >= CHUNK_BYTES:
@@ -149,7 +167,7 @@ class Session:
             outcomes = tuple(replace(outcome, seconds=0.0) for outcome in self._outcomes)
             self._repeats.put(messages, key, statements, stamp, data, outcomes)
 
-    def _answer(self, message: frontend.Message) -> Iterator[bytes]:
+    def _answer(self, message: frontend.Message) -> Iterator[Part]:
         match message:
             case frontend.Query(sql=sql):
                 yield from self._guarded(self._simple(sql))
@@ -188,7 +206,7 @@ class Session:
 
     # --- errors ---
 
-    def _guarded(self, answers: Iterator[bytes], *, skip: bool = False) -> Iterator[bytes]:
+    def _guarded(self, answers: Iterator[Part], *, skip: bool = False) -> Iterator[Part]:
         """The answers, and an error in the place where they fail."""
         try:
             yield from answers
@@ -230,27 +248,52 @@ class Session:
 
     def _begin_statement(self, piece: Piece | None = None) -> Stop:
         self._began, self._piece = monotonic(), piece
-        self._stop, self._late = Stop(pace=self._pace, owner=self._runner.answers.analyst), False
+        owner = self._runner.answers.analyst
+        self._stop, self._late = Stop(pace=self._pace, owner=owner, parking=self._parking), False
         return self._stop
+
+    def _made(self, step: Callable[[], T]) -> Generator[Parking, None, T]:
+        """Make a step, again after each wait that is no thread's, and return what it returns."""
+        parking = self._parking
+        if parking is None:
+            return step()
+        parking.begin()
+        try:
+            while True:
+                try:
+                    return step()
+                except Parked:
+                    yield parking
+        finally:
+            parking.leave()
 
     # --- simple queries ---
 
-    def _simple(self, sql: str) -> Iterator[bytes]:
+    def _simple(self, sql: str) -> Iterator[Part]:
         stop = self._begin_statement()
         self._transaction.portals.pop("", None)
-        statements = self._runner.answers.pieces(sql, stop)
+        statements = yield from self._made(lambda: self._runner.answers.pieces(sql, stop))
         if not statements:
             yield backend.EMPTY_QUERY
         for piece in statements:
             self._began, self._piece = monotonic(), piece
-            command = self._runner.command(piece, stop)
-            result = self._runner.run(command, (), stop, block=len(statements) > 1)
+            result = yield from self._made(
+                partial(self._run, piece, stop, block=len(statements) > 1)
+            )
             count = 0
             if result.columns is not None and result.copy is None:
                 forms = (result.form,) * len(result.columns)
                 yield backend.row_description(result.columns, forms)
-                count = yield from self._rows(result, result.columns, forms, result.tables())
+                tables = yield from self._begun(result)
+                count = yield from self._rows(result, result.columns, forms, tables)
             yield from self._completed(result, count)
+
+    def _run(self, piece: Piece, stop: Stop, *, block: bool) -> Result:
+        return self._runner.run(self._runner.command(piece, stop), (), stop, block=block)
+
+    def _begun(self, result: Result) -> Generator[Parking, None, Iterator[Sequence[Row]]]:
+        """The rows of a result, some at a time, of which the first are there."""
+        return (yield from self._made(lambda: first_pulled(result.tables())))
 
     # --- extended queries ---
 
@@ -261,10 +304,11 @@ class Session:
         | frontend.Describe
         | frontend.Execute
         | frontend.Close,
-    ) -> Iterator[bytes]:
+    ) -> Iterator[Part]:
         match message:
             case frontend.Parse():
-                yield self._parse(message)
+                stop = self._begin_statement()
+                yield (yield from self._made(lambda: self._parse(message, stop)))
             case frontend.Bind():
                 yield self._bind(message)
             case frontend.Describe(portal=True, name=name):
@@ -281,8 +325,7 @@ class Session:
                 by_name.pop(name, None)
                 yield backend.CLOSE_COMPLETE
 
-    def _parse(self, message: frontend.Parse) -> bytes:
-        stop = self._begin_statement()
+    def _parse(self, message: frontend.Parse, stop: Stop) -> bytes:
         statements = self._runner.answers.pieces(message.sql, stop)
         if len(statements) > 1:
             raise Fault("42601", "cannot insert multiple commands into a prepared statement")
@@ -318,12 +361,13 @@ class Session:
             raise Fault("34000", f'portal "{name}" does not exist')
         return portal
 
-    def _execute(self, message: frontend.Execute) -> Iterator[bytes]:
+    def _execute(self, message: frontend.Execute) -> Iterator[Part]:
         portal = self._portal(message.portal)
         if portal.prepared.command is None:
             yield backend.EMPTY_QUERY
             return
-        self._runner.start(portal, self._begin_statement(portal.prepared.piece))
+        stop = self._begin_statement(portal.prepared.piece)
+        yield from self._made(lambda: self._runner.start(portal, stop))
         assert portal.result is not None
         result = fitted(portal.result, portal.prepared.columns)
         if result.columns is None or result.copy is not None:
@@ -333,10 +377,11 @@ class Session:
         if message.limit == 0 and not portal.at and not portal.cursor:
             # It is read once, and this is the end of it: nothing of it is kept.
             portal.result = replace(result, flow=None, rows=())
-            count = yield from self._rows(result, result.columns, forms, result.tables())
+            tables = yield from self._begun(result)
+            count = yield from self._rows(result, result.columns, forms, tables)
             yield from self._completed(result, count)
             return
-        self._runner.keep(portal)
+        yield from self._made(lambda: self._runner.keep(portal))
         rows, more = portal.forward(message.limit)
         yield from self._rows(result, result.columns, forms, tables_of(rows))
         if more:
@@ -379,14 +424,14 @@ class Session:
             then = "its charge stays" if result.charged else "nothing was charged"
             raise Fault("57014", f"The statement was cancelled; {then}.")
 
-    def _completed(self, result: Result, count: int) -> Iterator[bytes]:
+    def _completed(self, result: Result, count: int) -> Iterator[Part]:
         """COPY's rows if it is one, notices, and the tag."""
         self._repeatable = result.repeatable and self._repeatable is not False
         if result.copy is not None and result.columns is not None:
             local = zone(self._transaction.settings["timezone"])
             yield backend.copy_out(len(result.columns), int(result.copy.format.value == "binary"))
             sizes = list[int]()
-            pieces = self._pieces(result, result.tables(), sizes)
+            pieces = self._pieces(result, (yield from self._begun(result)), sizes)
             yield from copied(result.columns, pieces, result.copy, local)
             count = sum(sizes)
             yield backend.COPY_DONE
@@ -397,6 +442,11 @@ class Session:
         seconds = monotonic() - self._began
         self._tell(Outcome(seconds, receipt=result.receipt, text=self._text()))
         yield backend.command_complete(f"{result.tag} {count}" if result.counted else result.tag)
+
+
+def first_pulled(tables: Iterator[Sequence[Row]]) -> Iterator[Sequence[Row]]:
+    """Return the same tables, of which the first was read."""
+    return chain(list(islice(tables, 1)), tables)
 
 
 def _described(columns: Columns | None, formats: Sequence[int]) -> bytes:
