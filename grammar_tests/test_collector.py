@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import re
@@ -26,10 +27,13 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import uvicorn
 from click.testing import CliRunner, Result
+from uvicorn.server import ServerState
 
 import dpsql
 from dpsql.interfaces import collector as collector_module
+from dpsql.interfaces.bounded_connections import AddressShares, bounded_protocol
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.options import publish_reports
 from dpsql.interfaces.collector import Listening, collect
@@ -205,8 +209,84 @@ def test_pages_of_listed_origins_alone_may_send(survey: Collection, store: Repor
     assert [status for status, *_ in told] == [200, 400, 400]
     assert [h.get("access-control-allow-origin") for _, h, _ in told] == [origins[0], None, None]
     posts = [{"body": NO, "key": "n" * 16 + str(n), "origin": o} for n, o in enumerate(origins)]
-    # The last one is the collector's own page, of which no browser asks.
-    assert [status for status, *_ in answers(survey, store, posts)] == [204, 403, 204]
+    # The last one is what the Host header says, and whoever owns a name can have it lead here.
+    assert [status for status, *_ in answers(survey, store, posts)] == [204, 403, 403]
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://127.0.0.1:8750", 204),
+        ("http://localhost:8750", 204),
+        ("https://127.0.0.1:8750", 403),
+        ("http://127.0.0.1", 403),
+        ("http://c.example:8750", 403),
+        ("null", 403),
+    ],
+)
+def test_its_own_page_is_known_by_where_it_listens(
+    survey: Collection, store: ReportStore, origin: str, status: int
+) -> None:
+    where = Listening("127.0.0.1", 8750)
+    host = origin.partition("://")[2] or "c.example"
+    posts = [{"body": NO, "key": "o" * 16, "origin": origin, "host": host}]
+    assert [told for told, *_ in answers(survey, store, posts, where)] == [status]
+
+
+# --- connections -----------------------------------------------------------------------------
+
+HEALTH = b"GET /health HTTP/1.1\r\nhost: c.example\r\n\r\n"
+
+
+def connections(seconds: float, most: int, sent: list[bytes]) -> list[tuple[bytes, bool]]:
+    """What each of several connections is answered, and whether it is open then.
+
+    Without an answer it is read to its end; all of them are open at the same time.
+    """
+
+    async def healthy(scope: Any, _receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def one(port: int, data: bytes) -> tuple[asyncio.StreamWriter, bytes, bool]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(data)
+        try:
+            got = await (reader.readuntil(b"\r\n\r\n") if data == HEALTH else reader.read())
+        except (ConnectionError, asyncio.IncompleteReadError):
+            got = b""
+        return writer, got, not reader.at_eof() and bool(got)
+
+    async def all_of_them() -> list[tuple[bytes, bool]]:
+        config = uvicorn.Config(healthy, lifespan="off", log_config=None)
+        config.load()
+        made = partial(bounded_protocol(AddressShares(most), seconds), config, ServerState(), {})
+        server = await asyncio.get_running_loop().create_server(made, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        told = [await one(port, data) for data in sent]
+        for writer, _, _ in told:
+            writer.transport.abort()
+        server.close()
+        return [(got[:12], is_open) for _, got, is_open in told]
+
+    return asyncio.run(all_of_them())
+
+
+@pytest.mark.parametrize("part", [b"", b"GET /hea", HEALTH[:-2]])
+def test_a_head_that_does_not_come_ends_its_connection(part: bytes) -> None:
+    assert connections(0.05, 9, [part]) == [(b"", False)]
+
+
+def test_an_address_has_a_share_of_the_connections() -> None:
+    whole = (b"HTTP/1.1 204", True)
+    assert connections(300, 2, [HEALTH] * 3) == [whole, whole, (b"", False)]
+
+
+def test_connections_without_a_share_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AddressShares, "enter", lambda *_: True)
+    monkeypatch.setattr(AddressShares, "leave", lambda *_: None)
+    assert connections(300, 2, [HEALTH] * 3) == [(b"HTTP/1.1 204", True)] * 3
 
 
 def test_what_a_page_needs_is_served(survey: Collection, store: ReportStore) -> None:

@@ -253,14 +253,14 @@ def test_those_who_ask_the_same_wait_for_it_without_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on, askers = Event(), list[int]()
-    count = InFlight._asked
+    count = InFlight._count_askers
 
     def counted(self: InFlight, key: Any, more: int) -> Any:
         turn = count(self, key, more)
         askers.append(turn.askers)
         return turn
 
-    monkeypatch.setattr(InFlight, "_asked", counted)
+    monkeypatch.setattr(InFlight, "_count_askers", counted)
     with (
         busy(tmp_path, monkeypatch, go_on) as served,
         ThreadPoolExecutor(WAITING) as threads,

@@ -88,7 +88,7 @@ class InFlight:
 
     @contextmanager
     def _turn(self, key: Hashable, stop: Stop) -> Iterator[None]:
-        turn = self._asked(key, 1)
+        turn = self._count_askers(key, 1)
         try:
             self._await(turn, stop)
             try:
@@ -97,12 +97,12 @@ class InFlight:
                 turn.lock.release()
                 turn.line.call_next()
         finally:
-            self._asked(key, -1)
+            self._count_askers(key, -1)
 
-    def _asked(self, key: Hashable, more: int) -> _Turn:
+    def _count_askers(self, key: Hashable, more: int) -> _Turn:
         """The turn of a question, of which so many more are there."""
         with self._lock:
-            turn = self._turns.get(key) or _Turn(Line(partial(self._asked, key)))
+            turn = self._turns.get(key) or _Turn(Line(partial(self._count_askers, key)))
             turn.askers += more
             if turn.askers:
                 self._turns[key] = turn

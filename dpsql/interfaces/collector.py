@@ -16,7 +16,7 @@ from importlib.resources import files
 from dpsql.interfaces.hosts import is_local
 from dpsql.local.collection import Collection, NoReports
 from dpsql.local.report_store import Post, ReportStore
-from dpsql.model.dataclass import dataclass, field
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import MissingExtra, Unreachable
 
 try:
@@ -28,12 +28,16 @@ try:
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
+
+    from dpsql.interfaces.bounded_connections import AddressShares, bounded_protocol
 except ImportError:
     message = "Collecting reports needs the extra local: pip install 'dpsql[local]'."
     raise MissingExtra(message) from None
 
-MOST_CONNECTIONS = 500
+MOST_CONNECTIONS, MOST_OF_ADDRESS = 500, 50
+_HEAD_SECONDS = 10
 _BODY_SECONDS = 20
+_PORTS = {"http": 80, "https": 443}
 _STOPPING_SECONDS = 10
 _LATER = "This cannot be kept now; send it again later."
 _KEY = re.compile(r"[!-~]{16,64}")
@@ -44,7 +48,8 @@ Write = Callable[[str], object]
 @dataclass(frozen=True, slots=True)
 class Listening:
     """Where reports come in: `tls` are PEM files, a certificate and its key, `origins` those
-    whose pages may send, `page` is the text of a page for `/`.
+    whose pages may send, `page` is the text of a page for `/`; `of_address` connections of one
+    address are taken.
     """
 
     host: str
@@ -52,6 +57,23 @@ class Listening:
     tls: tuple[str, str] | None = None
     origins: tuple[str, ...] = ()
     page: str | None = None
+    of_address: int = MOST_OF_ADDRESS
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.tls else "http"
+
+    @property
+    def own_origins(self) -> frozenset[str]:
+        """The origins of its own page, by where it listens; a Host header says nothing.
+
+        >>> sorted(Listening("127.0.0.1", 80).own_origins)
+        ['http://127.0.0.1', 'http://127.0.0.1:80', 'http://localhost', 'http://localhost:80']
+        """
+        hosts = {f"[{self.host}]" if ":" in self.host else self.host}
+        hosts |= {"localhost"} if is_local(self.host) else set()
+        ports = [f":{self.port}", *([""] if self.port == _PORTS[self.scheme] else [])]
+        return frozenset(f"{self.scheme}://{host}{port}" for host in hosts for port in ports)
 
 
 @dataclass(slots=True)
@@ -70,6 +92,7 @@ class Collector:
     ) -> None:
         self._collection, self._store, self._write = collection, store, write
         self._origins, self._page = frozenset(listening.origins), listening.page
+        self._senders = self._origins | listening.own_origins
         self._batch, self._turn = _Batch(), asyncio.Lock()
         self._client = (files("dpsql") / "local" / "client.js").read_text(encoding="utf-8")
         self._questions = [question.as_json() for question in collection.questions]
@@ -142,11 +165,12 @@ class Collector:
             raise HTTPException(404, f"This is the collector of {self._collection.table}.")
 
     def _require_origin(self, request: Request) -> None:
-        """Pages of other origins may not send, whatever their browser lets through."""
+        """Pages of other origins may not send, whatever their browser lets through.
+
+        The Host header is not asked: whoever owns a name can have it lead here.
+        """
         origin = request.headers.get("origin")
-        if origin is None or origin in self._origins:
-            return
-        if origin.partition("://")[2] != request.headers.get("host"):
+        if origin is not None and origin not in self._senders:
             raise HTTPException(403, "The owner of this collector does not list this origin.")
 
     async def _questions_of(self, request: Request) -> Response:
@@ -184,13 +208,30 @@ def collect(collection: Collection, store: ReportStore, listening: Listening, wr
             f"{listening.host} is not this machine alone, and without TLS others could change the"
             " page that draws the reports. Give a certificate, or listen on 127.0.0.1 alone."
         )
-    application = Collector(collection, store, listening, write).application()
+    with _socket(listening) as listener:
+        listening = replace(listening, port=listener.getsockname()[1])
+        config = _config(Collector(collection, store, listening, write).application(), listening)
+        try:
+            config.load()
+        except (OSError, ssl.SSLError):
+            raise Unreachable("TLS needs PEM files of a certificate and of its key.") from None
+        server = uvicorn.Server(config)
+        for number in (signal.SIGINT, signal.SIGTERM):  # what uvicorn raises again when it ends
+            signal.signal(number, lambda *_: setattr(server, "should_exit", True))
+        host = f"[{listening.host}]" if ":" in listening.host else listening.host
+        where = f"{listening.scheme}://{host}:{listening.port}"
+        write(f"Reports for {collection.table} are taken at {where}.")
+        asyncio.run(server.serve([listener]))
+
+
+def _config(application: Starlette, listening: Listening) -> uvicorn.Config:
+    """How requests are read: each head in its time, and none kept in a log."""
     certificate, key = listening.tls or (None, None)
-    config = uvicorn.Config(
+    return uvicorn.Config(
         application,
         lifespan="off",
         ws="none",
-        http="h11",
+        http=bounded_protocol(AddressShares(listening.of_address), _HEAD_SECONDS),
         loop="asyncio",
         log_config=None,
         log_level="critical",
@@ -202,18 +243,6 @@ def collect(collection: Collection, store: ReportStore, listening: Listening, wr
         ssl_certfile=certificate,
         ssl_keyfile=key,
     )
-    with _socket(listening) as listener:
-        try:
-            config.load()
-        except (OSError, ssl.SSLError):
-            raise Unreachable("TLS needs PEM files of a certificate and of its key.") from None
-        server = uvicorn.Server(config)
-        for number in (signal.SIGINT, signal.SIGTERM):  # what uvicorn raises again when it ends
-            signal.signal(number, lambda *_: setattr(server, "should_exit", True))
-        port, scheme = listener.getsockname()[1], "https" if listening.tls else "http"
-        host = f"[{listening.host}]" if ":" in listening.host else listening.host
-        write(f"Reports for {collection.table} are taken at {scheme}://{host}:{port}.")
-        asyncio.run(server.serve([listener]))
 
 
 def _socket(listening: Listening) -> socket.socket:

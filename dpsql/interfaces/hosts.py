@@ -1,8 +1,8 @@
-"""Where a server listens."""
+"""Where a server listens, and who comes from one place."""
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 
 
 def is_local(host: str) -> bool:
@@ -15,3 +15,18 @@ def is_local(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def place_of(address: str) -> str:
+    """What counts as one address: of IPv6, where anybody has very many, the network.
+
+    >>> place_of("10.0.0.1"), place_of("2001:db8:1:2:3::4")
+    ('10.0.0.1', '2001:db8:1:2::')
+    """
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
+        return str(IPv6Address(int(parsed) >> 64 << 64))
+    return address

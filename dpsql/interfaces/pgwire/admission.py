@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address
 from math import ceil
 from typing import TypeAlias
 
+from dpsql.interfaces.hosts import place_of
 from dpsql.model.dataclass import dataclass, field
 from dpsql.policy.draft import ServerSettings as Limits
 
@@ -28,21 +28,6 @@ FAILURES_OF_ADDRESS = 100
 _MOST_REMEMBERED = 10_000
 _SHARES = 4
 """An analyst has a quarter of the connections at least, all where there is no other analyst."""
-
-
-def place_of(address: str) -> str:
-    """What counts as one address: of IPv6, where anybody has very many, the network.
-
-    >>> place_of("10.0.0.1"), place_of("2001:db8:1:2:3::4")
-    ('10.0.0.1', '2001:db8:1:2::')
-    """
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
-        return str(IPv6Address(int(parsed) >> 64 << 64))
-    return address
 
 
 def share(limits: Limits, analysts: int) -> int:

@@ -252,7 +252,7 @@ class Session:
         self._stop, self._late = Stop(pace=self._pace, owner=owner, parking=self._parking), False
         return self._stop
 
-    def _made(self, step: Callable[[], T]) -> Generator[Parking, None, T]:
+    def _make(self, step: Callable[[], T]) -> Generator[Parking, None, T]:
         """Make a step, again after each wait that is no thread's, and return what it returns."""
         parking = self._parking
         if parking is None:
@@ -272,12 +272,12 @@ class Session:
     def _simple(self, sql: str) -> Iterator[Part]:
         stop = self._begin_statement()
         self._transaction.portals.pop("", None)
-        statements = yield from self._made(lambda: self._runner.answers.pieces(sql, stop))
+        statements = yield from self._make(lambda: self._runner.answers.pieces(sql, stop))
         if not statements:
             yield backend.EMPTY_QUERY
         for piece in statements:
             self._began, self._piece = monotonic(), piece
-            result = yield from self._made(
+            result = yield from self._make(
                 partial(self._run, piece, stop, block=len(statements) > 1)
             )
             count = 0
@@ -293,7 +293,7 @@ class Session:
 
     def _begun(self, result: Result) -> Generator[Parking, None, Iterator[Sequence[Row]]]:
         """The rows of a result, some at a time, of which the first are there."""
-        return (yield from self._made(lambda: first_pulled(result.tables())))
+        return (yield from self._make(lambda: first_pulled(result.tables())))
 
     # --- extended queries ---
 
@@ -308,7 +308,7 @@ class Session:
         match message:
             case frontend.Parse():
                 stop = self._begin_statement()
-                yield (yield from self._made(lambda: self._parse(message, stop)))
+                yield (yield from self._make(lambda: self._parse(message, stop)))
             case frontend.Bind():
                 yield self._bind(message)
             case frontend.Describe(portal=True, name=name):
@@ -367,7 +367,7 @@ class Session:
             yield backend.EMPTY_QUERY
             return
         stop = self._begin_statement(portal.prepared.piece)
-        yield from self._made(lambda: self._runner.start(portal, stop))
+        yield from self._make(lambda: self._runner.start(portal, stop))
         assert portal.result is not None
         result = fitted(portal.result, portal.prepared.columns)
         if result.columns is None or result.copy is not None:
@@ -381,7 +381,7 @@ class Session:
             count = yield from self._rows(result, result.columns, forms, tables)
             yield from self._completed(result, count)
             return
-        yield from self._made(lambda: self._runner.keep(portal))
+        yield from self._make(lambda: self._runner.keep(portal))
         rows, more = portal.forward(message.limit)
         yield from self._rows(result, result.columns, forms, tables_of(rows))
         if more:

@@ -1,0 +1,105 @@
+"""Connections of the collector: a request's head has a time limit, an address a share of them.
+
+Addresses are counted while their connections are open, and neither kept nor told: SECURITY.md S26.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from dpsql.interfaces.hosts import place_of
+from dpsql.model.dataclass import dataclass, field
+
+
+@dataclass(slots=True)
+class AddressShares:
+    """How many connections each address has, at most `most`.
+
+    >>> shares = AddressShares(1)
+    >>> shares.enter("10.0.0.1"), shares.enter("10.0.0.1"), shares.enter("10.0.0.2")
+    (True, False, True)
+    >>> shares.leave("10.0.0.1")
+    >>> shares.enter("10.0.0.1")
+    True
+    """
+
+    most: int
+    open: Counter[str] = field(default_factory=Counter)
+
+    def enter(self, place: str) -> bool:
+        """Count one more connection, if there may be one."""
+        if self.open[place] >= self.most:
+            return False
+        self.open[place] += 1
+        return True
+
+    def leave(self, place: str) -> None:
+        """Count one less, and forget an address that has none."""
+        self.open[place] -= 1
+        if not self.open[place]:
+            del self.open[place]
+
+
+class BoundedHttp(H11Protocol):
+    """HTTP whose connections end without a share, or without a head for so many `seconds`."""
+
+    shares: AddressShares
+    seconds: float
+    late: asyncio.TimerHandle | None = None
+    place: str | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Count the connection, and wait for its first head."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        place = place_of(self.client[0] if self.client else "")
+        if self.shares.enter(place):
+            self.place = place
+            self.expect_head()
+        else:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count the connection no longer."""
+        super().connection_lost(exc)
+        self.stop_waiting()
+        if self.place is not None:
+            self.shares.leave(self.place)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; a whole head is no longer waited for."""
+        super().data_received(data)
+        self.heed_head()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next head, unless that is there already."""
+        self.expect_head()
+        super().on_response_complete()
+        self.heed_head()
+
+    def expect_head(self) -> None:
+        """End the connection unless a whole head is there in time."""
+        self.stop_waiting()
+        self.late = self.loop.call_later(self.seconds, self.transport.abort)
+
+    def heed_head(self) -> None:
+        """Wait no longer where a request is being answered."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.stop_waiting()
+
+    def stop_waiting(self) -> None:
+        """Wait for no head."""
+        if self.late is not None:
+            self.late.cancel()
+
+
+def bounded_protocol(shares: AddressShares, seconds: float) -> type[BoundedHttp]:
+    """Return the protocol with these shares, and so many seconds for each head."""
+
+    class Bounded(BoundedHttp):
+        pass
+
+    Bounded.shares, Bounded.seconds = shares, seconds
+    return Bounded
