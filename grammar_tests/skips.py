@@ -34,6 +34,7 @@ REASONS = {
     "pysail and pyspark-client are not installed": PACKAGES,
     "adbc-driver-postgresql is not installed": PACKAGES,
     "(psycopg [23]|asyncpg|pg8000|SQLAlchemy, pandas, polars|ADBC) is not installed": PACKAGES,
+    "mutmut is not installed": PACKAGES,
     "could not import 'sqlalchemy'": PACKAGES,
     "PostgreSQL 15 is not installed": "PostgreSQL",
     "psql is not installed": "PostgreSQL",
