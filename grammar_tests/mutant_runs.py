@@ -57,8 +57,10 @@ def replace_functions(file: str, text: str, names: Sequence[str], **more: object
     vars(module).update(more)
     for name in names:
         here, there = _function(vars(module), name), _function(scope, name)
-        here.__code__, here.__defaults__ = there.__code__, there.__defaults__
-        here.__kwdefaults__ = there.__kwdefaults__
+        here.__code__ = there.__code__
+        for defaults in ("__defaults__", "__kwdefaults__"):  # of the imported classes, if the same
+            if repr(getattr(here, defaults)) != repr(getattr(there, defaults)):
+                setattr(here, defaults, getattr(there, defaults))
 
 
 def note_calls(file: str, note: Callable[[str], None]) -> None:
@@ -156,7 +158,13 @@ class Runner:
 
     def _outcome(self, session: pytest.Session, mutant: Mutant, text: str) -> dict[str, Any]:
         """Say whether a mutant is killed, by which test, or survives."""
-        known = self._seconds.keys() & set(self._calls.get(f"{mutant.file}:{mutant.function}", ()))
+        called = f"{mutant.file}:{mutant.function}"
+        calls = (
+            tests
+            for name, tests in self._calls.items()
+            if name == called or (not mutant.function and name.startswith(called))
+        )
+        known = self._seconds.keys() & {test for tests in calls for test in tests}
         names = [name for name in tests_of(mutant.file) if name in self._tests]
         chosen = {
             name: [one for one in self._tests[name] if one in (known or self._seconds)]
@@ -170,7 +178,7 @@ class Runner:
         if mutant.function:
             status, killer = run_forked(lambda: self._kill(session, mutant, text, items))
         if not mutant.function or (killer or "").startswith("ValueError: "):  # other cells
-            status, killer = _run_afresh(names)
+            status, killer = _run_afresh(tests)
         end = os.times()
         if killer and "::" in killer:
             name = killer.split("::")[0].rpartition("/")[2][:-3]
@@ -201,16 +209,18 @@ class Runner:
         return None
 
 
-def _run_afresh(names: list[str]) -> tuple[int, str | None]:
+def _run_afresh(tests: list[str]) -> tuple[int, str | None]:
     """Run tests in a new process, which imports the mutant."""
-    arguments = [*PYTEST, "-x", *(f"grammar_tests/{name}.py" for name in names)]
-    try:
-        command = [sys.executable, "-m", "pytest", *arguments]
-        done = subprocess.run(  # noqa: S603
-            command, capture_output=True, timeout=6 * SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return -signal.SIGALRM, None
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as named:
+        named.write("\n".join([*PYTEST, "-x", *tests]))
+        named.flush()
+        command = [sys.executable, "-m", "pytest", f"@{named.name}"]
+        try:
+            done = subprocess.run(  # noqa: S603
+                command, capture_output=True, timeout=6 * SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return -signal.SIGALRM, None
     failed = [line for line in done.stdout.decode().splitlines() if line.startswith("FAILED ")]
     return done.returncode, failed[0].split()[1] if failed else None
 

@@ -172,10 +172,14 @@ def test_the_unit_is_a_column_that_each_row_is_of(monkeypatch: pytest.MonkeyPatc
         assert block.block.unit == next(f.ref for f in fields if f.id == local)
 
 
-def test_rows_of_nobody_known_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("which", ["another column", "no column"])
+def test_rows_of_nobody_known_are_refused(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column that is not said to hold the unit is not asked."""
     of = plan().blocks[0]
+    others = {f.id for f in of.block.rows.fields} - {of.block.unit.id, *of.block.unit_ids}
+    local = max(others) if which == "another column" else 10**6
     with pytest.raises(Refused) as refused:
-        over(Stub({10**6}), of, monkeypatch=monkeypatch)
+        over(Stub({local}), of, monkeypatch=monkeypatch)
     assert refused.value.reason is Reason.UNSUPPORTED_PRIVATE_OPERATOR
     assert refused.value.span == of.block.span
     assert refused.value.facts == {

@@ -150,3 +150,12 @@ def test_what_is_stated_is_pinned(request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--update"):
         PINNED.write_text("\n".join([*now, ""]), encoding="utf-8")
     assert now == PINNED.read_text(encoding="utf-8").splitlines()
+
+
+def test_a_kernel_of_a_policy_alone_knows_no_stage_no_key_and_measures_nothing() -> None:
+    of = policy()
+    alone, nothing = Kernel(of), kernel(of, frequency=None)
+    assert alone == Kernel(of, (), (), None)
+    for name, relation, _ in others():
+        told_of = [found(each.proof(relation, 1), relation) for each in (alone, nothing)]
+        assert told_of[0] == told_of[1], name
