@@ -64,6 +64,7 @@ COLUMNS = {
     "beds": "bed no hosp n",
     "transfers": "tid payer payee n",
     "odd": "w pid n",
+    "strays": "city n",
     "lost": "k n",
     "areas": "city n",
     "zones": "city zone",
@@ -77,6 +78,7 @@ LINKS = {
     "stays": Link("pid", "people", "pid"),
     "beds": Link("no", "stays", "no", (("hosp", "hosp"),)),
     "odd": Link("pid", "people", "pid"),
+    "strays": Link("city", "people", "city"),
 }
 KEYS = {
     "people": ("pid",),

@@ -10,11 +10,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib import import_module
 from importlib.util import cache_from_source
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +115,13 @@ class Runner:
     """A pytest plugin: collects once, then runs tests for each mutant in a fork."""
 
     def __init__(
-        self, mutants: Iterator[tuple[Mutant, str]], files: list[str], found: Path
+        self,
+        mutants: Iterator[tuple[Mutant, str]],
+        files: list[str],
+        found: Path,
+        limit: float = float("inf"),
     ) -> None:
-        self._mutants, self._files, self._found = mutants, files, found
+        self._mutants, self._files, self._found, self._limit = mutants, files, found, limit
         self._tests = dict[str, dict[str, pytest.Item]]()
         self._seconds, self._calls = dict[str, float](), dict[str, list[str]]()
         self._killers = list[str]()
@@ -130,9 +136,11 @@ class Runner:
             observed.write_text(json.dumps(found), encoding="utf-8")
         found = json.loads(observed.read_text(encoding="utf-8"))
         self._seconds, self._calls = found["seconds"], found["calls"]
-        done = {(line["file"], line["number"]) for line in read(self._found)}
+        done = Counter(name_of(line) for line in read(self._found))
         for mutant, text in self._mutants:
-            if (mutant.file, mutant.number) not in done:
+            if done[name := name_of(asdict(mutant))]:
+                done[name] -= 1
+            else:
                 with written(mutant, text), self._found.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(asdict(mutant) | self._outcome(session, mutant, text)))
                     file.write("\n")
@@ -173,6 +181,8 @@ class Runner:
         cost = {name: sum(map(self._seconds.__getitem__, chosen[name])) for name in names}
         names.sort(key=lambda n: (self._killers.index(n) if n in self._killers else 99, cost[n]))
         tests = [one for n in names for one in sorted(chosen[n], key=self._seconds.__getitem__)]
+        spent = accumulate(map(self._seconds.__getitem__, tests))
+        tests = [one for one, so_far in zip(tests, spent, strict=True) if so_far <= self._limit]
         items = [self._tests[one.split("::")[0].rpartition("/")[2][:-3]][one] for one in tests]
         start = os.times()
         if mutant.function:
@@ -223,6 +233,11 @@ def _run_afresh(tests: list[str]) -> tuple[int, str | None]:
             return -signal.SIGALRM, None
     failed = [line for line in done.stdout.decode().splitlines() if line.startswith("FAILED ")]
     return done.returncode, failed[0].split()[1] if failed else None
+
+
+def name_of(mutant: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return by what a mutant is known when the code around it changes."""
+    return tuple(mutant[part] for part in ("file", "function", "old", "new"))
 
 
 def read(found: Path) -> list[dict[str, Any]]:

@@ -24,20 +24,18 @@ import pytest
 
 from grammar_tests import clopper_pearson
 from grammar_tests.mutant_kit import ROOT, all_mutants, draw_mutants, files_of
-from grammar_tests.mutant_runs import PYTEST, Runner, read, tests_of
+from grammar_tests.mutant_runs import PYTEST, Runner, name_of, read, tests_of
 
 ROOMS = "compiler/track compiler/calibrate compiler/aggregates mechanisms accountants".split()
 EQUIVALENT = Path(__file__).parent / "equivalent_mutants.toml"
-NAMES = "file", "function", "old", "new"
-"""By which a mutant is known when the code around it changes."""
 
 
 def report(found: Path) -> str:
     """Say how many mutants were killed, and name each survivor."""
     lines, listed = read(found), tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["mutant"]
-    equal = {tuple(entry[name] for name in NAMES) for entry in listed}
+    equal = {name_of(entry) for entry in listed}
     survivors = [line for line in lines if line["outcome"] == "survived"]
-    real = [line for line in survivors if tuple(line[name] for name in NAMES) not in equal]
+    real = [line for line in survivors if name_of(line) not in equal]
     count, killed = len(lines), len(lines) - len(survivors)
     low, high = (
         bound(killed, count, 0.025) for bound in (clopper_pearson.lower, clopper_pearson.upper)
@@ -57,6 +55,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=28)
     parser.add_argument("--count", type=int, default=600)
     parser.add_argument("--all", action="store_true", help="all mutants, instead of drawn ones")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds of tests each")
     parser.add_argument("--report", action="store_true", help="only say what was found")
     given = parser.parse_args()
     if given.report:
@@ -66,7 +65,7 @@ def main() -> None:
         drawn = all_mutants(files) if given.all else draw_mutants(files, given.seed, given.count)
         tests = sorted({test for file in files for test in tests_of(file)})
         paths = [f"grammar_tests/{test}.py" for test in tests]
-        pytest.main([*PYTEST, *paths], plugins=[Runner(drawn, files, given.found)])
+        pytest.main([*PYTEST, *paths], plugins=[Runner(drawn, files, given.found, given.limit)])
         print(report(given.found))  # noqa: T201
     else:
         with tempfile.TemporaryDirectory() as folder:

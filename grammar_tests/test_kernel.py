@@ -506,7 +506,7 @@ def _rank_of_one(rows: Rows, parts: Any) -> Rows:
     """A rank that counts rows as if none were repeated since."""
     found = RANKED_ROWS(rows, parts)
     new = [m for m in found.most if m not in rows.most]
-    return replace(found, most=(*rows.most, *(RowBound(m.columns, 1, m.present) for m in new)))
+    return replace(found, most=(*rows.most, *(RowBound(m.columns, 1) for m in new)))
 
 
 def _believing(kind: FactKind) -> object:

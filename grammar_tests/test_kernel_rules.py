@@ -45,7 +45,9 @@ from grammar_tests.kernel_relations import (
     policy,
     relation_of,
     scan_of,
+    scanned,
     shared_keys,
+    staged,
 )
 
 PINNED = Path(__file__).parent / "kernel_rules.txt"
@@ -58,6 +60,7 @@ def numbers(columns: Sequence[int] | Columns) -> str:
 
 def told(rows: Rows) -> Iterator[str]:
     """All statements about a relation, in one order."""
+    assert isinstance(rows.local, bool)
     yield f"columns {numbers(rows.columns)}" + ("" if rows.local else " NOT LOCAL")
     yield from (f"owner {n}" for n in sorted(rows.owners))
     yield from sorted({f"{min(pair)}={max(pair)}" for pair in rows.equal if pair[0] != pair[1]})
@@ -65,9 +68,7 @@ def told(rows: Rows) -> Iterator[str]:
     for rule in rows.dependencies:
         unless = f" if {numbers(rule.present)}" if rule.present else ""
         yield f"{numbers(rule.given)}->{numbers(rule.then)}{unless}"
-    for most in rows.most:
-        unless = f" if {numbers(most.present)}" if most.present else ""
-        yield f"{most.rows} by {numbers(most.columns)}{unless}"
+    yield from (f"{most.rows} by {numbers(most.columns)}" for most in rows.most)
     yield from (f"{lead.owner} is {lead.table}{lead.key}" for lead in rows.leads)
     yield from (f"{lead.owner} keyed {lead.table}{lead.key}" for lead in rows.keyed)
     yield from (f"{most} of {number}" for number, most in rows.spread)
@@ -140,6 +141,11 @@ def odd_lines() -> Iterator[str]:
     for name in ("visits", "people"):
         scan = scan_of(name, of)
         yield f"a view of {name}: {found(kernel(views).proof(scan, scan.fields[0].id), scan)}"
+    columns = replace(of, tables=tuple(t for t in of.tables if t.name != "people"))
+    for name in ("visits", "stays", "labs"):
+        part = scan_of(name, of)
+        proof = kernel(columns).proof(part, part.fields[0].id)
+        yield f"{name} of people without a table: {found(proof, part)}"
     computed = (Item(Field(990, "m", INTEGER), scan.fields[0].ref.eq(scan.fields[1].ref)),)
     proof = kernel(of).proof(scan, scan.fields[0].id, computed)
     yield f"computed columns: {proof.most_values({990})} of {'; '.join(told(proof.rows))}"
@@ -159,3 +165,10 @@ def test_a_kernel_of_a_policy_alone_knows_no_stage_no_key_and_measures_nothing()
     for name, relation, _ in others():
         told_of = [found(each.proof(relation, 1), relation) for each in (alone, nothing)]
         assert told_of[0] == told_of[1], name
+
+
+def test_a_stage_of_other_columns_is_no_stage() -> None:
+    areas = scanned("areas")
+    less = replace(staged(areas), fields=staged(areas).fields[:1])
+    with pytest.raises(ValueError, match="shorter"):
+        kernel(policy(), stages=(areas,)).rows_of(less)

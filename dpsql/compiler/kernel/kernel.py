@@ -136,7 +136,7 @@ class Kernel:
                 Dependency(named(rule.given), named(rule.then), named(rule.present))
                 for rule in rows.dependencies
             ),
-            most=tuple(RowBound(named(m.columns), m.rows, named(m.present)) for m in rows.most),
+            most=tuple(RowBound(named(m.columns), m.rows) for m in rows.most),
         )
 
     # --- tables ---

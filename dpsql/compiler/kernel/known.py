@@ -46,11 +46,10 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True)
 class RowBound:
-    """At most `rows` rows agree on `columns`, unless a column of `present` is NULL."""
+    """At most `rows` rows agree on `columns`."""
 
     columns: Columns
     rows: int = 1
-    present: Columns = NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class Rows:
     def of_keys(self) -> tuple[Dependency, ...]:
         """That rows which agree on a key are one row."""
         keys = (m for m in self.most if m.rows == 1)
-        return tuple(Dependency(m.columns, self.columns, m.present) for m in keys)
+        return tuple(Dependency(m.columns, self.columns) for m in keys)
 
     def beside(self, other: Rows) -> Rows:
         """Both in one row; bounds of rows are left to the join."""
@@ -193,14 +192,10 @@ def products(
     """Bounds of a join whose rows of the left meet `times` rows each, those of the right `back`."""
     bounds = [] if times is None else [replace(m, rows=m.rows * times) for m in left]
     bounds += [] if back is None else [replace(m, rows=m.rows * back) for m in right]
-    bounds += [
-        RowBound(a.columns | b.columns, a.rows * b.rows, a.present | b.present)
-        for a in left
-        for b in right
-    ]
+    bounds += [RowBound(a.columns | b.columns, a.rows * b.rows) for a in left for b in right]
     least = list[RowBound]()
     for bound in sorted(dict.fromkeys(bounds), key=lambda m: (m.rows, len(m.columns))):
-        if not any(m.columns <= bound.columns and m.present <= bound.present for m in least):
+        if not any(m.columns <= bound.columns for m in least):
             least.append(bound)
     return tuple(least[:BOUNDS_KEPT])
 
@@ -258,14 +253,8 @@ class Closure:
     def most(self, bounds: Sequence[RowBound], given: Iterable[int]) -> int | None:
         """The least of these bounds on the rows that agree on some columns."""
         reached = self.of(given)
-        return min(
-            (
-                bound.rows
-                for bound in bounds
-                if self.is_present(bound.present) and self.classes(bound.columns) <= reached
-            ),
-            default=None,
-        )
+        proved = (bound.rows for bound in bounds if self.classes(bound.columns) <= reached)
+        return min(proved, default=None)
 
 
 @dataclass(frozen=True, slots=True)
