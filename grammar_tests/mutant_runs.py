@@ -28,8 +28,8 @@ from grammar_tests.test_rooms import rooms
 EVERYWHERE = "cases", "proofs", "audit"
 """Tests of no room that run for the mutants of each, but for those of the kernel."""
 
-CPU_SECONDS, SECONDS, BYTES = 60, 600, 20 << 30
-"""Limits on each test of a mutant, and on the memory of its process."""
+LONGER, CPU_SECONDS, SECONDS, BYTES = 10, 5, 600, 20 << 30
+"""Limits on each test of a mutant (so many times longer, and so much), and on its memory."""
 
 PYTEST = ["-s", "-q", "-p", "no:cacheprovider"]
 
@@ -211,7 +211,8 @@ class Runner:
         resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
         replace_functions(mutant.file, text, [mutant.function])
         for item, following in zip(items, [*items[1:], None], strict=True):
-            signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+            most = CPU_SECONDS + LONGER * self._seconds[item.nodeid]
+            signal.setitimer(signal.ITIMER_PROF, most)
             signal.alarm(SECONDS)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.testsfailed:
