@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -152,10 +153,12 @@ def odd_lines() -> Iterator[str]:
 
 
 def test_what_is_stated_is_pinned(request: pytest.FixtureRequest) -> None:
-    now = [*lines(), *odd_lines()]
     if request.config.getoption("--update"):
-        PINNED.write_text("\n".join([*now, ""]), encoding="utf-8")
-    assert now == PINNED.read_text(encoding="utf-8").splitlines()
+        now = "\n".join([*lines(), *odd_lines(), ""])
+        PINNED.write_text(now, encoding="utf-8")
+    pinned = PINNED.read_text(encoding="utf-8").splitlines()
+    for now, before in zip_longest(chain(lines(), odd_lines()), pinned):
+        assert now == before
 
 
 def test_a_kernel_of_a_policy_alone_knows_no_stage_no_key_and_measures_nothing() -> None:
