@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper
@@ -57,16 +58,23 @@ class MutatedFile:
     def __len__(self) -> int:
         return len(self._found)
 
+    def _code(self, part: Any, name: str) -> str:
+        """Return the text of a part, with the indent of a method."""
+        if "." not in name:
+            return self._module.code_for_node(part)
+        shell = cst.ClassDef(cst.Name("_"), cst.IndentedBlock([part]))
+        return self._module.code_for_node(shell).partition("\n")[2]
+
     def mutant(self, number: int) -> tuple[Mutant, str]:
         """Return a mutant and the text of its file."""
         found = self._found[number]
         within = found.contained_by_top_level_function
         name = self._names.get(within, "") if within is not None else ""
         part = self._module if within is None or not name else within
-        if self.text.count(before := self._module.code_for_node(part)) != 1:
+        if self.text.count(before := self._code(part, name)) != 1:
             part, before = self._module, self.text
         changed = part.deep_replace(found.original_node, found.mutated_node)
-        after = self._module.code_for_node(changed)  # type: ignore[arg-type]
+        after = self._code(changed, "" if part is self._module else name)
         old, new = before.splitlines(), after.splitlines()
         while old and new and old[0] == new[0]:
             old, new = old[1:], new[1:]

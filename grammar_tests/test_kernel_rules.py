@@ -142,6 +142,13 @@ def odd_lines() -> Iterator[str]:
     for name in ("visits", "people"):
         scan = scan_of(name, of)
         yield f"a view of {name}: {found(kernel(views).proof(scan, scan.fields[0].id), scan)}"
+    for kind in FactKind.LINK_RESOLVES, FactKind.NOT_NULL_LINK:
+        for name, behind in ("labs", "visits"), ("notes", "profiles"):
+            for lost in name, behind:
+                facts = lacking(kind, lost)
+                part = scan_of(name, facts)
+                proof = kernel(facts).proof(part, part.fields[0].id)
+                yield f"{name}, {lost} without {kind.name}: {found(proof, part)}"
     columns = replace(of, tables=tuple(t for t in of.tables if t.name != "people"))
     for name in ("visits", "stays", "labs"):
         part = scan_of(name, of)

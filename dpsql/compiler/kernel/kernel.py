@@ -221,8 +221,7 @@ class Kernel:
             kinds = FactKind.LINK_RESOLVES, FactKind.NOT_NULL_LINK
             if hop.link is None or not all(self._has(kind, hop) for kind in kinds):
                 return False
-            unit = hop.link.table == self.policy.unit.table
-            hop = None if unit else self.policy.table(hop.link.table)
+            hop = self.policy.table(hop.link.table)
         return self._has(FactKind.ONE_UNIT, table, table.agreeing(columns))
 
     # --- operators ---
