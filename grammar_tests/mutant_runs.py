@@ -183,15 +183,15 @@ class Runner:
         tests = [one for n in names for one in sorted(chosen[n], key=self._seconds.__getitem__)]
         spent = accumulate(map(self._seconds.__getitem__, tests))
         tests = [one for one, so_far in zip(tests, spent, strict=True) if so_far <= self._limit]
-        items = [self._tests[one.split("::")[0].rpartition("/")[2][:-3]][one] for one in tests]
+        items = [self._tests[_file_of(one)][one] for one in tests]
         start = os.times()
         if mutant.function:
             status, killer = run_forked(lambda: self._kill(session, mutant, text, items))
         if not mutant.function or (killer or "").startswith("ValueError: "):  # other cells
-            status, killer = _run_afresh(tests)
+            status, killer = _run_afresh(list(dict.fromkeys(map(_file_of, tests))))
         end = os.times()
         if killer and "::" in killer:
-            name = killer.split("::")[0].rpartition("/")[2][:-3]
+            name = _file_of(killer)
             self._killers = [name, *(other for other in self._killers if other != name)][:3]
         late = status in (-signal.SIGPROF, -signal.SIGALRM)
         outcome = "timeout" if late else "killed" if status or killer else "survived"
@@ -220,18 +220,21 @@ class Runner:
         return None
 
 
-def _run_afresh(tests: list[str]) -> tuple[int, str | None]:
-    """Run tests in a new process, which imports the mutant."""
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as named:
-        named.write("\n".join([*PYTEST, "-x", *tests]))
-        named.flush()
-        command = [sys.executable, "-m", "pytest", f"@{named.name}"]
-        try:
-            done = subprocess.run(  # noqa: S603
-                command, capture_output=True, timeout=6 * SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return -signal.SIGALRM, None
+def _file_of(test: str) -> str:
+    """Return the name of the file of a test."""
+    return test.partition(".py::")[0].rpartition("/")[2]
+
+
+def _run_afresh(names: list[str]) -> tuple[int, str | None]:
+    """Run test files in a new process, which imports the mutant."""
+    files = [f"grammar_tests/{name}.py" for name in names]
+    command = [sys.executable, "-m", "pytest", *PYTEST, "-x", *files]
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, capture_output=True, timeout=6 * SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return -signal.SIGALRM, None
     failed = [line for line in done.stdout.decode().splitlines() if line.startswith("FAILED ")]
     return done.returncode, failed[0].split()[1] if failed else None
 
