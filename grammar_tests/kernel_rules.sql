@@ -276,3 +276,6 @@ SELECT 1 AS u, 2 AS n;
 SELECT pid AS u, vid + hadm AS n, day AS d FROM visits;
 -- two expressions of a name
 SELECT u, n + u AS m FROM (SELECT pid AS u, vid + 1 AS n FROM visits);
+-- a first visit or none
+SELECT p.pid AS u, r.vid FROM people p LEFT JOIN (SELECT pid, vid, ROW_NUMBER() OVER (PARTITION BY
+pid ORDER BY vid) AS rn FROM visits) r ON r.pid = p.pid AND r.rn = 1;

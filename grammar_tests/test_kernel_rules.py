@@ -182,3 +182,14 @@ def test_a_stage_of_other_columns_is_no_stage() -> None:
     less = replace(staged(areas), fields=staged(areas).fields[:1])
     with pytest.raises(ValueError, match="shorter"):
         kernel(policy(), stages=(areas,)).rows_of(less)
+
+
+def test_rows_that_a_key_tells_apart_are_not_counted() -> None:
+    """Counting asks the database, once for each compilation."""
+
+    def never(*_given: object) -> int:
+        raise AssertionError
+
+    assert stated(TEXTS["areas"], policy(), frequency=never) == stated(TEXTS["areas"], policy())
+    with pytest.raises(AssertionError):
+        stated(TEXTS["zones"], policy(), frequency=never)
