@@ -279,3 +279,9 @@ SELECT u, n + u AS m FROM (SELECT pid AS u, vid + 1 AS n FROM visits);
 -- a first visit or none
 SELECT p.pid AS u, r.vid FROM people p LEFT JOIN (SELECT pid, vid, ROW_NUMBER() OVER (PARTITION BY
 pid ORDER BY vid) AS rn FROM visits) r ON r.pid = p.pid AND r.rn = 1;
+-- two zones
+SELECT p.pid AS u, z.zone FROM people p JOIN (SELECT city, zone, ROW_NUMBER() OVER (PARTITION BY
+city ORDER BY zone) AS rn FROM zones) z ON z.city = p.city WHERE rn <= 2;
+-- two zones, said below
+SELECT p.pid AS u, z.zone FROM people p JOIN (SELECT * FROM (SELECT city, zone, ROW_NUMBER() OVER
+(PARTITION BY city ORDER BY zone) AS rn FROM zones) WHERE rn <= 2) z ON z.city = p.city;
