@@ -368,6 +368,8 @@ def others() -> Iterator[tuple[str, Relation, dict[str, Any]]]:
     yield "an offset", Limit(areas, None, 3), {}
     yield "no private row", Limit(people, None, 0), {}
     yield "one row", OneRow(), {}
+    labs = scanned("labs")
+    yield "groups by the column itself", Aggregate(labs, (labs.fields[1].item,), ()), {}
     yield "a row and another", Single(areas), {}
     exact, wide = Field(901, "x", INTEGER), Field(902, "y", DOUBLE)
     for rows in ((), ((1, 1.0),), ((1, 1.0), (2, 1.0)), ((1, 1.0), (1, 2.0)), ((1, 1.0), (1, 1.0))):
