@@ -285,3 +285,6 @@ city ORDER BY zone) AS rn FROM zones) z ON z.city = p.city WHERE rn <= 2;
 -- two zones, said below
 SELECT p.pid AS u, z.zone FROM people p JOIN (SELECT * FROM (SELECT city, zone, ROW_NUMBER() OVER
 (PARTITION BY city ORDER BY zone) AS rn FROM zones) WHERE rn <= 2) z ON z.city = p.city;
+-- a window of two units
+SELECT p AS u, c FROM (SELECT a.pid AS p, b.pid AS q, COUNT(*) OVER (PARTITION BY a.pid, b.pid) AS c
+FROM cards a CROSS JOIN cards b) WHERE p = q;
