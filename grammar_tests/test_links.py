@@ -31,6 +31,7 @@ from grammar_tests.laws import (
     violation,
 )
 from grammar_tests.link_worlds import (
+    UNIT,
     UNITS,
     LinkedTable,
     LinkedWorld,
@@ -211,6 +212,22 @@ def test_rows_of_several_people_are_summed_as_they_are(number: int, tmp_path: Pa
             low = compiled(sql, wrong, engine, budget=budget)
             caught = any(violation(low, here, there) for there in moved)
     assert caught
+
+
+def test_a_block_cites_the_facts_behind_each_of_several_links(tmp_path: Path) -> None:
+    links = ("via", "a"), ("past", "b")
+    tables = [LinkedTable(name, f"{name}_id", ((f"{name}_up", UNIT),)) for name in "ab"]
+    tables = [LinkedTable(UNIT, "pid", ()), *tables, LinkedTable("t", "t_id", links)]
+    row = dict.fromkeys(("v", "g", "pid", "a_id", "a_up", "b_id", "b_up", "via"), 1) | {"g": "a"}
+    rows = {table.name: ({**row, "past": 9, "t_id": 1},) for table in tables}
+    rows["t"] += ({**row, "past": 9, "via": 9, "t_id": 2},)
+    world = LinkedWorld(tuple(tables), rows)
+    plan = compiled(
+        "SELECT COUNT(*) FROM t", world.policy(tmp_path, recorded=True, most=3), world.engine()
+    )
+    cited = {(fact.table, fact.kind) for fact in plan.blocks[0].block.facts}
+    unique = {(name, FactKind.UNIQUE_KEY) for name in ("people", "a", "b")}
+    assert cited == {("t", FactKind.MAX_ROWS), *unique}
 
 
 @pytest.mark.full("measures neighbours or further data sets")
