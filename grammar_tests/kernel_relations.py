@@ -277,6 +277,8 @@ def shared_keys() -> Iterator[tuple[str, Relation]]:
     yield "beds of half a stay", agreeing(of_beds((1, 1)))
     yield "beds of stays and more", agreeing(of_beds((1, 1), (2, 0), (3, 2)))
     yield "beds and no stay", agreeing(of_beds((1, 1), (2, 0), kind=JoinKind.LEFT))
+    beside = joined(scanned("beds", 100), of_stays(), (2, 0), (1, 1))
+    yield "beds beside stays", Filter(beside, beside.fields[-2].ref.eq(beside.fields[-1].ref))
     yield "two keys of beds", agreeing(of_beds((1, 1), (2, 0), keys=2))
     yield "beds of visits", agreeing(of_beds((1, 0), right=of_visits()))
     yield "beds of rows of stays", agreeing(of_beds((1, 1), (2, 0), right=scanned("stays")))
