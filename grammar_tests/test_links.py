@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -219,8 +220,9 @@ def test_a_block_cites_the_facts_behind_each_of_several_links(tmp_path: Path) ->
     tables = [LinkedTable(name, f"{name}_id", ((f"{name}_up", UNIT),)) for name in "ab"]
     tables = [LinkedTable(UNIT, "pid", ()), *tables, LinkedTable("t", "t_id", links)]
     row = dict.fromkeys(("v", "g", "pid", "a_id", "a_up", "b_id", "b_up", "via"), 1) | {"g": "a"}
+    rows: dict[str, tuple[dict[str, Any], ...]]
     rows = {table.name: ({**row, "past": 9, "t_id": 1},) for table in tables}
-    rows["t"] += ({**row, "past": 9, "via": 9, "t_id": 2},)
+    rows |= {"t": (*rows["t"], {**row, "past": 9, "via": 9, "t_id": 2})}
     world = LinkedWorld(tuple(tables), rows)
     plan = compiled(
         "SELECT COUNT(*) FROM t", world.policy(tmp_path, recorded=True, most=3), world.engine()
