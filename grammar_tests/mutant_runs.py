@@ -173,16 +173,18 @@ class Runner:
             if name == called or (not mutant.function and name.startswith(called))
         )
         known = self._seconds.keys() & {test for tests in calls for test in tests}
-        names = [name for name in tests_of(mutant.file) if name in self._tests]
+        room = {test for name in tests_of(mutant.file) for test in self._tests.get(name, ())}
+        known = known & room or known or self._seconds.keys() & room
         chosen = {
-            name: [one for one in self._tests[name] if one in (known or self._seconds)]
-            for name in names
+            name: [test for test in self._tests[name] if test in known] for name in self._tests
         }
+        names = [name for name in self._tests if chosen[name]]
         cost = {name: sum(map(self._seconds.__getitem__, chosen[name])) for name in names}
         names.sort(key=lambda n: (self._killers.index(n) if n in self._killers else 99, cost[n]))
         tests = [one for n in names for one in sorted(chosen[n], key=self._seconds.__getitem__)]
         spent = accumulate(map(self._seconds.__getitem__, tests))
-        tests = [one for one, so_far in zip(tests, spent, strict=True) if so_far <= self._limit]
+        within = [one for one, so_far in zip(tests, spent, strict=True) if so_far <= self._limit]
+        tests = within or tests[:1]
         items = [self._tests[_file_of(one)][one] for one in tests]
         start = os.times()
         if mutant.function:
