@@ -19,11 +19,13 @@ from dpsql.model.algebra import (
     Limit,
     Measure,
     OneRow,
+    Project,
     Relation,
     Released,
     Scan,
     Single,
     Staged,
+    Union,
     Values,
 )
 from dpsql.model.tree import (
@@ -36,6 +38,7 @@ from dpsql.model.tree import (
     Call,
     JoinKind,
     Literal,
+    SqlType,
     StoredAs,
 )
 from dpsql.model.vocabulary import (
@@ -337,6 +340,27 @@ def staged(of: Relation) -> Staged:
     return Staged(0, tuple(fresh(f, 700) for f in of.fields))
 
 
+NUMBERED = "SELECT city, zone, ROW_NUMBER() OVER (PARTITION BY city ORDER BY zone) AS rn FROM zones"
+
+
+def united(left: Relation, right: Relation) -> Union:
+    fields = tuple(fresh(f, 800) for f in left.fields)
+    return Union("UNION", all=True, left=left, right=right, fields=fields)
+
+
+def with_unit(scan: Scan, kind: SqlType) -> Project:
+    """The rows with their unit under another name, said to be of another type."""
+    return Project(scan, (Item(Field(scan.fields[0].id + 600, "u", kind), scan.fields[0].ref),))
+
+
+def unions() -> Iterator[tuple[str, Relation]]:
+    """Cards of two kinds, whose unit has one type or another."""
+    cards, more = scanned("cards"), scanned("cards", 100)
+    for one, other in (INTEGER, INTEGER), (INTEGER, VARCHAR), (DOUBLE, DOUBLE):
+        both = united(with_unit(cards, one), with_unit(more, other))
+        yield f"units of {one.kind} and {other.kind}", both
+
+
 def others() -> Iterator[tuple[str, Relation, dict[str, Any]]]:
     """What is released, staged, read otherwise, or unknown, with what the kernel is given."""
     people, areas, zones = scanned("people"), scanned("areas", 100), scanned("zones", 100)
@@ -359,6 +383,7 @@ def others() -> Iterator[tuple[str, Relation, dict[str, Any]]]:
         ("computed", "SELECT city, n + 1 AS m FROM areas"),
         ("a few", "SELECT city, n FROM areas LIMIT 5"),
         ("one", "SELECT city, n FROM areas LIMIT 1"),
+        ("two of each", f"SELECT city, zone FROM ({NUMBERED}) WHERE rn <= 2"),
         ("values", "SELECT * FROM (VALUES ('a', 1), ('b', 1)) t(x, y)"),
     ):
         of = relation_of(sql, policy())

@@ -288,3 +288,5 @@ SELECT p.pid AS u, z.zone FROM people p JOIN (SELECT * FROM (SELECT city, zone, 
 -- a window of two units
 SELECT p AS u, c FROM (SELECT a.pid AS p, b.pid AS q, COUNT(*) OVER (PARTITION BY a.pid, b.pid) AS c
 FROM cards a CROSS JOIN cards b) WHERE p = q;
+-- a window by an expression
+SELECT pid AS u, COUNT(*) OVER (PARTITION BY pid + 1) AS c FROM visits;

@@ -49,6 +49,7 @@ from grammar_tests.kernel_relations import (
     scanned,
     shared_keys,
     staged,
+    unions,
 )
 
 PINNED = Path(__file__).parent / "kernel_rules.txt"
@@ -131,6 +132,8 @@ def odd_lines() -> Iterator[str]:
             relation = agreeing(of_beds((2, 0), (1, 1)))
             proof = kernel(lacking(kind, lost)).proof(relation, relation.fields[0].id)
             yield f"beds of stays, {lost} without {kind.name}: {found(proof, relation)}"
+    for name, relation in unions():
+        yield f"{name}: {found(kernel(policy()).proof(relation, relation.fields[0].id), relation)}"
     for name, relation, given in others():
         unit = min((f.id for f in relation.fields), default=0)
         yield f"{name}: {found(kernel(policy(), **given).proof(relation, unit), relation)}"

@@ -449,7 +449,7 @@ def _is_alike(relation: algebra.Union, places: Sequence[int]) -> bool:
     """Whether columns have one exact type on both sides and in the result."""
     sides = relation.left.fields, relation.right.fields, relation.fields
     kinds = [{fields[n].type for fields in sides} for n in places]
-    return all(len(kind) == 1 and min(kind, key=str).kind not in INEXACT for kind in kinds)
+    return all(len(kind) == 1 and INEXACT.isdisjoint(k.kind for k in kind) for kind in kinds)
 
 
 def _places(listed: Sequence[str], scan: algebra.Scan) -> tuple[int, ...]:
