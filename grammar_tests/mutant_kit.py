@@ -31,7 +31,7 @@ class Mutant:
     new: str
 
 
-class _Visitor(MutationVisitor):
+class _Visitor(MutationVisitor):  # type: ignore[misc, unused-ignore]  # where mutmut is absent
     """Mutates the bodies of decorated functions too, which mutmut cannot put beside each other."""
 
     def _skip_node_and_children(self, node: cst.CSTNode) -> bool:
@@ -61,9 +61,9 @@ class MutatedFile:
     def _code(self, part: Any, name: str) -> str:
         """Return the text of a part, with the indent of a method."""
         if "." not in name:
-            return self._module.code_for_node(part)
+            return str(self._module.code_for_node(part))
         shell = cst.ClassDef(cst.Name("_"), cst.IndentedBlock([part]))
-        return self._module.code_for_node(shell).partition("\n")[2]
+        return str(self._module.code_for_node(shell)).partition("\n")[2]
 
     def mutant(self, number: int) -> tuple[Mutant, str]:
         """Return a mutant and the text of its file."""
