@@ -416,6 +416,9 @@ def others() -> Iterator[tuple[str, Relation, dict[str, Any]]]:
     labs = scanned("labs")
     yield "groups by the column itself", Aggregate(labs, (labs.fields[1].item,), ()), {}
     yield "a row and another", Single(areas), {}
+    town = replace(areas, fields=(replace(areas.fields[0], type=INTEGER), areas.fields[1]))
+    optional = joined(people, town, (1, 0), kind=JoinKind.LEFT)
+    yield "an optional side of another type", optional, {"frequency": lambda *_: 1}
     exact, wide = Field(901, "x", INTEGER), Field(902, "y", DOUBLE)
     for rows in ((), ((1, 1.0),), ((1, 1.0), (2, 1.0)), ((1, 1.0), (1, 2.0)), ((1, 1.0), (1, 1.0))):
         listed = tuple((Literal(a, INTEGER), Literal(b, DOUBLE)) for a, b in rows)

@@ -290,3 +290,9 @@ SELECT p AS u, c FROM (SELECT a.pid AS p, b.pid AS q, COUNT(*) OVER (PARTITION B
 FROM cards a CROSS JOIN cards b) WHERE p = q;
 -- a window by an expression
 SELECT pid AS u, COUNT(*) OVER (PARTITION BY pid + 1) AS c FROM visits;
+-- an optional side by DOUBLE
+SELECT p.pid AS u FROM people p LEFT JOIN people q ON q.w = p.w;
+-- an optional side by its own columns
+SELECT p.pid AS u, colour FROM people p LEFT JOIN cards c ON c.pid = p.pid AND c.colour = c.pid;
+-- an optional side by columns of the other
+SELECT p.pid AS u, colour FROM notes p LEFT JOIN cards c ON c.pid = p.pid AND p.n = p.pid;

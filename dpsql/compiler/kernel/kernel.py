@@ -483,8 +483,6 @@ def _pairs_of(join: algebra.Join) -> Iterator[tuple[int, int]]:
                 and kinds[a].kind not in INEXACT
             ):
                 yield (a, b) if a in here else (b, a)
-            case _:
-                continue
 
 
 def _told_apart(expression: Expression) -> Columns:
