@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dpsql.compiler.kernel.kernel import Kernel
-from dpsql.compiler.kernel.known import Columns, Proof, Rows
+from dpsql.compiler.kernel.known import Columns, Proof, RowBound, Rows, products
 from dpsql.model.algebra import (
     Field,
     Item,
@@ -196,3 +196,22 @@ def test_rows_that_a_key_tells_apart_are_not_counted() -> None:
     assert stated(TEXTS["areas"], policy(), frequency=never) == stated(TEXTS["areas"], policy())
     with pytest.raises(AssertionError):
         stated(TEXTS["zones"], policy(), frequency=never)
+
+
+def test_the_least_bounds_are_kept_of_many() -> None:
+    bounds = [RowBound(frozenset({n}), 40 - n) for n in range(40)]
+    kept = products(bounds, [], 1, None)
+    assert kept == tuple(bounds[:-25:-1])
+    assert len(kept) == 24
+
+
+def test_the_rows_of_few_tables_are_multiplied() -> None:
+    for many, most in (5, 2**5), (6, None):
+        numbers = frozenset(range(-many, 0))
+        rows = Rows(
+            numbers | {1},
+            owners=frozenset({1}),
+            most=(RowBound(numbers | {1}),),
+            spread=tuple((n, 2) for n in sorted(numbers)),
+        )
+        assert Proof(rows, 1).most_rows() == most
