@@ -296,3 +296,7 @@ SELECT p.pid AS u FROM people p LEFT JOIN people q ON q.w = p.w;
 SELECT p.pid AS u, colour FROM people p LEFT JOIN cards c ON c.pid = p.pid AND c.colour = c.pid;
 -- an optional side by columns of the other
 SELECT p.pid AS u, colour FROM notes p LEFT JOIN cards c ON c.pid = p.pid AND p.n = p.pid;
+-- a rank of an optional side that is there
+SELECT u FROM (SELECT p.pid AS u, r.rn FROM people p LEFT JOIN (SELECT pid, vid, ROW_NUMBER() OVER
+(PARTITION BY pid ORDER BY vid) AS rn FROM visits) r ON r.pid = p.pid WHERE r.vid IS NOT NULL)
+WHERE rn <= 1;
