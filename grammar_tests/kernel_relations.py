@@ -386,9 +386,9 @@ def others() -> Iterator[tuple[str, Relation, dict[str, Any]]]:
         ("two of each", f"SELECT city, zone FROM ({NUMBERED}) WHERE rn <= 2"),
         ("values", "SELECT * FROM (VALUES ('a', 1), ('b', 1)) t(x, y)"),
     ):
-        of = relation_of(sql, policy())
-        yield f"staged and {name}", staged(of), {"stages": (of,)}
-        yield f"sourced and {name}", replace(staged(of), source=of), {"stages": (areas,)}
+        query = relation_of(sql, policy())
+        yield f"staged and {name}", staged(query), {"stages": (query,)}
+        yield f"sourced and {name}", replace(staged(query), source=query), {"stages": (areas,)}
     yield "an unknown stage", replace(staged(areas), stage=1), {"stages": (areas,)}
     read = replace(people, readings=(("PID", StoredAs("otherwise")),))
     yield "a key that is read otherwise", read, {}
