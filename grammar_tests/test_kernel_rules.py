@@ -203,6 +203,8 @@ def test_the_least_bounds_are_kept_of_many() -> None:
     kept = products(bounds, [], 1, None)
     assert kept == tuple(bounds[:-25:-1])
     assert len(kept) == 24
+    one, two, both = (RowBound(frozenset(c), n) for c, n in (({1}, 2), ({1}, 3), ({1, 2}, 2)))
+    assert products([two, both, one], [], 1, None) == (one,)
 
 
 def test_the_rows_of_few_tables_are_multiplied() -> None:
