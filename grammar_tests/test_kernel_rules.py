@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dpsql.compiler.kernel.kernel import Kernel
-from dpsql.compiler.kernel.known import Columns, Proof, RowBound, Rows, products
+from dpsql.compiler.kernel.known import Closure, Columns, Proof, RowBound, Rows, products
 from dpsql.model.algebra import (
     Field,
     Item,
@@ -205,6 +205,11 @@ def test_the_least_bounds_are_kept_of_many() -> None:
     assert len(kept) == 24
     one, two, both = (RowBound(frozenset(c), n) for c, n in (({1}, 2), ({1}, 3), ({1, 2}, 2)))
     assert products([two, both, one], [], 1, None) == (one,)
+
+
+def test_a_bound_holds_where_its_columns_and_no_others_agree() -> None:
+    closure, bounds = Closure(Rows(frozenset({1, 2}))), (RowBound(frozenset({1}), 3),)
+    assert [closure.most(bounds, given) for given in ({1}, {1, 2}, {2})] == [3, 3, None]
 
 
 def test_the_rows_of_few_tables_are_multiplied() -> None:
