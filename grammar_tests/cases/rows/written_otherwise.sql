@@ -199,9 +199,15 @@ SELECT COUNT(*) AS n FROM customers WHERE segment ~ '^c' AND city !~ 'b' AND cit
 --   FROM rows
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
--- case: patterns that versions read differently
-SELECT COUNT(*) AS n FROM customers WHERE segment ~ '^c';
--- refuse: unsupported-syntax at 1:43
+-- case: a pattern of the whole text, for every version
+SELECT COUNT(*) AS n FROM customers WHERE segment ~ '^c.*$';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a pattern whose operator has no opposite
+SELECT COUNT(*) AS n FROM customers WHERE segment !~~~ '^c';
+-- refuse: unsupported-syntax at 1:52
 
 -- case: a column that the key settles
 SELECT p.product_id, p.category, COUNT(*) AS n FROM items i JOIN products p USING (product_id) GROUP BY p.product_id;
