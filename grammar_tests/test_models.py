@@ -564,3 +564,21 @@ def test_a_holdout_is_asked_how_often_a_model_is_right(proxy: Proxy) -> None:
     numbers = design(model, [row[1:] for row in truth])
     guess = model.scores[0].intercept.coefficient + numbers @ slopes >= 0
     assert share == pytest.approx(np.mean(guess == [row[0] for row in truth]))
+
+
+def test_what_another_process_makes_of_a_model_is_seen(tmp_path: Path) -> None:
+    path, of_rows = str(proxy_kit.shop(tmp_path)), "SELECT PREDICT(aged, 'consumer', TRUE) AS x"
+    create = (
+        "CREATE MODEL aged OPTIONS(model_type = 'linear_reg', label = 'y', epsilon = 5) AS SELECT"
+    )
+    with Proxy.open(path) as server, Proxy.open(path) as other:
+        server.ask(Request(f"{create} segment, vip, age AS y FROM customers", "ana"))
+        ((age,),) = server.ask(Request(of_rows, "ana")).rows
+        other.ask(Request("DROP MODEL aged", "ana"))
+        other.ask(Request(f"{create} segment, vip, income AS y FROM customers", "ana"))
+        ((income,),) = other.ask(Request(of_rows, "ana")).rows
+        assert list(server.ask(Request(of_rows, "ana")).rows) == [(income,)]
+        assert income != age
+        other.ask(Request("DROP MODEL aged", "ana"))
+        with pytest.raises(Refused, match="unknown-name"):
+            server.ask(Request(of_rows, "ana"))

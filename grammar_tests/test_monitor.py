@@ -18,6 +18,7 @@ from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.mechanisms import margin
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import Neighbours, Request
+from dpsql.monitoring import monitor as monitoring
 from dpsql.monitoring.monitor import Watch
 from dpsql.preparation.streams import QueryStream, stream
 from dpsql.proxy import Proxy
@@ -383,3 +384,23 @@ def test_a_list_is_refused_before_anything_is_charged(quiet: Quiet) -> None:
         proxy.watch_all(wish(), requests(COUNT, "SELECT name FROM customers", SUM))
     assert refused.value.facts["statement"] == 2
     assert (contents(ledger), engine.private()) == (before, [])
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_list_that_failed_half_way_is_asked_anew(
+    quiet: Quiet, monkeypatch: pytest.MonkeyPatch, *, broken: bool
+) -> None:
+    """The wrong twin remembers it half answered."""
+    proxy, engine, _ = quiet
+    texts, calls = requests(NOTHING, COUNT), iter((None, QUOTING))
+    engine.before = lambda: setattr(engine, "instead", next(calls, None))
+    with pytest.raises(Failed):
+        proxy.watch_all(wish("1", 5), texts)
+    if broken:
+        monkeypatch.setattr(monitoring, "_recalled", lambda desk, _law, q, _s: desk.recalled(q))
+        assert not proxy.watch_all(wish("1", 5), texts).verdicts[1].complete
+        return
+    again = proxy.watch_all(wish("1", 5), texts)
+    assert [verdict.above for verdict in again.verdicts] == [False, True]
+    assert not again.receipt.remembered
+    assert proxy.watch_all(wish("1", 5), texts).receipt.remembered

@@ -40,7 +40,7 @@ from dpsql.model.tree import DATE, DOUBLE, INTEGER, VARCHAR, Kind, PlanForm, Sql
 from dpsql.model.vocabulary import Loss, Neighbours, Noise, Noisy, Request, Sensitivity
 from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
-from dpsql.synthesis import mbi_fit, released_marginals, synthesis
+from dpsql.synthesis import mbi_fit, released_marginals, synthesis, synthetic_tables
 from dpsql.synthesis.closeness import to_rows
 from dpsql.synthesis.released_marginals import over_selected
 from dpsql.synthesis.synthesis_plan import MOST_CLIQUE, SynthesisPlan, SynthesisWish, planned
@@ -775,3 +775,55 @@ def test_the_name_that_was_paid_for_lasts_as_long_as_the_data(tmp_path: Path) ->
         assert later.synthetic_tables("ana") == ()
         another = CREATE.replace("segment, ", "")
         assert later.ask(Request(another, "ana")).rows[0][2] == AS_THE_DATA
+
+
+SWAPPED = "CREATE SYNTHETIC TABLE t AS SELECT age AS {}, income AS {} FROM customers"
+
+
+def swapped(proxy: Proxy) -> list[tuple[Any, ...]]:
+    """The largest values of t, before and after it is made anew with its names the other way."""
+    largest = list[tuple[Any, ...]]()
+    for names in ("ab", "ba"):
+        proxy.ask(Request(SWAPPED.format(*names), "ana"))
+        largest += proxy.ask(Request("SELECT MAX(a) AS a, MAX(b) AS b FROM t", "ana")).rows
+        proxy.ask(Request("DROP SYNTHETIC TABLE t", "ana"))
+    return largest
+
+
+def test_another_table_of_the_same_name_has_its_own_columns(proxy: Proxy) -> None:
+    (age, income), (first, second) = swapped(proxy)
+    assert age < 200 < income
+    assert second < 200 < first
+
+
+def test_wrong_twin_a_table_is_known_by_its_name_alone(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(synthetic_tables._Named, "made", property(lambda _: ("t",)))
+    before, after = swapped(proxy)
+    assert before == after
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_what_another_process_makes_of_a_name_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, broken: bool
+) -> None:
+    """The wrong twin's ledger never says that it changed."""
+    path = str(proxy_kit.shop(tmp_path))
+    with Proxy.open(path) as server, Proxy.open(path) as other:
+        server.ask(Request(CREATE, "ana"))
+        answer = server.ask(Request(OF_PEOPLE, "ana"))
+        if broken:
+            monkeypatch.setattr(type(server.vault.ledger), "stamp", lambda *_: 1)
+            server.ask(Request(OF_PEOPLE, "ana"))
+        assert other.ask(Request(OF_PEOPLE, "ana")).columns == answer.columns
+        other.ask(Request("DROP SYNTHETIC TABLE people", "ana"))
+        if broken:
+            assert server.ask(Request(OF_PEOPLE, "ana")).rows
+            return
+        with pytest.raises(Refused, match="unknown-table"):
+            server.ask(Request(OF_PEOPLE, "ana"))
+        other.ask(Request(CREATE.replace("segment, age", "vip, age"), "ana"))
+        columns = server.synthetic_tables("ana")[0].columns
+        assert [column.name for column in columns] == ["vip", "age"]
+        assert server.ask(Request("SELECT COUNT(vip) AS n FROM people", "ana")).rows

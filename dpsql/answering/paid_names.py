@@ -16,6 +16,7 @@ from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
 from dpsql.answering.vault import Vault
 from dpsql.ledgers import Entry, Inquiry
+from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import VARCHAR
@@ -37,6 +38,9 @@ DROPPED = (Column("dropped", VARCHAR),)
 AS_THE_DATA, AS_THE_PROCESS = "as long as the data", "as long as this process"
 MOST_ENTRIES = 10_000
 """Entries of the ledger among which a name is looked for."""
+MOST_NEWS = 100
+"""Latest entries that are read first where the ledger changed; an entry that got its answer later
+than so many others of the analyst were charged is seen after the next start."""
 MOST_NAMES = 1_000
 """Names of one analyst, of one kind."""
 MOST_FREE = 1_000
@@ -84,8 +88,8 @@ def request_of(entry: Entry) -> Request:
     return Request(entry.inquiry.sql, entry.analyst, spelling, epsilon=entry.epsilon, door=door)
 
 
-def write_down(compiler: Compiler, vault: Vault, request: Request) -> None:
-    """An entry of the ledger that has the text of a request, and costs nothing.
+def write_down(compiler: Compiler, vault: Vault, request: Request) -> str:
+    """An entry of the ledger that has the text of a request, and costs nothing: returns its id.
 
     Raises `Refused` where the budget takes no charge any more.
     """
@@ -95,6 +99,19 @@ def write_down(compiler: Compiler, vault: Vault, request: Request) -> None:
     cost = Cost(sha256(query_id.encode()).hexdigest(), Event(()), Loss(0))
     vault.ledger.charge(payer.charge(query_id, cost, compiler.policy.version, inquiry))
     vault.ledger.remember(query_id, ())
+    return query_id
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """How far the ledger was read: its stamp then, its newest entry, and those without an answer.
+
+    An entry whose answer is not yet recorded may be of another process that is still at work.
+    """
+
+    stamp: object
+    newest: str | None
+    waiting: frozenset[str]
 
 
 class PaidNames(Generic[T]):
@@ -108,14 +125,17 @@ class PaidNames(Generic[T]):
         self.changes = 0
         self._read = read
         self._names: dict[Owner, dict[str, T]] = {}
+        self._seen: dict[Owner, _Seen] = {}
+        self._own: set[str] = set()
         self._free: Counter[Owner] = Counter()
         self._lock = Lock()
 
     def of(self, vault: Vault, whose: Owner) -> dict[str, T]:
-        """The names of an analyst; what is changed in it stays."""
+        """The names of an analyst, as every process that shares the ledger has made them."""
         with self._lock:
-            if whose not in self._names:
-                self._names[whose] = self._recorded(vault, whose)
+            stamp, seen = vault.ledger.stamp(), self._seen.get(whose)
+            if seen is None or seen.stamp != stamp:
+                self._names[whose] = self._read_on(vault, whose, seen, stamp)
             return self._names[whose]
 
     def unknown(self, vault: Vault, whose: Owner, name: str) -> Refused:
@@ -144,8 +164,7 @@ class PaidNames(Generic[T]):
         names = self.of(vault, whose)
         recorded = not receipt.remembered or (key in names and names[key].recorded)
         recorded = recorded or self._written_down(compiler, vault, whose, request)
-        names[key] = named.as_recorded(recorded=recorded)
-        self.changes += 1  # of a name that is in no ledger its stamp tells nobody
+        self._change(whose, key, named.as_recorded(recorded=recorded), receipt.query_id)
         return AS_THE_DATA if recorded else AS_THE_PROCESS
 
     def drop(self, compiler: Compiler, vault: Vault, request: Request, name: str) -> Answer:
@@ -158,10 +177,8 @@ class PaidNames(Generic[T]):
         named = names.get(key)
         if named is None:
             raise self.unknown(vault, whose, name)
-        if named.recorded:
-            write_down(compiler, vault, request)
-        names.pop(key, None)
-        self.changes += 1
+        entry = write_down(compiler, vault, request) if named.recorded else ""
+        self._change(whose, key, None, entry)
         return Answer(DROPPED, ((named.name,),), ((None,),), ((None,),))
 
     def _written_down(
@@ -176,16 +193,29 @@ class PaidNames(Generic[T]):
                 return False
             self._free[whose] += 1
         try:
-            write_down(compiler, vault, request)
+            self._own.add(write_down(compiler, vault, request))
         except Refused:
             return False
         return True
 
-    def _recorded(self, vault: Vault, whose: Owner) -> dict[str, T]:
-        """Those of the ledger, oldest first, so that a later one of the same name counts."""
-        result, (analyst, *versions) = dict[str, T](), whose
-        for entry in reversed(vault.ledger.history(analyst, MOST_ENTRIES)):
-            if not entry.remembered or [entry.policy_version, entry.data_version] != versions:
+    def _change(self, whose: Owner, key: str, named: T | None, entry: str) -> None:
+        """Let a name stand for something, or for nothing, by an entry of this process."""
+        with self._lock:
+            others = {name: each for name, each in self._names[whose].items() if name != key}
+            self._names[whose] = others if named is None else {**others, key: named}
+            self._own.add(entry)
+            self.changes += 1  # of a name that is in no ledger its stamp tells nobody
+
+    def _read_on(
+        self, vault: Vault, whose: Owner, seen: _Seen | None, stamp: object
+    ) -> dict[str, T]:
+        """The names after what others wrote, oldest first: a later one of the same name counts."""
+        entries, (_, *versions) = _latest(vault, whose[0], seen), whose
+        names, waiting = dict(self._names.get(whose, {})), set[str]()
+        for entry in reversed(entries):
+            if [entry.policy_version, entry.data_version] != versions:
+                continue
+            if entry.query_id in self._own:
                 continue
             try:
                 meaning_of = self._read(entry)
@@ -193,9 +223,32 @@ class PaidNames(Generic[T]):
                 continue
             if meaning_of is None:
                 continue
+            if not entry.remembered:
+                waiting.add(entry.query_id)
+                continue
             self._free[whose] += entry.loss == Loss(0)
             name, meaning = meaning_of
-            result.pop(name.lower(), None)
+            names.pop(name.lower(), None)
             if meaning is not None:
-                result[name.lower()] = meaning
-        return result
+                names[name.lower()] = meaning
+        newest = entries[0].query_id if entries else None
+        newest = newest if seen is None or newest not in seen.waiting else seen.newest
+        self._seen[whose] = _Seen(stamp, newest, frozenset(waiting))
+        self.changes += seen is not None
+        return names
+
+
+def _latest(vault: Vault, analyst: str, seen: _Seen | None) -> list[Entry]:
+    """The entries of an analyst, newest first, that were not seen or had no answer then."""
+    if seen is None:
+        return list(vault.ledger.history(analyst, MOST_ENTRIES))
+    count = MOST_NEWS
+    while True:
+        entries = vault.ledger.history(analyst, count)
+        places = [n for n, entry in enumerate(entries) if entry.query_id == seen.newest]
+        if places or len(entries) < count or count >= MOST_ENTRIES:
+            break
+        count = min(MOST_ENTRIES, 10 * count)
+    behind = places[0] if places else len(entries)
+    old = [entry for entry in entries[behind:] if entry.query_id in seen.waiting]
+    return [*entries[:behind], *old]

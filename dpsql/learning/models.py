@@ -77,6 +77,11 @@ class _Named:
         """What the name stands for, at whatever epsilon."""
         return replace(self.wish, name="", epsilon=None)
 
+    @property
+    def made(self) -> tuple[object, ...]:
+        """What tells the model from every other one."""
+        return self.wish, self.of.request.epsilon
+
     def as_recorded(self, *, recorded: bool) -> _Named:
         return replace(self, recorded=recorded)
 
@@ -115,7 +120,7 @@ class Models:
         model = _fitted(compiler, vault, named, plan, stop)
         own = replace(request, epsilon=named.of.request.epsilon)
         lasts = self.names.put(compiler, vault, own, named, model.receipt)
-        self._models.put((whose, said.name.lower()), model)
+        self._models.put((whose, named.made), model)
         row = (said.name, model.rows, lasts)
         doubt = None, model.rows_error, None
         margins = None, CONFIDENT * model.rows_error, None
@@ -157,17 +162,16 @@ class Models:
         self, compiler: Compiler, vault: Vault, whose: Owner, name: str, stop: Stop
     ) -> Model | None:
         """The model, computed again from what is remembered; None where that is no longer so."""
-        model = self._models.get((whose, name))
         named = self.names.of(vault, whose).get(name)
         if named is None:
             return None
-        if model is None or model.name != named.wish.name or model.type is not named.wish.type:
-            model = None
+        model = self._models.get((whose, named.made))
+        if model is None:
             with suppress(Refused):  # in another spelling, say
                 plan = planned(compiler, vault, named.of, named.wish, stop)
                 model = _remade(compiler, vault, named, plan, stop)
             if model is not None:
-                self._models.put((whose, name), model)
+                self._models.put((whose, named.made), model)
         return model
 
     def sums(self, compiler: Compiler, vault: Vault, query: Question) -> MomentSums | None:

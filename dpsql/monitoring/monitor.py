@@ -294,7 +294,7 @@ class Price:
 def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
     """The price of `watched`, which refuses what this refuses, but for an exhausted budget."""
     streams, law, question = _compiled(desk, wish, requests)
-    recalled = desk.recalled(question)
+    recalled = _recalled(desk, law, question, streams)
     budget = desk.account.budget
     charge = Loss(0) if recalled else desk.cost(law, question).loss
     standing = desk.vault.standing(desk.account)
@@ -327,7 +327,7 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
     with the number from 1 of the `statement` that is at fault.
     """
     streams, law, question = _compiled(desk, wish, requests)
-    recalled = desk.recalled(question)
+    recalled = _recalled(desk, law, question, streams)
     if recalled is None:
         data = {query.data for query in streams}
         return _answered(Monitor(desk, wish, law, question, data), streams)
@@ -336,9 +336,28 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
     verdicts = tuple(
         _verdict(query, answers.get(query.question), desk.numbers) for query in streams
     )
-    alarms = sum(bool(bit) for noisy in recalled.answer for bit, *_ in noisy.parts)
+    alarms = _alarms(recalled)
     receipt = desk.vault.receipt(replace(desk.account, epsilon=recalled.epsilon), recalled.query_id)
     return Watched(verdicts, law.alarms - alarms, receipt)
+
+
+def _recalled(
+    desk: Desk, law: SparseVector, question: str, streams: Sequence[QueryStream]
+) -> Remembered | None:
+    """What the same statements were told before; None where a failure ended them too early.
+
+    Then alarms are left and statements have no answer. They are asked and charged anew: the noisy
+    threshold of before is gone.
+    """
+    recalled = desk.recalled(question)
+    if recalled is None or _alarms(recalled) >= law.alarms:
+        return recalled
+    distinct = {query.question for query in streams}
+    return recalled if len(recalled.answer) == len(distinct) else None
+
+
+def _alarms(recalled: Remembered) -> int:
+    return sum(bool(bit) for noisy in recalled.answer for bit, *_ in noisy.parts)
 
 
 def _compiled(

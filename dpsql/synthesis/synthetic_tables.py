@@ -116,6 +116,11 @@ class _Named:
         """What the name stands for, at whatever epsilon."""
         return self.wish.request.sql, self.wish.keep, self.rows
 
+    @property
+    def made(self) -> tuple[object, ...]:
+        """What tells its rows from those of every other table."""
+        return self.name, *self.what, self.wish.request.epsilon
+
     def as_recorded(self, *, recorded: bool) -> _Named:
         return replace(self, recorded=recorded)
 
@@ -157,7 +162,7 @@ class SyntheticTables:
         table = synthesised(compiler, vault, named.wish, stop, RowsWish(named.rows))
         own = replace(request, epsilon=named.wish.request.epsilon)
         lasts = self.names.put(compiler, vault, own, named, table.receipt)
-        self._tables.put((whose, named.name.lower()), table)
+        self._tables.put((whose, named.made), table)
         row = (named.name, len(table.rows), lasts)
         exact = (None,) * len(row)
         return Answer(CREATED, (row,), (exact,), (exact,), table.receipt)
@@ -200,13 +205,13 @@ class SyntheticTables:
         text = request.sql.lower()
         tables = {
             name: table
-            for name in names
+            for name, named in names.items()
             if name in text
-            and (table := self._table(compiler, vault, whose, name, stop)) is not None
+            and (table := self._table(compiler, vault, whose, named, stop)) is not None
         }
         if not tables:
             raise refused
-        key = whose, tuple((n, t.receipt.query_id, len(t.rows)) for n, t in tables.items())
+        key = whose, tuple((names[n].made, t.receipt.query_id) for n, t in tables.items())
         alone = self._alone.get(key)
         if alone is None:
             listed = [(names[name].name, table) for name, table in tables.items()]
@@ -228,16 +233,15 @@ class SyntheticTables:
         return tuple(tables)
 
     def _table(
-        self, compiler: Compiler, vault: Vault, whose: Owner, name: str, stop: Stop
+        self, compiler: Compiler, vault: Vault, whose: Owner, named: _Named, stop: Stop
     ) -> SyntheticTable | None:
         """The rows, made again from what is remembered; None where that is no longer so."""
-        table = self._tables.get((whose, name))
+        table = self._tables.get((whose, named.made))
         if table is None:
-            named = self.names.of(vault, whose)[name]
             with suppress(Refused):  # in another spelling, say
                 table = remembered(compiler, vault, named.wish, stop, RowsWish(named.rows))
             if table is not None:
-                self._tables.put((whose, name), table)
+                self._tables.put((whose, named.made), table)
         return table
 
 
