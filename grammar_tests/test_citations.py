@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.interfaces.pgwire.pacing import OUTCOMES, later_steps
+from dpsql.model.resources import Limits
 from grammar_tests.test_layers import FLOORS
 
 ROOT = Path(__file__).parent.parent
@@ -401,6 +403,7 @@ def bits(questions: int, late: int, steps: int) -> float:
 
 def test_the_bits_that_time_tells_are_as_said() -> None:
     said = " ".join(rules()["R70"].body.split())
-    figures = [round(bits(questions, 20, 5)) for questions in (100, 100_000)]
+    late = later_steps(Limits().statement_seconds) * OUTCOMES
+    figures = [round(bits(questions, 20, late)) for questions in (100, 100_000)]
     assert "{} of 100 questions and {} of 100,000".format(*figures) in said
-    assert "`max_late` = 20 and G = 5" in said
+    assert f"`max_late` = 20, G = {late // OUTCOMES} and K = {OUTCOMES}" in said

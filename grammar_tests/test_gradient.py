@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -13,6 +15,8 @@ import pytest
 from dpsql import accountants
 from dpsql.answering.vault import JointRun
 from dpsql.engines import Ending, EngineFailed, Stop, TimedOut
+from dpsql.engines.limited import present
+from dpsql.interfaces.pgwire.pacing import OUTCOMES
 from dpsql.learning import methods
 from dpsql.learning.bends import heights
 from dpsql.learning.descent import Walk, descent
@@ -20,6 +24,7 @@ from dpsql.learning.gradient_plan import FINE, ONE, GradientPlan, bound_of, coun
 from dpsql.learning.model import Model
 from dpsql.learning.model_inputs import STEPS
 from dpsql.learning.model_statement import CreateModel, statement
+from dpsql.learning.released_gradients import kept_steps
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import (
     Event,
@@ -33,6 +38,7 @@ from dpsql.model.vocabulary import (
 )
 from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
+from dpsql.release import execution
 from grammar_tests import bound, laws, world
 from grammar_tests.model_kit import PEOPLE, wish
 from grammar_tests.test_pacing import Paced
@@ -251,6 +257,72 @@ def test_wrong_twin_a_failure_that_the_pace_is_not_told_of(
 ) -> None:
     monkeypatch.setattr(Ending, "failed", property(lambda _: False, lambda *_: None))
     assert late_after(proxy, monkeypatch, EngineFailed()) == 0
+
+
+# --- one deadline --------------------------------------------------------------------------------
+
+
+def deadlines_of(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
+    """When each statement of a model has to end."""
+    run, deadlines = JointRun.integers, list[float | None]()
+
+    def noted(self: JointRun, prepared: Any) -> Any:
+        limit = present()
+        deadlines.append(None if limit is None else limit.deadline)
+        return run(self, prepared)
+
+    monkeypatch.setattr(JointRun, "integers", noted)
+    proxy.refresh()  # nothing is remembered
+    proxy.ask(Request(f"CREATE MODEL timed OPTIONS({VIPS}, steps = 4) AS {PEOPLE}", "bob"))
+    return deadlines
+
+
+def test_all_statements_of_a_charge_have_one_deadline(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadlines = deadlines_of(proxy, monkeypatch)
+    assert len(deadlines) == 4
+    assert None not in deadlines
+    assert len(set(deadlines)) == 1
+
+
+def test_wrong_twin_each_statement_has_its_own_time(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "limited", lambda *_: nullcontext())
+    assert set(deadlines_of(proxy, monkeypatch)) == {None}
+
+
+def test_what_comes_after_the_deadline_is_not_asked(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, asked = JointRun.integers, list[Any]()
+
+    def late(self: JointRun, prepared: Any) -> Any:
+        asked.append(prepared)
+        limit = present()
+        assert limit is not None
+        if len(asked) == 4:
+            limit.deadline = limit.clock()
+        return run(self, prepared)
+
+    monkeypatch.setattr(JointRun, "integers", late)
+    proxy.refresh()
+    proxy.ask(Request(f"CREATE MODEL cut OPTIONS({VIPS}, steps = 6) AS {PEOPLE}", "bob"))
+    assert len(asked) == 4
+    assert proxy.model("cut", "bob").steps == (3, 6)
+
+
+def outcomes(keep: Callable[[int, int], int], steps: int) -> set[int]:
+    """How many steps a model may have of which one failed."""
+    return {keep(measured, steps) for measured in range(steps)}
+
+
+def test_a_failure_tells_one_of_three_outcomes() -> None:
+    for steps in range(1, 300):
+        assert len(outcomes(kept_steps, steps)) <= OUTCOMES - 1
+        assert all(kept_steps(n, steps) <= n for n in range(steps))
+    assert len(outcomes(lambda measured, _: measured, 64)) > OUTCOMES  # the wrong twin
 
 
 # --- where they lead -----------------------------------------------------------------------------

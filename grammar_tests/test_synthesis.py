@@ -799,7 +799,7 @@ def test_another_table_of_the_same_name_has_its_own_columns(proxy: Proxy) -> Non
 def test_wrong_twin_a_table_is_known_by_its_name_alone(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(synthetic_tables._Named, "made", property(lambda _: ("t",)))
+    monkeypatch.setattr(synthetic_tables._Named, "identity", property(lambda _: ("t",)))
     before, after = swapped(proxy)
     assert before == after
 

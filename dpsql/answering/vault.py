@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from decimal import Decimal
 from functools import partial
 from time import monotonic
@@ -26,7 +26,7 @@ from dpsql.answering.in_flight import InFlight
 from dpsql.answering.measured_cells import KnownTables, MeasuredCells, known_tables, measured_cells
 from dpsql.answering.public_rows import PublicRows
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.engines import Ending, Engine, Stop, Unrun, admitted, paced
+from dpsql.engines import Ending, Engine, Stop, Unrun, admitted
 from dpsql.engines.limited import WorkLimit
 from dpsql.ledgers import Inquiry, Ledger, PaidAnswer, Remembered
 from dpsql.mechanisms.entropy import Entropy
@@ -43,7 +43,7 @@ from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Account, Cost, Question, Standing, text_key
 from dpsql.preparation.streams import QueryStream
 from dpsql.preparation.workload import fewest, operations
-from dpsql.release.execution import Bound, guarded, released, require_ready, statements
+from dpsql.release.execution import Bound, guarded, measuring, released, require_ready, statements
 from dpsql.release.finish import evaluated, finish, presented, presented_table, unnoised
 from dpsql.release.histogram_choices import Chooser, chosen
 from dpsql.release.release import Sampler, release
@@ -253,7 +253,8 @@ class Vault:
             self._charge_all(compiler, ids, measured)
             paid = []
             for query_id, (_, prepared), size in zip(ids, measured, sizes, strict=True):
-                step = partial(self._released, query_id, prepared, engine, size, stop)
+                pace = measuring(stop, query_id, size, compiler.policy.limits.statement_seconds)
+                step = partial(self._released, prepared, engine, pace, stop)
                 noisy = self._guarded(query_id, step)
                 self.ledger.remember(query_id, noisy)
                 paid.append((query_id, noisy))
@@ -330,7 +331,8 @@ class Vault:
             self._charge(compiler, query_id, account, cost, inquiry)
 
             def measured() -> tuple[Noisy, ...]:
-                with paced(stop, query_id, size) as ending:
+                seconds = compiler.policy.limits.statement_seconds
+                with measuring(stop, query_id, size, seconds) as ending:
                     return measure(JointRun(engine, self.sampler, self._chooser, stop, ending))
 
             noisy = self._guarded(query_id, measured)
@@ -435,9 +437,9 @@ class Vault:
         return compiler.freely(step, stop)
 
     def _released(
-        self, query_id: str, prepared: Prepared, engine: Engine, size: float | None, stop: Stop
+        self, prepared: Prepared, engine: Engine, pace: AbstractContextManager[Ending], stop: Stop
     ) -> tuple[Noisy, ...]:
-        with paced(stop, query_id, size):
+        with pace:
             noisy = released(prepared, engine, self.sampler, self._chooser, stop)
         return tuple(replace(table, origin=prepared.measured) for table in noisy)
 

@@ -78,7 +78,7 @@ class _Named:
         return replace(self.wish, name="", epsilon=None)
 
     @property
-    def made(self) -> tuple[object, ...]:
+    def identity(self) -> tuple[object, ...]:
         """What tells the model from every other one."""
         return self.wish, self.of.request.epsilon
 
@@ -120,7 +120,7 @@ class Models:
         model = _fitted(compiler, vault, named, plan, stop)
         own = replace(request, epsilon=named.of.request.epsilon)
         lasts = self.names.put(compiler, vault, own, named, model.receipt)
-        self._models.put((whose, named.made), model)
+        self._models.put((whose, named.identity), model)
         row = (said.name, model.rows, lasts)
         doubt = None, model.rows_error, None
         margins = None, CONFIDENT * model.rows_error, None
@@ -165,13 +165,13 @@ class Models:
         named = self.names.of(vault, whose).get(name)
         if named is None:
             return None
-        model = self._models.get((whose, named.made))
+        model = self._models.get((whose, named.identity))
         if model is None:
             with suppress(Refused):  # in another spelling, say
                 plan = planned(compiler, vault, named.of, named.wish, stop)
                 model = _remade(compiler, vault, named, plan, stop)
             if model is not None:
-                self._models.put((whose, named.made), model)
+                self._models.put((whose, named.identity), model)
         return model
 
     def sums(self, compiler: Compiler, vault: Vault, query: Question) -> MomentSums | None:

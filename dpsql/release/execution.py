@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from secrets import token_hex
 from typing import TypeAlias, TypeVar
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import (
+    Ending,
     Engine,
     EngineFailed,
     Interrupted,
@@ -27,6 +29,7 @@ from dpsql.engines import (
     TimedOut,
     TooMany,
     Unrun,
+    paced,
 )
 from dpsql.engines.limited import limited
 from dpsql.model.bounded_cache import BoundedCache
@@ -123,6 +126,16 @@ def guarded(query_id: str, step: Callable[[], T], *, charged: bool = True) -> T:
             raise
         failed = Failed(query_id, detail=getattr(error, "detail", "") or str(error))
     raise failed
+
+
+@contextmanager
+def measuring(stop: Stop, query_id: str, size: float | None, seconds: float) -> Iterator[Ending]:
+    """Around all that a question does with private rows.
+
+    All of its statements together take at most so many `seconds`; the end appears when it may.
+    """
+    with paced(stop, query_id, size) as ending, limited(stop, seconds):
+        yield ending
 
 
 def freely(step: Callable[[], T], stop: Stop, seconds: float) -> T:

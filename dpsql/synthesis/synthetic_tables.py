@@ -117,7 +117,7 @@ class _Named:
         return self.wish.request.sql, self.wish.keep, self.rows
 
     @property
-    def made(self) -> tuple[object, ...]:
+    def identity(self) -> tuple[object, ...]:
         """What tells its rows from those of every other table."""
         return self.name, *self.what, self.wish.request.epsilon
 
@@ -162,7 +162,7 @@ class SyntheticTables:
         table = synthesised(compiler, vault, named.wish, stop, RowsWish(named.rows))
         own = replace(request, epsilon=named.wish.request.epsilon)
         lasts = self.names.put(compiler, vault, own, named, table.receipt)
-        self._tables.put((whose, named.made), table)
+        self._tables.put((whose, named.identity), table)
         row = (named.name, len(table.rows), lasts)
         exact = (None,) * len(row)
         return Answer(CREATED, (row,), (exact,), (exact,), table.receipt)
@@ -211,7 +211,7 @@ class SyntheticTables:
         }
         if not tables:
             raise refused
-        key = whose, tuple((names[n].made, t.receipt.query_id) for n, t in tables.items())
+        key = whose, tuple((names[n].identity, t.receipt.query_id) for n, t in tables.items())
         alone = self._alone.get(key)
         if alone is None:
             listed = [(names[name].name, table) for name, table in tables.items()]
@@ -236,12 +236,12 @@ class SyntheticTables:
         self, compiler: Compiler, vault: Vault, whose: Owner, named: _Named, stop: Stop
     ) -> SyntheticTable | None:
         """The rows, made again from what is remembered; None where that is no longer so."""
-        table = self._tables.get((whose, named.made))
+        table = self._tables.get((whose, named.identity))
         if table is None:
             with suppress(Refused):  # in another spelling, say
                 table = remembered(compiler, vault, named.wish, stop, RowsWish(named.rows))
             if table is not None:
-                self._tables.put((whose, named.made), table)
+                self._tables.put((whose, named.identity), table)
         return table
 
 

@@ -4,8 +4,8 @@ A step is predicted from public things. An answer that is early waits for it, wi
 from others; one that is late appears at the next step and counts, and so does a failure. It is
 recorded at the predicted step, whenever the question really ends: the ledger, whose changes others
 may see, is not written between the charge and that step. After `max_late` of them the owner has to
-act. So N questions and G later steps tell at most log2 of the sum over i <= max_late of
-C(N, i) * G**i bits, whatever is asked.
+act. So N questions, G later steps and K outcomes tell at most log2 of the sum over i <= max_late of
+C(N, i) * (G * K)**i bits, whatever is asked.
 
 The bound is PRIVACY.md R70, what it is for SECURITY.md S22.
 """
@@ -54,6 +54,23 @@ def predicted(size: float | None, otherwise: float, most: float) -> float:
     """
     seconds = otherwise if size is None else OVERHEAD_SECONDS + size / OPERATIONS_PER_SECOND
     return step(min(seconds, most))
+
+
+OUTCOMES = 4
+"""What else a late question tells: it is answered, or failed with half of a model's steps, with a
+quarter of them, or with nothing."""
+
+
+def later_steps(most: float) -> int:
+    """How many steps lie behind the first, where all statements of a question end after `most`.
+
+    >>> later_steps(300)
+    6
+    """
+    number = 0
+    while FIRST_STEP * FACTOR**number < step(most):
+        number += 1
+    return number
 
 
 class LateAnswers(Protocol):
