@@ -6,6 +6,7 @@ Each check is a function of the kind of proxy, so that broken kinds can be shown
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -18,7 +19,7 @@ import pytest
 
 from dpsql.answering.vault import Vault
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.engines import EngineFailed, Stop
+from dpsql.engines import Ending, EngineFailed, Stop
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import Answer, Request
@@ -84,7 +85,7 @@ def spent(path: Path) -> Any:
 
 class ChargesAfterRunning(Vault):
     def charged(self, compiler: Compiler, asked: Question, prepared: Prepared) -> Answer:
-        self._released("", prepared, self.engine, None, asked.stop)
+        self._released(prepared, self.engine, nullcontext(Ending()), asked.stop)
         return super().charged(compiler, asked, prepared)
 
 

@@ -143,6 +143,34 @@ def test_a_file_of_truths_becomes_one_of_reports(tmp_path: Path) -> None:
     assert set(kept) == {"1", "2"}
 
 
+@pytest.mark.parametrize("missing", ["--memory", "--person"])
+def test_nobody_is_drawn_anew_by_every_run(tmp_path: Path, missing: str) -> None:
+    known = {"--person": "who", "--memory": str(tmp_path / "memory.json")}
+    options = [word for name, value in known.items() if name != missing for word in (name, value)]
+    result = randomize(tmp_path, ROWS, *options, "--budget", "9")
+    assert result.exit_code != 0
+    assert f"Missing option '{missing}'" in result.output
+
+
+def test_wrong_twin_another_memory_for_each_run_draws_anew(tmp_path: Path) -> None:
+    def drawn(name: str) -> str:
+        memory = "--person", "who", "--memory", str(tmp_path / name)
+        return randomize(tmp_path, MANY, *memory, "--budget", "9").stdout
+
+    assert drawn("a") == drawn("a") != drawn("b")
+
+
+def test_a_memory_is_its_owners_alone(tmp_path: Path) -> None:
+    memory = tmp_path / "memory.json"
+    options = "--person", "who", "--memory", str(memory), "--budget", "5"
+    assert randomize(tmp_path, ROWS, *options).exit_code == 0
+    assert memory.stat().st_mode & 0o777 == 0o600
+    memory.chmod(0o640)
+    refused = randomize(tmp_path, ROWS, *options)
+    assert refused.exit_code != 0
+    assert f"chmod 600 {memory}" in refused.output
+
+
 MANY = "who,town,said,status,bits,score\n" + "".join(f"{n},a,yes,open,open,5\n" for n in range(100))
 
 
@@ -156,7 +184,7 @@ def run(folder: str, output: str, began: Any, waits: Any, locked: bool) -> None:
     read, lock = local._memory_of, respondent.lock_memory
 
     @contextmanager
-    def memory(path: str | None) -> Iterator[dict[str, Any]]:
+    def memory(path: str) -> Iterator[dict[str, Any]]:
         with read(path) as people:
             if output == "first":
                 began.set()
@@ -219,13 +247,13 @@ def test_wrong_twin_without_a_lock_two_are_reported(tmp_path: Path) -> None:
         (ROWS, ("--budget", "1"), "said loses ε"),
         (ROWS.replace("paid", "lost"), ("--budget", "9"), "Line 3: 'lost' is none of the values"),
         (ROWS.replace("score", "stars"), ("--budget", "9"), "has no column score"),
-        (ROWS, ("--budget", "9", "--memory", "m"), "--memory needs --person"),
     ],
 )
 def test_what_cannot_be_reported_writes_nothing(
     tmp_path: Path, rows: str, options: tuple[str, ...], why: str
 ) -> None:
-    result = randomize(tmp_path, rows, *options, "-o", str(tmp_path / "out.csv"))
+    known = "--person", "who", "--memory", str(tmp_path / "memory.json")
+    result = randomize(tmp_path, rows, *known, *options, "-o", str(tmp_path / "out.csv"))
     assert result.exit_code != 0
     assert why in result.output
     assert not (tmp_path / "out.csv").exists()

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from dpsql.local.report_store import ReportStore
 
 Row = dict[str, str]
+_OWN = 0o600
+"""The mode of a file that is its owner's alone."""
 
 
 def _amount(_context: click.Context, _option: click.Parameter, text: str) -> Decimal:
@@ -59,9 +61,14 @@ def client() -> None:
 @click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
 @click.option("--table", required=True, metavar="TABLE", help="The policy's table of reports.")
 @click.option("--budget", required=True, callback=_amount, help="The most ε of one person.")
-@click.option("--person", metavar="COLUMN", help="Who answers; default: each row is another.")
+@click.option("--person", required=True, metavar="COLUMN", help="Who answers.")
 @click.option("--keep", multiple=True, metavar="COLUMN", help="Written as it is: it is public.")
-@click.option("--memory", metavar="FILE", help="Remembers reports of each --person in a file.")
+@click.option(
+    "--memory",
+    required=True,
+    metavar="FILE",
+    help="Remembers the reports of each --person: yours alone, mode 0600.",
+)
 @click.option("-o", "--output", "path", metavar="FILE", help="Write to a file.")
 @with_policy
 def randomize(
@@ -69,31 +76,29 @@ def randomize(
     file: str,
     table: str,
     budget: Decimal,
-    person: str | None,
+    person: str,
     keep: tuple[str, ...],
-    memory: str | None,
+    memory: str,
     path: str | None,
 ) -> None:
     """Write the reports of people whose true answers are in a CSV FILE.
 
     Each column that the policy calls randomised is reported by its law, once for each person; no
-    other column is written but those to --keep.
+    other column is written but those to --keep. What was reported stands in the memory: without it,
+    the average of repeated runs would be the truth.
     """
-    if memory is not None and person is None:
-        raise click.UsageError("--memory needs --person: rows without a name are nobody's again")
     listed = _questions(settings, table)
     with Path(file).open(encoding="utf-8", newline="") as source:
         reader = csv.DictReader(source)
         rows = list(reader)
-    needed = (*keep, *(q.name for q in listed), *([person] if person else []))
+    needed = (*keep, *(q.name for q in listed), person)
     if missing := [name for name in needed if name not in (reader.fieldnames or ())]:
         raise click.ClickException(f"{file} has no column {missing[0]}.")
     names = [*keep, *(q.name for q in listed)]
     with _memory_of(memory) as people, output(path) as write:
         reports = list(_reports(rows, listed, table, budget, person, people, keep))
-        if memory is not None:  # before anybody sees a report: it must never be drawn again
-            with output(memory) as remember:
-                remember(json.dumps(people))
+        with output(memory, _OWN) as remember:  # before anybody sees a report, so that none is
+            remember(json.dumps(people))  # ever drawn again
         text = StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows([names, *reports])
@@ -101,11 +106,11 @@ def randomize(
 
 
 @contextmanager
-def _memory_of(path: str | None) -> Iterator[dict[str, Any]]:
-    """What people told before, which no other process reads or writes until the end."""
-    if path is None:
-        yield {}
-        return
+def _memory_of(path: str) -> Iterator[dict[str, Any]]:
+    """What people told before, which no other process reads or writes until the end.
+
+    Raises click.ClickException for a file that others may read or write.
+    """
     from dpsql.local.respondent import lock_memory  # noqa: PLC0415
 
     with ExitStack() as stack:
@@ -114,6 +119,9 @@ def _memory_of(path: str | None) -> Iterator[dict[str, Any]]:
         except OSError as error:
             raise click.ClickException(f"{path} cannot be locked: {error}.") from None
         file = Path(path)
+        if file.exists() and file.stat().st_mode & 0o077:
+            why = f"Others may read {path}, and it says what people reported. Run: chmod 600 {path}"
+            raise click.ClickException(why)
         yield json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
@@ -223,7 +231,7 @@ def _reports(
     questions: Sequence[LocalQuestion],
     table: str,
     budget: Decimal,
-    person: str | None,
+    person: str,
     people: dict[str, Any],
     keep: Sequence[str],
 ) -> Iterator[list[str]]:
@@ -231,8 +239,7 @@ def _reports(
     from dpsql.local.respondent import Respondent  # noqa: PLC0415
 
     for number, row in enumerate(rows, 2):
-        memory = {} if person is None else people.setdefault(row[person], {})
-        respondent = Respondent(budget, memory, table=table)
+        respondent = Respondent(budget, people.setdefault(row[person], {}), table=table)
         try:
             answers = [respondent.answer(q, row[q.name]) for q in questions]
         except ValueError as error:

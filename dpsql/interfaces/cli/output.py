@@ -17,10 +17,11 @@ Write = Callable[[str | bytes], None]
 
 
 @contextmanager
-def output(path: str | None) -> Iterator[Write]:
+def output(path: str | None, mode: int = 0o666) -> Iterator[Write]:
     """A function that writes the result; opened before the question, so that a bad path is free.
 
-    A regular file is written beside itself and renamed, so a failure leaves the old one. Raises
+    A new file has this `mode`, less what the process masks. A regular file is written beside itself
+    and renamed, so a failure leaves the old one. Raises
     click.BadParameter if the place cannot be written.
     """
     if path is None or path == "-":
@@ -29,12 +30,12 @@ def output(path: str | None) -> Iterator[Write]:
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
         # A pipe or a device takes what it gets; renaming a file over it would destroy it.
-        with _opened(target, os.O_WRONLY) as write:
+        with _opened(target, os.O_WRONLY, mode) as write:
             yield write
         return
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        with _opened(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as write:
+        with _opened(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as write:
             yield write
         partial.replace(target)
     finally:
@@ -42,9 +43,9 @@ def output(path: str | None) -> Iterator[Write]:
 
 
 @contextmanager
-def _opened(path: Path, flags: int) -> Iterator[Write]:
+def _opened(path: Path, flags: int, mode: int) -> Iterator[Write]:
     try:
-        descriptor = os.open(path, flags, 0o666)
+        descriptor = os.open(path, flags, mode)
     except OSError as error:
         raise click.BadParameter(f"{path.parent}: {error.strerror}", param_hint="-o") from None
     with os.fdopen(descriptor, "wb") as file:
