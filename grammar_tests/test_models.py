@@ -26,10 +26,11 @@ from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.messages import describe
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentences
+from dpsql.learning import gradient_plan, moment_layout, moments_plan
 from dpsql.learning.joint_sums import UnitRows
 from dpsql.learning.model import design
 from dpsql.learning.model import test_sql as of_holdout
-from dpsql.learning.model_inputs import STEPS, Input, NumberInput
+from dpsql.learning.model_inputs import STEPS, Input, ListedInput, NumberInput
 from dpsql.learning.models import Models
 from dpsql.learning.moment_layout import PRODUCT, SQUARE, Layout, layout_of
 from dpsql.learning.moments_plan import ONE, planned, sensitivities, vectors_of
@@ -37,7 +38,7 @@ from dpsql.learning.released_moments import measured
 from dpsql.ledgers import Stopped
 from dpsql.mechanisms.laws import Law
 from dpsql.model.errors import Failed, Reason, Refused
-from dpsql.model.tree import DOUBLE
+from dpsql.model.tree import DOUBLE, VARCHAR
 from dpsql.model.vocabulary import (
     Fact,
     FactKind,
@@ -582,3 +583,26 @@ def test_what_another_process_makes_of_a_model_is_seen(tmp_path: Path) -> None:
         other.ask(Request("DROP MODEL aged", "ana"))
         with pytest.raises(Refused, match="unknown-name"):
             server.ask(Request(of_rows, "ana"))
+
+
+@pytest.mark.parametrize("method", ["one_pass", "gradient"])
+def test_a_model_that_would_fill_the_memory_is_refused_before_it_is_paid(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr(moments_plan, "MOST_CELLS", 4)
+    monkeypatch.setattr(gradient_plan, "MOST_SUMS", 4)
+    before = spent(proxy)
+    wide = f"OPTIONS(model_type = 'linear_reg', label = 'age', method = '{method}')"
+    with pytest.raises(Refused) as refused:
+        proxy.ask(Request(f"CREATE MODEL wide {wide} AS {PEOPLE}", "ana"))
+    assert refused.value.reason is Reason.TOO_LARGE
+    assert refused.value.facts["limit"] == 4
+    assert spent(proxy) == before
+
+
+def test_the_largest_model_has_matrices_that_fit() -> None:
+    cells = moment_layout.MOST_CELLS
+    numbers = tuple(ListedInput(f"c{n}", VARCHAR, ("a", "b"), nullable=False) for n in range(9))
+    layout = Layout(numbers)
+    assert layout.places.nbytes == 8 * sum(layout.sizes) ** 2
+    assert 8 * cells**2 <= 32 << 20

@@ -57,6 +57,9 @@ ONE = STEPS**2
 FINE = 1 << 16
 """Into so many parts 1 is divided in weights."""
 
+MOST_SUMS = 1_000_000
+"""Most cells of columns in all steps together: their sums are kept, at about 150 bytes each."""
+
 COUNTED = 8
 """A row counts this part of the clip in the entry of rows."""
 
@@ -215,6 +218,8 @@ def _planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Sto
     knots = said.knots or knots_of(said.type, layout.longest, _whole_noise(layout, most, payer))
     layout = CellLayout(bent(layout.columns, knots))
     way = descent(said.descent, layout.longest, _whole_noise(layout, most, payer))
+    if layout.cells * way.steps > MOST_SUMS:
+        raise Refused(Reason.TOO_LARGE, what="cells of columns in all steps", limit=MOST_SUMS)
     vectors = _vectors(layout, way, most)
     text = _text(layout, learned.columns[label], said.type, way, rows)
     dialect = dialects(compiler.policy.database).database

@@ -21,6 +21,9 @@ from dpsql.learning.bends import InputPart, parts_of
 from dpsql.learning.model_inputs import Input, PairInput
 from dpsql.model.dataclass import dataclass
 
+MOST_CELLS = 2_000
+"""Most cells of all columns: every pair of them has a place in a matrix of 32 MB, and fits make
+several such matrices."""
 SQUARE, PRODUCT = 29, 41
 """What a square counts, and a product: 41² is no more than twice 29²."""
 

@@ -19,7 +19,7 @@ from dpsql.engines import Stop
 from dpsql.learning.bends import KNOTS, bent, coded, has_content
 from dpsql.learning.joint_sums import RowVectors, UnitRows, jointly, paid, rows_of_unit
 from dpsql.learning.model_inputs import STEPS, Input, input_of
-from dpsql.learning.moment_layout import PRODUCT, SQUARE, Layout, layout_of
+from dpsql.learning.moment_layout import MOST_CELLS, PRODUCT, SQUARE, Layout, layout_of
 from dpsql.mechanisms import margin
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
@@ -140,6 +140,8 @@ def _planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
     rows, prepared = learned.rows, learned.prepared
     layout = layout_of(bent(learned.columns, wish.knots))
     limit = compiler.policy.limits.max_public_groups
+    if sum(layout.sizes) > MOST_CELLS:
+        raise Refused(Reason.TOO_LARGE, what="cells of columns", limit=MOST_CELLS)
     if layout.entries > limit:
         raise Refused(Reason.TOO_LARGE, what="products of columns' cells", limit=limit)
     most = rows_of_unit(prepared(f"SELECT COUNT(*) AS n {_USE.source(rows)}"), _USE)

@@ -69,10 +69,10 @@ def _paid(compiler: Compiler, vault: Vault, plan: GradientPlan, stop: Stop) -> G
             try:
                 exact = run.integers(step)
             except (EngineFailed, Interrupted, TimedOut, TooMany) as error:
-                if not (kept := kept_steps(len(result), plan.descent.steps)):
+                if not (count := kept_steps(len(result), plan.descent.steps)):
                     raise
                 run.ending.failed = not isinstance(error, Interrupted)
-                return tuple(result[:kept])
+                return tuple(result[:count])
             result.append(run.noisy(step, exact))
             walk.go(_sums(plan, result[-1]))
         return tuple(result)
