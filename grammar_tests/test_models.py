@@ -38,6 +38,7 @@ from dpsql.learning.released_moments import measured
 from dpsql.ledgers import Stopped
 from dpsql.mechanisms.laws import Law
 from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.notices import Clipped
 from dpsql.model.tree import DOUBLE, VARCHAR
 from dpsql.model.vocabulary import (
     Fact,
@@ -606,3 +607,32 @@ def test_the_largest_model_has_matrices_that_fit() -> None:
     layout = Layout(numbers)
     assert layout.places.nbytes == 8 * sum(layout.sizes) ** 2
     assert 8 * cells**2 <= 32 << 20
+
+
+RICH = "SELECT amount, quantity FROM orders"
+SPENDING = "model_type = 'linear_reg', label = 'amount', epsilon = 2"
+SPENDING = "model_type = 'linear_reg', label = 'amount', epsilon = 2"
+MADE = {
+    "one_pass": f"CREATE MODEL m1 OPTIONS({SPENDING}, method = 'one_pass') AS {RICH}",
+    "gradient": f"CREATE MODEL m2 OPTIONS({SPENDING}, method = 'gradient', steps = 2) AS {RICH}",
+    "synthetic": "CREATE SYNTHETIC TABLE m3 AS SELECT status FROM orders OPTIONS(epsilon = 2)",
+}
+
+
+@pytest.mark.parametrize("how", MADE)
+def test_what_limits_the_rows_of_a_model_is_told_as_of_a_count(proxy: Proxy, how: str) -> None:
+    count = proxy.ask(Request("SELECT COUNT(*) AS n FROM orders", "ana"))
+    limits = {n.rows for n in count.notices if isinstance(n, Clipped)}
+    assert limits
+    plan = proxy.explain(Request(MADE[how], "ana"))
+    answer = proxy.ask(Request(MADE[how], "ana"))
+    for notices in (plan.notices, answer.notices):
+        clipped = [notice for notice in notices if isinstance(notice, Clipped)]
+        assert {notice.rows for notice in clipped} == limits
+        assert {notice.columns for notice in clipped} == {(1,)}
+    assert sentences(answer.notices, answer.columns)
+
+
+def test_rows_that_nothing_limits_are_told_nothing_of(proxy: Proxy) -> None:
+    one = proxy.ask(Request(LINEAR.replace("aged", "unlimited"), "ana"))
+    assert one.notices == ()

@@ -38,18 +38,19 @@ from dpsql.learning.joint_sums import (
 from dpsql.learning.model_inputs import STEPS, Input, NumberInput
 from dpsql.learning.model_labels import label_of, require_columns
 from dpsql.learning.model_statement import CreateModel, ModelType
-from dpsql.learning.moments_plan import MomentsWish, learned_rows
+from dpsql.learning.moments_plan import ROWS_COLUMN, MomentsWish, learned_rows
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.model.algebra import Relation, Values
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Notice
 from dpsql.model.tree import Literal
 from dpsql.model.vocabulary import Neighbours, Noise, Norm, Request, Sensitivity
 from dpsql.model.walk import map_inputs
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.question import Account, Cost
-from dpsql.preparation.row_sources import RowUse
+from dpsql.preparation.row_sources import RowUse, clipping_of
 
 ONE = STEPS**2
 """A multiplier of 1 times a cell of 1, in steps."""
@@ -118,6 +119,7 @@ class GradientPlan:
     cost: Cost
     dialect: Dialect
     text: str = ""
+    notices: tuple[Notice, ...] = ()
 
     @property
     def knots(self) -> int:
@@ -214,7 +216,8 @@ def _planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Sto
     if layout.cells >= limit:
         raise Refused(Reason.TOO_LARGE, what="cells of columns", limit=limit)
     payer, rows, prepared = learned.payer, learned.rows, learned.prepared
-    most = rows_of_unit(prepared(f"SELECT COUNT(*) AS n {_USE.source(rows)}"), _USE)
+    counted_rows = prepared(f"SELECT COUNT(*) AS n {_USE.source(rows)}")
+    most = rows_of_unit(counted_rows, _USE)
     knots = said.knots or knots_of(said.type, layout.longest, _whole_noise(layout, most, payer))
     layout = CellLayout(bent(layout.columns, knots))
     way = descent(said.descent, layout.longest, _whole_noise(layout, most, payer))
@@ -243,6 +246,7 @@ def _planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Sto
         cost=Cost(identity, measured.plan.event, measured.plan.loss),
         dialect=dialect,
         text=wish.text,
+        notices=clipping_of(counted_rows, ROWS_COLUMN),
     )
 
 

@@ -124,7 +124,7 @@ class Models:
         row = (said.name, model.rows, lasts)
         doubt = None, model.rows_error, None
         margins = None, CONFIDENT * model.rows_error, None
-        return Answer(CREATED, (row,), (doubt,), (margins,), model.receipt)
+        return Answer(CREATED, (row,), (doubt,), (margins,), model.receipt, plan.notices)
 
     def explained(
         self,
@@ -140,7 +140,7 @@ class Models:
         named = _named(request, said)
         plan = planned(compiler, vault, named.of, said, stop)
         expected = None, plan.margin_of_rows, None
-        creation = PlannedCreation(CREATED, expected, plan.rows, plan.summary)
+        creation = PlannedCreation(CREATED, expected, plan.rows, plan.summary, plan.notices)
         return explained_creation(compiler, vault, plan.payer, plan.cost, creation)
 
     def listed(self, compiler: Compiler, vault: Vault, analyst: str, stop: Stop) -> Sequence[Model]:

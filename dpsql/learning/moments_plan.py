@@ -23,6 +23,7 @@ from dpsql.learning.moment_layout import MOST_CELLS, PRODUCT, SQUARE, Layout, la
 from dpsql.mechanisms import margin
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Notice
 from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import (
     Neighbours,
@@ -34,8 +35,10 @@ from dpsql.model.vocabulary import (
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.question import Account, Cost, Question, account
-from dpsql.preparation.row_sources import RowUse, column_facts, rows_of
+from dpsql.preparation.row_sources import RowUse, clipping_of, column_facts, rows_of
 
+ROWS_COLUMN = 1
+"""The column of what CREATE MODEL answers that says how many rows there are."""
 MOST_COLUMNS = 60
 """Columns of a model: there is a row for each pair of them."""
 
@@ -71,6 +74,7 @@ class MomentsPlan:
     cost: Cost
     vectors: RowVectors
     text: str = ""
+    notices: tuple[Notice, ...] = ()
 
     @property
     def noise(self) -> Noise:
@@ -144,7 +148,8 @@ def _planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
         raise Refused(Reason.TOO_LARGE, what="cells of columns", limit=MOST_CELLS)
     if layout.entries > limit:
         raise Refused(Reason.TOO_LARGE, what="products of columns' cells", limit=limit)
-    most = rows_of_unit(prepared(f"SELECT COUNT(*) AS n {_USE.source(rows)}"), _USE)
+    counted_rows = prepared(f"SELECT COUNT(*) AS n {_USE.source(rows)}")
+    most = rows_of_unit(counted_rows, _USE)
     vectors = vectors_of(layout, most)
     dialect = dialects(compiler.policy.database).database
     summed = jointly(prepared(_text(layout, rows)), vectors, len(layout.pairs), dialect, _USE)
@@ -162,6 +167,7 @@ def _planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
         cost=Cost(identity, measured.plan.event, measured.plan.loss),
         vectors=vectors,
         text=wish.text,
+        notices=clipping_of(counted_rows, ROWS_COLUMN),
     )
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Stop
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
+from dpsql.model.notices import Clipped, Notice, Scaled
 from dpsql.model.table_names import address
 from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import Policy, Request, TablePolicy
@@ -38,6 +40,12 @@ class RowUse:
     def of_released(self) -> Refused:
         """What is said of rows that are no private ones any more."""
         return self.refusal(f"{self.words} of what aggregates release")
+
+
+def clipping_of(counted: Prepared, column: int) -> tuple[Notice, ...]:
+    """What is told of limits on rows that are counted, as of a column of another answer."""
+    limits = (notice for notice in counted.notices if isinstance(notice, Clipped | Scaled))
+    return tuple(replace(notice, columns=(column,)) for notice in limits)
 
 
 def rows_of(policy: Policy, text: str) -> str:

@@ -29,7 +29,7 @@ from dpsql.ledgers import Entry
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.notices import Synthetic
+from dpsql.model.notices import Notice, Synthetic
 from dpsql.model.table import Repeated, Table
 from dpsql.model.tree import INTEGER, VARCHAR, identifier
 from dpsql.model.vocabulary import (
@@ -45,8 +45,9 @@ from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import account
+from dpsql.preparation.row_sources import clipping_of
 from dpsql.synthesis.synthesis import RowsWish, SyntheticTable, remembered, synthesised
-from dpsql.synthesis.synthesis_plan import SynthesisWish, columns_of, planned
+from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, columns_of, planned
 from dpsql.synthesis.synthetic_statement import CreateSynthetic, DropSynthetic, begins, creation
 
 CREATED = (
@@ -165,7 +166,8 @@ class SyntheticTables:
         self._tables.put((whose, named.identity), table)
         row = (named.name, len(table.rows), lasts)
         exact = (None,) * len(row)
-        return Answer(CREATED, (row,), (exact,), (exact,), table.receipt)
+        notices = _clipping(planned(compiler, named.wish, stop))
+        return Answer(CREATED, (row,), (exact,), (exact,), table.receipt, notices)
 
     def explained(
         self,
@@ -186,7 +188,7 @@ class SyntheticTables:
             unknown_errors(columns),
             plan.source.rows,
             plan.summary,
-            (Synthetic((statement.name,)),),
+            (Synthetic((statement.name,)), *_clipping(plan)),
         )
         return explained_creation(compiler, vault, plan.source.payer, plan.cost, creation)
 
@@ -292,6 +294,11 @@ def doubted(explanation: Explanation, compiler: Compiler) -> Explanation:
     """The plan of a question over synthetic tables alone."""
     notices = (*explanation.notices, _notice(compiler))
     return replace(explanation, expected=unknown_errors(explanation.columns), notices=notices)
+
+
+def _clipping(plan: SynthesisPlan) -> tuple[Notice, ...]:
+    """What is told of the rows that a table resembles: of `CREATED` the second column."""
+    return clipping_of(plan.singles[0], 1)
 
 
 def _notice(compiler: Compiler) -> Synthetic:
