@@ -221,8 +221,6 @@ def _planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Sto
     knots = said.knots or knots_of(said.type, layout.longest, _whole_noise(layout, most, payer))
     layout = CellLayout(bent(layout.columns, knots))
     way = descent(said.descent, layout.longest, _whole_noise(layout, most, payer))
-    if layout.cells * way.steps > MOST_SUMS:
-        raise Refused(Reason.TOO_LARGE, what="cells of columns in all steps", limit=MOST_SUMS)
     vectors = _vectors(layout, way, most)
     text = _text(layout, learned.columns[label], said.type, way, rows)
     dialect = dialects(compiler.policy.database).database
@@ -252,8 +250,10 @@ def _planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Sto
 
 def _vectors(layout: CellLayout, way: Descent, rows: UnitRows) -> RowVectors:
     """What each row adds at each step: to the entry of the 1 the longest rows add `most`, if they
-    are as far off as they can be.
+    are as far off as they can be. Raises `Refused` where there are too many.
     """
+    if layout.cells * way.steps > MOST_SUMS:
+        raise Refused(Reason.TOO_LARGE, what="cells of columns in all steps", limit=MOST_SUMS)
     most = (int(min(way.clip / layout.longest, 1) * STEPS) - 1) * STEPS
     length = length_of(way)
     return RowVectors(layout.cells + 1, 0, least=-most, most=most, length=length, rows=rows)

@@ -124,7 +124,7 @@ class Models:
         row = (said.name, model.rows, lasts)
         doubt = None, model.rows_error, None
         margins = None, CONFIDENT * model.rows_error, None
-        return Answer(CREATED, (row,), (doubt,), (margins,), model.receipt, plan.notices)
+        return Answer(CREATED, (row,), (doubt,), (margins,), model.receipt, notices=plan.notices)
 
     def explained(
         self,

@@ -167,7 +167,7 @@ class SyntheticTables:
         row = (named.name, len(table.rows), lasts)
         exact = (None,) * len(row)
         notices = _clipping(planned(compiler, named.wish, stop))
-        return Answer(CREATED, (row,), (exact,), (exact,), table.receipt, notices)
+        return Answer(CREATED, (row,), (exact,), (exact,), table.receipt, notices=notices)
 
     def explained(
         self,
