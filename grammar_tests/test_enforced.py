@@ -11,14 +11,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import duckdb
 import pytest
 
 from dpsql.compiler.kernel import enforce
 from dpsql.compiler.kernel.known import Proof
+from dpsql.compiler.plan.enforcement import Enforcement
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.track import blocks, joins, table_scans, track
 from dpsql.compiler.track.units import Private
+from dpsql.dialects.enforced_sql import EnforcedRows
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import INTEGER, Ref
 from grammar_tests import laws
 from grammar_tests.bound import shop, transfers
 from grammar_tests.laws import PlainEngine, compiled, integers
@@ -204,3 +208,44 @@ def test_what_of_the_cases_is_enforced_is_pinned() -> None:
     enforced = [c.id for c in ALL if any(line.startswith("enforced: ") for line in c.pinned)]
     accepted = [c for c in ALL if c.accepted]
     assert 0 < len(enforced) < len(accepted) / 40, f"{len(enforced)} of {len(accepted)}"
+
+
+GIVEN = (
+    "SELECT * FROM (VALUES (1, NULL, 7, 1), (1, NULL, 7, 1), (1, 'b', 8, 1),"
+    " (2, 'a', 7, 1), (2, 'b', 7, 1), (3, 'a', 9, 3), (NULL, 'a', 7, 1)) AS r(u, k0, x, w)"
+)
+"""Rows of three units; the first has two of NULL, and the third one that counts three times."""
+VALUE = Ref(1, INTEGER)
+ONE_OF_X, ONE_ROW_A_GROUP = Enforcement(1, (VALUE,)), Enforcement(1, in_group=True)
+
+
+def stay(*claims: Enforcement, weight: str | None = None) -> list[tuple[int, str | None]]:
+    """Units and groups of the rows that stay where these claims are enforced."""
+    rows = EnforcedRows(GIVEN, claims, ("k0",), {VALUE: "x"}, weight, "AS MATERIALIZED")
+    sql = f"WITH {', '.join(rows.stages)} SELECT u, k0 FROM rows WHERE u IS NOT NULL"
+    return sorted(duckdb.connect().execute(sql).fetchall(), key=str)
+
+
+@pytest.mark.parametrize(
+    ("claims", "weight", "left"),
+    [
+        ((), None, [(1, "b"), (1, None), (1, None), (2, "a"), (2, "b"), (3, "a")]),
+        ((Enforcement(2),), None, [(2, "a"), (2, "b"), (3, "a")]),
+        ((Enforcement(3),), None, [(1, "b"), (1, None), (1, None), (2, "a"), (2, "b"), (3, "a")]),
+        ((Enforcement(2),), "w", [(2, "a"), (2, "b")]),
+        ((ONE_ROW_A_GROUP,), None, [(1, "b"), (2, "a"), (2, "b"), (3, "a")]),
+        ((ONE_OF_X,), None, [(2, "a"), (2, "b"), (3, "a")]),
+        ((Enforcement(2, (VALUE,)),), None, stay()),
+        ((Enforcement(1), ONE_ROW_A_GROUP), None, [(3, "a")]),
+        ((ONE_ROW_A_GROUP, Enforcement(1)), None, [(3, "a")]),
+    ],
+)
+def test_exactly_those_rows_stay_that_keep_every_claim(
+    claims: tuple[Enforcement, ...], weight: str | None, left: list[tuple[int, str | None]]
+) -> None:
+    assert stay(*claims, weight=weight) == sorted(left, key=str)
+
+
+def test_a_claim_is_proved_only_by_a_number_that_is_no_larger() -> None:
+    held = [enforce._within(*pair) for pair in ((1, 1), (1, 2), (2, 1), (None, 1), (1, None))]
+    assert held == [True, True, False, False, False]
