@@ -33,7 +33,8 @@ def connection(columns: Iterable[Column] = COLUMNS) -> duckdb.DuckDBPyConnection
     engine = duckdb.connect()
     engine.execute("SET threads = 1; SET TimeZone = 'UTC'")
     for column in columns:
-        values = (None, *column.values)
+        # A NUL stands in no SQL text, and PostgreSQL stores none.
+        values = (None, *column.values, *(["\0"] if column.name == "text" else []))
         rows = ", ".join(f"({n}, CAST(? AS {column.sql_type}))" for n in range(len(values)))
         engine.execute(f"CREATE TABLE {column.name} AS FROM (VALUES {rows}) AS t (n, v)", values)
     return engine

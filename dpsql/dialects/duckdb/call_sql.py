@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpsql.compiler.aggregates import of_engines
 from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.operators import OPERATORS, Printed, listed
-from dpsql.dialects.sql_text import ATOM, LOOSE, PRODUCT, SUM, Text
+from dpsql.dialects.sql_text import ATOM, LOOSE, PRODUCT, SUM, TEST, Text
 from dpsql.functions import LONGEST_COMPARED, LONGEST_TEXT
 from dpsql.functions.date_making import bucket_origin
 from dpsql.functions.dates import EPOCH, LENGTHS, MICROSECOND
@@ -324,7 +324,19 @@ TIMES: dict[str, Printed] = {
 }
 
 
+def _in_any_case(args: tuple[Text, ...], kind: SqlType) -> Text:
+    """ILIKE, as LIKE of texts in lower case where the pattern may end with NUL.
+
+    DuckDB 1.5 raises on such a pattern; it compares lower case itself.
+    """
+    text, pattern = args
+    if pattern.literal is not None and "\0" not in str(pattern.literal.value):
+        return OPERATORS["ilike"](args, kind)
+    return Text(f"lower({text.sql}) LIKE lower({pattern.sql})", kind, TEST)
+
+
 SPECIAL: dict[str, Printed] = {
+    "ilike": _in_any_case,
     "round": _to_digits("round"),
     "trunc": _to_digits("trunc"),
     "factorial": _of_integer("factorial"),
