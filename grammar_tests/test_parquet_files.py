@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,26 @@ def test_a_value_that_cannot_be_read_is_found_when_files_are_opened(
     except duckdb.Error:
         beyond = True
     assert beyond
+
+
+@pytest.mark.parametrize("case", ["decimal", "wide decimal"])
+def test_a_value_that_a_table_took_from_a_file_is_found_too(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB copies a column of a file into a table and checks no range."""
+    table = pa.table({"id": list(range(ROWS)), "x": unreadable()[case]})
+    write(tmp_path, a=table)
+    path = str(tmp_path / "people.duckdb")
+    with duckdb.connect(path) as connection:
+        connection.execute(f"CREATE TABLE t AS FROM '{tmp_path}/a.parquet'")
+    engine = DuckDBEngine(Database("duckdb", path), SMALL)
+    with engine, pytest.raises(Unreachable, match="does not hold"):
+        engine.schema()
+    monkeypatch.setattr("dpsql.engines.duckdb.hardening.check_stored_values", lambda *_all: None)
+    with closing(private(Sources(path, ()), "1GB")) as unchecked:
+        assert unchecked.execute(f"SELECT {BEYOND[case]} FROM t WHERE id = 1500").fetchone() == (
+            True,
+        )
 
 
 PARTS = {"decimal": decimal(5, 2), "wide decimal": decimal(38, 2), "time": TIME}

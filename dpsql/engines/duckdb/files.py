@@ -40,8 +40,8 @@ WHY = {
     " without encryption, since dpsql reads no keys",
     "zstd": "is packed with zstd, which needs Python 3.14; unpack it, or pack it with gzip",
     "empty": "is empty: it has no line, and so no column",
-    "values": "has a value that cannot be read: text that is not UTF-8, or a time out of range;"
-    " write the file anew",
+    "values": "has a value that cannot be read, or that its type does not hold: text that is not"
+    " UTF-8, or a time or DECIMAL out of range; write it anew",
     "types": "declares several types of one column; name its type in the policy, which"
     " dpsql init proposes",
     "changed": "has changed since it was opened; open the policy again",

@@ -25,6 +25,7 @@ from dpsql.engines.duckdb.files import (
     name,
     text,
 )
+from dpsql.engines.duckdb.parquet_values import check_stored_values
 from dpsql.engines.memory import process_limits
 from dpsql.model.prepared_store import ABOUT, SCHEMA, parsed
 from dpsql.model.table_names import STAGE
@@ -91,6 +92,8 @@ def private(sources: Sources, memory: str, spill: Spill | None = None) -> Any:
             sources.path or ":memory:", read_only=read_only, config=configuration(memory)
         )
         require_own_names(connection)
+        if sources.path is not None:
+            check_stored_values(connection, sources.path)
         allowed = create_views(connection, sources)
         _attach_store(connection, sources)
         return _sealed(connection, allowed, spill)

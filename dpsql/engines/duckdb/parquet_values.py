@@ -1,4 +1,4 @@
-"""Values of Parquet files on which the reader itself fails: found before the first question.
+"""Values of Parquet files and tables that cannot be read: found before the first question.
 
 A text that is not UTF-8, a time of 25:00 or a timestamp beyond microseconds fails wherever its row
 is read, outside of every expression: a question would tell whether it reads that row. So all values
@@ -8,7 +8,8 @@ where DuckDB reads it. What was read whole is remembered by what the file is, in
 cache; small files are read each time.
 
 Proof (PRIVACY.md R100). After this no value makes a statement fail, and none but parts of nested
-ones, which are read as NULL, is beyond the type of its column.
+ones, which are read as NULL, is beyond the type of its column. Tables that were copied from such
+files hold such values too, and are read in the same way.
 """
 
 from __future__ import annotations
@@ -31,6 +32,13 @@ _SAFE = frozenset(
 
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
+_STORED = """
+SELECT c.schema_name, c.table_name, c.column_name, c.data_type
+FROM system.main.duckdb_columns() AS c
+JOIN system.main.duckdb_tables() AS t USING (database_oid, schema_oid, table_oid)
+WHERE t.database_name = current_database() AND NOT t.internal
+"""
+
 _SMALL = 1 << 24
 """Bytes of files that are read each time."""
 
@@ -51,6 +59,29 @@ def check_values(connection: Any, layout: Sequence[tuple[str, str]], paths: Sequ
         raise CannotOpen("values") from None
     if False in fitting:
         raise CannotOpen("values")
+    _remember(marker)
+
+
+def check_stored_values(connection: Any, path: str) -> None:
+    """Raise `CannotOpen` where a table of the database holds a value that its type does not.
+
+    DuckDB checks no range where it copies a column of a Parquet file into a table.
+    """
+    ranges = dict[tuple[str, str], list[str]]()
+    for schema, table, column, kind in connection.execute(_STORED).fetchall():
+        if (range_ := _range(column, kind)) is not None:
+            ranges.setdefault((schema, table), []).append(f"bool_and({range_})")
+    marker = _marker([path]) if ranges else None
+    if not ranges or (marker is not None and os.path.exists(marker)):  # noqa: PTH110
+        return
+    for (schema, table), listed in ranges.items():
+        sql = f"SELECT {', '.join(listed)} FROM {name(schema)}.{name(table)}"
+        if False in connection.execute(sql).fetchone():
+            raise CannotOpen("values")
+    _remember(marker)
+
+
+def _remember(marker: str | None) -> None:
     if marker is not None:
         with suppress(OSError), open(marker, "xb"):  # noqa: PTH123
             pass
