@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ REST = (
 collect_ignore = [
     "sqlalchemy_suite",  # with a pytest plugin of its own: test_sqlalchemy_suite.py
     "clients",  # programs that test_more_clients.py runs
+    *([] if find_spec("mutmut") else ["mutants.py", "mutant_kit.py", "mutant_runs.py"]),
 ]
 
 settings.register_profile(
