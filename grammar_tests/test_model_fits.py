@@ -121,6 +121,35 @@ def test_components_are_the_directions_of_the_largest_variance() -> None:
     assert 0 < found.errors[0] < 0.01
 
 
+@pytest.mark.parametrize("noise", [1.0, 60.0, 250.0])
+def test_shares_are_of_the_rows_and_their_intervals_cover(noise: float) -> None:
+    dice, columns = np.random.default_rng(9), [input_of(f"c{n}", NUMBER) for n in range(10)]
+    scales = np.linspace(1, 1.2, 10) if noise > 1 else np.full(10, 1.0)
+    rows = dice.uniform(-0.7, 0.7, (3_000, 10)) * scales
+    rows[:, 8] = np.clip(rows[:, 0] + 0.4 * rows[:, 8], -1, 1)
+    spread = np.cov(rows.T, bias=True)
+    runs, held, raw_held, fit_held, gain, off = 200, 0, 0, 0, 0.0, 0.0
+    for _ in range(runs):
+        moments = simulated(columns, rows, noise, dice)
+        found = components(moments, 2)
+        true = np.diag(found.directions @ spread @ found.directions.T) / np.trace(spread)
+        held += int(np.sum(np.abs(found.shares - true) <= CONFIDENT * found.errors))
+        matrix = moments.matrix[1:, 1:] / moments.rows
+        raw = np.linalg.eigvalsh(matrix)[::-1][:2] / np.trace(matrix)
+        raw_held += int(np.sum(np.abs(raw - true) <= CONFIDENT * found.errors))
+        fit = least_squares(moments, 9, 0)  # nothing explains the last column
+        off_by = rows[:, 9] - fit.coefficients[0] - rows[:, :9] @ fit.coefficients[1:]
+        truth = 1 - float(np.mean(off_by**2)) / float(np.var(rows[:, 9]))
+        fit_held += abs(fit.explained - truth) <= CONFIDENT * fit.explained_error
+        gain += 1 - fit.left / fit.whole - truth
+        off += fit.explained - truth
+    assert held / (2 * runs) >= 0.93
+    assert fit_held / runs >= 0.93
+    if noise > 1:  # the twin that takes what noise adds for variance
+        assert raw_held / (2 * runs) < 0.8
+        assert gain / runs > 4 * abs(off / runs)
+
+
 def test_a_direction_that_noise_hides_gets_no_coefficient_of_its_own() -> None:
     dice = np.random.default_rng(8)
     columns = [input_of(name, NUMBER) for name in "abcy"]

@@ -6,7 +6,8 @@ besides what the rows are off by: errors are those of both, to first order.
 
 Sources: Brillinger 1982, "A generalized linear model with Gaussian regressor variables", for the
 direction of a logistic regression, which is that of least squares; Fisher's discriminant for how
-far along it the odds grow (Hastie, Tibshirani and Friedman 2009, section 4.3).
+far along it the odds grow (Hastie, Tibshirani and Friedman 2009, section 4.3); Stein 1981, and
+Bellec and Zhang 2021, "Second order Stein", for what is gained by fitting noisy numbers.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class ModelCell:
 class LinearFit:
     """The coefficients of some `cells`, an intercept first, and their covariance; what is left of
     the variance of what they explain, and all of it, per row. Numbers are from -1 to 1. So many
-    directions are `hidden` by noise.
+    directions are `hidden` by noise. `explained` is the share of the variance that these
+    coefficients explain in the rows, less what noise adds, with its standard error.
     """
 
     cells: tuple[ModelCell, ...]
@@ -49,18 +51,22 @@ class LinearFit:
     whole: float
     mean: float
     hidden: int
+    explained: float
+    explained_error: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Components:
-    """Directions of the largest variance per row, with the error of that, and of all together."""
+    """Directions of the largest variance per row. The variances of the rows along them, less what
+    noise adds, and their shares of all of it with standard errors.
+    """
 
     cells: tuple[ModelCell, ...]
     mean: np.ndarray
     directions: np.ndarray
     variances: np.ndarray
+    shares: np.ndarray
     errors: np.ndarray
-    whole: float
 
 
 def explaining(moments: Moments, label: int) -> tuple[tuple[ModelCell, ...], np.ndarray]:
@@ -107,21 +113,72 @@ def least_squares(moments: Moments, label: int, target: int) -> LinearFit:
     least = noise_edge(len(used), float(np.min(moments.variances)))
     inverse, hidden = inverse_above(products, least)
     coefficients = inverse @ both
-    left = max(square - 2 * coefficients @ both + coefficients @ products @ coefficients, 0.0)
+    off_target = square - 2 * coefficients @ both + coefficients @ products @ coefficients
+    left = max(off_target, 0.0)
     freedom = max(rows - len(used), 1.0)
     gamma = np.zeros(len(matrix))
     gamma[used], gamma[own] = coefficients, -1.0
     off = moments.noise_of(gamma)[np.ix_(used, used)] + left / freedom * products
     mean = float(matrix[0, own]) / rows
+    whole = max(square / rows - mean**2, 1e-12)
+    around = np.zeros(len(matrix))
+    around[[0, own]] = -mean, 1.0
+    chosen = _choice_of_coefficients(moments, (used, int(own)), gamma, least)
+    remaining = (off_target - _gain(chosen)) / (rows * whole)
+    weights = np.outer(gamma, gamma) - remaining * np.outer(around, around)
+    error = _deviation(moments, weights, chosen) / (rows * whole)
     return LinearFit(
         cells=cells,
         coefficients=coefficients,
         covariance=inverse @ off @ inverse,
         left=left / freedom,
-        whole=max(square / rows - mean**2, 1e-12),
+        whole=whole,
         mean=mean,
         hidden=hidden,
+        explained=1 - remaining,
+        explained_error=min(error, 1.0),
     )
+
+
+def _choice_of_coefficients(
+    moments: Moments, place: tuple[np.ndarray, int], gamma: np.ndarray, least: float
+) -> np.ndarray:
+    """The covariances of the noise in the equations, and in the coefficients that solve them, along
+    the directions of the cells. Directions shorter than `least` are as `inverse_above` takes them.
+    """
+    used, own = place
+    matrix = moments.matrix
+    lengths, directions = np.linalg.eigh(matrix[np.ix_(used, used)])
+    taken = 1 / np.maximum(lengths, least)
+    apart = lengths[:, None] - lengths
+    short = np.logical_and.outer(lengths < least, lengths < least)
+    near = np.abs(apart) < 1e-9 * max(float(np.abs(lengths).max()), least)
+    slopes = (taken[:, None] - taken) / np.where(near, 1.0, apart)
+    slopes = np.where(near, np.where(short, 0.0, -np.outer(taken, taken)), slopes)
+    lines = np.zeros((len(used), len(matrix)))
+    lines[:, used] = directions.T
+    moved = slopes * (directions.T @ matrix[used, own]) @ lines
+    moved[:, own] += taken
+    # One at a time: all together take as many numbers as cells times entries.
+    by_each = [
+        moments.spread(moments.influence(np.outer(line, by))) @ gamma
+        for line, by in zip(lines, moved, strict=True)
+    ]
+    result: np.ndarray = lines @ np.array(by_each).T
+    return result
+
+
+def _gain(chosen: np.ndarray) -> float:
+    """The mean of what noise adds to v·matrix·v because v is chosen by the noisy matrix (Stein), by
+    the covariances of the noise in matrix·v and in v.
+    """
+    return 2 * float(np.trace(chosen))
+
+
+def _deviation(moments: Moments, weights: np.ndarray, chosen: np.ndarray) -> float:
+    """The standard deviation of the noise in a weighted sum of the matrix, less its `_gain`."""
+    direct = moments.influence(weights) ** 2 @ moments.variances
+    return sqrt(float(direct) + 4 * float(np.sum(np.abs(chosen * chosen.T))))
 
 
 def noise_edge(size: int, variance: float) -> float:
@@ -165,20 +222,41 @@ def components(moments: Moments, count: int) -> Components:
     mean = matrix[0, 1:] / rows
     spread = matrix[1:, 1:] / rows - np.outer(mean, mean)
     variances, vectors = np.linalg.eigh(spread)
+    every = np.hstack([-(vectors.T @ mean)[:, None], vectors.T])
+    whole = max(float(np.trace(spread)), 1e-12)
     order = np.argsort(variances)[::-1][:count]
     directions = vectors[:, order].T
     signs = np.sign(directions[np.arange(len(order)), np.abs(directions).argmax(axis=1)])
     directions = directions * np.where(signs == 0, 1, signs)[:, None]
-    # Around the mean a direction takes v·m of the 1 before the cells.
-    along = [np.concatenate([[-float(v @ mean)], v]) for v in directions]
+    shares, errors = np.zeros(len(order)), np.zeros(len(order))
+    for place, own in enumerate(order):
+        chosen = _choice_of_direction(moments, every, rows * variances, int(own))
+        shares[place] = (variances[own] - _gain(chosen) / rows) / whole
+        weights = np.outer(every[own], every[own]) - shares[place] * every.T @ every
+        errors[place] = _deviation(moments, weights, chosen) / (rows * whole)
+    shares = np.clip(shares, 0.0, 1.0)
     return Components(
         cells=cells,
         mean=mean,
         directions=directions,
-        variances=np.maximum(variances[order], 0.0),
-        errors=np.array([moments.deviation_of(v) for v in along]) / rows,
-        whole=max(float(np.trace(spread)), 1e-12),
+        variances=shares * whole,
+        shares=shares,
+        errors=np.minimum(errors, 1.0),
     )
+
+
+def _choice_of_direction(
+    moments: Moments, every: np.ndarray, lengths: np.ndarray, own: int
+) -> np.ndarray:
+    """The covariances of the noise in the matrix along one direction and each other one, and in the
+    direction itself. Lengths nearer than the noise between them are taken to be that far apart.
+    """
+    others = np.arange(len(lengths)) != own
+    off = every[others] @ moments.noise_of(every[own]) @ every[others].T
+    apart = lengths[own] - lengths[others]
+    least = np.maximum(np.sqrt(np.maximum(np.diag(off), 0.0)), 1e-300)
+    result: np.ndarray = off / (np.where(apart < 0, -1, 1) * np.maximum(np.abs(apart), least))
+    return result
 
 
 def in_units(

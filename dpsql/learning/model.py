@@ -14,7 +14,6 @@ import numpy as np
 from dpsql.dialects.literal_sql import constant
 from dpsql.learning.fits import (
     Components,
-    LinearFit,
     ModelCell,
     against_first,
     components,
@@ -75,7 +74,8 @@ class Model:
 
     `label` is what it explains, the `positive` value of it where the score is its log odds; `rows`
     how many there were, noisily, with what error; so many directions of the data are `hidden` by
-    noise; `explained` the share of the variance that its score explains, None where nobody knows.
+    noise; `explained` the share of the variance that its score explains, less what noise adds, and
+    its standard error, None where nobody knows.
     Of gradient descent `steps` says how many there were, and how many were paid for, `wandering`
     how far noise alone moves what one column adds, at most, as a standard deviation.
     """
@@ -95,6 +95,7 @@ class Model:
     receipt: Receipt
     steps: tuple[int, int] | None = None
     wandering: float | None = None
+    explained_error: float | None = None
 
     @property
     def noise_margin(self) -> float | None:
@@ -134,7 +135,8 @@ def fitted(moments: Moments, wish: CreateModel) -> Model:
         rows=round(moments.rows),
         rows_error=moments.deviation_of_rows,
         hidden=fit.hidden,
-        explained=_explained(fit),
+        explained=min(max(fit.explained, 0.0), 1.0),
+        explained_error=fit.explained_error,
         receipt=moments.receipt,
     )
 
@@ -203,10 +205,6 @@ def _explaining(
     )
 
 
-def _explained(fit: LinearFit) -> float:
-    return min(max(1 - fit.left / fit.whole, 0.0), 1.0)
-
-
 def _of_components(moments: Moments, wish: CreateModel) -> Model:
     cells = sum(len(column.cells) for column in moments.columns)
     result = components(moments, min(wish.components, cells))
@@ -240,8 +238,8 @@ def _component(moments: Moments, result: Components, place: int) -> Score:
         intercept,
         tuple(terms),
         variance=float(result.variances[place]),
-        share=min(float(result.variances[place]) / result.whole, 1.0),
-        share_error=float(result.errors[place]) / result.whole,
+        share=float(result.shares[place]),
+        share_error=float(result.errors[place]),
     )
 
 
@@ -365,6 +363,7 @@ def as_json(model: Model) -> dict[str, Any]:
         "rows": model.rows,
         "hidden": model.hidden,
         "explained": model.explained,
+        "explained_error": model.explained_error,
         "steps": None if model.steps is None else model.steps[0],
         "wandering": model.wandering,
         "columns": [_column_json(column) for column in model.columns],
@@ -389,6 +388,7 @@ def _score_json(model: Model, score: Score) -> dict[str, Any]:
     return {
         "score": score.about,
         "share": score.share,
+        "share_error": score.share_error,
         "intercept": _numbers(score.intercept),
         "terms": [
             {

@@ -72,21 +72,35 @@ class Moments:
 
         An entry that stands in the matrix twice has one noise.
         """
-        places = self.layout.places
-        count = len(places)
-        effects = np.zeros((count, len(self.sums)))
-        rows, columns = np.nonzero(places >= 0)
-        np.add.at(effects, (rows, places[rows, columns]), coefficients[columns])
-        result: np.ndarray = (effects * self.variances) @ effects.T
+        places, variances = self.layout.places, self.variances
+        own, twice = np.diag(places), np.diag(places)[:, None] == places
+        np.fill_diagonal(twice, val=False)
+        effects = np.where(places > 0, coefficients + twice * coefficients[:, None], 0.0)
+        np.fill_diagonal(effects, 0.0)
+        # Beside the first entry each one stands in two rows, or in one, on the diagonal.
+        result: np.ndarray = variances[places] * effects * effects.T
+        alone = np.where((own > 0) & ~twice.any(axis=1), variances[own] * coefficients**2, 0.0)
+        np.fill_diagonal(result, np.sum(variances[places] * effects**2, axis=1) + alone)
+        first = np.where(own == 0, coefficients, 0.0)
+        result += variances[0] * np.outer(first, first)
         return result
 
     def deviation_of(self, direction: np.ndarray) -> float:
         """The standard deviation of the noise in direction·matrix·direction."""
+        return float(np.sqrt(self.influence(np.outer(direction, direction)) ** 2 @ self.variances))
+
+    def influence(self, weights: np.ndarray) -> np.ndarray:
+        """Change of the sum of weights times the matrix, per unit of each released entry."""
+        there = self.layout.places >= 0
+        places = self.layout.places[there]
+        result: np.ndarray = np.bincount(places, weights[there], len(self.sums))
+        return result
+
+    def spread(self, influence: np.ndarray) -> np.ndarray:
+        """The covariance of each entry of the matrix with a sum of this influence."""
         places = self.layout.places
-        rows, columns = np.nonzero(places >= 0)
-        effects = np.zeros(len(self.sums))
-        np.add.at(effects, places[rows, columns], direction[rows] * direction[columns])
-        return float(np.sqrt(effects**2 @ self.variances))
+        result: np.ndarray = np.where(places < 0, 0.0, (self.variances * influence)[places])
+        return result
 
 
 def measured(

@@ -252,14 +252,16 @@ _FORMATS: dict[str, Callable[[Model], str]] = {"table": lambda m: _text(m) + "\n
 def _about(model: Model) -> Iterator[str]:
     """What is to be known of its numbers."""
     if model.label is None:
-        shares = [f"{score.about} {100 * (score.share or 0):.0f} %" for score in model.scores]
+        shares = [
+            f"{score.about} {_share(score.share, score.share_error)}" for score in model.scores
+        ]
         yield f"notice: of the variance between {model.rows:,} rows: {', '.join(shares)}"
     else:
         what = "the log odds" if model.positive is not None else "the mean"
         of = "" if model.positive is None else f" = {model.positive}"
         about = f"{what} of {printable(model.label + of)}"
         share = model.explained
-        explained = "" if share is None else f"; explains {100 * share:.0f} %"
+        explained = "" if share is None else f"; explains {_share(share, model.explained_error)}"
         yield f"notice: {about}, of about {model.rows:,} rows{explained}"
     if model.steps is not None:
         taken, steps = model.steps
@@ -271,3 +273,10 @@ def _about(model: Model) -> Iterator[str]:
     if model.hidden:
         directions = f"{model.hidden} of {len(model.scores[0].terms) + 1} directions of the data"
         yield f"notice: noise hides {directions}: coefficients along them are too small"
+
+
+def _share(share: float | None, error: float | None) -> str:
+    """A share with the half-width of its 95 % interval, in percent."""
+    from dpsql.learning.model import CONFIDENT  # noqa: PLC0415
+
+    return f"{100 * (share or 0):.3g} ± {100 * min(CONFIDENT * (error or 0), 1):.2g} %"
