@@ -5,6 +5,7 @@ is computed of them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -38,7 +39,7 @@ from dpsql.learning.released_moments import measured
 from dpsql.ledgers import Stopped
 from dpsql.mechanisms.laws import Law
 from dpsql.model.errors import Failed, Reason, Refused
-from dpsql.model.notices import Clipped
+from dpsql.model.notices import Clipped, Modelled
 from dpsql.model.tree import DOUBLE, VARCHAR
 from dpsql.model.vocabulary import (
     Fact,
@@ -540,6 +541,8 @@ def test_the_commands_fit_show_list_and_drop(proxy: Proxy) -> None:
     assert "standard error" in told.stdout
     assert "cost: ε = 2" in told.stderr
     shown = json.loads(command("model", "show", "aged", "--format", "json").stdout)
+    assert re.search(r"; explains [\d.]+ ± [\d.]+ %", told.stderr)
+    assert shown["explained_error"] > 0
     assert [column["name"] for column in shown["columns"]] == ["segment", "vip", "country"]
     tested = command("model", "test", "aged", f"{PEOPLE} WHERE income > 0", "--epsilon", "2")
     assert tested.stdout.strip().startswith("off_by")
@@ -633,6 +636,27 @@ def test_what_limits_the_rows_of_a_model_is_told_as_of_a_count(proxy: Proxy, how
     assert sentences(answer.notices, answer.columns)
 
 
+@pytest.mark.parametrize("how", ["one_pass", "gradient"])
+def test_limits_of_rows_are_told_with_a_model_and_its_predictions(proxy: Proxy, how: str) -> None:
+    created = proxy.ask(Request(MADE[how], "ana"))
+    name = created.rows[0][0]
+    assert proxy.model(name, "ana").notices == created.notices
+    proxy.models = Models()  # made again, as by a process that starts
+    assert proxy.model(name, "ana").notices == created.notices
+    text = f"SELECT PREDICT({name}, PREDICT({name}, 3)) AS at_3"
+    for notices in (
+        p.notices for p in (proxy.ask(Request(text, "ana")), proxy.explain(Request(text, "ana")))
+    ):
+        (told,) = [notice for notice in notices if isinstance(notice, Modelled)]
+        assert told.limited == (name,)
+    opened: Any = lambda _path: nullcontext(proxy)  # noqa: E731
+    settings = CommandSettings(open=opened)
+    shown = CliRunner().invoke(main, ["model", "show", name, "--analyst", "ana"], obj=settings)
+    for sentence in sentences(created.notices, created.columns):
+        assert sentence in shown.stderr
+
+
 def test_rows_that_nothing_limits_are_told_nothing_of(proxy: Proxy) -> None:
     one = proxy.ask(Request(LINEAR.replace("aged", "unlimited"), "ana"))
     assert one.notices == ()
+    assert proxy.model("unlimited", "ana").notices == ()

@@ -132,9 +132,10 @@ def _of_other_rows(notice: Synthetic | Reported | ByDeclaration | Modelled) -> s
         case Synthetic(tables=tables):
             are = f"{' and '.join(tables)} {'is' if len(tables) == 1 else 'are'}"
             return f"{are} synthetic: how wrong these numbers are is not known"
-        case Modelled(models=models):
+        case Modelled(models=models, limited=limited):
             are = f"{' and '.join(models)} {'is a model' if len(models) == 1 else 'are models'}"
-            return f"{are}: no ± says how wrong predictions are"
+            less = f"; what one unit adds to {' and '.join(limited)} is limited" * bool(limited)
+            return f"{are}: no ± says how wrong predictions are{less}"
 
 
 def _reported(notice: Reported) -> str:

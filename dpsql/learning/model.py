@@ -28,6 +28,7 @@ from dpsql.learning.released_gradients import Gradients
 from dpsql.learning.released_moments import Moments
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Notice
 from dpsql.model.tree import DOUBLE, VARCHAR, Literal, SqlType, Value, identifier
 from dpsql.model.vocabulary import Receipt
 
@@ -75,7 +76,7 @@ class Model:
     `label` is what it explains, the `positive` value of it where the score is its log odds; `rows`
     how many there were, noisily, with what error; so many directions of the data are `hidden` by
     noise; `explained` the share of the variance that its score explains, less what noise adds, and
-    its standard error, None where nobody knows.
+    its standard error, None where nobody knows; `notices` about the limits of the rows.
     Of gradient descent `steps` says how many there were, and how many were paid for, `wandering`
     how far noise alone moves what one column adds, at most, as a standard deviation.
     """
@@ -96,6 +97,7 @@ class Model:
     steps: tuple[int, int] | None = None
     wandering: float | None = None
     explained_error: float | None = None
+    notices: tuple[Notice, ...] = ()
 
     @property
     def noise_margin(self) -> float | None:

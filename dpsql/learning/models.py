@@ -229,7 +229,7 @@ def predicted(answer: Answer, written: WrittenOut, outer: Relation | None) -> An
     predicted of released ones by the `outer` query, are as wrong as predictions are, by how much
     nobody knows; and it is told which models it is of.
     """
-    notices = (*answer.notices, Modelled(written.models))
+    notices = (*answer.notices, Modelled(written.models, written.limited))
     if isinstance(answer.explanation, Explanation):
         explanation = foreseen(answer.explanation, written, outer)
         return replace(answer, explanation=explanation)
@@ -247,7 +247,7 @@ def predicted(answer: Answer, written: WrittenOut, outer: Relation | None) -> An
 
 def foreseen(explanation: Explanation, written: WrittenOut, outer: Relation | None) -> Explanation:
     """The plan of a question whose text had predictions."""
-    notices = (*explanation.notices, Modelled(written.models))
+    notices = (*explanation.notices, Modelled(written.models, written.limited))
     if not explanation.blocks and explanation.event is None:
         expected = unknown_errors(explanation.columns)
     else:
@@ -275,22 +275,27 @@ def _doubted(row: Sequence[float | None], doubtful: Sequence[bool]) -> tuple[flo
 
 def _fitted(compiler: Compiler, vault: Vault, named: _Named, plan: ModelPlan, stop: Stop) -> Model:
     """The model of what is paid for now, or was before."""
+    of = compiler, vault, named.of
     if isinstance(plan, MomentsPlan):
-        return fitted(measured(compiler, vault, named.of, plan, stop), named.wish)
-    return descended(
-        released_gradients.descended(compiler, vault, named.of, named.wish, plan, stop), named.wish
-    )
+        model = fitted(measured(*of, plan, stop), named.wish)
+    else:
+        gradients = released_gradients.descended(*of, named.wish, plan, stop)
+        model = descended(gradients, named.wish)
+    return replace(model, notices=plan.notices)
 
 
 def _remade(
     compiler: Compiler, vault: Vault, named: _Named, plan: ModelPlan, stop: Stop
 ) -> Model | None:
     """The same of what was paid for before; None where it was not, or is remembered no longer."""
+    of, model = (compiler, vault, named.of), None
     if isinstance(plan, MomentsPlan):
-        moments = remembered(compiler, vault, named.of, plan, stop)
-        return None if moments is None else fitted(moments, named.wish)
-    gradients = released_gradients.remembered(compiler, vault, named.of, named.wish, plan, stop)
-    return None if gradients is None else descended(gradients, named.wish)
+        moments = remembered(*of, plan, stop)
+        model = None if moments is None else fitted(moments, named.wish)
+    else:
+        gradients = released_gradients.remembered(*of, named.wish, plan, stop)
+        model = None if gradients is None else descended(gradients, named.wish)
+    return None if model is None else replace(model, notices=plan.notices)
 
 
 def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:

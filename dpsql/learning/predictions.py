@@ -42,11 +42,14 @@ class PredictCall:
 
 @dataclass(frozen=True, slots=True)
 class WrittenOut:
-    """A text without calls, which of its parts took the place of what, and the models in it."""
+    """A text without calls, which of its parts took the place of what, and the models in it, with
+    those of them whose rows are limited.
+    """
 
     sql: str
     moved: tuple[tuple[Span, Span], ...]
     models: tuple[str, ...]
+    limited: tuple[str, ...]
 
     def among(self, relation: Relation) -> frozenset[int]:
         """The columns of a relation, by their numbers, that are made of what took its place."""
@@ -163,14 +166,14 @@ def written_out(text: str, look: Callable[[str], Model]) -> WrittenOut:
 
     Raises `Refused` for a model that is not there, and for another number of arguments.
     """
-    pieces, moved, names = list[str](), list[tuple[Span, Span]](), dict[str, None]()
+    pieces, moved, names = list[str](), list[tuple[Span, Span]](), dict[str, bool]()
     done = length = 0
     for call in calls(text):
         before = text[done : call.span.start]
         model = look(call.model)
-        names[model.name] = None
+        names[model.name] = bool(model.notices)
         inner = [written_out(text[a.start : a.stop], look) for a in call.arguments]
-        names |= dict.fromkeys(name for each in inner for name in each.models)
+        names |= {name: name in each.limited for each in inner for name in each.models}
         columns = _columns(model, call, [each.sql for each in inner])
         terms = model.score(call.part).terms
         places = range(len(model.columns))
@@ -185,7 +188,8 @@ def written_out(text: str, look: Callable[[str], Model]) -> WrittenOut:
         moved.append((call.span, Span(length, length + len(sql))))
         length += len(sql)
         done = call.span.stop
-    return WrittenOut("".join([*pieces, text[done:]]), tuple(moved), tuple(names))
+    limited = tuple(name for name, is_limited in names.items() if is_limited)
+    return WrittenOut("".join([*pieces, text[done:]]), tuple(moved), tuple(names), limited)
 
 
 def _columns(model: Model, call: PredictCall, arguments: Sequence[str]) -> Sequence[str]:

@@ -273,9 +273,13 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Modelled:
-    """It is computed with predictions of these models, which are no measurements."""
+    """It is computed with predictions of these models, which are no measurements.
+
+    The `limited` ones are fitted to rows that a limit per unit cuts or scales.
+    """
 
     models: tuple[str, ...]
+    limited: tuple[str, ...] = ()
 
 
 Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | SharedPresence | Listed | Assumed | Hidden

@@ -25,6 +25,7 @@ from dpsql.interfaces.cli.terminal import Progress, columns, interruptible, note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import grid, table
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import DOUBLE, VARCHAR, identifier
@@ -251,6 +252,8 @@ _FORMATS: dict[str, Callable[[Model], str]] = {"table": lambda m: _text(m) + "\n
 
 def _about(model: Model) -> Iterator[str]:
     """What is to be known of its numbers."""
+    from dpsql.learning.models import CREATED  # noqa: PLC0415
+
     if model.label is None:
         shares = [
             f"{score.about} {_share(score.share, score.share_error)}" for score in model.scores
@@ -263,6 +266,7 @@ def _about(model: Model) -> Iterator[str]:
         share = model.explained
         explained = "" if share is None else f"; explains {_share(share, model.explained_error)}"
         yield f"notice: {about}, of about {model.rows:,} rows{explained}"
+    yield from (f"notice: {limit}" for limit in sentences(model.notices, CREATED))
     if model.steps is not None:
         taken, steps = model.steps
         lost = "; the engine failed, and what was paid for the others is lost" * (taken < steps)
@@ -279,4 +283,4 @@ def _share(share: float | None, error: float | None) -> str:
     """A share with the half-width of its 95 % interval, in percent."""
     from dpsql.learning.model import CONFIDENT  # noqa: PLC0415
 
-    return f"{100 * (share or 0):.3g} ± {100 * min(CONFIDENT * (error or 0), 1):.2g} %"
+    return f"{100 * (share or 0):.1f} ± {100 * min(CONFIDENT * (error or 0), 1):.1f} %"
