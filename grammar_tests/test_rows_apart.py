@@ -5,6 +5,7 @@ Each claim is counted on data that keeps no promise, and the integers of neighbo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -87,39 +88,39 @@ def world_of(name: str) -> tuple[Policy, PlainEngine, list[str]]:
     return policy, PlainEngine(world.build(made(), constraints=False)), queries
 
 
-def counted(name: str) -> tuple[list[str], Counting]:
-    """What counts of the claims disprove."""
+def counted(name: str) -> tuple[Iterator[str], Counting]:
+    """What counts of the claims disprove, one after the other."""
     policy, engine, queries = world_of(name)
     counting = Counting(policy, engine)
-    found = [why for sql in queries for why in counting.disproved(claims_of(sql, policy, engine))]
+    found = (why for sql in queries for why in counting.disproved(claims_of(sql, policy, engine)))
     return found, counting
 
 
-def broken(name: str) -> list[str]:
-    """What neighbours break."""
+def broken(name: str) -> Iterator[str]:
+    """Yield what neighbours break."""
     policy, engine, queries = world_of(name)
-    plans = [compiled(sql, policy, engine) for sql in queries]
-    here = [integers(plan, engine) for plan in plans]
-    found = []
-    for unit in (1, 7):
-        with without_unit(engine.connection, world.deletions(unit)):
-            for plan, before in zip(plans, here, strict=True):
-                found.append(violation(plan, before, integers(plan, engine)))
-    return [why for why in found if why is not None]
+    for sql in queries:
+        plan = compiled(sql, policy, engine)
+        here = integers(plan, engine)
+        for unit in (1, 7):
+            with without_unit(engine.connection, world.deletions(unit)):
+                why = violation(plan, here, integers(plan, engine))
+            if why is not None:
+                yield why
 
 
 @pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("name", WORLDS)
 def test_claims_hold_on_data(name: str) -> None:
     disproved, counting = counted(name)
-    assert disproved == []
+    assert [*disproved] == []
     assert min(counting.counted[sort] for sort in ("apart", "copied", "groups", "rows")) > 1
 
 
 @pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("name", WORLDS)
 def test_claims_hold_between_neighbours(name: str) -> None:
-    assert broken(name) == []
+    assert [*broken(name)] == []
 
 
 def always_alone(*_arguments: Any) -> bool:
@@ -156,14 +157,14 @@ def test_a_wrong_proof_is_disproved(twin: str) -> None:
     place, instead = TWINS[twin]
     with patch(f"dpsql.compiler.track.{place}", instead):
         disproved, _counting = counted("flood")
-    assert disproved
+        assert any(disproved)
 
 
 @pytest.mark.parametrize("twin", ["alone", "copies"])
 def test_a_wrong_proof_is_broken_by_neighbours(twin: str) -> None:
     place, instead = TWINS[twin]
     with patch(f"dpsql.compiler.track.{place}", instead), without_kernel():
-        assert broken("adversarial")
+        assert any(broken("adversarial"))
 
 
 @pytest.mark.full("measures neighbours or further data sets")
