@@ -71,7 +71,9 @@ def check_stored_values(connection: Any, path: str) -> None:
     for schema, table, column, kind in connection.execute(_STORED).fetchall():
         if (range_ := _range(column, kind)) is not None:
             ranges.setdefault((schema, table), []).append(f"bool_and({range_})")
-    marker = _marker([path]) if ranges else None
+    # Changes stay in the write-ahead log until a checkpoint.
+    paths = [each for each in (path, path + ".wal") if os.path.exists(each)]  # noqa: PTH110
+    marker = _marker(paths) if ranges else None
     if not ranges or (marker is not None and os.path.exists(marker)):  # noqa: PTH110
         return
     for (schema, table), listed in ranges.items():
