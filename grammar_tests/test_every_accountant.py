@@ -117,11 +117,17 @@ def test_polls_are_answered_wherever_their_question_is(accountant: str) -> None:
     assert refusals == []
 
 
-@pytest.mark.full("each case instead of one in twelve")
+@pytest.mark.parametrize(
+    "every",
+    [
+        pytest.param(3, marks=pytest.mark.full("one case in three instead of twelve")),
+        pytest.param(1, marks=pytest.mark.campaign),
+    ],
+)
 @pytest.mark.parametrize("accountant", ["approximate", "zcdp", "pure"])
-def test_all_polls_are_answered_wherever_their_question_is(accountant: str) -> None:
-    held, refusals = polls_refused(accountant, WITHOUT_LIMITS)
-    assert held >= 200
+def test_all_polls_are_answered_wherever_their_question_is(accountant: str, every: int) -> None:
+    held, refusals = polls_refused(accountant, WITHOUT_LIMITS[::every])
+    assert held >= 200 / every
     assert refusals == []
 
 
