@@ -353,7 +353,7 @@ def test_plans_are_the_same_on_every_database(part: int) -> None:
 
 
 def test_compiling_reads_public_tables_only() -> None:
-    assert [over_the_shop(case) for case in ACCEPTED]
+    assert [over_the_shop(case) for case in ACCEPTED if case.holds_here]
     with pytest.raises(AssertionError):
         guarded_shop().rows('SELECT note FROM "orders"')
 

@@ -484,6 +484,7 @@ _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expr
     exp.BitwiseNot: _unary("bitwise_not"),
     exp.SimilarTo: _similar,
     exp.RegexpLike: _matching("s", ""),
+    exp.RegexpFullMatch: _matching("s", ""),  # `~` by sqlglot 30.20
     exp.RegexpILike: _matching("is", "i"),
     exp.Neg: _negation,
     exp.Paren: _parenthesised,

@@ -224,4 +224,5 @@ SELECT c.code FROM countries c WHERE 3 IN (SELECT COUNT(c.code) FROM products p)
 
 -- case: an aggregate of the outer and of its own columns
 SELECT c.code, (SELECT SUM(p.product_id + LENGTH(c.code)) FROM products p) AS n FROM countries c;
+-- duckdb: 2
 -- accept

@@ -199,7 +199,7 @@ SELECT COUNT(*) AS n FROM customers WHERE segment ~ '^c' AND city !~ 'b' AND cit
 --   FROM rows
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
--- case: a pattern of the whole text, for every version
+-- case: a pattern of the whole text
 SELECT COUNT(*) AS n FROM customers WHERE segment ~ '^c.*$';
 -- accept
 -- keys: 1 public, l0 proved
