@@ -1,6 +1,7 @@
-"""Which of the listed keys can occur at all, by the public rows that several are of, joined as the
-query joins them, and by what filters leave of public rows and of keys together: the others have no
-rows whatever is stored, and are not shown.
+"""Group keys that can occur at all: impossible combinations of public values are not listed.
+
+The public tables of a query are joined and filtered as the query does it. A combination of keys
+that this leaves out has no private rows, whatever is stored.
 
 Proof (PRIVACY.md R24, R29). It depends on the text, the policy and public data alone; and a list
 that is used is enforced, so that leaving out a key that does occur would cost accuracy only.
@@ -41,7 +42,10 @@ _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
 _THERE = Field(1 << 60, "there", BOOLEAN)
 _MAYBE = Values((_THERE,), ((Literal(True, BOOLEAN),), (Literal(False, BOOLEAN),)))
 _IS_THERE = _THERE.ref
-"""A row with which something is, and one with which nothing is; no query has so many columns."""
+"""One row where an optional side is present and one where it is absent.
+
+The id of the column is larger than that of any column of a query.
+"""
 
 
 def possible(
@@ -60,7 +64,10 @@ def listed(
     rows: Relation,
     columns: Columns,
 ) -> tuple[Row, ...] | None:
-    """The keys that public rows list together, where one by one they are too many or unknown."""
+    """Return combinations of keys from joined public tables, None where they are too many.
+
+    Each key alone may have too many values, or none that are known.
+    """
     parts = list[tuple[list[int], list[Row]]]()
     left = set(range(len(keys)))
     public = _of_public_rows(keys, rows, columns)
@@ -88,7 +95,7 @@ def _in_order(row: Row) -> list[tuple[bool, Value]]:
 def _of_public_rows(
     keys: Sequence[Expression], rows: Relation, columns: Columns
 ) -> Iterator[tuple[list[int], set[Row]]]:
-    """Places of keys, and what public rows leave for these as they are joined and filtered."""
+    """Yield positions of keys, with the combinations that the joined, filtered public rows have."""
     policy = columns.origin.policy
     optional = [join for join in _optional(rows) if _is_public(join.right, policy)]
     # Conditions within an optional side are not true of what is absent.
@@ -109,7 +116,7 @@ def _of_public_rows(
 def _of_members(
     keys: Sequence[Expression], rows: Relation, columns: Columns
 ) -> Iterator[tuple[list[int], set[Row]]]:
-    """Places of keys that are IN public rows, and these."""
+    """Yield positions of keys that IN compares with public rows, with the values of those rows."""
     for match in _matches(rows, columns):
         assert match.member is not None
         value, option = match.member
@@ -128,7 +135,7 @@ def _of_members(
 def _with_optional(
     parts: Iterable[Sequence[Relation]], optional: Sequence[Join], columns: Columns
 ) -> list[Relation]:
-    """Public rows with those that outer joins add to them.
+    """Return public rows, joined to the optional sides of outer joins.
 
     An outer join is to the public rows that its condition reads. Where it reads others, its side is
     any of its rows, or absent.
@@ -149,7 +156,7 @@ def _with_optional(
 def _joined(
     parts: Sequence[Relation], conditions: Sequence[Expression], columns: Columns
 ) -> list[list[Relation]]:
-    """The public rows in sets: those of which something is equated are joined to each other."""
+    """Return sets of public tables; a condition equates columns of the tables in one set."""
     fields = _fields(parts)
     meant = (_over(fields, condition, columns) for condition in conditions)
     equations = [p for p in meant if isinstance(p, Call) and p.function == "eq"]
@@ -166,7 +173,7 @@ def _fields(parts: Iterable[Relation]) -> tuple[Field, ...]:
 
 
 def _equalities(parts: Sequence[Relation], columns: Columns) -> Iterator[Expression]:
-    """That columns of public rows are equal, also where they are so by columns of others."""
+    """Yield equalities of public columns, also those that follow through private columns."""
     own = {f.id: f for f in _fields(parts)}
     never_absent = {f.id for part in parts for f in _fields(_present(part))}
     read = frozenset[int]().union(*(refs(each.predicate) for each in _always(columns)))
@@ -235,7 +242,7 @@ def _over(fields: Sequence[Field], expression: Expression, columns: Columns) -> 
 
 
 def _equal(number: int, columns: Columns) -> frozenset[int]:
-    """The columns that hold the same, also those that an outer join may leave absent."""
+    """Return the columns equal to this one, or NULL where an outer join found no row."""
     same, pending = frozenset[int](), [number]
     while pending:
         equal = columns.equal(pending.pop())
@@ -276,7 +283,7 @@ def _present(relation: Relation) -> Iterator[Scan | Values]:
 
 
 def _optional(relation: Relation) -> Iterator[Join]:
-    """The outer joins to what may be absent of a row of the relation, the innermost first."""
+    """Yield the LEFT JOINs whose right side may be absent, the innermost first."""
     match relation:
         case Project() | Filter() | Sort() | Match() | Window():
             yield from _optional(relation.input)
