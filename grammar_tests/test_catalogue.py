@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -305,6 +307,14 @@ def test_the_servers_process_runs_no_sql() -> None:
     names = "hardening worker conformance_worker file_views parquet_values".split()
     workers = {f"engines/duckdb/{name}.py" for name in names}
     assert users == {*workers, "engines/duckdb/store_writer.py", "policy/demo.py"}
+
+
+def test_the_servers_process_does_not_load_duckdb() -> None:
+    loads = "import sys, dpsql.proxy, {}; sys.exit('_duckdb' in sys.modules)"
+    for module, loaded in (("duckdb_engine", 0), ("file_views", 1)):
+        command = loads.format(f"dpsql.engines.duckdb.{module}")
+        done = subprocess.run([sys.executable, "-c", command], check=False)  # noqa: S603
+        assert done.returncode == loaded, module
 
 
 def test_parameters_have_the_types_that_their_places_want(catalogue: Catalogue) -> None:

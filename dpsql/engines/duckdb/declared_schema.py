@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpsql.engines.duckdb.exact_values import base_type
-from dpsql.engines.duckdb.file_views import FINDINGS
+from dpsql.engines.duckdb.files import FINDINGS
 from dpsql.engines.duckdb.files import name as quoted
 from dpsql.engines.duckdb.type_names import BITS, reading, sql_type
 from dpsql.engines.duckdb.type_names import parts as parts_of

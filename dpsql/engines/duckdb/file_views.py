@@ -16,7 +16,7 @@ from typing import Any
 
 import _duckdb as duckdb
 
-from dpsql.engines.duckdb.files import CannotOpen, Sources, name, text
+from dpsql.engines.duckdb.files import FINDINGS, CannotOpen, Sources, name, text
 from dpsql.engines.duckdb.parquet_values import check_values
 from dpsql.engines.duckdb.text_lines import first_lines, readable
 from dpsql.engines.duckdb.text_rows import LineRows
@@ -24,9 +24,6 @@ from dpsql.engines.duckdb.type_names import BITS
 from dpsql.model.dataclass import dataclass
 from dpsql.model.file_formats import FileColumn, FileFormat, is_text
 from dpsql.model.table_names import parts
-
-FINDINGS = "lines dpsql"
-"""The schema of views of what is wrong with each line of text files: for their owner."""
 
 _KEY_OF_PATH = re.compile(r"(?<=/)([^/=]+)=[^/]*(?=/)")
 _DIGITS = {8: 3, 9: 3, 16: 5, 17: 5, 32: 10, 33: 10, 64: 19, 65: 20, 128: 38}

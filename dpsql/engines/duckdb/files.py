@@ -13,6 +13,9 @@ from dpsql.model.file_formats import FileFormat
 Signature = tuple[tuple[str, int, int, int, int], ...]
 """Path, device, inode, size and mtime_ns of each file: a data version."""
 
+FINDINGS = "lines dpsql"
+"""Schema of the views of what is wrong with lines of text files, for the owner."""
+
 
 class CannotOpen(Exception):
     """The owner's database cannot be opened; `why` is one of `WHY`."""

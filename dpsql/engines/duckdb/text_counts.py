@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dpsql.engines.duckdb.file_views import FINDINGS
-from dpsql.engines.duckdb.files import CannotOpen, Sources, name
+from dpsql.engines.duckdb.files import FINDINGS, CannotOpen, Sources, name
 from dpsql.engines.duckdb.text_lines import count_sign
 from dpsql.engines.duckdb.text_rows import DAMAGED, TOO_FEW, TOO_MANY
 from dpsql.model.file_formats import FileFormat, TextCounts, is_text
