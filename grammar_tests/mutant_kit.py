@@ -49,10 +49,12 @@ class MutatedFile:
         self._module = MetadataWrapper(cst.parse_module(self.text)).visit(visitor)
         self._found, self._names = visitor.mutations, dict[cst.CSTNode, str]()
         for part in self._module.body:
-            inner = part.body.body if isinstance(part, cst.ClassDef) else ()
-            for method in (part, *inner):
+            methods: tuple[cst.CSTNode, ...] = (part,)
+            owner = ""
+            if isinstance(part, cst.ClassDef):
+                methods, owner = tuple(part.body.body), f"{part.name.value}."
+            for method in methods:
                 if isinstance(method, cst.FunctionDef):
-                    owner = "" if method is part else f"{part.name.value}."
                     self._names[method] = owner + method.name.value
 
     def __len__(self) -> int:
