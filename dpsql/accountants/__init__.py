@@ -1,4 +1,4 @@
-"""Accountants: events to losses, and the filters that stop a budget.
+"""Accountants: they turn events into losses and stop a budget at its limit.
 
 The least charge: PRIVACY.md R63. Accountants of other packages: SECURITY.md S23.
 """
@@ -33,7 +33,9 @@ ACCOUNTANTS: tuple[Accountant, ...] = (Zcdp(), Pure(), Approximate())
 
 
 def get(name: str) -> Accountant:
-    """The accountant that a policy calls `name`; raises `Unusable` if there is none.
+    """Return the accountant that a policy calls `name`.
+
+    Raises `Unusable` if no accountant has this name.
 
     >>> get("pure").supports_selection
     False
@@ -42,7 +44,10 @@ def get(name: str) -> Accountant:
 
 
 def _accepted(value: object, name: str) -> Accountant | None:
-    """An accountant that is installed: the ledger records its name, by which it is found again."""
+    """Return an installed value if it is an accountant of this name, else None.
+
+    The ledger records the name and finds the accountant again by it.
+    """
     return value if isinstance(value, Accountant) and value.name == name else None
 
 
@@ -51,13 +56,13 @@ _BY_NAME = Registry("accountant", "dpsql.accountants", _OWN, _accepted)
 
 
 def preferring(budget: Budget, mechanism: str | None, epsilon: Fraction) -> Accountant:
-    """The budget's accountant, whose noise is of the law that a query of `epsilon` asks for.
+    """Return the budget's accountant, set to the noise mechanism that a query asks for.
 
-    Where none is asked for, it is the one that is worth more to who pays from this budget. Raises
-    `Refused` where the accountant does not know the law.
+    Without a mechanism, the accountant chooses the noise that is worth more under this budget.
+    Raises `Refused` where the accountant does not know the mechanism.
 
-        >>> preferring(Budget("b", Decimal(1), Decimal("1e-6")), "laplace", Fraction(1)).mechanism
-        'laplace'
+    >>> preferring(Budget("b", Decimal(1), Decimal("1e-6")), "laplace", Fraction(1)).mechanism
+    'laplace'
     """
     accountant = get(budget.accountant)
     if mechanism is not None and mechanism not in accountant.laws:
@@ -67,9 +72,9 @@ def preferring(budget: Budget, mechanism: str | None, epsilon: Fraction) -> Acco
 
 
 def least_charge(budget: Budget) -> Loss:
-    """The least that a question is charged, so that none is nearly free.
+    """Return the minimum charge of a query, so that no query is nearly free.
 
-    Unless the owner says how much, it is a tenth of what the default question is charged.
+    It is `min_query_charge` of the budget, or a tenth of the charge of the default query.
 
     >>> least_charge(Budget("b", Decimal(1), Decimal(0), "pure"))
     Loss(amount=10000000, delta=0)
@@ -80,7 +85,7 @@ def least_charge(budget: Budget) -> Loss:
 
 
 def price(loss: Loss, budget: Budget) -> Loss:
-    """What a question that loses this much is charged; one that measures nothing costs nothing.
+    """Return the charge of a query with this loss: at least `least_charge`, but 0 for a loss of 0.
 
     >>> price(Loss(1), Budget("b", Decimal(1), Decimal(0), "pure"))
     Loss(amount=10000000, delta=0)
@@ -96,12 +101,14 @@ def larger_loss(one: Loss, other: Loss) -> Loss:
 
 
 def subtract_loss(whole: Loss, part: Loss) -> Loss:
-    """What is left of a loss when a part is paid; nothing where the part is more."""
+    """Subtract a part from a loss, in each coordinate, but never below 0."""
     return Loss(max(0, whole.amount - part.amount), max(0, whole.delta - part.delta))
 
 
 def cheapest_epsilon(budget: Budget) -> Decimal:
-    """The epsilon, rounded down, that the least charge buys: to ask for less saves nothing.
+    """Return the ε, rounded down to 3 digits, that the minimum charge buys.
+
+    A query with a smaller ε costs the same.
 
     >>> cheapest_epsilon(Budget("b", Decimal(1), Decimal("1e-6")))
     Decimal('0.0303')
@@ -112,12 +119,12 @@ def cheapest_epsilon(budget: Budget) -> Decimal:
 
 
 def is_least(charged: Loss, budget: Budget) -> bool:
-    """Whether a question was charged the least, and not for what it lost."""
+    """Test whether a query was charged the minimum instead of its loss."""
     return charged.amount > 0 and charged.amount == least_charge(budget).amount
 
 
 def is_affordable(budget: Budget) -> bool:
-    """Whether the default question is charged no less than the least."""
+    """Test whether the default query is charged at least the minimum."""
     return least_charge(budget).amount <= _default_charge(budget) * NANO
 
 

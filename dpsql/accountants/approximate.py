@@ -1,8 +1,8 @@
 """The approximate accountant: ε and δ each add up (basic composition).
 
 Proof (PRIVACY.md R60, R61). Basic composition. A Gaussian costs its own δ and the least ε at which
-it is (ε, δ)-DP, by its own law (`exact_gaussian`) or through zCDP. Which law is taken is a matter
-of accuracy alone: each is charged for what it loses.
+it is (ε, δ)-DP, by its own distribution (`exact_gaussian`) or through zCDP. Which distribution is
+used matters for accuracy alone: each is charged its own loss.
 """
 
 from __future__ import annotations
@@ -44,16 +44,19 @@ from dpsql.model.vocabulary import (
 )
 
 _GUARD = 1 - Fraction(1, 1 << 28)
-"""Calibrating to a little less than ε leaves room for the outward rounding of the charge."""
+"""A factor just below 1. Calibrating to slightly less than ε leaves room to round the charge
+outward.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Approximate:
-    """(ε, δ)-DP, with Laplace or Gaussian noise: whichever is worth more, or is asked for by name.
+    """(ε, δ)-DP with Laplace or Gaussian noise: the better one, or the one that is asked for by
+    name.
 
-    `delta_worth` is the ε that a δ of 1 is worth: 0 where δ costs nothing, and the budget's ε/δ for
-    who pays from it. A Gaussian is worth its δ where it errs less than Laplace noise would with
-    that much more ε: then it takes a smaller share of the budget for the same error.
+    `delta_worth` is the ε that a δ of 1 is worth. It is 0 where δ costs nothing, and otherwise the
+    budget's ε/δ. Gaussian noise is worth its δ where its error is smaller than that of Laplace
+    noise with that much more ε. Then it takes a smaller share of the budget for the same error.
     """
 
     name: str = "approximate"
@@ -67,33 +70,40 @@ class Approximate:
     delta_worth: Fraction = Fraction(0)
 
     def preferring(self, budget: Budget, law: str | None, epsilon: Fraction) -> Self:
-        """Whose noise is of that law, or is worth more to who pays from this budget."""
+        """Return this accountant with the mechanism set to `law` and δ priced for this budget.
+
+        Raises `Refused` for the textbook Gaussian with ε ≥ 1.
+        """
         if law == TEXTBOOK and epsilon >= 1:
             raise bad_mechanism(WRONG_ABOVE)
         worth = Fraction(budget.epsilon) / Fraction(budget.delta) if budget.delta else Fraction(0)
         return replace(self, mechanism=law, delta_worth=worth)
 
     def limit(self, budget: Budget) -> Loss:
-        """ε and δ as they are."""
+        """Return the budget's ε and δ in ledger units, rounded down."""
         return loss_down(Fraction(budget.epsilon), Fraction(budget.delta))
 
     def allowance(self, epsilon: Fraction, delta: Fraction, *, selects_keys: bool) -> Allowance:
-        """ε; δ for the noise, or half each for the noise and to select private keys."""
+        """Return ε, and δ for the noise; where keys are selected, half of δ each for noise and
+        selection.
+        """
         selection = delta / 2 if selects_keys else Fraction(0)
         return allowance_down(epsilon, selection, delta - selection)
 
     def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:
-        """Laplace with b = D1/ε, or a Gaussian where its smaller deviation is worth its δ.
+        """Return Laplace noise with b = D1/ε, or Gaussian noise where its smaller deviation is
+        worth its δ.
 
-        The Gaussian is calibrated by its own δ where that is known (`exact_gaussian`), which is
-        the analytic Gaussian of Balle and Wang 2018 for discrete noise, and else through zCDP.
+        The Gaussian is calibrated by its exact δ where that is known (`exact_gaussian`), which is
+        the analytic Gaussian of Balle and Wang 2018 for discrete noise. Elsewhere it is calibrated
+        through zCDP.
         """
         return self._noises(amount, delta, sensitivity)[0]
 
     def runner_up(
         self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity
     ) -> Noise | None:
-        """The other of the two, or the better of those not asked for."""
+        """Return the second-best noise of the same loss, or None."""
         return next(iter(self._noises(amount, delta, sensitivity)[1:]), None)
 
     def _noises(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> list[Noise]:
@@ -111,25 +121,25 @@ class Approximate:
         return [replace(gaussian(1, 1 / (2 * variance)), delta=delta), *others]
 
     def choice(self, amount: Fraction, rounds: int) -> Fraction:
-        """Basic composition: ε = amount/rounds."""
+        """Return ε = amount/rounds (basic composition)."""
         return amount / rounds
 
     def step(self, amount: Fraction) -> Fraction:
-        """The amount is ε itself."""
+        """Return the amount, which is ε itself."""
         return amount
 
     def loss(self, event: Event) -> Loss:
-        """Σε and Σδ of the parts."""
+        """Return Σε and Σδ of the parts, rounded up."""
         epsilon = sum(map(_epsilon, event.parts), Fraction(0))
         return loss_up(epsilon, sum(map(_delta, event.parts), Fraction(0)))
 
     def epsilon(self, loss: Loss, delta: Fraction) -> float:
-        """The amount itself."""
+        """Return the amount if its δ fits, else infinity."""
         return loss.amount / NANO if Fraction(loss.delta, ATTO) <= delta else inf
 
 
 def _noises(amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> list[Noise]:
-    """Laplace, and a Gaussian where there is a δ for it."""
+    """List Laplace noise, and Gaussian noise where δ > 0."""
     bounded = effective(sensitivity)
     noises = [laplace(bounded.l1, amount)]
     rho = rho_of(amount * _GUARD, delta)

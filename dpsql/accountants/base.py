@@ -1,4 +1,4 @@
-"""What an accountant is: events to losses, budgets to limits, amounts to noise.
+"""The contract of an accountant: events to losses, budgets to limits, amounts to noise.
 
 Why the sum is a filter: PRIVACY.md R56.
 """
@@ -15,11 +15,11 @@ from dpsql.model.vocabulary import ATTO, NANO, Budget, Event, Loss, Noise, Sensi
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What one query may spend: `amount` in the accountant's own measure (ρ or ε).
+    """The privacy loss that one query may spend: `amount` in the accountant's own measure (ρ or ε).
 
-    `selection_delta` is for publishing private keys, `noise_delta` for Gaussian noise where the
-    accountant charges it a δ. All three are whole ledger units, so shares of them add up to a
-    charge that fits.
+    `selection_delta` is for publishing private keys. `noise_delta` is for Gaussian noise where the
+    accountant charges it a δ. All three are whole ledger units, so the charges of shares add up to
+    a charge that fits.
     """
 
     amount: Fraction
@@ -27,7 +27,7 @@ class Allowance:
     noise_delta: Fraction
 
     def share(self, part: Fraction) -> Allowance:
-        """That part of all three.
+        """Return an allowance with this part of all three numbers.
 
         >>> Allowance(Fraction(1), Fraction(0), Fraction(0)).share(Fraction(1, 4)).amount
         Fraction(1, 4)
@@ -37,7 +37,7 @@ class Allowance:
 
 @runtime_checkable
 class Accountant(Protocol):
-    """One way to measure and add up privacy loss, chosen when a budget is created.
+    """A way to measure and add up privacy loss, chosen when a budget is created.
 
     Its filter is: the sum of the losses fits the limit. That is valid when queries and their
     parameters are chosen adaptively (PRIVACY.md R56).
@@ -45,53 +45,54 @@ class Accountant(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in a policy."""
+        """Name of the accountant in a policy."""
 
     @property
     def unit(self) -> str:
-        """The letter of its amounts: ρ or ε."""
+        """Letter of its amounts: ρ or ε."""
 
     @property
     def laws(self) -> tuple[str, ...]:
-        """The laws of noise that it can charge for as they are meant, by their names in a query."""
+        """Names of the noise distributions that an option of a query may choose."""
 
     @property
     def supports_selection(self) -> bool:
-        """Whether private keys can be published, which costs δ: if not, no δ is ever spent."""
+        """True if private keys can be published, which costs δ. If False, no δ is ever spent."""
 
     @property
     def needs_delta(self) -> bool:
-        """Whether an ε is an amount only together with a δ, in a budget and in a question."""
+        """True if an ε becomes an amount only together with a δ, in a budget and in a query."""
 
     @property
     def order(self) -> int:
-        """n, where the variance of the noise is proportional to 1/amount^n."""
+        """The n for which the variance of the noise is proportional to 1/amount^n."""
 
     @property
     def vectors_help(self) -> bool:
-        """Whether values that are measured together may err less than one by one.
+        """True if values that are measured as one vector may have less noise than one by one.
 
-        So it is where a charge grows with the sum of what a unit changes in each (L1): none
-        changes each by the most at once.
+        This holds where a charge grows with the L1 norm of what a unit changes: no unit changes
+        each value by the maximum at once.
         """
 
     def preferring(self, budget: Budget, law: str | None, epsilon: Fraction) -> Self:
-        """Itself as it serves a query of `epsilon` from this budget, with noise of that law.
+        """Return the accountant as it serves a query of `epsilon` from this budget, with this
+        noise.
 
-        Raises `Refused` where the law would not be what its name says.
+        Raises `Refused` where the distribution would not keep the guarantee that its name promises.
         """
 
     def limit(self, budget: Budget) -> Loss:
-        """The most a budget may spend in total, rounded down."""
+        """Return the total loss that a budget allows, rounded down."""
 
     def allowance(self, epsilon: Fraction, delta: Fraction, *, selects_keys: bool) -> Allowance:
-        """What a query may spend to be (ε, δ)-DP by itself, rounded down.
+        """Return the loss with which a query is (ε, δ)-DP by itself, rounded down.
 
         Raises ValueError if it selects keys and the accountant does not support that.
         """
 
     def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:
-        """The noise whose loss on one measurement is at most (amount, δ) and is best for it.
+        """Return the best noise with which one measurement loses at most (amount, δ).
 
         Raises ValueError if the amount is not positive.
         """
@@ -99,23 +100,29 @@ class Accountant(Protocol):
     def runner_up(
         self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity
     ) -> Noise | None:
-        """The other noise within that loss, worse than `noise` or not worth its δ, if any."""
+        """Return the second-best noise within that loss, or None."""
 
     def choice(self, amount: Fraction, rounds: int) -> Fraction:
-        """The largest ε, rounded down, of `rounds` choices with ε-bounded range for the amount."""
+        """Return the largest ε, rounded down, at which `rounds` choices of ε-bounded range cost at
+        most the amount.
+        """
 
     def step(self, amount: Fraction) -> Fraction:
-        """The largest ε, rounded down, of one (ε, δ)-DP step for the amount."""
+        """Return the largest ε, rounded down, of one (ε, δ)-DP step that costs at most the
+        amount.
+        """
 
     def loss(self, event: Event) -> Loss:
-        """The exact loss of an event, rounded up to ledger units."""
+        """Return the exact loss of an event, rounded up to ledger units."""
 
     def epsilon(self, loss: Loss, delta: Fraction) -> float:
-        """The ε at which this loss in total is (ε, δ)-DP, rounded up; inf if δ is too small."""
+        """Return the ε at which this total loss is (ε, δ)-DP, rounded up; infinity if δ is too
+        small.
+        """
 
 
 def loss_up(amount: Fraction, delta: Fraction) -> Loss:
-    """A charge in ledger units.
+    """Round a charge up to ledger units.
 
     >>> loss_up(Fraction(1, 3), Fraction(0))
     Loss(amount=333333334, delta=0)
@@ -124,12 +131,12 @@ def loss_up(amount: Fraction, delta: Fraction) -> Loss:
 
 
 def loss_down(amount: Fraction, delta: Fraction) -> Loss:
-    """A limit in ledger units."""
+    """Round a limit down to ledger units."""
     return Loss(floor(amount * NANO), floor(delta * ATTO))
 
 
 def allowance_down(amount: Fraction, selection: Fraction, noise: Fraction) -> Allowance:
-    """An allowance of whole ledger units.
+    """Round an allowance down to whole ledger units.
 
     >>> allowance_down(Fraction(1, 3), Fraction(0), Fraction(0)).amount
     Fraction(333333333, 1000000000)

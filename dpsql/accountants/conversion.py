@@ -1,4 +1,4 @@
-"""zCDP to approximate DP and back: Canonne, Kamath, Steinke 2020, Corollary 13.
+"""Conversion of zCDP to approximate DP and back: Canonne, Kamath, Steinke 2020, Corollary 13.
 
 Proof (PRIVACY.md R58). ρ-zCDP implies (ε, δ)-DP for every α > 1 with δ = exp((α-1)(αρ-ε))/(α-1) ·
 (1-1/α)^α. Solved for one unknown, each α gives a valid bound, so a search that misses the best α
@@ -13,17 +13,17 @@ from functools import lru_cache
 from math import exp, log, log1p, sqrt
 
 _OUTWARD = 2.0**-30
-"""Relative; far more than the float error of the expressions below."""
+"""Relative margin, far above the floating-point error of the expressions below."""
 
 _LOWEST, _HIGHEST, _STEPS = -20.0, 45.0, 100
-"""The range of ln(α-1) that is searched, and golden-section steps over it."""
+"""Range of ln(α-1) that is searched, and the number of golden-section steps over it."""
 
 _GOLDEN = (sqrt(5) - 1) / 2
 
 
 @lru_cache(maxsize=1024)
 def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest ρ, rounded down, such that ρ-zCDP implies (ε, δ)-DP; zero if none does.
+    """Return the largest ρ, rounded down, such that ρ-zCDP implies (ε, δ)-DP; 0 if there is none.
 
     >>> round(float(rho_of(Fraction(1), Fraction(1, 10**6))), 5)
     0.02436
@@ -40,12 +40,12 @@ def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
-    """The least ε, rounded up, such that ρ-zCDP implies (ε, δ)-DP.
+    """Return the least ε, rounded up, such that ρ-zCDP implies (ε, δ)-DP.
 
     Raises ValueError unless δ is positive.
 
-        >>> round(float(epsilon_of(Fraction("0.02436"), Fraction(1, 10**6))), 3)
-        1.0
+    >>> round(float(epsilon_of(Fraction("0.02436"), Fraction(1, 10**6))), 3)
+    1.0
     """
     if delta <= 0:
         raise ValueError("a conversion from zCDP needs a positive δ")
@@ -60,12 +60,12 @@ def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
 
 
 def _overhead(y: float, log_delta: float) -> float:
-    """ε - αρ at α = 1 + exp(y)."""
+    """Return ε - αρ at α = 1 + exp(y)."""
     return (-log_delta - y - (1 + exp(y)) * log1p(exp(-y))) / exp(y)
 
 
 def _least(function: Callable[[float], float]) -> float:
-    """The least value that golden-section search finds."""
+    """Return the least value that golden-section search finds."""
     low, high = _LOWEST, _HIGHEST
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = function(left), function(right)

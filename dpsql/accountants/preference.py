@@ -1,9 +1,8 @@
-"""Noise by name: an analyst may ask for a law, and pays what it loses, not what it is called.
+"""Noise by name: an analyst may ask for a mechanism and is charged its actual privacy loss.
 
 The textbook Gaussian, σ = D2·sqrt(2·ln(1.25/δ))/ε (Dwork and Roth 2014, Theorem A.1), is proved for
-ε < 1 and wrong above. It has more noise than it needs, so that its charge is less than its ε.
-
-What is charged is what noise loses: PRIVACY.md R61.
+ε < 1 and wrong above. It adds more noise than it needs, so its charge is less than its ε. The
+charge is the actual loss: PRIVACY.md R61.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from dpsql.model.vocabulary import Mechanism, Noise
 LAPLACE, GAUSSIAN, TEXTBOOK = "laplace", "gaussian", "gaussian-textbook"
 
 SPARSE_VECTOR = "sparse-vector"
-"""No law of noise, but a way to choose extremes, under every accountant."""
+"""A way to choose extremes under every accountant. It is no noise distribution."""
 
 WRONG_ABOVE = "the textbook's σ is wrong from ε = 1 on"
 
@@ -30,9 +29,9 @@ _LAWS = {
 
 
 def preferred(noises: Sequence[Noise], name: str | None) -> list[Noise]:
-    """Noises of one loss, the better first, with those of the law of that name before the others.
+    """Sort noises, given best first, so that those of the named mechanism come before the others.
 
-    Raises `Refused` where the law cannot be paid for.
+    Raises `Refused` if no noise of this mechanism is among them.
     """
     if name is None:
         return list(noises)
@@ -43,7 +42,7 @@ def preferred(noises: Sequence[Noise], name: str | None) -> list[Noise]:
 
 
 def textbook_variance(distance_squared: int, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """σ² = 2·ln(1.25/δ)·D2²/ε². Raises ValueError unless ε < 1.
+    """Return σ² = 2·ln(1.25/δ)·D2²/ε². Raises ValueError unless ε < 1.
 
     >>> round(float(textbook_variance(1, Fraction(1, 2), Fraction(1, 10**6))))
     112
@@ -54,5 +53,5 @@ def textbook_variance(distance_squared: int, epsilon: Fraction, delta: Fraction)
 
 
 def bad_mechanism(why: str) -> Refused:
-    """The refusal of a mechanism asked for by name."""
+    """Return the refusal of a mechanism that was asked for by name."""
     return Refused(Reason.BAD_OPTION, option="mechanism", why=why)

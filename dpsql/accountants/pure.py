@@ -1,7 +1,7 @@
 """The pure accountant: amounts are ε, there is no δ.
 
-Proof (PRIVACY.md R59). Basic composition; a choice of ε-bounded range is ε-DP, and whatever is not
-ε-DP raises.
+Proof (PRIVACY.md R59). Basic composition; a choice of ε-bounded range is ε-DP, and any part that is
+not ε-DP raises an error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dpsql.model.vocabulary import (
 
 @dataclass(frozen=True, slots=True)
 class Pure:
-    """ε-DP: ε adds up; private keys cannot be selected."""
+    """Pure ε-DP: ε adds up; private keys cannot be selected."""
 
     name: str = "pure"
     unit: str = "ε"
@@ -42,45 +42,45 @@ class Pure:
     vectors_help: bool = True
 
     def preferring(self, budget: Budget, law: str | None, epsilon: Fraction) -> Self:  # noqa: ARG002
-        """Itself: it has one law."""
+        """Return the accountant itself: it has one distribution."""
         return self
 
     def limit(self, budget: Budget) -> Loss:
-        """ε; a δ of the budget is not used."""
+        """Return the budget's ε; a δ of the budget is not used."""
         return loss_down(Fraction(budget.epsilon), Fraction(0))
 
     def allowance(self, epsilon: Fraction, delta: Fraction, *, selects_keys: bool) -> Allowance:  # noqa: ARG002
-        """ε; raises ValueError for private keys."""
+        """Return ε; raises ValueError for private keys."""
         if selects_keys:
             raise ValueError("the pure accountant cannot select private keys")
         return allowance_down(epsilon, Fraction(0), Fraction(0))
 
     def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:  # noqa: ARG002
-        """Discrete Laplace, b = D1/ε."""
+        """Return discrete Laplace noise with b = D1/ε."""
         return laplace(effective(sensitivity).l1, amount)
 
     def runner_up(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> None:
-        """Gaussian noise is not ε-DP."""
+        """Return None: Gaussian noise is not ε-DP."""
 
     def choice(self, amount: Fraction, rounds: int) -> Fraction:
-        """Basic composition: ε = amount/rounds."""
+        """Return ε = amount/rounds (basic composition)."""
         return amount / rounds
 
     def step(self, amount: Fraction) -> Fraction:
-        """The amount is ε itself."""
+        """Return the amount, which is ε itself."""
         return amount
 
     def loss(self, event: Event) -> Loss:
-        """Σε of the parts; raises ValueError for a part that is not ε-DP."""
+        """Return Σε of the parts; raises ValueError for a part that is not ε-DP."""
         return loss_up(sum(map(_epsilon, event.parts), Fraction(0)), Fraction(0))
 
     def epsilon(self, loss: Loss, delta: Fraction) -> float:  # noqa: ARG002
-        """The amount itself, at every δ."""
+        """Return the amount itself, at every δ."""
         return loss.amount / NANO
 
 
 def laplace_epsilon(part: NoiseEvent) -> Fraction:
-    """The ε of Laplace noise: D1/b."""
+    """Return the ε of Laplace noise: D1/b."""
     return effective(part.sensitivity).l1 / part.noise.scale
 
 

@@ -1,4 +1,4 @@
-"""What is left of a budget, in the words of those who ask: how many questions, and how large."""
+"""The rest of a budget as analysts count it: how many more queries, and how large."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TWO = Context(prec=2, rounding=ROUND_UP)
 
 
 def questions(budget: Budget, spent: Loss) -> int:
-    """How many default questions can still be paid for when so much of a budget is spent.
+    """Return how many default queries the budget can still pay for after this loss.
 
     >>> pot = Budget("b", Decimal(1), Decimal(0), "pure", query_epsilon=Decimal("0.3"))
     >>> questions(pot, Loss(150_000_000))
@@ -25,7 +25,9 @@ def questions(budget: Budget, spent: Loss) -> int:
 
 
 def keyed_questions(budget: Budget, spent: Loss) -> int | None:
-    """How many of them can show private keys, which takes δ too; None where none ever can.
+    """Return how many default queries with private keys the budget can still pay for.
+
+    Such queries cost δ too. Returns None where the accountant or the budget allows none.
 
     >>> keyed_questions(Budget("b", Decimal(1), Decimal("1e-6")), Loss(0))
     135
@@ -40,7 +42,9 @@ def keyed_questions(budget: Budget, spent: Loss) -> int | None:
 
 
 def fitting(budget: Budget, spent: Loss) -> Decimal | None:
-    """The largest ε, to two digits, of a question that the rest can pay for, if there is one.
+    """Return the largest ε, to two digits, of a query that the rest of the budget can pay for.
+
+    Returns None if the rest pays for no query.
 
     >>> pot = Budget("b", Decimal(1), Decimal(0), "pure", query_epsilon=Decimal("0.3"))
     >>> fitting(pot, Loss(150_000_000)), fitting(pot, Loss(999_000_000))
@@ -59,14 +63,14 @@ def fitting(budget: Budget, spent: Loss) -> Decimal | None:
 
 
 def rest(budget: Budget, spent: Loss, charge: Loss) -> Rest:
-    """What a charge would leave, and what could be asked instead."""
+    """Return the remaining queries after a charge, and the largest ε that would fit before it."""
     after = spent + charge
     counts = questions(budget, after), keyed_questions(budget, after)
     return Rest(budget.query_epsilon, *counts, fitting(budget, spent))
 
 
 def in_epsilon(refused: Refused, budget: Budget, epsilon: Decimal, spent: Loss) -> Refused:
-    """What a ledger refuses, with what it means in ε: what was asked for, and what would fit."""
+    """Add to a ledger's refusal the ε that was asked for and the largest ε that would fit."""
     fits = fitting(budget, spent)
     instead = {"nothing": "no question"} if fits is None else {"fits": fits}
     return Refused(refused.reason, refused.span, **refused.facts, **instead, epsilon=epsilon)
@@ -78,7 +82,7 @@ def _left(budget: Budget, spent: Loss) -> int:
 
 @lru_cache(maxsize=64)
 def _keyed_price(budget: Budget) -> Loss:
-    """The most that a default question with private keys is charged."""
+    """Return the maximum charge of a default query with private keys."""
     epsilon, delta = Fraction(budget.query_epsilon), Fraction(budget.query_delta)
     allowance = get(budget.accountant).allowance(epsilon, delta, selects_keys=True)
     amount, selection = ceil(allowance.amount * NANO), ceil(allowance.selection_delta * ATTO)
@@ -87,7 +91,7 @@ def _keyed_price(budget: Budget) -> Loss:
 
 @lru_cache(maxsize=512)
 def _price(budget: Budget, epsilon: Decimal) -> int:
-    """The most that one question of this ε is charged, in ledger units."""
+    """Return the maximum charge of one query of this ε, in ledger units."""
     delta = Fraction(budget.query_delta)
     allowance = get(budget.accountant).allowance(Fraction(epsilon), delta, selects_keys=False)
     return price(Loss(max(1, ceil(allowance.amount * NANO))), budget).amount

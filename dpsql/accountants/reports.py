@@ -1,7 +1,8 @@
-"""What k queries cost together by basic, advanced, Rényi, zCDP and PLD composition of their events.
+"""Reports of the total ε of k queries by basic, advanced, Rényi, zCDP and PLD composition of their
+events.
 
-Reports, not filters: advanced composition and Rényi DP hold for parameters that are fixed before
-the first answer. Each number is an ε such that all the events together are (ε, δ)-DP.
+These are reports, not filters: advanced composition and Rényi DP hold for parameters that are fixed
+before the first answer. Each number is an ε such that all the events together are (ε, δ)-DP.
 
 Sources: PRIVACY.md R65.
 """
@@ -31,14 +32,16 @@ from dpsql.model.vocabulary import (
 )
 
 _OUTWARD = 1 + 2.0**-30
-"""Far more than the float error of the expressions below."""
+"""Relative margin, far above the floating-point error of the expressions below."""
 _COARSEST, _FINEST = 1e-3, 1e-6
-"""Steps in which losses are rounded up."""
+"""Coarsest and finest step to which privacy losses are rounded up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """The same events, added up in four ways; `inf` where a way cannot reach the δ."""
+    """Total ε of the same events by four rules of composition; infinity where a rule cannot reach
+    δ.
+    """
 
     basic: float
     advanced: float
@@ -47,11 +50,12 @@ class Composition:
 
 
 ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 128.0, 256.0)
-"""Orders of the Rényi divergence, fixed beforehand: what holds at each, holds at the best."""
+"""Orders of the Rényi divergence, fixed in advance. A bound holds at each, so the best one holds.
+"""
 
 
 def composition(events: Sequence[Event], delta: Fraction, *orders: float) -> Composition:
-    """Every report but PLD at once; of the Rényi divergences of these orders (all > 1) the best.
+    """Return all reports except PLD. Rényi uses the best of these orders, all above 1.
 
     >>> from dataclasses import astuple
     >>> from dpsql.model.vocabulary import ApproximateEvent
@@ -68,17 +72,17 @@ def composition(events: Sequence[Event], delta: Fraction, *orders: float) -> Com
 
 
 def zcdp(events: Sequence[Event], delta: Fraction) -> float:
-    """Σρ, converted to (ε, δ): what a zCDP budget would be charged."""
+    """Return the ε of Σρ, converted at δ: the charge of a zCDP budget."""
     parts = _parts(events)
     loss = Zcdp().loss(Event(tuple(parts.elements())))
     return Zcdp().epsilon(loss, delta)
 
 
 def pld(events: Sequence[Event], delta: Fraction) -> float:
-    """The distributions of the losses, composed, each taken for the worst of its kind.
+    """Return ε by composing privacy loss distributions, each the worst of its kind.
 
-    Gaussians are one Gaussian of their distances in squares, as continuous ones are; of anything
-    that is (ε, δ)-DP the worst is randomised response at ε beside a failure at δ. Distributions are
+    Gaussians are combined into one continuous Gaussian by the squares of their distances. The worst
+    (ε, δ)-DP mechanism is randomised response at ε that fails with probability δ. Distributions are
     rounded outwards, to steps of a hundredth of the least ε. Raises MissingExtra.
     """
     require_pld()
@@ -116,7 +120,7 @@ def pld(events: Sequence[Event], delta: Fraction) -> float:
 
 
 def require_pld() -> None:
-    """Raises MissingExtra unless distributions of losses can be added up."""
+    """Raise MissingExtra unless the library for privacy loss distributions is installed."""
     try:
         import dp_accounting.pld  # noqa: F401, PLC0415
     except ImportError:
@@ -124,7 +128,7 @@ def require_pld() -> None:
 
 
 def basic(events: Sequence[Event], delta: Fraction) -> float:
-    """Σε: what δ the events do not spend by themselves is shared by their Gaussians."""
+    """Return Σε. Gaussians share the δ that the events do not spend by themselves."""
     parts = _parts(events)
     left = delta - _spent(parts)
     if left < 0:
@@ -133,7 +137,7 @@ def basic(events: Sequence[Event], delta: Fraction) -> float:
 
 
 def advanced(events: Sequence[Event], delta: Fraction) -> float:
-    """min(Σε, Σε·tanh(ε/2) + √(2·ln(1/δ')·Σε²)) with half of the δ that is left for δ'.
+    """Return min(Σε, Σε·tanh(ε/2) + √(2·ln(1/δ')·Σε²)); δ' is at least half of the unspent δ.
 
     Kairouz, Oh and Viswanath 2015, Theorem 3.5, with (e^ε - 1)/(e^ε + 1) = tanh(ε/2).
     """
@@ -149,10 +153,10 @@ def advanced(events: Sequence[Event], delta: Fraction) -> float:
 
 
 def renyi(events: Sequence[Event], delta: Fraction, order: float) -> float:
-    """Σ of the divergences at one order, converted to (ε, δ).
+    """Return the sum of the Rényi divergences at one order, converted to the ε at δ.
 
-    Mironov 2017 adds them; Canonne, Kamath and Steinke 2020, Proposition 12, converts.
-    Raises ValueError unless the order is above 1.
+    Mironov 2017 adds them; Canonne, Kamath and Steinke 2020, Proposition 12, converts. Raises
+    ValueError unless the order is above 1.
     """
     if order <= 1:
         raise ValueError("the order of a Rényi divergence is above 1")
@@ -166,7 +170,7 @@ def renyi(events: Sequence[Event], delta: Fraction, order: float) -> float:
 
 
 def _parts(events: Sequence[Event]) -> Counter[EventPart]:
-    """What all events are made of, and how often each."""
+    """Count each distinct part of all events."""
     counts = Counter[EventPart]()
     for event, count in Counter(events).items():
         for part in event.parts:
@@ -179,7 +183,7 @@ def _gaussian(part: EventPart) -> TypeGuard[NoiseEvent]:
 
 
 def _spent(parts: Counter[EventPart]) -> Fraction:
-    """The δ of selections and of (ε, δ)-DP steps: every way of adding up pays it."""
+    """Return Σδ of selections and of (ε, δ)-DP steps, which every rule of composition pays."""
     return sum((_own_delta(part) * count for part, count in parts.items()), Fraction(0))
 
 
@@ -196,7 +200,9 @@ def _own_delta(part: EventPart) -> Fraction:
 
 
 def _epsilons(parts: Counter[EventPart], delta: Fraction) -> list[tuple[float, int]]:
-    """The ε of every step, and how often; Gaussians share `delta` equally, none have it without."""
+    """List the ε of each step and its count. Gaussians share `delta` equally; without δ their ε is
+    infinite.
+    """
     gaussians = sum(count for part, count in parts.items() if _gaussian(part))
     share = delta / gaussians if gaussians else Fraction(0)
     return [(epsilon, count) for part, count in parts.items() for epsilon in _steps(part, share)]
@@ -219,7 +225,11 @@ def _steps(part: EventPart, delta: Fraction) -> list[float]:
 
 
 def _divergence(part: EventPart, order: float) -> float:
-    """Of a Gaussian αρ; of anything that is ε-DP what randomised response at ε has, the most."""
+    """Return the Rényi divergence of a part at one order.
+
+    For a Gaussian it is αρ. For an ε-DP part it is that of randomised response at ε, the largest
+    possible.
+    """
     match part:
         case SelectionEvent():
             return 0.0
@@ -240,9 +250,10 @@ def _rho(part: NoiseEvent) -> Fraction:
 
 
 def _response(epsilon: float, order: float) -> float:
-    """The Rényi divergence of randomised response: ln(p^α·q^(1-α) + q^α·p^(1-α))/(α - 1),
+    """Return the Rényi divergence of randomised response.
 
-    where p = e^ε·q and p + q = 1; in logarithms, which do not overflow.
+    It is ln(p^α·q^(1-α) + q^α·p^(1-α))/(α - 1), where p = e^ε·q and p + q = 1. It is computed in
+    logarithms, which do not overflow.
     """
     log_q = -log1p(exp(epsilon))
     log_p = epsilon + log_q

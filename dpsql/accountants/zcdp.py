@@ -1,6 +1,6 @@
 """The zCDP accountant: amounts are ρ (Bun and Steinke 2016), selection adds its δ.
 
-Proof (PRIVACY.md R57). Bun and Steinke 2016: ρ of Gaussian noise, ε²/2 of what is ε-DP,
+Proof (PRIVACY.md R57). Bun and Steinke 2016: ρ of Gaussian noise, ε²/2 of an ε-DP part,
 δ-approximate zCDP in which both add up; ε²/8 of ε-bounded range (Cesar and Rogers 2021). Conversion
 and selection share δ, so that both together keep it.
 """
@@ -47,29 +47,32 @@ class Zcdp:
     mechanism: str | None = None
 
     def preferring(self, budget: Budget, law: str | None, epsilon: Fraction) -> Self:  # noqa: ARG002
-        """Whose noise is of that law."""
+        """Return this accountant with the noise mechanism set to `law`."""
         return replace(self, mechanism=law)
 
     def limit(self, budget: Budget) -> Loss:
-        """ρ from (ε, δ/2), and δ/2 for selection.
+        """Return ρ from (ε, δ/2), and δ/2 for selection.
 
         The filter promises δs-approximate ρ-zCDP, which is (ε, δs + δc)-DP with δc the δ of the
         conversion. Both come out of the budget's δ, half each: converting at the whole δ and
         selecting with the whole δ would promise (ε, 2δ) only. Where the owner declares that all
-        keys are public, no δ is for selection and the whole of it for the conversion.
+        keys are public, the conversion gets the whole δ and selection gets none.
         """
         delta = Fraction(budget.delta)
         selection = Fraction(0) if budget.only_public_keys else delta / 2
         return loss_down(rho_of(Fraction(budget.epsilon), delta - selection), selection)
 
     def allowance(self, epsilon: Fraction, delta: Fraction, *, selects_keys: bool) -> Allowance:
-        """ρ from (ε, δ); with private keys from (ε, δ/2), and δ/2 to select them."""
+        """Return ρ from (ε, δ); with private keys ρ from (ε, δ/2), and δ/2 to select them."""
         selection = delta / 2 if selects_keys else Fraction(0)
         rho = rho_of(epsilon, delta - selection)
         return allowance_down(rho, selection, Fraction(0))
 
     def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:  # noqa: ARG002
-        """Discrete Gaussian, σ² = D2²/(2ρ) (Canonne, Kamath, Steinke 2020, Theorem 4)."""
+        """Return discrete Gaussian noise with σ² = D2²/(2ρ).
+
+        Canonne, Kamath, Steinke 2020, Theorem 4.
+        """
         return self._noises(amount, sensitivity)[0]
 
     def runner_up(
@@ -78,7 +81,9 @@ class Zcdp:
         delta: Fraction,  # noqa: ARG002
         sensitivity: Sensitivity,
     ) -> Noise | None:
-        """Discrete Laplace with ε²/2 = ρ: at least twice the variance."""
+        """Return the second-best noise, or None: by default Laplace with ε²/2 = ρ, at least twice
+        the variance.
+        """
         return next(iter(self._noises(amount, sensitivity)[1:]), None)
 
     def _noises(self, amount: Fraction, sensitivity: Sensitivity) -> list[Noise]:
@@ -87,20 +92,20 @@ class Zcdp:
         return preferred([gaussian(bounded.l2_squared, amount), *laplaces], self.mechanism)
 
     def choice(self, amount: Fraction, rounds: int) -> Fraction:
-        """ρ = rounds·ε²/8."""
+        """Return the ε of `rounds` choices with ρ = rounds·ε²/8."""
         return root_down(8 * amount / rounds)
 
     def step(self, amount: Fraction) -> Fraction:
-        """ρ = ε²/2."""
+        """Return the ε with ρ = ε²/2."""
         return root_down(2 * amount)
 
     def loss(self, event: Event) -> Loss:
-        """Σρ and Σδ of the parts."""
+        """Return Σρ and Σδ of the parts, rounded up."""
         delta = sum(map(_delta, event.parts), Fraction(0))
         return loss_up(sum(map(_rho, event.parts), Fraction(0)), delta)
 
     def epsilon(self, loss: Loss, delta: Fraction) -> float:
-        """The conversion gets the δ that selection has left."""
+        """Convert ρ to ε at the δ that selection has left; infinity if none is left."""
         left = delta - Fraction(loss.delta, ATTO)
         return inf if left <= 0 else float(epsilon_of(Fraction(loss.amount, NANO), left))
 
@@ -118,10 +123,11 @@ def _delta(part: EventPart) -> Fraction:
 
 
 def _rho(part: EventPart) -> Fraction:
-    """Gaussian: D2²/(2σ²); Laplace, which is ε-DP with ε = D1/b: ε²/2; selection: none.
+    """Return the ρ of a part.
 
-    A choice with ε-bounded range: ε²/8. Any (ε, δ)-DP step: ε²/2 beside its δ
-    (Bun and Steinke 2016, section 8: δ-approximate zCDP, in which both add up).
+    Gaussian: D2²/(2σ²). Laplace is ε-DP with ε = D1/b: ε²/2. Selection: none. A choice with
+    ε-bounded range: ε²/8. Any (ε, δ)-DP step: ε²/2 beside its δ (Bun and Steinke 2016, section 8:
+    δ-approximate zCDP, in which both add up).
     """
     match part:
         case SelectionEvent():
