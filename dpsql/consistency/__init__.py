@@ -1,1 +1,1 @@
-"""Measurements of the same rows made to agree, at no cost in privacy."""
+"""Consistency: measurements of the same rows are made to agree, at no cost in privacy."""

@@ -1,13 +1,13 @@
-"""Rows of a distribution over cliques of columns, as even as whole rows can be.
+"""Rows drawn from a distribution over cliques of columns, as evenly as whole rows allow.
 
-A column is filled for all rows at once that agree in the columns it depends on: each of its values
-gets its share of them in whole rows, what is cut off is carried on to the next such rows, in all
-and by each of these columns, and the rows that get it are chosen at random. So the tables of the
-rows are those of the distribution to within rounding, where independent draws would add an error of
-their own.
+A column is filled at once for all rows that agree in the columns it depends on. Each of its values
+gets its share of them in whole rows. The fraction that is rounded off is carried to the next such
+rows, in total and by each of these columns. The rows that get a value are chosen at random. So the
+tables of the rows are those of the distribution to within rounding; independent draws would add
+sampling error.
 
-The randomness is read from a public text, so that the same rows are there again: it hides nothing
-(PRIVACY.md R66).
+The random numbers are computed from a public text, so the same rows can be drawn again. They hide
+nothing (PRIVACY.md R66).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpsql.model.ticking import tick
 
 
 class PublicDice:
-    """Numbers that follow from a public text: each call has others.
+    """Pseudorandom numbers from a public text: each call of a method returns new ones.
 
     >>> PublicDice("a").words(2).tolist() == PublicDice("a").words(2).tolist()
     True
@@ -32,19 +32,19 @@ class PublicDice:
         self._text, self._calls = text, 0
 
     def words(self, count: int) -> np.ndarray:
-        """So many words of 64 bits."""
+        """Return `count` words of 64 bits."""
         self._calls += 1
         stream = shake_256(f"{self._text}/{self._calls}".encode())
         return np.frombuffer(stream.digest(8 * count), dtype="<u8")
 
     def shares(self, count: int) -> np.ndarray:
-        """So many numbers from 0 on, below 1."""
+        """Return `count` numbers in [0, 1)."""
         result: np.ndarray = (self.words(count) >> np.uint64(11)) * 2.0**-53
         return result
 
 
 def drawn(fit: Fit, rows: int, dice: PublicDice) -> dict[int, np.ndarray]:
-    """So many rows, as the places of their values in each column.
+    """Draw rows from a fitted distribution: for each column, the index of its value in every row.
 
     >>> from dpsql.consistency.graphical_model import GraphicalModel
     >>> model = GraphicalModel.of((2, 2), [(0, 1)])
@@ -66,7 +66,7 @@ def drawn(fit: Fit, rows: int, dice: PublicDice) -> dict[int, np.ndarray]:
 def _filled(
     places: np.ndarray, table: np.ndarray, dice: PublicDice, around: tuple[int, ...] = ()
 ) -> np.ndarray:
-    """For each row a value of a column, in the shares of the row's line in the table."""
+    """Draw a value for each row, in the shares of line `places[row]` of the table."""
     tick()
     counts = apportioned(table, np.bincount(places, minlength=len(table)), around)
     order = np.lexsort((dice.words(len(places)), places))
@@ -76,10 +76,10 @@ def _filled(
 
 
 def apportioned(table: np.ndarray, sizes: np.ndarray, around: tuple[int, ...] = ()) -> np.ndarray:
-    """Whole numbers, in the shares of each line of a table, that add up to its size.
+    """Round the shares of each line of a table to whole numbers that add up to the line's size.
 
-    Lines are numbered by several keys with so many values each, if there are several: what lines of
-    one value have in all is as even.
+    Where lines are numbered by several keys, with `around` values each, the totals by each key's
+    value are rounded as evenly as the lines.
 
     >>> apportioned(np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([3, 3])).tolist()
     [[2, 1], [1, 2]]
@@ -104,7 +104,7 @@ def apportioned(table: np.ndarray, sizes: np.ndarray, around: tuple[int, ...] = 
 
 
 def spread(cells: np.ndarray, parts: Mapping[int, np.ndarray], dice: PublicDice) -> np.ndarray:
-    """For each row one of the parts of its cell, by their weights: those of a cell are numbered on.
+    """Assign each row to one of the weighted parts of its cell, and return the part's number.
 
     >>> parts = {0: np.array([1.0]), 1: np.array([1.0, 1.0])}
     >>> spread(np.array([0, 1, 1]), parts, PublicDice("a")).tolist() in ([0, 0, 1], [0, 1, 0])

@@ -1,12 +1,12 @@
-"""Noisy tables of single columns and of pairs, made into one distribution of rows.
+"""A distribution of rows that is fitted to noisy tables of single columns and of pairs.
 
-Of all distributions of which no dependence is but along the measured pairs, the one whose tables
-are nearest to the measured ones, in squares weighted by the inverse variances of the noise (Gauss
-and Markov under positivity), of those that agree on them the one of most entropy. With a potential
-for each measured cell its tables follow by variable elimination: columns are summed out one after
-another, each over a clique of those that it still depends on, and back again. The potentials follow
-by entropic mirror descent (McKenna, Sheldon and Miklau 2019, Private-PGM). Then no cell is
-negative, and tables agree where they have a column in common.
+Consider the distributions that have dependence only along measured pairs. The fit is the one whose
+tables are nearest to the measured ones, in squares weighted by the inverse variances of the noise
+(Gauss and Markov under positivity). Among those with equal tables it is the one of most entropy.
+The distribution has a potential for each measured cell. Its tables follow by variable elimination:
+columns are summed out one after another, each over a clique of the columns that it still depends
+on, and back again. The potentials follow by entropic mirror descent (McKenna, Sheldon and Miklau
+2019, Private-PGM). No cell is negative, and tables agree on common columns.
 
 It is post-processing: PRIVACY.md R67.
 """
@@ -29,7 +29,7 @@ Tables: TypeAlias = dict[Axes, np.ndarray]
 ROUNDS = 1000
 _LEAST_STEP = 1e-12
 _STILL = 1e-5
-"""It ends where ten rounds together gain less than this part of what is left."""
+"""The fit ends when ten rounds together reduce the loss by less than this part of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,8 +43,10 @@ class NoisyTable:
 
 @dataclass(frozen=True, slots=True)
 class GraphicalModel:
-    """Columns by their places in a table, with the number of values of each, in the order in which
-    they are summed out: a clique is such a column, and behind it those that it then depends on.
+    """Columns by their position in a table, with their numbers of values, and the cliques.
+
+    Cliques are in the order of elimination: each has the column that is summed out first, then the
+    columns that it still depends on.
     """
 
     sizes: tuple[int, ...]
@@ -52,7 +54,8 @@ class GraphicalModel:
 
     @classmethod
     def of(cls, sizes: Sequence[int], edges: Sequence[tuple[int, int]]) -> GraphicalModel:
-        """The model of these edges: first go columns that make fewest others depend on each other.
+        """Build the model of these edges. Columns that add the fewest dependencies are eliminated
+        first.
 
         >>> GraphicalModel.of((2, 2, 2, 2), [(0, 1), (1, 2), (2, 3), (0, 3)]).cliques
         ((0, 1, 3), (1, 2, 3), (2, 3), (3,))
@@ -81,20 +84,20 @@ class GraphicalModel:
 
     @property
     def largest(self) -> int:
-        """The cells of the largest clique of more than two columns; 0 without one."""
+        """Number of cells of the largest clique of more than two columns; 0 without one."""
         return max((prod(self.shape(c)) for c in self.cliques if len(c) > 2), default=0)  # noqa: PLR2004
 
     def shape(self, axes: Axes) -> tuple[int, ...]:
-        """That of a table by these columns."""
+        """Return the shape of a table by these columns."""
         return tuple(self.sizes[axis] for axis in axes)
 
     def clique(self, axes: Axes) -> Axes:
-        """The first clique that has all of these columns, as every measured pair has one."""
+        """Return the first clique that has all of these columns; every measured pair has one."""
         return next(clique for clique in self.cliques if clique[0] in axes)
 
     def tables(self, potentials: Tables, total: float) -> Tables:
-        """The tables of all cliques of the distribution that is exp of the sum of these potentials,
-        times a total.
+        """Return the tables of all cliques of the distribution exp(sum of these potentials) ·
+        total.
         """
         factors = defaultdict[Axes, list[np.ndarray]](list)
         for axes, potential in potentials.items():
@@ -117,7 +120,7 @@ class GraphicalModel:
         return tables
 
     def table(self, tables: Tables, axes: Axes) -> np.ndarray:
-        """The table by some columns of one clique."""
+        """Return the table by some columns of one clique."""
         clique = self.clique(axes)
         others = tuple(place for place, axis in enumerate(clique) if axis not in axes)
         left = [axis for axis in clique if axis in axes]
@@ -127,7 +130,7 @@ class GraphicalModel:
     def _put(
         self, factors: Mapping[Axes, list[np.ndarray]], axes: Axes, potential: np.ndarray
     ) -> None:
-        """A potential in the shape of its clique."""
+        """Append a potential in the shape of its clique."""
         clique = self.clique(axes)
         order = sorted(range(len(axes)), key=lambda place: clique.index(axes[place]))
         shape = [self.sizes[axis] if axis in axes else 1 for axis in clique]
@@ -136,24 +139,24 @@ class GraphicalModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """A distribution of rows: the potentials of what was measured, and the tables of cliques."""
+    """A distribution of rows: the potentials of measured tables, and the tables of cliques."""
 
     model: GraphicalModel
     potentials: Tables
     tables: Tables
 
     def table(self, axes: Axes) -> np.ndarray:
-        """The table by some columns of one clique."""
+        """Return the table by some columns of one clique."""
         return self.model.table(self.tables, axes)
 
 
 def fitted(
     model: GraphicalModel, measured: Sequence[NoisyTable], total: float, first: Tables | None = None
 ) -> Fit:
-    """The distribution that is nearest to the measured tables; each of its own adds up to total.
+    """Fit the distribution that is nearest to the measured tables; its tables add up to `total`.
 
-    Every column has a table of its own among them, and every edge. `first` are potentials to begin
-    with, as of a fit to fewer tables.
+    Every column and every edge must have a measured table. `first` are initial potentials, such as
+    those of a fit to fewer tables.
 
     >>> one, other = np.array([30.0, 10.0]), np.array([[25.0, 5.0], [-2.0, 12.0]])
     >>> found = fitted(
@@ -191,7 +194,9 @@ def fitted(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Standing:
-    """A fit with its own tables by what was measured, and how far they are from that."""
+    """A fit with its tables for the measured axes, and its weighted distance from the
+    measurements.
+    """
 
     fit: Fit
     own: Tables
@@ -208,7 +213,7 @@ class _Standing:
 
 
 def _first(table: NoisyTable) -> np.ndarray:
-    """The potentials to begin with: those of columns that do not depend on one another."""
+    """Return initial potentials, under which columns are independent."""
     if len(table.axes) > 1:
         return np.zeros(table.counts.shape)
     result: np.ndarray = np.log(np.maximum(table.counts, 0.5))
@@ -216,7 +221,7 @@ def _first(table: NoisyTable) -> np.ndarray:
 
 
 def nearest(counts: np.ndarray, total: float) -> np.ndarray:
-    """The counts that are not negative, add up to total, and are nearest in squares.
+    """Return the nearest counts, in squares, that are not negative and add up to `total`.
 
     >>> nearest(np.array([5.0, -3.0, 1.0]), 4.0).tolist()
     [4.0, 0.0, 0.0]

@@ -1,18 +1,18 @@
-"""How a price is divided among measurements that several answers are made of.
+"""The division of a price among measurements from which several answers are computed.
 
-Answer n is derived of tables j that are paid x_j each, with the variance (see `residuals`)
+Answer n is derived from tables j at prices x_j, with the variance (see `residuals`)
 
     f_n(x) = Σ_S c_n(S) / (b_n(S) + Σ_j x_j^o · w_jn(S)),
 
-b being the precision of what is known already, o the order in which precision grows with the
-price: 1 where variances fall as the charge grows, 2 where deviations do. Where noise of several
-tables is not added up, an answer is made of the one that says most.
+where b is the precision of what is known already and o the order in which precision grows with the
+price: 1 where variances are inversely proportional to the charge, 2 where deviations are. Where
+noise of several tables is not combined, an answer uses the most precise table.
 
-What is least is found by multiplicative steps: x_j is multiplied by the (o + 1)-th root of what a
-little more of it would save, which leaves x as it is only where all that is paid for saves the
-same; the answer that errs most, of those that must all be good enough, gets more weight each time.
+The minimum is found by multiplicative steps: x_j is multiplied by the (o + 1)-th root of its
+marginal saving. This leaves x unchanged only where all prices save the same. Where all answers must
+be good enough, the answer with the largest error gets more weight each time.
 
-Nothing private is seen: variances and prices are those of plans (PRIVACY.md R80).
+Only variances and prices of plans are used, and nothing private (PRIVACY.md R80).
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ _HALVINGS = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointAnswer:
-    """A number that is made of measurements: `shares` of the residuals of its cells, relative to
-    the variance that it should have; the precision of each residual by each measurement at the
-    price of one, and what is known of it already (`base`).
+    """A number that is computed from measurements.
+
+    `shares` are the residuals of its cells, relative to its target variance. `precisions` holds the
+    precision of each residual by each measurement at price one. `base` is the precision that is
+    known already.
     """
 
     shares: np.ndarray
@@ -42,9 +44,10 @@ class JointAnswer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointShares:
-    """What is asked of some measurements, whose precision grows with the `order` of their price.
+    """Several answers from some measurements, whose precision grows with the `order` of their
+    price.
 
-    Only where they are `combined` do several of them, and what is known, make one answer.
+    Several measurements and the known precision make one answer only if they are `combined`.
     """
 
     shares: np.ndarray
@@ -56,7 +59,9 @@ class JointShares:
 
     @classmethod
     def of(cls, answers: Sequence[JointAnswer], order: int, *, combined: bool) -> JointShares:
-        """The answers, as arrays: by answer and residual, and by measurement before these."""
+        """Stack answers into arrays: by answer and residual, with measurements as the first
+        axis.
+        """
         width = max(answer.shares.size for answer in answers)
         measured = len(answers[0].precisions)
         shares, base = np.zeros((2, len(answers), width))
@@ -70,7 +75,7 @@ class JointShares:
         return cls(shares, precisions, base, weights, order, combined)
 
     def errors(self, prices: np.ndarray) -> np.ndarray:
-        """The variance of each answer, as a part of what it should have.
+        """Return the variance of each answer at these prices, relative to its target.
 
         >>> one = JointAnswer(np.array([1.0]), np.array([[1.0], [3.0]]), np.zeros(1))
         >>> JointShares.of([one], 1, combined=True).errors(np.array([1.0, 1.0])).tolist()
@@ -84,7 +89,7 @@ class JointShares:
         return smallest
 
     def best(self, total: float) -> np.ndarray:
-        """Prices that add up to `total`, of which the weighted sum of errors is nearly the least.
+        """Return prices that add up to `total` and nearly minimise the weighted sum of errors.
 
         >>> two = [
         ...     JointAnswer(np.array([v]), np.eye(2)[n][:, None], np.zeros(1))
@@ -99,7 +104,7 @@ class JointShares:
         return prices
 
     def least(self) -> np.ndarray:
-        """Prices whose sum is nearly the least at which no error is larger than it should be.
+        """Return prices of nearly the least sum at which each answer meets its target variance.
 
         >>> two = [
         ...     JointAnswer(np.array([v]), np.eye(2)[n][:, None], np.zeros(1))
@@ -118,7 +123,9 @@ class JointShares:
         return self._enough(prices)
 
     def without(self, place: int) -> JointShares | None:
-        """The same without one measurement; None where an answer could not be given."""
+        """Return the problem without one measurement; None where an answer could not be
+        computed.
+        """
         left = replace(self, precisions=np.delete(self.precisions, place, axis=0))
         even = np.ones(len(left.precisions))
         return left if len(even) and np.all(np.isfinite(left.errors(even))) else None
@@ -127,7 +134,7 @@ class JointShares:
         return np.full(len(self.precisions), total / len(self.precisions))
 
     def _enough(self, prices: np.ndarray) -> np.ndarray:
-        """The least multiple of prices at which no error is larger than it should be."""
+        """Scale prices by the least factor at which each answer meets its target variance."""
         most = 1.0
         while self.errors(prices * most).max() > 1:
             most *= 2
@@ -141,13 +148,13 @@ class JointShares:
         return prices * most
 
     def _stepped(self, prices: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Prices of the same sum, of which the weighted sum of errors is smaller."""
+        """Take one step to prices of the same sum with a smaller weighted sum of errors."""
         moved = prices * self._saved(prices, weights) ** (1 / (self.order + 1))
         stepped: np.ndarray = moved * (prices.sum() / moved.sum())
         return stepped
 
     def _saved(self, prices: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """What a little more of each price would save."""
+        """Return the reduction of the weighted error per small increase of each price."""
         power, slope = prices**self.order, self.order * prices ** (self.order - 1)
         if self.combined:
             parts = weights[:, None] * _over(self.shares, self._precision(prices) ** 2)
@@ -160,14 +167,14 @@ class JointShares:
         return single
 
     def _precision(self, prices: np.ndarray) -> np.ndarray:
-        """The precision of each residual of each answer, of all measurements together."""
+        """Return the precision of each residual of each answer, from all measurements together."""
         precision: np.ndarray = self.base + np.einsum(
             "jnk,j->nk", self.precisions, prices**self.order
         )
         return precision
 
     def _each(self, prices: np.ndarray) -> np.ndarray:
-        """The errors of answers, of each measurement by itself."""
+        """Return the errors of all answers from each measurement by itself."""
         pairs = zip(self.precisions, prices**self.order, strict=True)
         return np.array([_sums(self.shares, precision * power) for precision, power in pairs])
 
@@ -180,6 +187,6 @@ def _over(shares: np.ndarray, precision: np.ndarray) -> np.ndarray:
 
 
 def _sums(shares: np.ndarray, precision: np.ndarray) -> np.ndarray:
-    """The variances: infinite where a residual is needed and unknown."""
+    """Return the variances; infinite where a needed residual is unknown."""
     summed: np.ndarray = _over(shares, precision).sum(axis=1)
     return summed

@@ -1,13 +1,14 @@
-"""Measurements of the same rows made to agree by weighted least squares, at no cost in privacy.
+"""Weighted least squares that makes measurements of the same rows agree, at no cost in privacy.
 
-Where several lists of measurements each add up to the same unknown number, the noisy y should keep
-C·y = 0, with a row of C for what two lists differ by. With V the variances of the independent
-noise, the nearest vector in the norm of V⁻¹ that keeps it is
+Where several lists of measurements each add up to the same unknown number, the noisy y should
+satisfy C·y = 0. C has a row for each difference of two lists. With V the variances of the
+independent noise, the nearest such vector in the norm of V⁻¹ is
 
-    y' = y - V·Cᵀ·(C·V·Cᵀ)⁻¹·C·y,    of covariance    V' = V - V·Cᵀ·(C·V·Cᵀ)⁻¹·C·V,
+    y' = y - V·Cᵀ·(C·V·Cᵀ)⁻¹·C·y, of covariance V' = V - V·Cᵀ·(C·V·Cᵀ)⁻¹·C·V,
 
 the best linear unbiased estimate (Gauss and Markov): no variance grows. Both follow from the
-pseudoinverse of C·√V. Corrections are whole lattice steps, so that sums agree to the last digit.
+pseudoinverse of C·√V. Corrections are whole steps of the quantisation grid, so sums agree to the
+last digit.
 
 It is post-processing: PRIVACY.md R67.
 """
@@ -28,7 +29,7 @@ Row = tuple[int | None, ...]
 class Agreement:
     """Lists of measurements by place, each of which adds up to the same number.
 
-    A place is in one list only. A list of one may be in a list of an agreement before this one.
+    A place is in one list only. The place of a one-element list may occur in an earlier agreement.
     """
 
     lists: tuple[tuple[int, ...], ...]
@@ -38,12 +39,14 @@ class Agreement:
         return tuple(place for listed in self.lists for place in listed)
 
     def renumbered(self, new: Mapping[int, int]) -> Agreement:
-        """The same agreement where each place has another number."""
+        """Return the same agreement with new numbers of the places."""
         return Agreement(tuple(tuple(new[place] for place in listed) for listed in self.lists))
 
 
 def dependent(agreements: Sequence[Agreement]) -> list[frozenset[int]]:
-    """The places whose errors depend on one another, those of agreements with common places."""
+    """Group the places whose errors depend on one another: agreements with common places are one
+    group.
+    """
     groups: list[frozenset[int]] = []
     for agreement in agreements:
         own = frozenset(agreement.places)
@@ -53,9 +56,9 @@ def dependent(agreements: Sequence[Agreement]) -> list[frozenset[int]]:
 
 
 def covariance(agreements: Sequence[Agreement], deviations: Sequence[float]) -> np.ndarray:
-    """The covariance of all measurements after they are made to agree.
+    """Return the covariance of all measurements after they are made to agree.
 
-    `deviations` are those of their independent noise.
+    `deviations` are the standard deviations of their independent noise.
 
     >>> whole_and_halves = Agreement(((0,), (1, 2)))
     >>> covariance([whole_and_halves], [1.0, 1.0, 1.0]).diagonal().round(3).tolist()
@@ -73,7 +76,8 @@ def covariance(agreements: Sequence[Agreement], deviations: Sequence[float]) -> 
 
 
 def _covariance_of_dependent(agreements: Sequence[Agreement], scale: np.ndarray) -> np.ndarray:
-    """Of measurements that all depend on one another; where they have one agreement in closed form.
+    """Return the covariance of measurements in one dependent group; a single agreement in closed
+    form.
 
     Its total is then the mean of the lists' totals t weighed by their precisions 1/s, of variance
     1/W for W = sum of 1/s, and y' = y + v/s * (total - t), where y - v/s * t is independent of it.
@@ -97,7 +101,7 @@ def _covariance_of_dependent(agreements: Sequence[Agreement], scale: np.ndarray)
 def agreed(
     rows: Sequence[Row], agreements: Sequence[Agreement], deviations: Sequence[float]
 ) -> list[Row]:
-    """The same rows with measurements that agree, each a whole number as before.
+    """Adjust the rows so that their measurements agree; values remain whole numbers.
 
     >>> agreed([(9, 2, 4)], [Agreement(((0,), (1, 2)))], [1.0, 1.0, 1.0])
     [(8, 3, 5)]
@@ -120,7 +124,7 @@ def agreed(
 def _corrected(
     values: np.ndarray, agreements: Sequence[Agreement], deviations: Sequence[float]
 ) -> np.ndarray:
-    """Columns of integers, one per measurement, moved to where they agree."""
+    """Adjust columns of integers, one per measurement, so that they agree."""
     residuals = (values @ constraints(agreements, len(deviations)).T.astype(int)).astype(float)
     steps = residuals @ corrections(agreements, deviations).T
     result = values.copy()
@@ -140,7 +144,7 @@ def _corrected(
 
 
 def corrections(agreements: Sequence[Agreement], deviations: Sequence[float]) -> np.ndarray:
-    """How far each measurement moves for what two lists differ by: a row of each measurement.
+    """Return the move of each measurement (row) per unit of difference between two lists (column).
 
     >>> whole_and_halves = Agreement(((0,), (1, 2)))
     >>> corrections([whole_and_halves], [1.0, 1.0, 1.0]).round(3).tolist()
@@ -152,7 +156,7 @@ def corrections(agreements: Sequence[Agreement], deviations: Sequence[float]) ->
 
 
 def _whole(steps: np.ndarray) -> np.ndarray:
-    """Whole numbers whose partial sums are nearest to those of the steps."""
+    """Round steps to whole numbers whose partial sums are nearest to those of the steps."""
     sums = np.rint(np.cumsum(steps, axis=1))
     moves: np.ndarray = np.diff(sums, axis=1, prepend=0.0)
     return np.array([[int(move) for move in row] for row in moves], dtype=object)
@@ -164,7 +168,9 @@ def _weighed(agreements: Sequence[Agreement], deviations: Sequence[float]) -> np
 
 
 def constraints(agreements: Sequence[Agreement], count: int) -> np.ndarray:
-    """C: what every other list of an agreement exceeds its first by."""
+    """Return the matrix C: a row for the excess of each further list over the first of its
+    agreement.
+    """
     rows = []
     for agreement in agreements:
         first, *others = agreement.lists

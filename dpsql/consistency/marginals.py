@@ -1,17 +1,16 @@
-"""Tables of the same rows by different keys made to agree, at no cost in privacy.
+"""Tables of the same rows by different keys, made to agree at no cost in privacy.
 
-A table by keys K is a sum of effects, one of each set S of its keys: what is left of its totals by
-S when their means along each key of S are taken away (analysis of variance). Tables of one
-quantity by different keys have the effects of their common keys in common, and nothing else. Where
-each cell has independent noise of variance v, the effects have independent errors: that of S has
-the variance v·n(K)/n(S), where n counts cells, projected as the effect is. So weighted least
-squares over all cells falls apart: an effect is the average of its measurements, weighted by their
-precisions (the other way round, Xiao, He, Zhang, Kifer 2023 choose marginals to measure), and the
-effects of quantities that add up are made to agree as in `dpsql.consistency.least_squares`. No
-variance grows.
+A table by keys K is a sum of effects, one for each subset S of its keys: its totals by S, less
+their means along each key of S (analysis of variance). Tables of one quantity by different keys
+share exactly the effects of their common keys. Where each cell has independent noise of variance v,
+the effects have independent errors. That of S has the variance v·n(K)/n(S), where n counts cells,
+projected as the effect is. So weighted least squares over all cells splits into parts: an effect is
+the average of its measurements, weighted by their precisions (Xiao, He, Zhang, Kifer 2023 choose
+the marginals to measure in this way). The effects of quantities that add up are made to agree as in
+`dpsql.consistency.least_squares`. No variance grows.
 
-All of it is exact, in small whole parts of a lattice step. Cells are the differences of rounded
-running totals, which all tables have in common: so they agree to the last digit.
+The arithmetic is exact, in small whole parts of a step of the quantisation grid. Cells are the
+differences of rounded running totals that all tables share, so they agree to the last digit.
 
 It is post-processing: PRIVACY.md R67.
 """
@@ -32,18 +31,18 @@ from dpsql.model.dataclass import dataclass
 Axes: TypeAlias = tuple[int, ...]
 
 Reading: TypeAlias = tuple[int, int]
-"""A table, and a place in it."""
+"""The number of a table, and a place in it."""
 
 _ONE = 1 << 40
-"""Weights are whole multiples of its inverse."""
+"""The inverse of the step of weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marginal:
-    """What block `block` measures of each cell, by the keys numbered `axes` in their order.
+    """The measurements of block `block` in each cell, by the keys numbered `axes`, in their order.
 
-    `quantities` numbers what each place measures (None: it takes no part); `deviations` are those
-    of the places' independent noise.
+    `quantities` numbers the quantity of each place; None excludes the place. `deviations` are the
+    standard deviations of the places' independent noise.
     """
 
     block: int
@@ -56,8 +55,8 @@ class Marginal:
 class Marginals:
     """Tables of the same rows; `sizes` has the number of values of each key.
 
-    In every cell the quantities keep `agreements`. Think of those that add up as pieces of one
-    line: `starts` has the quantities that lie before each of them.
+    In every cell the quantities keep `agreements`. Quantities that add up are pieces of one line:
+    `starts` lists the quantities before each of them.
     """
 
     sizes: tuple[int, ...]
@@ -71,9 +70,9 @@ class Marginals:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What is known of one effect: of each quantity the precisions of its readings.
+    """The measurements of one effect: for each quantity the precision of each of its readings.
 
-    `order` are the quantities, and `agreements` are those of their positions in it.
+    `order` lists the quantities, and `agreements` number them by their positions in it.
     """
 
     axes: Axes
@@ -83,12 +82,12 @@ class Effect:
 
     @property
     def deviations(self) -> list[float]:
-        """Those of each quantity's average."""
+        """Standard deviations of the averages of each quantity."""
         return [sum(readings.values()) ** -0.5 for readings in self.readings]
 
 
 def effects(levels: Marginals) -> Iterator[Effect]:
-    """The effects of all tables, each once."""
+    """Yield the effects of all tables, each once."""
     for axes in dict.fromkeys(axes for table in levels.tables for axes in _subsets(table.axes)):
         readings: dict[int, dict[Reading, float]] = defaultdict(dict)
         for n, table in enumerate(levels.tables):
@@ -115,7 +114,7 @@ def _subsets(axes: Axes) -> Iterator[Axes]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """The covariances of what agrees: each has an effect's, and the places of quantities."""
+    """The covariances of consistent tables: for each effect its axes, quantities and covariance."""
 
     levels: Marginals
     covariances: tuple[tuple[Axes, Mapping[int, int], np.ndarray], ...]
@@ -133,7 +132,8 @@ class Spread:
         return cls(levels, tuple(covariances))
 
     def between(self, one: Reading, other: Reading) -> float:
-        """The covariance of two measurements in lattice steps, of cells whose common keys agree.
+        """Return the covariance of two measurements, in squared grid steps, of cells with equal
+        common keys.
 
         >>> halves = Marginal(0, (0,), (0,), (1.0,)), Marginal(1, (), (0,), (1.0,))
         >>> spread = Spread.of(Marginals((2,), halves, (), ((),)))
@@ -153,7 +153,7 @@ class Spread:
         return total + (self._rounding(one) if one == other else 0.0)
 
     def _rounding(self, reading: Reading) -> float:
-        """The variance of a difference of rounded running totals."""
+        """Return the variance that rounding of running totals adds to a cell."""
         table = self.levels.tables[reading[0]]
         quantity = table.quantities[reading[1]]
         assert quantity is not None
@@ -165,7 +165,7 @@ class Spread:
 
 
 def consistent(levels: Marginals, measured: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The tables with quantities that agree, whole numbers as before.
+    """Make the tables agree, in whole numbers as before.
 
     Each is an array of Python integers: places first, then an axis for each key of the table.
 
@@ -188,7 +188,7 @@ def consistent(levels: Marginals, measured: Sequence[np.ndarray]) -> list[np.nda
 def _estimated(
     effect: Effect, levels: Marginals, measured: Sequence[np.ndarray]
 ) -> dict[int, np.ndarray]:
-    """The effect of each quantity, in parts of n(S)·_ONE² to a lattice step."""
+    """Estimate the effect of each quantity, in units of 1/(n(S)·_ONE²) grid step."""
     read = {
         n: _effect_of(cells, sorted(levels.tables[n].axes), effect.axes)
         for n, cells in enumerate(measured)
@@ -220,7 +220,7 @@ def _estimated(
 
 
 def _effect_of(cells: np.ndarray, axes: Sequence[int], effect_axes: Axes) -> np.ndarray:
-    """n(S) times the effect of the keys S that are wanted."""
+    """Return n(S) times the effect of the keys S."""
     for place in reversed(range(len(axes))):
         if axes[place] in effect_axes:
             total = cells.sum(axis=place + 1, keepdims=True)
@@ -231,7 +231,7 @@ def _effect_of(cells: np.ndarray, axes: Sequence[int], effect_axes: Axes) -> np.
 
 
 def _weights(readings: Mapping[Reading, float]) -> list[int]:
-    """Whole weights that add up to _ONE."""
+    """Return whole weights that add up to _ONE."""
     total = sum(readings.values())
     weights = [round(precision / total * _ONE) for precision in readings.values()]
     return [_ONE - sum(weights[1:]), *weights[1:]]
@@ -243,7 +243,7 @@ def _rounded(
     cells: np.ndarray,
     estimates: Mapping[Axes, Mapping[int, np.ndarray]],
 ) -> np.ndarray:
-    """The cells with what the estimated effects add up to in place of what was measured."""
+    """Replace the measured cells by the sums of the estimated effects."""
     axes = sorted(table.axes)
     result, running = cells.copy(), dict[int, np.ndarray]()
     for quantity in table.quantities:
@@ -263,7 +263,7 @@ def _rounded(
 def _running(
     quantity: int, axes: Sequence[int], estimates: Mapping[Axes, Mapping[int, np.ndarray]]
 ) -> np.ndarray:
-    """The running totals along every key, in parts of n(K)·_ONE² to a lattice step."""
+    """Return the running totals along every key, in units of 1/(n(K)·_ONE²) grid step."""
     total = np.zeros((), dtype=object)
     for own in _subsets(tuple(axes)):
         shape = [-1 if axis in own else 1 for axis in axes]

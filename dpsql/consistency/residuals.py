@@ -1,25 +1,25 @@
-"""Sums over groups of the same rows, derived from all tables of them that were measured.
+"""Sums over groups of the same rows, derived from all measured tables.
 
 A table by attributes A is a sum of residuals, one of each subset S of A: its totals by S, less
-their means along each attribute of S. Tables of one quantity have the residuals of their common
-attributes in common, and nothing else. Of a table by A with independent noise of variance σ² in
-each cell, n_i values of attribute i, the residual of S has independent errors of precision
+their means along each attribute of S. Tables of one quantity share exactly the residuals of their
+common attributes. Of a table by A with independent noise of variance σ² in each cell, n_i values of
+attribute i, the residual of S has independent errors of precision
 
     w(S) = 1 / (σ² · Π_{i ∈ A∖S} n_i)    for S ⊆ A, and 0 otherwise,
 
 projected as the residual is. A table of differences along some axes, less its means along these,
-has the residuals alone that have all of these axes. So weighted least squares over all cells falls
-apart: each residual is the average of its measurements weighted by w, of variance
-v(S) = 1 / Σ w(S), and a table by T is the sum over S ⊆ T of the residuals, each divided among the
-values of T∖S. What a cell adds up of m of n values of an attribute (all of T are such cells; m = 1
-where each value is a cell) has the variance
+has the residuals alone that have all of these axes. So weighted least squares over all cells splits
+into parts: each residual is the average of its measurements weighted by w, of variance v(S) = 1 / Σ
+w(S), and a table by T is the sum over S ⊆ T of the residuals, each divided among the values of T∖S.
+A cell that adds up m of n values of an attribute (m = 1 where each value is a cell) has the
+variance
 
     Σ_{S ⊆ T} v(S) · Π_{i ∈ S} (m_i - m_i²/n_i) · Π_{i ∈ T∖S} m_i²/n_i².
 
-With U the keys of T of which nothing is added up, such cells are a sum of parts that err
-independently: of each V ⊆ U what varies along all of V and is divided among the values of U∖V, by
-1/n_i each, n_i times. Of all weighted sums of the cells, with squares of weights that add up to
-one, none has a larger variance than those within one of these parts,
+Let U be the keys of T that are not added up. Such cells are a sum of parts that err independently:
+of each V ⊆ U what varies along all of V and is divided among the values of U∖V, by 1/n_i each, n_i
+times. The largest variance of a weighted sum of the cells, with squared weights that add up to one,
+is that of a sum within one of these parts,
 
     max_{V ⊆ U} Σ_{V ⊆ S ⊆ V ∪ T∖U} v(S) · Π_{i ∈ S∖V} (m_i - m_i²/n_i)
         · Π_{i ∈ T∖U∖S} m_i²/n_i² · Π_{i ∈ U∖V} 1/n_i.
@@ -39,9 +39,10 @@ from dpsql.model.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownTable:
-    """A table by `axes`: `variance` is that of each cell's noise, `cells` has an axis for each.
+    """A measured table by `axes`: `cells` has an axis for each, and `variance` is that of each
+    cell.
 
-    Of the means `along` some of them nothing is known.
+    The means `along` some axes are unknown: the table holds differences along them.
     """
 
     axes: tuple[str, ...]
@@ -52,9 +53,9 @@ class KnownTable:
 
 @dataclass(frozen=True, slots=True)
 class AskedCells:
-    """Cells by `axes`: of each value where nothing is `chosen`, or of the sum of these values.
+    """Cells by `axes`: one for each value, or one sum where values of an axis are `chosen`.
 
-    `sizes` says how many values every attribute has.
+    `sizes` is the number of values of every attribute.
     """
 
     axes: tuple[str, ...]
@@ -64,9 +65,11 @@ class AskedCells:
     def precision(
         self, axes: Sequence[str], variance: float, along: Collection[str] = ()
     ) -> np.ndarray:
-        """w(S) of a table by `axes` for each S: an axis of two, whether S has it, for each of ours.
+        """Return w(S) of a table by `axes`, with an axis of length two per own axis: S lacks it, S
+        has it.
 
-        Of differences `along` some axes, that of each S without one of them is 0.
+        Where the table holds differences `along` some axes, w(S) is 0 for each S without one of
+        them.
 
         >>> AskedCells(("a",), (None,), {"a": 2, "b": 5}).precision(("a", "b"), 1.0).tolist()
         [0.1, 0.2]
@@ -83,7 +86,8 @@ class AskedCells:
         return result
 
     def variance(self, precision: np.ndarray) -> float:
-        """That of each cell, of the sum of all precisions; infinite where a residual is unknown.
+        """Return the variance of each cell from the total precisions; infinite if a residual is
+        unknown.
 
         >>> asked = AskedCells((), (), {"a": 2})
         >>> asked.variance(asked.precision(("a",), 3.0))
@@ -92,7 +96,8 @@ class AskedCells:
         return float(_variances(precision, self.shares()).sum())
 
     def largest_variance(self, precision: np.ndarray) -> float:
-        """The largest of any weighted sum of the cells, the squares of whose weights add up to one.
+        """Return the largest variance of a weighted sum of the cells whose squared weights add up
+        to one.
 
         >>> asked = AskedCells(("a",), (None,), {"a": 2})
         >>> known = asked.precision(("a",), 3.0) + asked.precision((), 0.1)
@@ -106,9 +111,11 @@ class AskedCells:
         return float(every.sum(axis=tuple(summed)).max())
 
     def shares(self, *, largest: bool = False) -> np.ndarray:
-        """How often each v(S) counts in the variance of a cell, or in that of what varies along all
-        keys, which is the largest where all tables are whole: an axis of two, whether S has it, for
-        each of ours.
+        """Return the factor of each v(S) in the variance of a cell, with an axis of length two per
+        own axis.
+
+        `largest` gives the factors of the part that varies along all keys instead. It has the
+        largest variance where all tables are whole.
 
         >>> AskedCells(("a",), (None,), {"a": 2}).shares().tolist()
         [0.25, 0.5]
@@ -118,7 +125,9 @@ class AskedCells:
         return self._shared(shares)
 
     def _shared(self, whole: Sequence[Sequence[float]]) -> np.ndarray:
-        """The shares of each axis multiplied: those of what is added up, or else the `whole`."""
+        """Multiply the factors of each axis: those of a sum where values are chosen, else
+        `whole`.
+        """
         result = np.array(1.0)
         for (size, many), chosen, own in zip(self._numbers, self.chosen, whole, strict=True):
             factor = own if chosen is None else _shares(size, many)
@@ -127,15 +136,15 @@ class AskedCells:
 
     @property
     def _numbers(self) -> list[tuple[int, int]]:
-        """How many values each axis has, and how many of them a cell adds up."""
+        """The number of values of each axis, and how many of them a cell adds up."""
         return [
             (self.sizes[axis], 1 if chosen is None else len(chosen))
             for axis, chosen in zip(self.axes, self.chosen, strict=True)
         ]
 
     def estimated(self, tables: Sequence[KnownTable]) -> np.ndarray:
-        """The cells in whole steps, nearest to the weighted least squares; of chosen values none
-        has an axis.
+        """Estimate the cells by weighted least squares, in whole steps. Axes with chosen values are
+        summed.
 
         >>> asked = AskedCells((), (), {"a": 2})
         >>> int(asked.estimated([KnownTable(("a",), 1.0, np.array([3, 4]))]))
@@ -159,8 +168,8 @@ class AskedCells:
         return whole
 
     def _residuals(self, table: KnownTable) -> np.ndarray:
-        """All residuals: along each axis first the total, for S without it, then what is left of
-        each value, for S with it.
+        """Return all residuals: along each axis first the total (S without it), then the deviations
+        (S with it).
         """
         common = [axis for axis in self.axes if axis in table.axes]
         others = tuple(n for n, axis in enumerate(table.axes) if axis not in common)
@@ -179,12 +188,14 @@ class AskedCells:
 
 
 def _shares(size: int, many: int) -> list[float]:
-    """What a sum of `many` of `size` values has of the total of their axis, and of the residual."""
+    """Return the share of a sum of `many` of `size` values in the axis total and in the
+    residual.
+    """
     return [many**2 / size**2, many - many**2 / size]
 
 
 def _variances(precision: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """v(S) of all S, each times what there is of it; infinite where a residual is unknown."""
+    """Return v(S) of each S times its share; infinite where a residual is unknown."""
     unknown = (shares > 0) & (precision <= 0)
     each = np.divide(shares, precision, out=np.zeros(shares.shape), where=precision > 0)
     result: np.ndarray = np.where(unknown, inf, each)
