@@ -1,1 +1,1 @@
-"""Exact → Noisy → Answer: run, add noise, make what was measured agree, finish."""
+"""Release: Exact → Noisy → Answer. Run, add noise, make measurements agree, finish."""

@@ -1,4 +1,4 @@
-"""Released tables with measurements that agree, each block's and those of several."""
+"""Released tables whose measurements agree, within a block and across blocks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dpsql.model.vocabulary import Noisy
 
 
 def each_consistent(plan: PrivatePlan, noisy: Sequence[Noisy]) -> list[Noisy]:
-    """The first tables of a query, each with measurements of its own that agree."""
+    """Make the measurements within each block agree, for the first tables of a query."""
     return [_alone(block, table) for block, table in zip(plan.blocks, noisy, strict=False)]
 
 
 def consistent_tables(plan: PrivatePlan, noisy: Sequence[Noisy]) -> list[Noisy]:
-    """All tables of a query, with measurements that agree wherever the plan says so."""
+    """Make all tables of a query agree wherever the plan says so."""
     result = each_consistent(plan, noisy)
     for levels in plan.levels:
         cells = [_cells(levels, table, plan, noisy[table.block]) for table in levels.tables]
@@ -36,7 +36,7 @@ def _alone(block: BlockPlan, noisy: Noisy) -> Noisy:
 
 
 def _cells(levels: Marginals, table: Marginal, plan: PrivatePlan, noisy: Noisy) -> np.ndarray:
-    """The measurements that take part: places first, then an axis for each key."""
+    """Return the measurements that take part: places first, then an axis for each key."""
     places = _places(table, plan)
     cells = np.zeros((len(table.quantities), len(places)), dtype=object)
     for key, row in zip(noisy.keys, noisy.parts, strict=True):
@@ -61,7 +61,9 @@ def _with(noisy: Noisy, table: Marginal, plan: PrivatePlan, cells: np.ndarray) -
 
 
 def _places(table: Marginal, plan: PrivatePlan) -> dict[tuple[Value, ...], int]:
-    """Where the keys of a table stand in its domain, which is a product of its keys' domains."""
+    """Map each key of a table to its position in the block's domain, a product of the keys'
+    domains.
+    """
     domain = plan.blocks[table.block].domain
     assert domain is not None
     return {key: n for n, key in enumerate(domain)}

@@ -1,12 +1,11 @@
-"""The steps that wait for an engine, and what their failures tell.
+"""The steps that wait for an engine, and the failures that they report.
 
-What can be known before a charge is known before it: that every statement binds (`Bound`), that the
-data is still that which a plan's proofs are about, and that somebody is there to run it. After the
-charge the same is asked again of the very snapshot that the statement reads; what fails there stays
-charged.
+Whatever can be checked before a charge is checked before it: that every statement binds (`Bound`),
+that the data is still the data of the plan's proofs, and that an engine is ready. After the charge
+the same checks are made on the snapshot that the statement reads; a failure there stays charged.
 
-Nobody is charged for nothing, no text of the engine comes out, and data that changed is noticed:
-SECURITY.md S3, S5, S11.
+A query that cannot run is not charged, no text of the engine is released, and changed data is
+noticed: SECURITY.md S3, S5, S11.
 """
 
 from __future__ import annotations
@@ -44,11 +43,13 @@ from dpsql.release.release import Sampler, narrowed, release
 T = TypeVar("T")
 Columns: TypeAlias = tuple[tuple[str, SqlType], ...]
 KEPT_STATEMENTS = 4096
-"""Statements that are known to bind."""
+"""Number of statements that are remembered as binding."""
 
 
 class Bound:
-    """Statements of plans, each bound once before anything is charged for them."""
+    """A cache of statements that bind, so that each is bound once before anything is charged for
+    it.
+    """
 
     def __init__(self) -> None:
         self._statements: BoundedCache[bool] = BoundedCache(KEPT_STATEMENTS, lambda _: 1)
@@ -56,7 +57,7 @@ class Bound:
     def require(
         self, engine: Engine, statements: Sequence[Unrun], data: str | None, stop: Stop
     ) -> None:
-        """Raises `Failed`, of which nothing was charged, where one of them does not bind."""
+        """Raise `Failed`, without a charge, if one of the statements does not bind."""
         new = [s for s in statements if self._statements.get((data, _text(s))) is None]
         if new:
             guarded(token_hex(8), lambda: engine.bind(new, stop, data), charged=False)
@@ -67,7 +68,7 @@ class Bound:
 def require_ready(
     engine: Engine, query_id: str, data: str | None, stop: Stop | None = None
 ) -> None:
-    """Return where a charge would not be for nothing, as far as anybody can know it.
+    """Return if the engine can run a query on this data, as far as can be known before a charge.
 
     Raises `DataChanged`, or `Failed` without a charge.
     """
@@ -77,13 +78,13 @@ def require_ready(
 
 
 def _text(statement: Unrun) -> tuple[str, ...]:
-    """What decides whether a statement binds."""
+    """Return the parts of a statement that decide whether it binds."""
     tables = (str((table.name, table.columns)) for table in statement.tables)
     return statement.sql, str(statement.shape), str(statement.scratch), *tables
 
 
 def statements(prepared: Prepared) -> Iterator[Unrun]:
-    """Every statement that answering takes, on the owner's engine or on scratch."""
+    """Yield every statement of an answer, on the owner's engine or on scratch tables."""
     plan, rewritten = prepared.plan, prepared.rewritten
     assert plan is not None
     for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
@@ -107,9 +108,10 @@ def _empty(tables: Iterable[tuple[str, Columns]]) -> tuple[ScratchTable, ...]:
 
 
 def guarded(query_id: str, step: Callable[[], T], *, charged: bool = True) -> T:
-    """Run a step of the engine; its failures say which query failed, and nothing else.
+    """Run a step of the engine and turn its failures into `Failed` with the query's id and nothing
+    else.
 
-    Before a charge it may say too why the data cannot be used: see `Unreachable`.
+    Before a charge, `Unreachable` passes through, so that it may say why the data cannot be used.
     """
     try:
         return step()
@@ -130,18 +132,18 @@ def guarded(query_id: str, step: Callable[[], T], *, charged: bool = True) -> T:
 
 @contextmanager
 def measuring(stop: Stop, query_id: str, size: float | None, seconds: float) -> Iterator[Ending]:
-    """Around all that a question does with private rows.
+    """Enclose the private part of a query, which may take `seconds` in total.
 
-    All of its statements together take at most so many `seconds`; the end appears when it may.
+    Yields the `Ending` that delays the answer to its time step.
     """
     with paced(stop, query_id, size) as ending, limited(stop, seconds):
         yield ending
 
 
 def freely(step: Callable[[], T], stop: Stop, seconds: float) -> T:
-    """A step that nobody pays for: `stop` ends it, and so do so many seconds.
+    """Run a step that costs no budget, until `stop` or for at most `seconds`.
 
-    Raises `Failed`, of which nothing was charged.
+    Raises `Failed` without a charge.
     """
 
     def bounded() -> T:
@@ -154,7 +156,7 @@ def freely(step: Callable[[], T], stop: Stop, seconds: float) -> T:
 def released(
     prepared: Prepared, engine: Engine, sampler: Sampler, chooser: Chooser, stop: Stop
 ) -> tuple[Noisy, ...]:
-    """The noisy tables of a private query, block after block."""
+    """Run, perturb and return the noisy tables of a private query, block after block."""
     plan, rewritten = prepared.plan, prepared.rewritten
     assert plan is not None
     result = list[Noisy]()

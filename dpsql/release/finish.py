@@ -1,7 +1,7 @@
-"""finish: Noisy → Answer. Measurements of the same rows are made to agree; then the outer query
-over the released tables, and the error of every number.
+"""finish: Noisy → Answer. Measurements of the same rows are made to agree. Then the outer query
+runs over the released tables, with the error of every number.
 
-All of it is post-processing of a shape that the text fixes: PRIVACY.md R66, SECURITY.md S6.
+It is post-processing of a shape that the text fixes: PRIVACY.md R66, SECURITY.md S6.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpsql.release.release import in_units
 
 Rows = Sequence[tuple[Any, ...]]
 NORMAL = NormalDist().inv_cdf(0.975)
-"""Half a 95 % interval over the standard error, where all that errs is many people's reports."""
+"""The 95 % half-width in standard errors, for estimates from many people's reports alone."""
 
 
 def finish(
@@ -38,7 +38,7 @@ def finish(
     receipt: Receipt,
     notices: tuple[Notice, ...] = (),
 ) -> Answer:
-    """Run the outer query where nothing private is, and split off the error columns.
+    """Run the outer query over released tables, and split off the error columns.
 
     `public` reads public tables exactly; `scratch` runs the outer query over the given tables.
     `notices` are those of the plan.
@@ -62,7 +62,7 @@ Errors = tuple[tuple[float | None, ...], ...]
 
 
 def _split(rewritten: Rewritten, rows: Rows, factor: float) -> tuple[Rows, Errors, Errors]:
-    """The values, their errors and their margins."""
+    """Split rows into values, standard errors and 95 % half-widths."""
     width, units = len(rewritten.output), _units(rewritten)
     values = presented(rewritten, tuple(row[:width] for row in rows))
     errors = tuple(_in_units(row[width:], units) for row in rows)
@@ -71,7 +71,7 @@ def _split(rewritten: Rewritten, rows: Rows, factor: float) -> tuple[Rows, Error
 
 
 def presented(rewritten: Rewritten, rows: Rows) -> Rows:
-    """The rows that an engine gives as they are told: lengths of time are no numbers any more."""
+    """Convert the engine's rows for output: intervals in microseconds become `timedelta`."""
     lengths = _of_lengths(rewritten)
     if not lengths:
         return rows
@@ -83,7 +83,7 @@ def presented(rewritten: Rewritten, rows: Rows) -> Rows:
 
 
 def presented_table(rewritten: Rewritten, table: Table) -> Table:
-    """The same of a table."""
+    """Convert intervals in a table as `presented` does in rows."""
     lengths = _of_lengths(rewritten)
     columns = (_lengths(c) if n in lengths else c for n, c in enumerate(table.columns))
     return Table(len(table), list(columns)) if lengths else table
@@ -102,7 +102,7 @@ def _length(microseconds: int | None) -> timedelta | None:
 
 
 def _units(rewritten: Rewritten) -> tuple[float, ...]:
-    """In which units errors are told: those of a length of time in seconds."""
+    """Return the units of errors: seconds for an interval, 1 otherwise."""
     return tuple(1e6 if f.type == INTERVAL else 1.0 for f in rewritten.output)
 
 
@@ -111,13 +111,13 @@ def _in_units(errors: Sequence[float | None], units: Sequence[float]) -> tuple[f
 
 
 _FEW = 10
-"""Up to one in so many numbers may be no larger than its margin, and nothing is said."""
+"""Up to one in this many numbers may be smaller than its half-width without a notice."""
 
 
 def _unclear(values: Rows, margins: Sequence[tuple[float | None, ...]]) -> Iterator[Unclear]:
-    """The columns in which more than few numbers say no more than that they are small.
+    """Yield a notice for each column with too many numbers that are smaller than their half-width.
 
-    Computed from what was released alone. Of an unknown margin nothing is said.
+    It uses released values alone. Numbers with an unknown half-width are not counted.
     """
     for place in range(len(margins[0])):
         halves = [row[place] for row in margins]
@@ -129,7 +129,9 @@ def _unclear(values: Rows, margins: Sequence[tuple[float | None, ...]]) -> Itera
 
 
 def _is_unclear(value: Any, margin: float) -> bool:
-    """Whether a number is none, or no larger than its margin; of anything else there is no size."""
+    """Test whether a number is NULL or at most its half-width. Values of other types are never
+    unclear.
+    """
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(value, int | float | Decimal):
@@ -138,7 +140,9 @@ def _is_unclear(value: Any, margin: float) -> bool:
 
 
 def _empty(notices: tuple[Notice, ...]) -> Empty:
-    """Why there are no rows: of several tables of private keys the least threshold is told."""
+    """Return the notice of an empty answer, with the least threshold among tables of
+    private keys.
+    """
     hidden = [notice for notice in notices if isinstance(notice, Hidden)]
     return Empty(min(hidden, key=lambda notice: notice.least, default=None))
 
@@ -151,7 +155,7 @@ def stage(
     public: Callable[[str], Rows],
     scratch: Callable[[str, Sequence[ScratchTable]], Rows],
 ) -> ScratchTable:
-    """The rows of a stage, from the blocks before it, as a table for the blocks behind it."""
+    """Return the rows of a stage, computed from earlier blocks, as a table for later blocks."""
     sql = rewritten.stages[number]
     if sql.rows is not None:
         return evaluated(rewritten, number)
@@ -160,7 +164,7 @@ def stage(
 
 
 def evaluated(rewritten: Rewritten, number: int) -> ScratchTable:
-    """A stage that was evaluated when the query was compiled."""
+    """Return a stage that was evaluated when the query was compiled."""
     sql = rewritten.stages[number]
     assert sql.rows is not None
     return ScratchTable(f"{STAGE}{number}", sql.columns, sql.rows)
@@ -185,7 +189,9 @@ def _tables(
 
 
 def unnoised(rewritten: Rewritten, rows: Sequence[tuple[Any, ...]]) -> Answer:
-    """The answer of a query over public tables alone: exact, but for estimates of reports."""
+    """Return the answer of a query over public tables alone: exact, except estimates from
+    reports.
+    """
     columns = tuple(Column(f.name, f.type) for f in rewritten.output)
     if not rewritten.expected:
         nothing: tuple[tuple[None, ...], ...] = ((None,) * len(columns),) * len(rows)
@@ -196,7 +202,7 @@ def unnoised(rewritten: Rewritten, rows: Sequence[tuple[Any, ...]]) -> Answer:
 
 
 def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
-    """Keys and noisy values of one block, in the units of their columns."""
+    """List keys and noisy values of one block, in the units of their columns."""
     lattices = [column.lattice for column in plan.blocks[block].columns]
     return [
         (*key, *(in_units(v, lattice) for v, lattice in zip(parts, lattices, strict=True)))
@@ -205,7 +211,9 @@ def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
 
 
 def expected_margins(plan: PrivatePlan | None, rewritten: Rewritten) -> tuple[float | None, ...]:
-    """The half-width at 95 % of each output before it is released: see `Rewritten.expected`."""
+    """Return the expected 95 % half-width of each output before release: see
+    `Rewritten.expected`.
+    """
     factor = NORMAL if plan is None else margin_factor(plan)
     if not rewritten.expected:
         return ()
@@ -214,5 +222,5 @@ def expected_margins(plan: PrivatePlan | None, rewritten: Rewritten) -> tuple[fl
 
 
 def margin_factor(plan: PrivatePlan, confidence: float = 0.95) -> float:
-    """Half-width at a confidence over standard error: the largest among the measurements."""
+    """Return half-width over standard error at a confidence: the largest among the measurements."""
     return widest((noise for block in plan.blocks for noise in block.noises), confidence)

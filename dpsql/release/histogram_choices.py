@@ -1,4 +1,4 @@
-"""Choices and quantiles from exact histograms: which cell of each group, and what it stands for."""
+"""Choices and quantiles from exact histograms: the chosen cell of each group and its value."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ from dpsql.model.vocabulary import Exact, Noise
 
 Key: TypeAlias = tuple[Any, ...]
 Chooser: TypeAlias = Callable[[Choice, Candidates], np.ndarray]
-"""Chooses a cell in every list: the plan's mechanism, or the best one in tests of the laws."""
+"""A function that chooses a cell in every list: the plan's mechanism, or the best cell in tests."""
 
 Columns: TypeAlias = dict[int, np.ndarray]
 """Integers of each group by the id of the released column."""
 
 Noised: TypeAlias = Callable[[Noise, np.ndarray], np.ndarray]
-"""Adds noise of a law to integers."""
+"""A function that adds noise to integers."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedCells:
-    """The cells with rows, as the engine counted them: refuses repr as `Exact` does.
+    """The cells with rows, as the engine counted them. Its repr hides all values, as that of
+    `Exact`.
 
-    `keys[i]` is the group of the i-th, `cells[i]` its place in all histograms one after another.
+    `keys[i]` is the group of cell i, and `cells[i]` its place in all histograms one after another.
     """
 
     keys: list[Key]
@@ -47,7 +48,7 @@ class CountedCells:
 
 
 def chosen(choice: Choice, listed: Candidates, entropy: Entropy) -> np.ndarray:
-    """The cell that the plan's mechanism chooses in every list."""
+    """Choose a cell in every list by the plan's mechanism."""
     if choice.scan is not None:
         assert isinstance(choice.aim, Reached)
         return first_reached(listed, choice.aim, choice.scan, entropy)
@@ -56,7 +57,7 @@ def chosen(choice: Choice, listed: Candidates, entropy: Entropy) -> np.ndarray:
 
 
 def separated(exact: Exact, plan: BlockPlan) -> tuple[Exact, CountedCells]:
-    """The groups' sums, and the cells of their histograms."""
+    """Separate the groups' sums from the cells of their histograms."""
     if not plan.histograms:
         return exact, CountedCells([], np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     places = np.array([-1 if key[-1] is None else key[-1] for key in exact.keys], dtype=np.int64)
@@ -73,11 +74,10 @@ def chosen_columns(
     chooser: Chooser | None,
     noised: Noised,
 ) -> Columns:
-    """The integers that the chosen cells stand for, and those read from trees: one of each key.
+    """Return the integer of the chosen cell, or of the quantile read from a tree, for each key.
 
-    Cells of groups that are not among the keys are left out. Quantiles of the same values are put
-    in order where choices made one by one have crossed: that is free, and never farther from the
-    quantiles in truth.
+    Cells of groups that are not among the keys are left out. Quantiles of the same values are
+    sorted where separate choices have crossed: that costs nothing and never increases the error.
     """
     if not keys:
         return {column.id: np.zeros(0, dtype=object) for column in plan.noisy}
@@ -101,9 +101,10 @@ def chosen_columns(
 
 
 def _half(grid: Grid, points: np.ndarray, read: Found) -> np.ndarray:
-    """Half the interval about each integer that holds whatever its quantile may be in truth.
+    """Return, for each integer, the half-width of an interval around it that holds the true
+    quantile.
 
-    A row of a DOUBLE is rounded to the lattice: it may be half a step beyond its cell.
+    A DOUBLE value is rounded to the grid, so it may lie half a step beyond its cell.
     """
     rounded = int(grid.lattice.base == 2)  # noqa: PLR2004
     ends = zip(points.tolist(), read.low.tolist(), read.high.tolist(), strict=True)
@@ -114,7 +115,7 @@ def _half(grid: Grid, points: np.ndarray, read: Found) -> np.ndarray:
 def _counted(
     cells: CountedCells, keys: Sequence[Key], plan: BlockPlan
 ) -> Iterator[HistogramCounts]:
-    """The histograms of all keys, one after another."""
+    """Yield the histograms of all keys, one after another."""
     if not plan.histograms:
         return  # without looking at the keys, which may be many
     places = {comparable(key): place for place, key in enumerate(keys)}
@@ -131,7 +132,7 @@ def _counted(
 
 
 def _ordered(plan: BlockPlan, cells: Columns) -> Columns:
-    """The integers that cells stand for, those of quantiles of the same values in their order."""
+    """Return the integers of cells, with quantiles of the same values in increasing order."""
     scored = {c.field.id: (c.query.histogram, c.query.aim) for c in plan.choices}
     for tree in plan.trees:
         ranks = zip(tree.fields, tree.ranks, strict=True)
@@ -153,7 +154,7 @@ def _ordered(plan: BlockPlan, cells: Columns) -> Columns:
 
 
 def comparable(key: Key) -> Key:
-    """The key with all NaN as one: Python's NaN differs from itself.
+    """Return the key with one object for all NaN, because Python's NaN differs from itself.
 
     >>> comparable((float("nan"), 1)) == comparable((float("nan"), 1))
     True

@@ -1,6 +1,6 @@
-"""release: Exact → Noisy. The only place where noise is added and private keys are chosen.
+"""release: Exact → Noisy. Noise is added and private keys are chosen only here.
 
-Every key of a domain is there, and every draw is its own: PRIVACY.md R29, SECURITY.md S6, S10.
+Every key of a domain is released, and draws are independent: PRIVACY.md R29, SECURITY.md S6, S10.
 """
 
 from __future__ import annotations
@@ -31,19 +31,24 @@ from dpsql.model.vocabulary import Exact, Noise, Noisy
 from dpsql.release.histogram_choices import Chooser, Columns, chosen_columns, separated
 
 Sampler: TypeAlias = Callable[[Law, int], np.ndarray]
-"""Draws `count` integers of a law: the mechanisms' sampler, or zeros in tests of the laws."""
+"""A function that draws `count` integers of a distribution: the mechanisms' sampler, or zeros in
+tests.
+"""
 
 
 def release(
     exact: Exact, plan: BlockPlan, sampler: Sampler, chooser: Chooser | None = None
 ) -> Noisy:
-    """The noisy table of a block: its measurements, then its choices, which need a `chooser`.
+    """Return the noisy table of a block: its measurements, then its choices, which need a
+    `chooser`.
 
     Public keys: one row per key of the domain, in its order, whether the data has it or not.
+
     Private keys: those whose noisy unit count reaches the threshold, or whose trial succeeds,
-    ordered by key. What decides is drawn for every group at once, the rest for those that are
-    shown: noise of one group says nothing of another's, so the law is that of drawing it for all.
-    The top keys come in the order of their choice, each with its place or measurements.
+    ordered by key. The deciding noise is drawn for every group, the other noise for released groups
+    only. Noise of different groups is independent, so the distribution is the same as with all
+    noise drawn. The top keys come in the order of their choice, each with its place or
+    measurements.
     """
     sums, cells = separated(exact, plan)
     public = plan.domain
@@ -70,7 +75,7 @@ def release(
 
 
 def narrowed(plan: BlockPlan, stages: Mapping[int, ScratchTable]) -> BlockPlan:
-    """The block without the public keys that rows released before rule out: no row has them.
+    """Return the block without the public keys that released rows of earlier stages exclude.
 
     `stages` are those that the block reads.
     """
@@ -104,7 +109,7 @@ def _top(exact: Exact, plan: BlockPlan, listed: TopKeys, sampler: Sampler) -> No
 
 
 def _over(domain: Domain, exact: Exact, part: np.ndarray) -> np.ndarray:
-    """A part of every public key, zero where the data does not have it."""
+    """Return a part for every public key, zero where the data lacks the key."""
     by_key = dict(zip(exact.keys, part.tolist(), strict=True))
     return np.array([int(by_key.get(key, 0)) for key in domain], dtype=object)
 
@@ -135,7 +140,7 @@ def _noisy(
     sampler: Sampler,
     only: Collection[int] | None = None,
 ) -> Columns:
-    """The releases by their ids, or `only` these, of the exact parts of each."""
+    """Add noise to the exact parts of all releases, or of `only` these, by their ids."""
     return {
         release_.field.id: _noised(part, release_.payment.noise, sampler)
         for release_, part in zip(plan.releases, parts, strict=True)
@@ -146,7 +151,9 @@ def _noisy(
 def _shown(
     exact: Exact, plan: BlockPlan, places: np.ndarray, columns: Columns, sampler: Sampler
 ) -> Noisy:
-    """The groups at these places, ordered by key, with the releases that are no columns yet."""
+    """Return the groups at these places, ordered by key, and draw the releases that are still
+    missing.
+    """
     order = sorted(places.tolist(), key=lambda n: tuple(map(_sortable, exact.keys[n])))
     keys = tuple(exact.keys[n] for n in order)
     others = {release_.field.id for release_ in plan.releases} - columns.keys()
@@ -156,7 +163,7 @@ def _shown(
 
 
 def with_means(parts: list[np.ndarray], plan: BlockPlan) -> list[np.ndarray]:
-    """The exact parts of the releases, with means in place of the sums that become one."""
+    """Return the exact parts of the releases, with means in place of the sums that become one."""
     exact = {release_.field.id: part for release_, part in zip(plan.releases, parts, strict=False)}
     columns = list(parts)
     for place, release_ in enumerate(plan.releases):
@@ -167,7 +174,9 @@ def with_means(parts: list[np.ndarray], plan: BlockPlan) -> list[np.ndarray]:
 
 
 def withheld(columns: Columns, plan: BlockPlan) -> Columns:
-    """The noisy columns: a mean is None where its test fails, and of the test one bit is left."""
+    """Apply stability tests: a mean is None where its test fails, and of the test only one bit
+    remains.
+    """
     result = dict(columns)
     for release_ in plan.releases:
         query, test = release_.query, release_.stability
@@ -181,7 +190,7 @@ def withheld(columns: Columns, plan: BlockPlan) -> Columns:
 
 
 def _noised(part: np.ndarray, noise: Noise | CorrelatedNoise, sampler: Sampler) -> np.ndarray:
-    """Exact integers plus noise, in Python integers wherever 64 bits might not hold the sum."""
+    """Add noise to exact integers, in Python integers wherever 64 bits might overflow."""
     if isinstance(noise, CorrelatedNoise):
         drawn = noise.drawn(len(part), sampler)
     else:
@@ -203,7 +212,9 @@ def _rows(plan: BlockPlan, columns: Columns, count: int) -> tuple[tuple[int | No
 
 
 def _sortable(value: Any) -> tuple[int, Any]:
-    """NULL last, NaN before it; the rest by value, so that the engine's order never shows."""
+    """Return a sort key: by value, then NaN, then NULL, so that the engine's order is not
+    visible.
+    """
     if value is None:
         return (2, 0)
     if value != value:  # noqa: PLR0124
@@ -212,7 +223,7 @@ def _sortable(value: Any) -> tuple[int, Any]:
 
 
 def in_units(value: int | None, lattice: Lattice) -> int | Decimal | float | None:
-    """A noisy lattice integer in the units of its column; what is withheld is NULL."""
+    """Convert a noisy grid integer to the units of its column; withheld values become NULL."""
     if value is None:
         return None
     if lattice.base == 10:  # noqa: PLR2004
