@@ -23,10 +23,10 @@ from statistics import median
 from typing import Any
 
 from benchmarks.common import table
-from dpsql.interfaces.collector import Listening, collect
-from dpsql.local.collection import Collection
-from dpsql.local.report_store import Post, ReportStore
 from dpsql.policy.load import load
+from dpsql.systems.local.collection import Collection
+from dpsql.systems.local.collector import Listening, collect
+from dpsql.systems.local.report_store import Post, ReportStore
 from examples.local.collect import POLICY
 
 BODY = json.dumps([{"bribe": "yes"}, {"bribe": "no"}])

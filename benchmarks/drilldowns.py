@@ -31,11 +31,11 @@ import duckdb
 import numpy as np
 
 from benchmarks.common import save, seconds, table
-from dpsql.answering.measured_cells import CellReading, derivation
 from dpsql.consistency.residuals import AskedCells
 from dpsql.model.vocabulary import Answer, Mechanism, Noise, Request
 from dpsql.policy import demo
 from dpsql.proxy import Proxy
+from dpsql.vault.measured_cells import CellReading, derivation
 
 SIZES = {"sex": 2, "plan": 3, "band": 4, "region": 5, "month": 12}
 HEADER = (

@@ -28,7 +28,7 @@ from dpsql.proxy import Proxy
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "dpsql"
-SIDE_SYSTEMS = ("systems", "learning", "local", "monitoring", "synthesis", "cubes", "watch", "risk")
+SIDE_SYSTEMS = ("systems",)
 SHORT = 4
 """Lines of the body of a helper that could stand where it is used."""
 

@@ -30,16 +30,16 @@ from benchmarks.common import PEOPLE, table
 from benchmarks.synthetic import declared
 from dpsql.accountants.conversion import rho_of
 from dpsql.engines import Stop
-from dpsql.learning.fits import least_squares
-from dpsql.learning.model import CONFIDENT, Model, design
-from dpsql.learning.model_inputs import NumberInput, input_of
-from dpsql.learning.moment_layout import SQUARE, Layout, layout_of
-from dpsql.learning.moments_plan import MomentsWish, planned
-from dpsql.learning.released_moments import Moments
 from dpsql.model.intervals import Facts, Interval
 from dpsql.model.tree import DOUBLE
 from dpsql.model.vocabulary import Loss, Receipt, Request
 from dpsql.proxy import Proxy
+from dpsql.systems.models.fits import least_squares
+from dpsql.systems.models.model import CONFIDENT, Model, design
+from dpsql.systems.models.model_inputs import NumberInput, input_of
+from dpsql.systems.models.moment_layout import SQUARE, Layout, layout_of
+from dpsql.systems.models.moments_plan import MomentsWish, planned
+from dpsql.systems.models.released_moments import Moments
 
 COLUMNS = {
     "age": "CASE WHEN age < 25 THEN 'to 24' WHEN age < 30 THEN 'to 29' WHEN age < 35 THEN 'to 34'"

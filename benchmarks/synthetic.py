@@ -31,10 +31,10 @@ from benchmarks.mst_reference import mst
 from dpsql.accountants.conversion import rho_of
 from dpsql.model.vocabulary import Request
 from dpsql.proxy import Proxy
-from dpsql.synthesis.closeness import Closeness, placed, to_rows
-from dpsql.synthesis.synthesis import SyntheticTable
-from dpsql.synthesis.synthesis_plan import SynthesisWish
-from dpsql.synthesis.synthetic_columns import cells
+from dpsql.systems.synthesis.closeness import Closeness, placed, to_rows
+from dpsql.systems.synthesis.synthesis import SyntheticTable
+from dpsql.systems.synthesis.synthesis_plan import SynthesisWish
+from dpsql.systems.synthesis.synthetic_columns import cells
 from examples.adult.people import EDUCATION, MADE_UP, cased
 
 NUMBERS = {

@@ -14,28 +14,14 @@ from threading import Lock
 from typing import Self
 
 from dpsql import accountants
-from dpsql.answering import cubes, precision
-from dpsql.answering.cube_suggestions import CubeSuggestion, suggested
+from dpsql.answering import precision
 from dpsql.answering.explain import explained, shown
 from dpsql.answering.joint_plan import JointPlan, answered, planned
 from dpsql.answering.paid_names import DROPPED
-from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, Stop
 from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.versions import require_tested
-from dpsql.explaining.explanation import Explanation
-from dpsql.learning import model_statement
-from dpsql.learning.model import Model
-from dpsql.learning.model_statement import CreateModel, DropModel, ModelStatement
-from dpsql.learning.models import CREATED as MADE
-from dpsql.learning.models import (
-    Models,
-    foreseen,
-    placed,
-    predicted,
-    without_calls,
-)
 from dpsql.ledgers import Ceiling, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.algebra import Relation
@@ -51,7 +37,41 @@ from dpsql.model.vocabulary import (
     Request,
     TablePolicy,
 )
-from dpsql.monitoring.monitor import (
+from dpsql.policy.bind import vouched_for
+from dpsql.policy.draft import Draft
+from dpsql.policy.load import load
+from dpsql.preparation.bound_policy import bound, reached, store_present
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.engine_kinds import dialects, opened
+from dpsql.preparation.explanation import Explanation
+from dpsql.preparation.public_data import PublicTables
+from dpsql.preparation.question import Standing, account, ceilings, standings
+from dpsql.preparation.signature import Signature
+from dpsql.release.release import Sampler
+from dpsql.systems.cubes import cubes
+from dpsql.systems.cubes.cube_suggestions import CubeSuggestion, suggested
+from dpsql.systems.models import model_statement
+from dpsql.systems.models.model import Model
+from dpsql.systems.models.model_statement import CreateModel, DropModel, ModelStatement
+from dpsql.systems.models.models import CREATED as MADE
+from dpsql.systems.models.models import Models, foreseen, placed, predicted, without_calls
+from dpsql.systems.synthesis import synthesis_plan
+from dpsql.systems.synthesis.synthesis import RowsWish, SyntheticTable, synthesised
+from dpsql.systems.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish
+from dpsql.systems.synthesis.synthetic_statement import (
+    CreateSynthetic,
+    DropSynthetic,
+    begins,
+    creation,
+)
+from dpsql.systems.synthesis.synthetic_tables import (
+    CREATED,
+    SyntheticTables,
+    TablesAlone,
+    doubted,
+    over,
+)
+from dpsql.systems.watch.monitor import (
     Desk,
     Monitor,
     Price,
@@ -61,21 +81,7 @@ from dpsql.monitoring.monitor import (
     priced,
     watched,
 )
-from dpsql.policy.bind import vouched_for
-from dpsql.policy.draft import Draft
-from dpsql.policy.load import load
-from dpsql.preparation.bound_policy import bound, reached, store_present
-from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.engine_kinds import dialects, opened
-from dpsql.preparation.public_data import PublicTables
-from dpsql.preparation.question import Standing, account, ceilings, standings
-from dpsql.preparation.signature import Signature
-from dpsql.release.release import Sampler
-from dpsql.synthesis import synthesis_plan
-from dpsql.synthesis.synthesis import RowsWish, SyntheticTable, synthesised
-from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish
-from dpsql.synthesis.synthetic_statement import CreateSynthetic, DropSynthetic, begins, creation
-from dpsql.synthesis.synthetic_tables import CREATED, SyntheticTables, TablesAlone, doubted, over
+from dpsql.vault.vault import Vault
 
 
 class Proxy:
@@ -268,7 +274,7 @@ class Proxy:
 
     def watch(self, wish: Watch) -> Monitor:
         """A stream of counting queries against one threshold, charged now; see
-        `dpsql.monitoring.monitor`.
+        `dpsql.systems.watch.monitor`.
         """
         return monitored(Desk.of(self.compiler, self.vault, wish), wish)
 
@@ -289,7 +295,7 @@ class Proxy:
         mbi: bool = False,
     ) -> SyntheticTable:
         """Synthetic rows of noisy marginals, which are charged once and remembered; see
-        `dpsql.synthesis.synthesis`. Raises as `ask` does, and MissingExtra.
+        `dpsql.systems.synthesis.synthesis`. Raises as `ask` does, and MissingExtra.
         """
         with self._stoppable(stop or Stop()) as registered:
             return synthesised(self.compiler, self.vault, wish, registered, RowsWish(rows, mbi))

@@ -15,10 +15,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from dpsql.interfaces.collector import Collector, Listening
-from dpsql.local.collection import Collection
-from dpsql.local.report_store import STORE, ReportStore
 from dpsql.policy.load import load
+from dpsql.systems.local.collection import Collection
+from dpsql.systems.local.collector import Collector, Listening
+from dpsql.systems.local.report_store import STORE, ReportStore
 
 POLICY = """
 [database]

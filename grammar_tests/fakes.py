@@ -11,7 +11,13 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from dpsql.engines import Stop
-from dpsql.explaining.explanation import (
+from dpsql.ledgers import Ceiling, Inquiry, SharedAnswer
+from dpsql.model.errors import DpsqlError
+from dpsql.model.notices import BoundsFound
+from dpsql.model.table_names import unknown_name
+from dpsql.model.tree import BOOLEAN, DATE, DOUBLE, INTEGER, VARCHAR, decimal
+from dpsql.model.vocabulary import Answer, Budget, Column, Event, Loss, Receipt, Request
+from dpsql.preparation.explanation import (
     BlockLines,
     Explanation,
     FewerGroups,
@@ -22,12 +28,6 @@ from dpsql.explaining.explanation import (
     Proposal,
     ReleaseLine,
 )
-from dpsql.ledgers import Ceiling, Inquiry, SharedAnswer
-from dpsql.model.errors import DpsqlError
-from dpsql.model.notices import BoundsFound
-from dpsql.model.table_names import unknown_name
-from dpsql.model.tree import BOOLEAN, DATE, DOUBLE, INTEGER, VARCHAR, decimal
-from dpsql.model.vocabulary import Answer, Budget, Column, Event, Loss, Receipt, Request
 from dpsql.preparation.question import Standing
 
 NOTICE = "The bounds [0, 512] of orders.amount were found privately."

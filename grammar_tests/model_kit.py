@@ -5,11 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
-from dpsql.learning.model_inputs import input_of
-from dpsql.learning.moments_plan import MomentsWish
 from dpsql.model.intervals import Facts, Interval
 from dpsql.model.tree import BOOLEAN, DOUBLE, VARCHAR
 from dpsql.model.vocabulary import Loss, Receipt, Request
+from dpsql.systems.models.model_inputs import input_of
+from dpsql.systems.models.moments_plan import MomentsWish
 
 PEOPLE = "SELECT segment, vip, country, age FROM customers"
 

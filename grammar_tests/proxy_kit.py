@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, Load, MadeTotals, ScratchTable, Stop, Unrun
 from dpsql.model.table import Table
 from dpsql.model.vocabulary import Answer, Exact, Request
 from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
 from dpsql.release.release import Sampler
+from dpsql.vault.vault import Vault
 from grammar_tests import world
 from grammar_tests.bound import CATALOGS
 

@@ -9,14 +9,14 @@ import duckdb
 import numpy as np
 import pytest
 
-from dpsql.learning.bends import KNOTS, BendInput, bent, heights, parts_of
-from dpsql.learning.descent import BENT, Walk, descent, knots_of
-from dpsql.learning.fits import ModelCell, in_units, least_squares
-from dpsql.learning.model import Model, ModelTerm, Score, design, prediction_sql
-from dpsql.learning.model_inputs import STEPS, Input, NumberInput, PairInput
-from dpsql.learning.model_statement import DescentOptions, ModelType, statement
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER
+from dpsql.systems.models.bends import KNOTS, BendInput, bent, heights, parts_of
+from dpsql.systems.models.descent import BENT, Walk, descent, knots_of
+from dpsql.systems.models.fits import ModelCell, in_units, least_squares
+from dpsql.systems.models.model import Model, ModelTerm, Score, design, prediction_sql
+from dpsql.systems.models.model_inputs import STEPS, Input, NumberInput, PairInput
+from dpsql.systems.models.model_statement import DescentOptions, ModelType, statement
 from grammar_tests.model_kit import RECEIPT
 from grammar_tests.test_model_fits import simulated
 

@@ -12,8 +12,8 @@ import pytest
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import CutSide, Scaled
 from dpsql.model.vocabulary import Policy
-from dpsql.monitoring.monitor import Watch
 from dpsql.proxy import Proxy
+from dpsql.systems.watch.monitor import Watch
 from grammar_tests import proxy_kit, world
 from grammar_tests.laws import PlainEngine, compiled, integers, violation, without_unit
 from grammar_tests.test_contribution_bounds import (

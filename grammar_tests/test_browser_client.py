@@ -17,11 +17,11 @@ import pytest
 from click.testing import CliRunner
 
 from dpsql.interfaces.cli import main
-from dpsql.local.questions import LocalQuestion
 from dpsql.mechanisms.randomized_response import randomized, report, two_coins
 from dpsql.model.local_reports import LocalMechanism, Randomized
+from dpsql.systems.local.questions import LocalQuestion
 
-CLIENT = Path(__file__).parent.parent / "dpsql" / "local" / "client.js"
+CLIENT = Path(__file__).parent.parent / "dpsql" / "systems" / "local" / "client.js"
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
 LAWS = [

@@ -18,10 +18,10 @@ from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.model.errors import Failed
 from dpsql.model.resources import Database
 from dpsql.model.tree import DATE, INTEGER
-from dpsql.monitoring.monitor import Watch
 from dpsql.preparation.prepare import prepare
 from dpsql.proxy import Proxy
 from dpsql.release.execution import statements
+from dpsql.systems.watch.monitor import Watch
 from grammar_tests.engine_kit import SECRET, SMALL, folder
 from grammar_tests.ledger_kit import contents
 from grammar_tests.proxy_kit import BY_COUNTRY, request, shop, watched

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dpsql.dialects.reading.parse import parse
-from dpsql.explaining.describe_blocks import description
 from dpsql.model.errors import Refused
+from dpsql.preparation.describe_blocks import description
 from grammar_tests.bound import shop
 from grammar_tests.laws import compiled
 

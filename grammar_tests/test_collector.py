@@ -32,19 +32,19 @@ from click.testing import CliRunner, Result
 from uvicorn.server import ServerState
 
 import dpsql
-from dpsql.interfaces import collector as collector_module
 from dpsql.interfaces.bounded_connections import AddressShares, bounded_protocol
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.options import publish_reports
-from dpsql.interfaces.collector import Listening, collect
 from dpsql.interfaces.pgwire.tls import self_signed
-from dpsql.local import collection as collection_module
-from dpsql.local import report_store
-from dpsql.local.collection import Collection
-from dpsql.local.questions import LocalQuestion
-from dpsql.local.report_store import STORE, Post, ReportStore
 from dpsql.model.errors import MissingExtra, PolicyError, Unreachable
 from dpsql.policy.load import load
+from dpsql.systems.local import collection as collection_module
+from dpsql.systems.local import collector as collector_module
+from dpsql.systems.local import report_store
+from dpsql.systems.local.collection import Collection
+from dpsql.systems.local.collector import Listening, collect
+from dpsql.systems.local.questions import LocalQuestion
+from dpsql.systems.local.report_store import STORE, Post, ReportStore
 from grammar_tests.collector_kit import answers, collecting, collection, policy, rows_of
 from grammar_tests.waiting import until
 
@@ -496,9 +496,9 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, missing: str)
     for name in [n for n in sys.modules if n.split(".")[0] == missing]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, missing, None)
-    monkeypatch.delitem(sys.modules, "dpsql.interfaces.collector")
+    monkeypatch.delitem(sys.modules, "dpsql.systems.local.collector")
     with pytest.raises(MissingExtra, match=r"pip install 'dpsql\[local\]'"):
-        importlib.import_module("dpsql.interfaces.collector")
+        importlib.import_module("dpsql.systems.local.collector")
 
 
 # --- from outside ---

@@ -17,10 +17,10 @@ from dpsql.compiler.calibrate.common_noise import events_of_noise
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, Unpaid
 from dpsql.compiler.plan.published_keys import ListedKeys
-from dpsql.explaining.describe_blocks import _common  # what `explain` says of it
 from dpsql.mechanisms import sample, standard_deviation
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.model.vocabulary import Event, Exact, Neighbours, NoiseEvent, Policy
+from dpsql.preparation.describe_blocks import _common  # what `explain` says of it
 from dpsql.release.release import release
 from grammar_tests.bound import shop
 from grammar_tests.draws import ENTROPY

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dpsql.answering import cubes
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.messages import describe
 from dpsql.ledgers import PaidAnswer, Stopped
@@ -23,6 +22,7 @@ from dpsql.model.vocabulary import Loss, Request
 from dpsql.policy.load import load
 from dpsql.preparation.question import Account
 from dpsql.proxy import Proxy
+from dpsql.systems.cubes import cubes
 from grammar_tests.laws import no_noise
 from grammar_tests.ledger_kit import ANSWER, charge, exit_code, forked
 from grammar_tests.test_from_memory import ALL, BY_SEX, POLICY, ask, charged, opened, untrue

@@ -25,11 +25,11 @@ from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.ledgers import Charge
 from dpsql.model.errors import DataChanged, Failed
-from dpsql.monitoring.monitor import Desk, Watch
 from dpsql.owner.check import check_policy
 from dpsql.policy.load import load
 from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
+from dpsql.systems.watch.monitor import Desk, Watch
 from grammar_tests import world
 from grammar_tests.ledger_kit import contents
 from grammar_tests.proxy_kit import BY_COUNTRY, WatchedEngine, request, shop, through

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from dpsql import accountants
-from dpsql.answering.measured_cells import measured_cells
 from dpsql.compiler.plan.prepared import WideTable
 from dpsql.compiler.plan.wide_tables import differing
 from dpsql.engines import Stop
@@ -22,6 +21,7 @@ from dpsql.mechanisms import differences
 from dpsql.model.vocabulary import Exact, Neighbours, Noisy, Norm, Request, Sensitivity
 from dpsql.proxy import Proxy
 from dpsql.release.release import release
+from dpsql.vault.measured_cells import measured_cells
 from grammar_tests.laws import no_noise
 from grammar_tests.test_from_memory import (
     BY_BOTH,

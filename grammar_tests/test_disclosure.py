@@ -18,12 +18,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpsql.interfaces.cli import main
-from dpsql.interfaces.disclosures import as_json, proposal_text, reasons, text
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import BOOLEAN, DATE, INTEGER, VARCHAR
 from dpsql.model.vocabulary import ColumnPolicy, Link, Policy, TablePolicy
-from dpsql.owner import disclosure as owners
-from dpsql.owner.disclosure import (
+from dpsql.systems.risk import disclosure as owners
+from dpsql.systems.risk.disclosure import (
     Crowd,
     Disclosure,
     Inspection,
@@ -32,7 +31,8 @@ from dpsql.owner.disclosure import (
     disclosure,
     words_of,
 )
-from dpsql.owner.generalising import Period, PrefixLength, StepWidth, levels
+from dpsql.systems.risk.disclosures import as_json, proposal_text, reasons, text
+from dpsql.systems.risk.generalising import Period, PrefixLength, StepWidth, levels
 from grammar_tests.bound import over, shop
 from grammar_tests.proxy_kit import shop as shop_folder
 from grammar_tests.test_layers import SOURCES, imports
@@ -296,10 +296,10 @@ def test_nothing_shows_a_value_of_the_data() -> None:
 
 
 EXACT = frozenset(
-    {"dpsql.owner.disclosure", "dpsql.interfaces.disclosures", "dpsql.interfaces.cli.risk"}
+    {"dpsql.systems.risk.disclosure", "dpsql.systems.risk.disclosures", "dpsql.systems.risk.risk"}
 )
 """What computes exact figures, and what shows them."""
-OWNERS = {"interfaces/cli/risk.py", "interfaces/disclosures.py"}
+OWNERS = {"systems/risk/risk.py", "systems/risk/disclosures.py"}
 """The owner's command, and its output."""
 
 
@@ -316,7 +316,7 @@ def test_only_the_owners_command_reaches_it() -> None:
 
 def test_wrong_twin_a_door_that_leads_to_it_is_seen(tmp_path: Path) -> None:
     for n, way in enumerate(
-        ("from dpsql.owner import disclosure", "import dpsql.owner.disclosure")
+        ("from dpsql.systems.risk import disclosure", "import dpsql.systems.risk.disclosure")
     ):
         door = tmp_path / f"door_{n}.py"
         door.write_text(f"def opened():\n    {way} as d\n    return d\n", encoding="utf-8")

@@ -24,12 +24,12 @@ from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Policy
-from dpsql.monitoring.monitor import Watch
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.preparation import public_data
 from dpsql.preparation.public_data import PublicTables
 from dpsql.proxy import Proxy
+from dpsql.systems.watch.monitor import Watch
 from grammar_tests.laws import PlainEngine, compiled, exact_blocks
 from grammar_tests.proxy_kit import request, watched
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.explaining.explanation import ChoiceLine, Explanation, LargerEpsilon
 from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.model.tree import PlanForm
+from dpsql.preparation.explanation import ChoiceLine, Explanation, LargerEpsilon
 from dpsql.proxy import Proxy
 from grammar_tests.fakes import EXPLANATION
 from grammar_tests.proxy_kit import request, shop

@@ -19,7 +19,6 @@ import duckdb
 import pytest
 
 from dpsql.answering.from_memory import recollection
-from dpsql.answering.vault import Vault
 from dpsql.compiler.resolve.wide_groups import WideKey
 from dpsql.engines import EngineFailed, Stop
 from dpsql.ledgers import PaidAnswer, debits
@@ -39,6 +38,7 @@ from dpsql.model.vocabulary import (
 from dpsql.preparation import workload
 from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
+from dpsql.vault.vault import Vault
 from grammar_tests.laws import no_noise
 
 PEOPLE = """
@@ -559,7 +559,7 @@ def test_what_fails_behind_a_charge_says_that_it_was_charged(
         raise EngineFailed
 
     with monkeypatch.context() as patch:
-        patch.setattr("dpsql.answering.vault.finish", failing)
+        patch.setattr("dpsql.vault.vault.finish", failing)
         with pytest.raises(Failed) as failed:
             ask(proxy, BY_BOTH)
         assert failed.value.charged

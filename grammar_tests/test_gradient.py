@@ -13,18 +13,9 @@ import numpy as np
 import pytest
 
 from dpsql import accountants
-from dpsql.answering.vault import JointRun
 from dpsql.engines import Ending, EngineFailed, Stop, TimedOut
 from dpsql.engines.limited import present
 from dpsql.interfaces.pgwire.pacing import OUTCOMES
-from dpsql.learning import methods
-from dpsql.learning.bends import heights
-from dpsql.learning.descent import Walk, descent
-from dpsql.learning.gradient_plan import FINE, ONE, GradientPlan, bound_of, counted, planned
-from dpsql.learning.model import Model
-from dpsql.learning.model_inputs import STEPS
-from dpsql.learning.model_statement import CreateModel, statement
-from dpsql.learning.released_gradients import kept_steps
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import (
     Event,
@@ -39,6 +30,15 @@ from dpsql.model.vocabulary import (
 from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
 from dpsql.release import execution
+from dpsql.systems.models import methods
+from dpsql.systems.models.bends import heights
+from dpsql.systems.models.descent import Walk, descent
+from dpsql.systems.models.gradient_plan import FINE, ONE, GradientPlan, bound_of, counted, planned
+from dpsql.systems.models.model import Model
+from dpsql.systems.models.model_inputs import STEPS
+from dpsql.systems.models.model_statement import CreateModel, statement
+from dpsql.systems.models.released_gradients import kept_steps
+from dpsql.vault.vault import JointRun
 from grammar_tests import bound, laws, world
 from grammar_tests.model_kit import PEOPLE, wish
 from grammar_tests.test_pacing import Paced
@@ -116,7 +116,7 @@ def test_wrong_twins_of_the_norm_are_refuted(monkeypatch: pytest.MonkeyPatch) ->
     """A bound that half of the claim would be, of single rows; units that are not scaled."""
     moved, claim = farthest(VIPS, PEOPLE, ONE_ROW, Neighbours.ADD_REMOVE)
     assert moved > claim / 4
-    monkeypatch.setattr("dpsql.learning.joint_sums._scaled", lambda total, _vectors: total)
+    monkeypatch.setattr("dpsql.systems.models.joint_sums._scaled", lambda total, _vectors: total)
     text = ORDERS.replace("FROM orders", "FROM orders JOIN (VALUES (1), (2), (3), (4), (5), (6),"
                           " (7), (8), (9), (10)) AS t(n) ON TRUE")  # fmt: skip
     moved, claim = farthest(AMOUNTS, text, frozenset(), Neighbours.ADD_REMOVE)

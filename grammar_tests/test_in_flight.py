@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from dpsql.answering import in_flight
-from dpsql.answering.in_flight import InFlight
-from dpsql.answering.vault import Vault
 from dpsql.engines import EngineFailed, Stop
 from dpsql.model.errors import Failed
 from dpsql.model.vocabulary import Answer, Request
 from dpsql.proxy import Proxy
+from dpsql.vault import in_flight
+from dpsql.vault.in_flight import InFlight
+from dpsql.vault.vault import Vault
 from grammar_tests.ledger_kit import exit_code, forked
 from grammar_tests.proxy_kit import WatchedEngine, never_twice, request, shop, through
 from grammar_tests.test_contribution_bounds import TOTAL, crowd

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from dpsql.answering.vault import Vault
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Ending, EngineFailed, Stop
 from dpsql.ledgers.sqlite import SqliteLedger
@@ -26,6 +25,7 @@ from dpsql.model.vocabulary import Answer, Request
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
+from dpsql.vault.vault import Vault
 from grammar_tests.ledger_kit import contents
 from grammar_tests.proxy_kit import (
     BY_COUNTRY,

@@ -21,7 +21,6 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Stop
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
-from dpsql.explaining.explanation import Explanation, Outlook
 from dpsql.ledgers import Charge, Spent
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.mechanisms.entropy import Entropy
@@ -29,6 +28,7 @@ from dpsql.mechanisms.laws import Law
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import Answer, Loss, Mechanism, Noise, Request
 from dpsql.policy.load import load
+from dpsql.preparation.explanation import Explanation, Outlook
 from dpsql.preparation.prepare import prepare
 from dpsql.proxy import Proxy
 from dpsql.release.release import Sampler

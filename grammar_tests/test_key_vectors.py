@@ -18,12 +18,12 @@ from dpsql import mechanisms
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.compiler.plan.published_keys import ThresholdKeys
-from dpsql.explaining.describe_blocks import describe
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.tails import laplace_tail, reach, reach_of_sum
 from dpsql.mechanisms.threshold import UnitCounting, threshold
 from dpsql.model.resources import Limits
 from dpsql.model.vocabulary import Exact, Mechanism, Neighbours, Noise, Policy
+from dpsql.preparation.describe_blocks import describe
 from dpsql.release.finish import finish
 from dpsql.release.release import Sampler, release
 from grammar_tests import world

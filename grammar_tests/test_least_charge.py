@@ -15,9 +15,9 @@ from dpsql.interfaces.receipts import cost_text
 from dpsql.model.errors import PolicyError
 from dpsql.model.query_options import Precision
 from dpsql.model.vocabulary import NANO, Budget, Loss, Receipt, Request
-from dpsql.monitoring.monitor import Watch
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
+from dpsql.systems.watch.monitor import Watch
 from grammar_tests.proxy_kit import policy, request, shop
 
 COUNT = "SELECT COUNT(*) AS n FROM customers WHERE age >= 64"

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from dpsql.engines import Stop
-from dpsql.learning.fits import components, least_squares, logistic
-from dpsql.learning.model import CONFIDENT, as_sklearn, design
-from dpsql.learning.model_inputs import Input, input_of
-from dpsql.learning.moment_layout import SQUARE, layout_of
-from dpsql.learning.moments_plan import planned
-from dpsql.learning.released_moments import Moments
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.vocabulary import Request
 from dpsql.proxy import Proxy
+from dpsql.systems.models.fits import components, least_squares, logistic
+from dpsql.systems.models.model import CONFIDENT, as_sklearn, design
+from dpsql.systems.models.model_inputs import Input, input_of
+from dpsql.systems.models.moment_layout import SQUARE, layout_of
+from dpsql.systems.models.moments_plan import planned
+from dpsql.systems.models.released_moments import Moments
 from grammar_tests.model_kit import FLAG, MIXED, NUMBER, PEOPLE, RECEIPT, wish
 
 

@@ -20,22 +20,12 @@ import pytest
 from click.testing import CliRunner
 
 from dpsql.answering.paid_names import AS_THE_DATA, AS_THE_PROCESS
-from dpsql.answering.vault import JointRun
 from dpsql.engines import EngineFailed, Stop
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.messages import describe
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentences
-from dpsql.learning import gradient_plan, moment_layout, moments_plan
-from dpsql.learning.joint_sums import UnitRows
-from dpsql.learning.model import design
-from dpsql.learning.model import test_sql as of_holdout
-from dpsql.learning.model_inputs import STEPS, Input, ListedInput, NumberInput
-from dpsql.learning.models import Models
-from dpsql.learning.moment_layout import PRODUCT, SQUARE, Layout, layout_of
-from dpsql.learning.moments_plan import ONE, planned, sensitivities, vectors_of
-from dpsql.learning.released_moments import measured
 from dpsql.ledgers import Stopped
 from dpsql.mechanisms.laws import Law
 from dpsql.model.errors import Failed, Reason, Refused
@@ -54,6 +44,16 @@ from dpsql.model.vocabulary import (
 )
 from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
+from dpsql.systems.models import gradient_plan, moment_layout, moments_plan
+from dpsql.systems.models.joint_sums import UnitRows
+from dpsql.systems.models.model import design
+from dpsql.systems.models.model import test_sql as of_holdout
+from dpsql.systems.models.model_inputs import STEPS, Input, ListedInput, NumberInput
+from dpsql.systems.models.models import Models
+from dpsql.systems.models.moment_layout import PRODUCT, SQUARE, Layout, layout_of
+from dpsql.systems.models.moments_plan import ONE, planned, sensitivities, vectors_of
+from dpsql.systems.models.released_moments import measured
+from dpsql.vault.vault import JointRun
 from grammar_tests import bound, laws, proxy_kit, world
 from grammar_tests.model_kit import MIXED, PEOPLE, wish
 from grammar_tests.session_kit import Client

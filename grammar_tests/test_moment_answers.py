@@ -10,10 +10,10 @@ import pytest
 
 from dpsql.engines import Stop
 from dpsql.interfaces.plan_text import plan_text
-from dpsql.learning.moment_answers import MomentSums
 from dpsql.mechanisms.laws import Law
 from dpsql.model.vocabulary import Loss, Request
 from dpsql.proxy import Proxy
+from dpsql.systems.models.moment_answers import MomentSums
 
 K = "CASE WHEN vip THEN 7 WHEN age < 30 THEN 2 ELSE 3 END"
 ROWS = f"SELECT vip, age, {K} AS k FROM customers WHERE age IS NOT NULL"

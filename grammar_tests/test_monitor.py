@@ -18,10 +18,10 @@ from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.mechanisms import margin
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import Neighbours, Request
-from dpsql.monitoring import monitor as monitoring
-from dpsql.monitoring.monitor import Watch
 from dpsql.preparation.streams import QueryStream, stream
 from dpsql.proxy import Proxy
+from dpsql.systems.watch import monitor as monitoring
+from dpsql.systems.watch.monitor import Watch
 from grammar_tests import world
 from grammar_tests.bound import over
 from grammar_tests.laws import SAMPLING_KEY, PlainEngine, compiled, no_noise, without_unit

@@ -16,7 +16,6 @@ from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.interfaces import records
-from dpsql.interfaces.cli.watch import price_text
 from dpsql.interfaces.doors import COMMAND_LINE, DATABASE_API, WIRE
 from dpsql.interfaces.messages import width
 from dpsql.interfaces.plan_text import plan_text
@@ -41,11 +40,12 @@ from dpsql.model.notices import (
 from dpsql.model.schema import Schema
 from dpsql.model.tree import INTEGER
 from dpsql.model.vocabulary import Answer, Column
-from dpsql.monitoring.monitor import Watch
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.preparation.public_data import PublicTables
 from dpsql.proxy import Proxy
+from dpsql.systems.watch.monitor import Watch
+from dpsql.systems.watch.watch import price_text
 from grammar_tests import casefile, proxy_kit, world
 from grammar_tests.bound import CATALOGS, shop
 from grammar_tests.laws import PlainEngine, compiled

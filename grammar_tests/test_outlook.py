@@ -11,7 +11,14 @@ import pytest
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import FoundNorm
-from dpsql.explaining.explanation import (
+from dpsql.interfaces.doors import COMMAND_LINE, DATABASE_API, WIRE
+from dpsql.interfaces.plan_text import plan_text, proposal_text
+from dpsql.model.errors import Refused
+from dpsql.model.notices import Scaled
+from dpsql.model.tree import PlanForm
+from dpsql.owner.check import check_policy
+from dpsql.preparation import outlook as outlooks
+from dpsql.preparation.explanation import (
     CoarserPeriods,
     LargerEpsilon,
     OtherAccountant,
@@ -21,13 +28,6 @@ from dpsql.explaining.explanation import (
     UnitsCounted,
     WithoutKey,
 )
-from dpsql.interfaces.doors import COMMAND_LINE, DATABASE_API, WIRE
-from dpsql.interfaces.plan_text import plan_text, proposal_text
-from dpsql.model.errors import Refused
-from dpsql.model.notices import Scaled
-from dpsql.model.tree import PlanForm
-from dpsql.owner.check import check_policy
-from dpsql.preparation import outlook as outlooks
 from dpsql.preparation.other_forms import Form, recordable
 from dpsql.proxy import Proxy
 from grammar_tests import casefile, proxy_kit

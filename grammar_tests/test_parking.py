@@ -12,7 +12,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from dpsql.answering.in_flight import InFlight
 from dpsql.engines import Stop
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.parking import Line, Parked, Parking
@@ -28,6 +27,7 @@ from dpsql.interfaces.pgwire.statement_runner import Runner
 from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.model.errors import Unreachable
 from dpsql.proxy import Proxy
+from dpsql.vault.in_flight import InFlight
 from grammar_tests.proxy_kit import shop
 from grammar_tests.test_contribution_bounds import TOTAL, crowd
 from grammar_tests.waiting import until

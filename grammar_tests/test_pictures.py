@@ -18,7 +18,6 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.cli.terminal import encodable
@@ -40,6 +39,7 @@ from dpsql.interfaces.pictures.terminal_chart import picture
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import DATE, DOUBLE, INTEGER, INTERVAL, TIMESTAMP, VARCHAR, SqlType
 from dpsql.model.vocabulary import Answer, Column, Request
+from dpsql.preparation.explanation import Explanation
 from grammar_tests.fakes import ANSWER, EXPLANATION, FakeProxy
 
 NAN = float("nan")

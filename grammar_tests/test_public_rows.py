@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.answering.public_rows import PublicRows
 from dpsql.engines import ScratchTable, Stop
 from dpsql.model.algebra import Field
 from dpsql.model.table import Table
 from dpsql.model.tree import DOUBLE, VARCHAR, Cast, Ref
 from dpsql.proxy import Proxy
+from dpsql.vault.public_rows import PublicRows
 from grammar_tests import world
 from grammar_tests.bound import shop as bound
 from grammar_tests.laws import PlainEngine, Rows, compiled

@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 
 from dpsql.compiler.resolve.report_weights import variance_weights, weights
-from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.mechanisms.randomized_response import exp_down, randomized, report, two_coins
 from dpsql.model.errors import PolicyError, Refused
 from dpsql.model.local_reports import LocalMechanism, Randomized
 from dpsql.model.vocabulary import Answer
+from dpsql.preparation.explanation import Explanation
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import request
 

@@ -10,10 +10,10 @@ from math import inf, prod
 import numpy as np
 import pytest
 
-from dpsql.answering.measured_cells import CellReading, derivation
 from dpsql.consistency.residuals import AskedCells, KnownTable
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.model.vocabulary import Mechanism, Noise
+from dpsql.vault.measured_cells import CellReading, derivation
 
 AXES = ("a", "b", "c")
 

@@ -17,11 +17,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpsql.interfaces.cli import main
-from dpsql.local import respondent
-from dpsql.local.questions import LocalQuestion
-from dpsql.local.respondent import OverBudget, Respondent
 from dpsql.mechanisms.randomized_response import best, exp_down, randomized, report, two_coins
 from dpsql.model.local_reports import LocalMechanism
+from dpsql.systems.local import respondent
+from dpsql.systems.local.questions import LocalQuestion
+from dpsql.systems.local.respondent import OverBudget, Respondent
 from grammar_tests.test_randomized_columns import POLICY
 
 BRIBE = LocalQuestion("bribe", ("yes", "no"), two_coins(2))
@@ -180,7 +180,7 @@ def run(folder: str, output: str, began: Any, waits: Any, locked: bool) -> None:
     The other is there when it goes for the lock, which the first has; without locks, when it has
     read, too.
     """
-    local = import_module("dpsql.interfaces.cli.local")
+    local = import_module("dpsql.systems.local.local")
     read, lock = local._memory_of, respondent.lock_memory
 
     @contextmanager

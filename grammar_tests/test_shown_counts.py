@@ -9,10 +9,10 @@ from math import exp, isnan
 import numpy as np
 import pytest
 
-from dpsql.explaining.describe_blocks import describe
 from dpsql.mechanisms.shown_counts import Widening, widening
 from dpsql.mechanisms.threshold import ALONE, Threshold, UnitCounting, threshold
 from dpsql.model.vocabulary import Mechanism, Noise, Noisy
+from dpsql.preparation.describe_blocks import describe
 from dpsql.release.finish import finish
 from grammar_tests.bound import shop
 from grammar_tests.keys_kit import threshold_of

@@ -40,11 +40,16 @@ from dpsql.model.tree import DATE, DOUBLE, INTEGER, VARCHAR, Kind, PlanForm, Sql
 from dpsql.model.vocabulary import Loss, Neighbours, Noise, Noisy, Request, Sensitivity
 from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
-from dpsql.synthesis import mbi_fit, released_marginals, synthesis, synthetic_tables
-from dpsql.synthesis.closeness import to_rows
-from dpsql.synthesis.released_marginals import over_selected
-from dpsql.synthesis.synthesis_plan import MOST_CLIQUE, SynthesisPlan, SynthesisWish, planned
-from dpsql.synthesis.synthetic_columns import ListedColumn, cells, column_of
+from dpsql.systems.synthesis import mbi_fit, released_marginals, synthesis, synthetic_tables
+from dpsql.systems.synthesis.closeness import to_rows
+from dpsql.systems.synthesis.released_marginals import over_selected
+from dpsql.systems.synthesis.synthesis_plan import (
+    MOST_CLIQUE,
+    SynthesisPlan,
+    SynthesisWish,
+    planned,
+)
+from dpsql.systems.synthesis.synthetic_columns import ListedColumn, cells, column_of
 from grammar_tests import bound, laws, proxy_kit, world
 from grammar_tests.session_kit import Client
 

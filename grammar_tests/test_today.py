@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.answering import vault
 from dpsql.dialects.reading.parse import parse
 from dpsql.interfaces.sentences import sentences
 from dpsql.model.errors import PolicyError, Refused
@@ -18,6 +17,7 @@ from dpsql.model.notices import RoundedTimes
 from dpsql.model.public_times import Resolution, now, word
 from dpsql.model.vocabulary import Answer
 from dpsql.proxy import Proxy
+from dpsql.vault import vault
 from grammar_tests import proxy_kit
 
 JOINED = "SELECT COUNT(*) AS n FROM customers WHERE joined < {}"

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from dpsql.interfaces.cli import main
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import Request
-from dpsql.monitoring.monitor import Watch
 from dpsql.proxy import Proxy
+from dpsql.systems.watch.monitor import Watch
 from grammar_tests import proxy_kit
 
 TWO = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY 1; SELECT COUNT(*) FROM orders"

@@ -14,15 +14,15 @@ from dpsql.accountants.remaining import rest
 from dpsql.answering import shared_answers
 from dpsql.answering.from_memory import Recollection, recollection, repeated
 from dpsql.answering.two_steps import Steps, steps_of, steps_price
-from dpsql.answering.vault import Vault
-from dpsql.explaining.describe_blocks import description
-from dpsql.explaining.explanation import SHOWN, Explanation, PlanDescription
 from dpsql.ledgers import PaidAnswer, Stopped, unconfirmed
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.notices import Notice
 from dpsql.model.vocabulary import Answer, Budget, Column, Event, Loss
 from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.describe_blocks import description
+from dpsql.preparation.explanation import SHOWN, Explanation, PlanDescription
 from dpsql.preparation.question import Account, Cost, Question
+from dpsql.vault.vault import Vault
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,17 +21,7 @@ from math import ceil
 from operator import add
 
 from dpsql import accountants
-from dpsql.answering.measured_cells import (
-    CellReading,
-    Derivation,
-    MeasuredCells,
-    derivation,
-    noise_of,
-    reading_of,
-    readings,
-)
 from dpsql.answering.shared_answers import shared, told_again
-from dpsql.answering.vault import Vault
 from dpsql.compiler.errors.outputs import is_by_row
 from dpsql.compiler.plan.prepared import Prepared, WideTable
 from dpsql.compiler.plan.wide_tables import differing
@@ -45,6 +35,16 @@ from dpsql.model.vocabulary import NANO, Answer, Budget, Loss, Noisy, Receipt
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Question
 from dpsql.preparation.workload import is_little_more
+from dpsql.vault.measured_cells import (
+    CellReading,
+    Derivation,
+    MeasuredCells,
+    derivation,
+    noise_of,
+    reading_of,
+    readings,
+)
+from dpsql.vault.vault import Vault
 
 ENOUGH = 1 + 1e-6
 """A variance that is larger by less is no other one."""

@@ -28,9 +28,7 @@ from dpsql import accountants
 from dpsql.answering import from_memory, two_steps
 from dpsql.answering.explain import explained, price
 from dpsql.answering.from_memory import Target
-from dpsql.answering.measured_cells import MeasuredCells, noise_of, readings
 from dpsql.answering.shared_answers import shared
-from dpsql.answering.vault import Vault
 from dpsql.compiler.plan.prepared import Prepared, WideTable
 from dpsql.consistency.joint_shares import JointAnswer, JointShares
 from dpsql.consistency.residuals import AskedCells
@@ -44,6 +42,8 @@ from dpsql.model.vocabulary import NANO, Answer, Column, Loss, Mechanism, Receip
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.private_bounds import payable
 from dpsql.preparation.question import Account, Question, account, text_key
+from dpsql.vault.measured_cells import MeasuredCells, noise_of, readings
+from dpsql.vault.vault import Vault
 
 _MORE = (1.0, 1.001, 1.003, 1.01, 1.03)
 """What rounding may add to the least prices."""

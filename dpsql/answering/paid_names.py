@@ -14,7 +14,6 @@ from hashlib import sha256
 from threading import Lock
 from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
-from dpsql.answering.vault import Vault
 from dpsql.ledgers import Entry, Inquiry
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
@@ -32,6 +31,7 @@ from dpsql.model.vocabulary import (
 )
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Cost, account
+from dpsql.vault.vault import Vault
 
 DROPPED = (Column("dropped", VARCHAR),)
 """What a statement answers with that makes a name be forgotten."""

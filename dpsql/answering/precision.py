@@ -13,12 +13,12 @@ from decimal import Decimal
 from math import ceil, inf, isfinite, isnan, log
 
 from dpsql.answering import two_steps
-from dpsql.answering.vault import Vault
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import Answer
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Question
 from dpsql.release.finish import margin_factor
+from dpsql.vault.vault import Vault
 
 _ROOM = 1.1
 """Next time a little more than would have been right this time: values move."""

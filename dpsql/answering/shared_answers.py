@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpsql.answering.vault import Vault
 from dpsql.ledgers import PaidAnswer
 from dpsql.model.errors import Failed
 from dpsql.model.vocabulary import Answer, Event, Loss
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Cost, Question
+from dpsql.vault.vault import Vault
 
 
 def told_again(compiler: Compiler, vault: Vault, query: Question) -> Answer | None:

@@ -19,10 +19,8 @@ from operator import add
 from dpsql import accountants
 from dpsql.answering import from_memory
 from dpsql.answering.shared_answers import told_again
-from dpsql.answering.vault import Vault
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import keeping
-from dpsql.explaining.explanation import Outlook
 from dpsql.mechanisms.norm_bounds import visible_from
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
@@ -30,6 +28,7 @@ from dpsql.model.notices import Notice, TooFew
 from dpsql.model.vocabulary import Answer, Loss, Request
 from dpsql.preparation import contribution_bounds
 from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.explanation import Outlook
 from dpsql.preparation.private_bounds import (
     SHARE,
     ColumnBounds,
@@ -42,6 +41,7 @@ from dpsql.preparation.private_bounds import (
     without_delta,
 )
 from dpsql.preparation.question import Account, Question, ReleasedBounds
+from dpsql.vault.vault import Vault
 
 _KEPT = "What was spent to see this stays spent; it is remembered."
 _ANY = Decimal("1e-9")

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpsql.engines import Stop
-from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.doors import Door
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.model.table import Repeated
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Answer, Request
+from dpsql.preparation.explanation import Explanation
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy

@@ -11,7 +11,17 @@ from math import isfinite, isnan
 from textwrap import wrap
 from typing import Any, assert_never
 
-from dpsql.explaining.explanation import (
+from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.doors import Door
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.receipts import questions_text
+from dpsql.interfaces.sentences import sentences
+from dpsql.interfaces.sql_layout import laid_out
+from dpsql.interfaces.tables import grid
+from dpsql.model.notices import ByDeclaration, Modelled, Reported, Synthetic
+from dpsql.model.tree import PlanForm
+from dpsql.model.vocabulary import Column, Loss, Rest
+from dpsql.preparation.explanation import (
     BlockLines,
     Change,
     ChoiceLine,
@@ -33,16 +43,6 @@ from dpsql.explaining.explanation import (
     WithoutKey,
     approximate,
 )
-from dpsql.interfaces.amounts import loss_text, plain, share_text
-from dpsql.interfaces.doors import Door
-from dpsql.interfaces.messages import printable
-from dpsql.interfaces.receipts import questions_text
-from dpsql.interfaces.sentences import sentences
-from dpsql.interfaces.sql_layout import laid_out
-from dpsql.interfaces.tables import grid
-from dpsql.model.notices import ByDeclaration, Modelled, Reported, Synthetic
-from dpsql.model.tree import PlanForm
-from dpsql.model.vocabulary import Column, Loss, Rest
 
 WIDTH = 100
 """Columns of a plan that no terminal shows."""

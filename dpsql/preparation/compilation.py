@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines import Stop
-from dpsql.explaining.describe_blocks import description
-from dpsql.explaining.explanation import Outlook, PlanDescription
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
@@ -21,6 +19,8 @@ from dpsql.model.query_options import requested_precision
 from dpsql.model.tree import Span, SqlType, Statement
 from dpsql.model.vocabulary import Policy, Request
 from dpsql.preparation.accuracy import epsilon_for, first_epsilon
+from dpsql.preparation.describe_blocks import description
+from dpsql.preparation.explanation import Outlook, PlanDescription
 from dpsql.preparation.other_forms import Form
 from dpsql.preparation.outlook import outlook
 from dpsql.preparation.prepare import KnownSteps, argument_facts, memory_of, plans_of, prepare

@@ -20,7 +20,6 @@ from dpsql.engines import Engine, EngineFailed, Stop
 from dpsql.engines.limited import Following
 from dpsql.engines.priority import NICENESS
 from dpsql.engines.remote import RemoteObject, RemotePool
-from dpsql.explaining.explanation import Outlook, PlanDescription
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import Facts
@@ -29,6 +28,7 @@ from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Policy, Request
 from dpsql.preparation.compilation import Compiler, plan_key
 from dpsql.preparation.engine_kinds import dialects, get
+from dpsql.preparation.explanation import Outlook, PlanDescription
 from dpsql.preparation.private_bounds import ColumnBounds
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Question, text_key

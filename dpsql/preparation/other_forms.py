@@ -14,16 +14,6 @@ from typing import TypeAlias
 from dpsql import accountants
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivateBlock
-from dpsql.explaining.describe_blocks import labels
-from dpsql.explaining.explanation import (
-    Change,
-    CoarserPeriods,
-    LargerEpsilon,
-    OtherAccountant,
-    RecordedFacts,
-    UnitsCounted,
-    WithoutKey,
-)
 from dpsql.model.algebra import Item
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import (
@@ -42,6 +32,16 @@ from dpsql.model.tree import (
 )
 from dpsql.model.vocabulary import Budget, Fact, FactKind, Policy, TablePolicy, Voucher
 from dpsql.model.walk import map_children
+from dpsql.preparation.describe_blocks import labels
+from dpsql.preparation.explanation import (
+    Change,
+    CoarserPeriods,
+    LargerEpsilon,
+    OtherAccountant,
+    RecordedFacts,
+    UnitsCounted,
+    WithoutKey,
+)
 from dpsql.preparation.question import Question
 
 _SHORTEST = {"hour": 1, "day": 24, "week": 168, "month": 672, "quarter": 2160, "year": 8760}

@@ -20,7 +20,12 @@ from typing import TypeAlias
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, ScaledTotal, Vote
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import FoundNorm, Poll
-from dpsql.explaining.explanation import (
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.errors import Refused
+from dpsql.model.notices import Scaled
+from dpsql.model.vocabulary import Norm
+from dpsql.preparation.contribution_bounds import placeholder, split
+from dpsql.preparation.explanation import (
     Change,
     CoarserPeriods,
     FoundBound,
@@ -28,11 +33,6 @@ from dpsql.explaining.explanation import (
     Proposal,
     UnitsCounted,
 )
-from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.errors import Refused
-from dpsql.model.notices import Scaled
-from dpsql.model.vocabulary import Norm
-from dpsql.preparation.contribution_bounds import placeholder, split
 from dpsql.preparation.other_forms import Form, OtherForm, other_forms
 from dpsql.release.finish import expected_margins
 

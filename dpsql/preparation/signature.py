@@ -19,7 +19,6 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import COERCING, type_of
 from dpsql.dialects.postgres.words import words
 from dpsql.dialects.reading.parse import parse
-from dpsql.explaining.explanation import SHOWN
 from dpsql.model.algebra import Relation
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
@@ -38,6 +37,7 @@ from dpsql.model.tree import (
 )
 from dpsql.model.vocabulary import Column, Policy, Request
 from dpsql.model.walk import expressions, relations, walk
+from dpsql.preparation.explanation import SHOWN
 
 _TEXTS = ("2000-01-01", "month")
 _GUESSES: tuple[Parameter, ...] = (None, 1, *_TEXTS)

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 from dpsql.model.vocabulary import Request
 from dpsql.proxy import Proxy
-from dpsql.synthesis.closeness import to_rows
-from dpsql.synthesis.synthesis_plan import SynthesisWish
+from dpsql.systems.synthesis.closeness import to_rows
+from dpsql.systems.synthesis.synthesis_plan import SynthesisWish
 from examples.adult.people import demonstration
 
 PEOPLE = "SELECT age, hours_per_week, sex, education, marital_status FROM people"

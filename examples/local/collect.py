@@ -18,8 +18,8 @@ from pathlib import Path
 from secrets import token_hex
 
 import dpsql
-from dpsql.local.questions import LocalQuestion
-from dpsql.local.respondent import Respondent
+from dpsql.systems.local.questions import LocalQuestion
+from dpsql.systems.local.respondent import Respondent
 
 POLICY = """
 [database]

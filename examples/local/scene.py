@@ -4,7 +4,7 @@
 
 Truths that only a demonstration may show are drawn from a fixed seed. Reports are drawn many at a
 time, by the laws of `dpsql.mechanisms.randomized_response`; people at home would draw theirs by
-`dpsql.local`, of the operating system's bytes.
+`dpsql.systems.local`, of the operating system's bytes.
 """
 
 from __future__ import annotations

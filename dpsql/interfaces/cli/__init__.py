@@ -29,24 +29,24 @@ SECTIONS = {
         "tables": "listing_commands.tables",
         "describe": "listing_commands.describe",
         "plan": "plan.plan",
-        "watch": "watch.watch",
-        "synth": "synth.synth",
-        "fit": "model_commands.fit",
-        "model": "model_commands.model",
+        "watch": "dpsql.systems.watch.watch.watch",
+        "synth": "dpsql.systems.synthesis.synth.synth",
+        "fit": "dpsql.systems.models.model_commands.fit",
+        "model": "dpsql.systems.models.model_commands.model",
         "budget": "budget_commands.budget",
     },
     "Own the data": {
         "init": "drafting.init",
         "check": "owner_commands.check",
-        "risk": "risk.risk",
+        "risk": "dpsql.systems.risk.risk.risk",
         "tune": "tune.tune",
-        "cube": "cube.cube",
+        "cube": "dpsql.systems.cubes.cube.cube",
         "prepare": "owner_commands.prepare",
         "refresh": "owner_commands.refresh",
         "history": "budget_commands.history",
         "serve": "serve.serve",
         "user": "user_commands.user",
-        "local": "local.local",
+        "local": "dpsql.systems.local.local.local",
     },
     "Learn": {
         "doctor": "doctor.doctor",
@@ -66,8 +66,9 @@ class Program(Group):
         del ctx
         for commands in SECTIONS.values():
             if cmd_name in commands:
-                module, _, name = commands[cmd_name].partition(".")
-                command = getattr(import_module(f"{__name__}.{module}"), name)
+                module, _, name = commands[cmd_name].rpartition(".")
+                module = module if module.startswith("dpsql.") else f"{__name__}.{module}"
+                command = getattr(import_module(module), name)
                 assert isinstance(command, click.Command)
                 return command
         return None

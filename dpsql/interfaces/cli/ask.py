@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsql.dialects.postgres.words import pieces
-from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces import records
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.cli.options import (
@@ -52,6 +51,7 @@ from dpsql.model.errors import DpsqlError, Reason, Refused
 from dpsql.model.query_options import Precision, requested_precision
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Answer, Request
+from dpsql.preparation.explanation import Explanation
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy

@@ -44,8 +44,8 @@ def open_server(path: str) -> Proxy:
 
 def publish_reports(path: str) -> Iterator[tuple[str, int]]:
     """Make what was collected rows of a policy's tables: each with how many rows are new."""
-    from dpsql.local.report_store import published  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415
+    from dpsql.systems.local.report_store import published  # noqa: PLC0415
 
     yield from published(load(path))
 

@@ -6,7 +6,6 @@ from decimal import Decimal
 
 import click
 
-from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.cli.terminal import note
 from dpsql.interfaces.doors import Door
@@ -15,6 +14,7 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Failed
 from dpsql.model.notices import useless
 from dpsql.model.vocabulary import Answer, Loss
+from dpsql.preparation.explanation import Explanation
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from dpsql.dialects.postgres.words import words
-from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.cli.budget_commands import budgets_text, charges_text
 from dpsql.interfaces.cli.completions import Completable, names_of
@@ -25,6 +24,7 @@ from dpsql.interfaces.sentences import remarks
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import Answer, Request
+from dpsql.preparation.explanation import Explanation
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy

@@ -14,7 +14,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
 
 from dpsql.engines import Stop
-from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.dbapi import dbapi_errors
 from dpsql.interfaces.dbapi.dbapi_cursor import Cursor, Parameters
 from dpsql.interfaces.dbapi.dbapi_errors import (
@@ -46,10 +45,11 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import Kind, Parameter
 from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Answer, Receipt, Request
+from dpsql.preparation.explanation import Explanation
 
 if TYPE_CHECKING:
-    from dpsql.monitoring.monitor import Monitor, Verdict
     from dpsql.proxy import Proxy
+    from dpsql.systems.watch.monitor import Monitor, Verdict
 
 
 __all__ = [
@@ -297,7 +297,7 @@ class Connection:
         `both_ways` admits sums that one person can lower, for more noise on every query. `measure`
         is more ε, paid now too, for which each alarm is told with its noisy number.
         """
-        from dpsql.monitoring.monitor import Watch  # noqa: PLC0415
+        from dpsql.systems.watch.monitor import Watch  # noqa: PLC0415
 
         wish = Watch(
             self.analyst,

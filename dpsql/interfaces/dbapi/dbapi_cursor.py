@@ -10,7 +10,6 @@ from logging import getLogger
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from dpsql.engines import Stop
-from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces import data_frames
 from dpsql.interfaces.asking import stored
 from dpsql.interfaces.dbapi.dbapi_errors import (
@@ -32,6 +31,7 @@ from dpsql.model.notices import marked
 from dpsql.model.table import OnDemand
 from dpsql.model.tree import DOUBLE, Kind, Parameter
 from dpsql.model.vocabulary import Answer, Column, Receipt, Request
+from dpsql.preparation.explanation import Explanation
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,6 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.dbapi.local_answers import answered_here
 from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.html_tables import answer_html
@@ -16,10 +15,11 @@ from dpsql.interfaces.pictures.drawings import Drawing
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.tree import Parameter
 from dpsql.model.vocabulary import DEFAULT_SPELLING, Answer, Request
+from dpsql.preparation.explanation import Explanation
 
 if TYPE_CHECKING:
-    from dpsql.monitoring.monitor import Monitor
     from dpsql.proxy import Proxy
+    from dpsql.systems.watch.monitor import Monitor
 
 
 class DirectAnswer(Answer):
@@ -80,12 +80,12 @@ def watch(
     both_ways: bool = False,
     measure: Decimal | None = None,
 ) -> Iterator[Monitor]:
-    """A monitor of counting queries, charged when it is opened; see `dpsql.monitoring.monitor`.
+    """A monitor of counting queries, charged when it is opened; see `dpsql.systems.watch.monitor`.
 
     Raises `dpsql.model.errors.DpsqlError`.
     """
     with _opened(policy) as proxy:
-        from dpsql.monitoring.monitor import Watch  # noqa: PLC0415
+        from dpsql.systems.watch.monitor import Watch  # noqa: PLC0415
 
         who = proxy.analyst(analyst)
         wish = Watch(

@@ -1,6 +1,6 @@
 """Batches of messages that are asked again, word for word: the same bytes, at no cost.
 
-That is sound for the reason in `dpsql.answering.vault`: a remembered answer is good as it is
+That is sound for the reason in `dpsql.vault.vault`: a remembered answer is good as it is
 while the stamp of the ledger is the same. The bytes depend on nothing else but the settings and the
 prepared statements of the session, which are compared. Nothing is worked out.
 """

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
-from dpsql.explaining.explanation import Explanation, approximate
 from dpsql.interfaces.amounts import plain
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.pictures.charts import Chart, ChartShape, Panel, Point, Series
+from dpsql.preparation.explanation import Explanation, approximate
 
 
 def error_chart(plan: Explanation, others: Sequence[Explanation]) -> Chart:

@@ -1,1 +1,0 @@
-"""The plan and the price of a question, in words."""

@@ -1,0 +1,148 @@
+"""`dpsql cube`: what the owner measures once for all analysts of a budget."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from dpsql.interfaces.amounts import loss_text, plain
+from dpsql.interfaces.cli.ask import read_sql
+from dpsql.interfaces.cli.budget_commands import REASON
+from dpsql.interfaces.cli.options import DIALECT, CommandSettings, Group, with_policy
+from dpsql.interfaces.cli.terminal import Progress, can_answer, interruptible, note, show_error
+from dpsql.interfaces.joint_prices import price_text, prices
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.tables import sheet, table
+from dpsql.model.errors import DpsqlError
+from dpsql.model.table_names import unknown_name
+from dpsql.model.vocabulary import Loss
+
+if TYPE_CHECKING:
+    from dpsql.systems.cubes.cubes import Cube
+
+_HEADERS = ("cube", "budget", "tables", "spent", "measured", "")
+_TABLES = ("question", "ε", "spent", "measured")
+_WIDEST = 70
+
+
+@click.group(cls=Group)
+def cube() -> None:
+    """Measure tables once, of which all analysts of a budget are answered."""
+
+
+@cube.command()
+@click.argument("sql", required=False, metavar="[SQL|-]")
+@click.option("-f", "--file", type=click.Path(dir_okay=False), help="Read the SQL here.")
+@click.option("--budget", metavar="NAME", help="Which pays, and whose analysts it is for.")
+@click.option("--yes", is_flag=True, help="Measure it at this price, without asking back.")
+@DIALECT
+@with_policy
+def create(
+    settings: CommandSettings,
+    *,
+    sql: str | None,
+    file: str | None,
+    budget: str | None,
+    yes: bool,
+    dialect: str,
+) -> None:
+    """Price CREATE DP CUBE name AS SELECT … GROUP BY CUBE (…), then measure it at that price."""
+    text = read_sql(sql, file)
+    try:
+        with settings.open(settings.policy) as proxy:
+            joint = proxy.explain_cube(text, budget, dialect)
+            click.echo(table(prices(joint, _WIDEST), None).text, nl=False)
+            note(price_text(joint))
+            if not yes and not can_answer():
+                note("nothing was measured: --yes measures all of it at this price")
+                return
+            if joint.price != Loss(0) and not yes:
+                click.confirm("Measure it?", abort=True, err=True)
+            work = partial(proxy.create_cube, text, budget, dialect)
+            joint, _cancelled = interruptible(work, proxy.cancel, Progress())
+    except DpsqlError as error:
+        raise click.exceptions.Exit(show_error(error, text)) from None
+    charged = loss_text(joint.price, joint.account.budget.accountant)
+    note(f"cost: ε = {plain(joint.account.epsilon)} ({charged}), {len(joint.parts)} tables")
+
+
+@cube.command("list")
+@with_policy
+def list_cubes(settings: CommandSettings) -> None:
+    """List the cubes that were measured, and what they cost."""
+    rows = [
+        (
+            printable(each.name),
+            printable(each.budget),
+            str(len(each.entries)),
+            loss_text(each.spent, each.entries[0].accountant),
+            f"{each.time:%Y-%m-%d}",
+            "dropped" if each.dropped else "",
+        )
+        for each in _cubes(settings)
+    ]
+    if not rows:
+        note("There is no cube.")
+        return
+    click.echo("\n".join(sheet(_HEADERS, rows, None)))
+
+
+@cube.command()
+@click.argument("name")
+@with_policy
+def show(settings: CommandSettings, *, name: str) -> None:
+    """Show the tables that a cube is of, and at which ε each was measured."""
+    every = _cubes(settings)
+    entries = [entry for each in every if each.name == name for entry in each.entries]
+    if not entries:
+        raise unknown_name("cube", name, tuple(each.name for each in every))
+    rows = [
+        (
+            printable(" ".join(entry.inquiry.sql.split())),
+            plain(entry.epsilon),
+            loss_text(entry.loss, entry.accountant),
+            f"{entry.time:%Y-%m-%d}",
+        )
+        for entry in entries
+    ]
+    click.echo("\n".join(sheet(_TABLES, rows, None)))
+
+
+@cube.command()
+@click.argument("name")
+@REASON
+@with_policy
+def drop(settings: CommandSettings, *, name: str, reason: str) -> None:
+    """Answer nothing of a cube any more: what it cost stays spent, until it is created again."""
+    from dpsql.systems.cubes import cubes  # noqa: PLC0415
+
+    with settings.open(settings.policy) as proxy:
+        cubes.drop(proxy.ledger, name, reason)
+    note(f"No question is answered of cube {printable(name)} any more.")
+
+
+@cube.command()
+@click.option("--budget", metavar="NAME", help="Whose questions are asked again.")
+@DIALECT
+@with_policy
+def suggest(settings: CommandSettings, *, budget: str | None, dialect: str) -> None:
+    """Say which cubes would have saved how much of what was asked; reads no private data."""
+    with settings.open(settings.policy) as proxy:
+        suggestions = proxy.suggest_cubes(budget, dialect)
+        units = {each.name: each.accountant for each in proxy.policy.budgets}
+    unit = next(iter(units.values())) if budget is None else units[budget]
+    for each in suggestions:
+        price, spent = loss_text(each.price, unit), loss_text(each.spent, unit)
+        note(f"{price} instead of {spent}, which {each.questions} questions were charged:")
+        click.echo(f"{printable(each.text)};")
+    if not suggestions:
+        note("No cube would have saved anything.")
+
+
+def _cubes(settings: CommandSettings) -> tuple[Cube, ...]:
+    from dpsql.systems.cubes import cubes  # noqa: PLC0415
+
+    with settings.open(settings.policy) as proxy:
+        return cubes.cubes(proxy.ledger)

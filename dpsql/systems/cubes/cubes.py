@@ -1,0 +1,240 @@
+"""Cubes: tables that the owner measures once, for what all analysts of a budget ask of them.
+
+A cube is no thing of its own: its grouping sets are questions of one payer, which are priced and
+measured together (see `joint_plan`) and recorded as every measurement is, under a name that no
+analyst has. Whoever asks of the same rows is answered of its tables as of those that they paid for
+themselves (PRIVACY.md R83).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import reduce
+from itertools import combinations
+from operator import add
+
+from dpsql.answering import joint_plan
+from dpsql.answering.joint_plan import Beside, JointPlan
+from dpsql.dialects.postgres.words import Word, words
+from dpsql.engines import Stop
+from dpsql.ledgers import CUBES, Entry, Ledger, Stopped
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.query_options import Memory
+from dpsql.model.table_names import unknown_name
+from dpsql.model.vocabulary import Budget, Loss, Policy, Request
+from dpsql.preparation import creations
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.creations import Creation, syntax
+from dpsql.preparation.question import Account
+from dpsql.vault.vault import Vault
+
+_HEAD = ("create", "dp", "cube")
+MOST_KEYS = 6
+"""A cube of more keys would be of more than 64 tables."""
+_ALL = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Cube:
+    """What was measured under a name, by which budget, and the `entries` that record it, the
+    oldest first; nothing is answered of one that was `dropped`.
+    """
+
+    name: str
+    budget: str
+    entries: tuple[Entry, ...]
+    dropped: bool
+
+    @property
+    def spent(self) -> Loss:
+        """All that was charged for it."""
+        return reduce(add, (entry.loss for entry in self.entries), Loss(0))
+
+    @property
+    def time(self) -> datetime:
+        """When it was measured last."""
+        return self.entries[-1].time
+
+
+def begins(text: str) -> bool:
+    """Whether a text wants a cube.
+
+    >>> begins("create dp  cube c as select 1"), begins("SELECT 1 AS cube")
+    (True, False)
+    """
+    return tuple(text.lower().split(maxsplit=3)[:3]) == _HEAD
+
+
+def creation(text: str) -> Creation:
+    """The cube that is to be made. Raises `Refused`."""
+    cube = creations.creation(text, _HEAD, ("epsilon",))
+    if cube is None:
+        raise Refused(Reason.SYNTAX, why="CREATE DP CUBE name AS SELECT … is expected")
+    return cube
+
+
+def grouping_sets(query: str) -> tuple[str, ...]:
+    """The SELECTs of all sets of a SELECT's CUBE, the finest first. Raises `Refused`.
+
+    >>> grouping_sets("SELECT a, b AS k, COUNT(*) FROM t GROUP BY CUBE (a, b)")[1:]
+    ('SELECT a, COUNT(*) FROM t GROUP BY a', 'SELECT b AS k, COUNT(*) FROM t GROUP BY b', \
+'SELECT COUNT(*) FROM t')
+    """
+    every = list(words(query))
+    depths = levels(every)
+    clause = next((n for n in range(len(every)) if _is_cube(every, depths, n)), None)
+    start = next((n for n, w in enumerate(every) if w.value == "from" and not depths[n]), None)
+    if clause is None or start is None or every[0].value != "select" or every[-1].text != ")":
+        raise syntax("a cube is SELECT … FROM … GROUP BY CUBE (…)", every)
+    keys = listed(every[clause + 4 : -1])
+    if [] in keys:
+        raise syntax("a cube has columns", every[clause:])
+    if len(keys) > MOST_KEYS:
+        raise Refused(Reason.TOO_LARGE, what="columns of a CUBE", limit=MOST_KEYS)
+    items = listed(every[1:start])
+    source = query[every[start].start : every[clause].start].rstrip()
+    numbers = {values(key): n for n, key in enumerate(keys)}
+    named = [(numbers.get(values(unnamed(item))), text_of(query, item)) for item in items]
+    measures = [text for number, text in named if number is None]
+    if not measures:
+        raise syntax("a cube has an aggregate", every)
+    result = []
+    for size in range(len(keys), -1, -1):
+        for chosen in combinations(range(len(keys)), size):
+            shown = [text for number, text in named if number in chosen]
+            by = ", ".join(text_of(query, keys[n]) for n in chosen)
+            grouped = f" GROUP BY {by}" if by else ""
+            result.append(f"SELECT {', '.join([*shown, *measures])} {source}{grouped}")
+    return tuple(result)
+
+
+def planned(
+    compiler: Compiler, vault: Vault, text: str, budget: Budget, dialect: str, stop: Stop
+) -> JointPlan:
+    """What a cube costs and how exact its tables are: runs nothing, charges nothing.
+
+    Raises `Refused` for what no question could be answered of.
+    """
+    cube, policy = creation(text), compiler.policy
+    if not budget.memory.measures_wide:
+        why = (
+            f'no question of {budget.name} is answered of it without memory = "wide" in that budget'
+        )
+        raise Refused(Reason.BAD_OPTION, option="budget", value=budget.name, why=why)
+    reader = next((analyst for analyst, of in policy.analysts if of == budget.name), None)
+    if reader is None:
+        why = "no analyst asks from it"
+        raise Refused(Reason.BAD_OPTION, option="budget", value=budget.name, why=why)
+    payer = _payer(policy, cube.name, budget)
+    tables = []
+    for sql in grouping_sets(cube.query):
+        request = Request(sql, reader, dialect, door="command line")
+        query = joint_plan.read(compiler, request, stop)
+        paying = replace(payer, epsilon=query.account.epsilon)
+        query = replace(query, request=replace(request, analyst=payer.analyst), account=paying)
+        tables.append(_table(joint_plan.beside(compiler, vault, query)))
+    return joint_plan.of_questions(compiler, vault, payer, tables, cube.epsilon)
+
+
+def create(
+    compiler: Compiler, vault: Vault, text: str, budget: Budget, dialect: str, stop: Stop
+) -> JointPlan:
+    """Measure a cube, charged in one transaction; what is measured already is not again.
+
+    One that was dropped counts again. Raises as `Proxy.ask` does.
+    """
+    plan = planned(compiler, vault, text, budget, dialect, stop)
+    whom = Stopped(None, plan.account.analyst)
+    if whom in vault.ledger.stopped():
+        vault.ledger.resume(whom)
+        plan = planned(compiler, vault, text, budget, dialect, stop)
+    joint_plan.measure(compiler, vault, plan)
+    return plan
+
+
+def cubes(ledger: Ledger) -> tuple[Cube, ...]:
+    """All cubes that were ever paid for, by name."""
+    stopped = ledger.stopped()
+    by_name = dict[tuple[str, str], list[Entry]]()
+    for entry in reversed(ledger.history(None, _ALL)):
+        if entry.analyst.startswith(CUBES):
+            name = entry.analyst.removeprefix(CUBES)
+            by_name.setdefault((name, entry.budget), []).append(entry)
+    return tuple(
+        Cube(name, budget, tuple(entries), Stopped(None, CUBES + name) in stopped)
+        for (name, budget), entries in sorted(by_name.items())
+    )
+
+
+def drop(ledger: Ledger, name: str, reason: str) -> None:
+    """No question is answered of a cube any more; what was paid stays paid. Raises `Refused`."""
+    names = tuple(dict.fromkeys(cube.name for cube in cubes(ledger)))
+    if name not in names:
+        raise unknown_name("cube", name, names)
+    ledger.stop(Stopped(None, CUBES + name), reason)
+
+
+def _payer(policy: Policy, name: str, budget: Budget) -> Account:
+    """Who pays for a cube: no analyst, below the caps of all."""
+    analyst = CUBES + name
+    caps = tuple(cap for cap in policy.caps if cap.covers(budget.name, analyst))
+    wide = replace(budget, memory=Memory.WIDE)
+    return Account(analyst, wide, budget.query_epsilon, caps=caps)
+
+
+def _table(each: Beside) -> Beside:
+    """A grouping set of which other questions can be answered. Raises `Refused`."""
+    if each.shares:
+        return each
+    raise Refused(
+        Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+        construct="a cube of these rows",
+        fix="Its keys have to be listed, its measures counts and sums with declared bounds, and "
+        "each person has to have one row.",
+    )
+
+
+def levels(every: Sequence[Word]) -> list[int]:
+    """How deep in parentheses each word is."""
+    depths, depth = [], 0
+    for word in every:
+        depth -= word.text == ")"
+        depths.append(depth)
+        depth += word.text == "("
+    return depths
+
+
+def _is_cube(every: Sequence[Word], depths: Sequence[int], place: int) -> bool:
+    """Whether GROUP BY CUBE ( stands here."""
+    clause = [word.value for word in every[place : place + 4]]
+    return clause == ["group", "by", "cube", "("] and depths[place] == 0
+
+
+def listed(every: Sequence[Word]) -> list[list[Word]]:
+    """What commas divide."""
+    parts: list[list[Word]] = [[]]
+    for word, level in zip(every, levels(every), strict=True):
+        if word.text == "," and level == 0:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts
+
+
+def unnamed(item: Sequence[Word]) -> Sequence[Word]:
+    """An item of a SELECT list without its name."""
+    if len(item) > 2 and item[-2].value == "as":  # noqa: PLR2004
+        return item[:-2]
+    return item
+
+
+def values(item: Sequence[Word]) -> tuple[str, ...]:
+    """What words mean, in whatever case and with whatever gaps they are written."""
+    return tuple(word.value for word in item)
+
+
+def text_of(query: str, item: Sequence[Word]) -> str:
+    """Words as they are written."""
+    return query[item[0].start : item[-1].stop]

@@ -1,0 +1,476 @@
+"""A model: coefficients of columns in their own units, with errors, and what it says as SQL.
+
+It is computed of released numbers alone, so that anybody may have it whom its release was for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dpsql.dialects.literal_sql import constant
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Notice
+from dpsql.model.tree import DOUBLE, VARCHAR, Literal, SqlType, Value, identifier
+from dpsql.model.vocabulary import Receipt
+from dpsql.systems.models.fits import (
+    Components,
+    ModelCell,
+    against_first,
+    components,
+    in_units,
+    least_squares,
+)
+from dpsql.systems.models.fits import logistic as log_odds
+from dpsql.systems.models.model_inputs import Input, ListedInput, NumberInput, PairInput
+from dpsql.systems.models.model_labels import label_of, require_columns
+from dpsql.systems.models.model_statement import CreateModel, ModelType
+from dpsql.systems.models.released_gradients import Gradients
+from dpsql.systems.models.released_moments import Moments
+
+CONFIDENT = 1.959964
+"""Standard errors of half an interval at 95 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTerm:
+    """What a cell of a column adds: for each unit of a number, or where a value is, or NULL. Of a
+    column with bends a `value` is a knot; between them it is linear, and at the first it is 0.
+    """
+
+    column: int
+    value: Value
+    number: bool
+    coefficient: float
+    error: float
+
+    @property
+    def margin(self) -> float:
+        """Half the width of its interval at 95 %."""
+        return CONFIDENT * self.error
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A number that a model gives a row: `intercept` and what the terms add; `about` what it is.
+
+    Of a component `variance` is that along it, of numbers from -1 to 1, `share` its part of all.
+    """
+
+    about: str
+    intercept: ModelTerm
+    terms: tuple[ModelTerm, ...]
+    variance: float | None = None
+    share: float | None = None
+    share_error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model under its name: the columns it reads, its scores, and how much it explains.
+
+    `label` is what it explains, the `positive` value of it where the score is its log odds; `rows`
+    how many there were, noisily, with what error; so many directions of the data are `hidden` by
+    noise; `explained` the share of the variance that its score explains, less what noise adds, and
+    its standard error, None where nobody knows; `notices` about the limits of the rows.
+    Of gradient descent `steps` says how many there were, and how many were paid for, `wandering`
+    how far noise alone moves what one column adds, at most, as a standard deviation.
+    """
+
+    name: str
+    type: ModelType
+    columns: tuple[Input, ...]
+    label: str | None
+    label_type: SqlType
+    label_ends: tuple[float, float] | None
+    positive: Value
+    scores: tuple[Score, ...]
+    rows: int
+    rows_error: float
+    hidden: int
+    explained: float | None
+    receipt: Receipt
+    steps: tuple[int, int] | None = None
+    wandering: float | None = None
+    explained_error: float | None = None
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def noise_margin(self) -> float | None:
+        """Half of the interval at 95 % of how far noise alone moves what a column adds, at most."""
+        return None if self.wandering is None else CONFIDENT * self.wandering
+
+    def score(self, part: str | None) -> Score:
+        """The score by its name, or the first. Raises `Refused` for another one."""
+        result = [s for s in self.scores if part is None or s.about.lower() == part.lower()]
+        if not result:
+            names = ", ".join(score.about for score in self.scores)
+            raise Refused(Reason.BAD_OPTION, option=f"{self.name}.{part}", known=names)
+        return result[0]
+
+
+def fitted(moments: Moments, wish: CreateModel) -> Model:
+    """The model that a statement wants of these moments. Raises `Refused` for a wrong label."""
+    require_columns(moments.columns, wish)
+    if wish.features:
+        names = {name.lower() for name in (*wish.features, wish.label or "")}
+        places = [n for n, column in enumerate(moments.columns) if column.name.lower() in names]
+        moments = moments.of(places)
+    if wish.type is ModelType.PCA:
+        return _of_components(moments, wish)
+    label, target = label_of(moments.columns, wish)
+    fit = least_squares(moments, label, target)
+    coefficients, covariance = fit.coefficients, fit.covariance
+    if wish.type is ModelType.LOGISTIC:
+        coefficients, covariance = log_odds(fit)
+    others = [n for n in range(len(moments.columns)) if n != label]
+    return _explaining(
+        wish,
+        moments.columns,
+        (label, others),
+        fit.cells,
+        (coefficients, covariance),
+        rows=round(moments.rows),
+        rows_error=moments.deviation_of_rows,
+        hidden=fit.hidden,
+        explained=min(max(fit.explained, 0.0), 1.0),
+        explained_error=fit.explained_error,
+        receipt=moments.receipt,
+    )
+
+
+def descended(gradients: Gradients, wish: CreateModel) -> Model:
+    """The model that a statement wants, where gradients led to; nobody knows its errors."""
+    plan = gradients.plan
+    cells, coefficients = against_first(plan.layout.columns, gradients.weights)
+    label, others = plan.columns[plan.label], list(range(1, len(plan.layout.columns) + 1))
+    return _explaining(
+        wish,
+        (label, *plan.layout.columns),
+        (0, others),
+        tuple(replace(cell, column=cell.column + 1) for cell in cells),
+        (coefficients, np.full((len(coefficients),) * 2, np.nan)),
+        rows=round(gradients.rows),
+        rows_error=gradients.plan.deviation_of_rows(gradients.steps),
+        hidden=0,
+        explained=None,
+        receipt=gradients.receipt,
+        steps=(gradients.steps, plan.descent.steps),
+        wandering=_apart(label, wish) * gradients.wandering,
+    )
+
+
+def _apart(label: Input, wish: CreateModel) -> float:
+    """How much farther than one weight what two values of a column add is moved apart, at most:
+    twice, as by a number from -1 to 1; in units of the label, if it is a number.
+    """
+    if wish.type is ModelType.LINEAR and isinstance(label, NumberInput):
+        return 2.0 * label.half
+    return 2.0
+
+
+def _explaining(
+    wish: CreateModel,
+    columns: Sequence[Input],
+    places: tuple[int, Sequence[int]],
+    cells: tuple[ModelCell, ...],
+    fit: tuple[np.ndarray, np.ndarray],
+    **facts: Any,
+) -> Model:
+    """The model of one column by others, by their `places`; of coefficients of numbers from -1 to 1
+    and their covariance.
+    """
+    label, others = places
+    column = columns[label]
+    cells, coefficients, covariance = in_units(columns, cells, *fit)
+    if wish.type is ModelType.LINEAR and isinstance(column, NumberInput):
+        coefficients, covariance = coefficients * column.half, covariance * column.half**2
+        coefficients[0] += column.middle
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    intercept, *terms = _terms(columns, cells, others, coefficients, errors)
+    return Model(
+        name=wish.name,
+        type=wish.type,
+        columns=tuple(columns[n] for n in others),
+        label=column.name,
+        label_type=column.type,
+        label_ends=(float(column.lower), float(column.upper))
+        if isinstance(column, NumberInput)
+        else None,
+        positive=column.cells[0] if wish.type is ModelType.LOGISTIC else None,
+        scores=(Score(column.name, intercept, tuple(terms)),),
+        **facts,
+    )
+
+
+def _of_components(moments: Moments, wish: CreateModel) -> Model:
+    cells = sum(len(column.cells) for column in moments.columns)
+    result = components(moments, min(wish.components, cells))
+    return Model(
+        name=wish.name,
+        type=wish.type,
+        columns=moments.columns,
+        label=None,
+        label_type=VARCHAR,
+        label_ends=None,
+        positive=None,
+        scores=tuple(_component(moments, result, n) for n in range(len(result.variances))),
+        rows=round(moments.rows),
+        rows_error=moments.deviation_of_rows,
+        hidden=0,
+        explained=None,
+        receipt=moments.receipt,
+    )
+
+
+def _component(moments: Moments, result: Components, place: int) -> Score:
+    direction = result.directions[place]
+    start = np.concatenate([[-float(direction @ result.mean)], direction])
+    nothing = np.zeros((len(start), len(start)))
+    cells, coefficients, _ = in_units(moments.columns, result.cells, start, nothing)
+    others = list(range(len(moments.columns)))
+    unknown = np.full(len(start), np.nan)
+    intercept, *terms = _terms(moments.columns, cells, others, coefficients, unknown)
+    return Score(
+        f"pc{place + 1}",
+        intercept,
+        tuple(terms),
+        variance=float(result.variances[place]),
+        share=float(result.shares[place]),
+        share_error=float(result.errors[place]),
+    )
+
+
+def _terms(
+    columns: Sequence[Input],
+    cells: Sequence[ModelCell],
+    others: Sequence[int],
+    coefficients: np.ndarray,
+    errors: np.ndarray,
+) -> list[ModelTerm]:
+    """The intercept, and the terms by the places of their columns among the others."""
+    result = [
+        ModelTerm(
+            -1, None, number=False, coefficient=float(coefficients[0]), error=float(errors[0])
+        )
+    ]
+    for place, cell in enumerate(cells, 1):
+        column = columns[cell.column]
+        number = isinstance(column, NumberInput) and not column.levels and cell.value is not None
+        own = others.index(cell.column), None if number else cell.value
+        sizes = float(coefficients[place]), float(errors[place])
+        result.append(ModelTerm(*own, number=number, coefficient=sizes[0], error=sizes[1]))
+    return result
+
+
+# --- as SQL ----------------------------------------------------------------------------------
+
+
+def prediction_sql(model: Model, part: str | None, arguments: Sequence[str]) -> str:
+    """What a model says of a row in SQL, over these texts for its columns: arithmetic with public
+    numbers. NULL where a value is not listed, or is NULL and never was.
+    """
+    score = model.score(part)
+    parts = [_double(score.intercept.coefficient)]
+    for place, (column, text) in enumerate(zip(model.columns, arguments, strict=True)):
+        terms = [term for term in score.terms if term.column == place]
+        parts.append(_added(column, terms, f"({text})"))
+    total = f"({' + '.join(parts)})"
+    if model.type is ModelType.LOGISTIC:
+        return f"(1e0 / (1e0 + EXP(-{total})))"
+    return total
+
+
+def _added(column: Input, terms: Sequence[ModelTerm], text: str) -> str:
+    """What one column adds."""
+    branches = list[str]()
+    match column:
+        case NumberInput(levels=0):
+            (slope,) = (term.coefficient for term in terms if term.number)
+            inside = _between(text, float(column.lower), float(column.upper))
+            branches.append(f"WHEN {text} IS NOT NULL THEN {_double(slope)} * {inside}")
+        case NumberInput():
+            branches += _segments(
+                column, [t.coefficient for t in terms if t.value is not None], text
+            )
+        case ListedInput() | PairInput():
+            by_value = {term.value: term.coefficient for term in terms}
+            for value in column.values:
+                listed = constant(Literal(value, column.type))
+                branches.append(f"WHEN {text} = {listed} THEN {_double(by_value.get(value, 0.0))}")
+    missing = [t.coefficient for t in terms if t.value is None and not t.number]
+    branches += [f"WHEN {text} IS NULL THEN {_double(each)}" for each in missing]
+    return f"CASE {' '.join(branches)} END"
+
+
+def _segments(column: NumberInput, added: Sequence[float], text: str) -> Iterator[str]:
+    """What a column with bends adds between one knot and the next, that at the first being 0."""
+    ends = list(zip(column.knots, (0.0, *added), strict=True))
+    last = len(ends) - 2
+    for n, ((lower, start), (upper, end)) in enumerate(pairwise(ends)):
+        slope = (end - start) / (upper - lower)
+        within = f"{text} < {_double(upper)}" if n < last else f"{text} IS NOT NULL"
+        inside = f"({_between(text, lower, upper)} - {_double(lower)})"
+        yield f"WHEN {within} THEN {_double(start)} + {_double(slope)} * {inside}"
+
+
+def _between(text: str, lower: float, upper: float) -> str:
+    return f"LEAST(GREATEST(CAST({text} AS DOUBLE), {_double(lower)}), {_double(upper)})"
+
+
+def _double(number: float) -> str:
+    return constant(Literal(float(f"{number:.12g}"), DOUBLE))
+
+
+def test_sql(model: Model, rows: str) -> str:
+    """The question how often a model is right of these rows, or how far off, about, in the mean.
+
+    Raises `Refused` for components, which are right of no row.
+    """
+    if model.label is None:
+        why = f"{model.name} predicts no column"
+        raise Refused(Reason.BAD_OPTION, option="model", why=why)
+    name, prediction = identifier(model.label), f"PREDICT({identifier(model.name)})"
+    if model.type is ModelType.LINEAR:
+        measure = f"AVG(ABS({name} - {_clipped(model, prediction)})) AS off_by"
+    else:
+        positive = constant(Literal(model.positive, model.label_type))
+        right = f"({prediction} >= 0.5) = ({name} = {positive})"
+        measure = f"AVG(CASE WHEN {right} THEN 1.0 ELSE 0.0 END) AS accuracy"
+    return f"SELECT {measure} FROM (\n{rows}\n) AS held_out WHERE {name} IS NOT NULL"
+
+
+def _clipped(model: Model, prediction: str) -> str:
+    """A prediction within the bounds of what is predicted, so that it is off by no more."""
+    if model.label_ends is None:
+        return prediction
+    lower, upper = map(_double, model.label_ends)
+    return f"LEAST(GREATEST({prediction}, {lower}), {upper})"
+
+
+# --- as JSON and numbers ---------------------------------------------------------------------
+
+
+def as_json(model: Model) -> dict[str, Any]:
+    """All of a model, in what JSON has."""
+    return {
+        "model": model.name,
+        "model_type": str(model.type),
+        "label": model.label,
+        "positive": _plain(model.positive),
+        "rows": model.rows,
+        "hidden": model.hidden,
+        "explained": model.explained,
+        "explained_error": model.explained_error,
+        "steps": None if model.steps is None else model.steps[0],
+        "wandering": model.wandering,
+        "columns": [_column_json(column) for column in model.columns],
+        "scores": [_score_json(model, score) for score in model.scores],
+        "epsilon": str(model.receipt.epsilon),
+        "query": model.receipt.query_id,
+    }
+
+
+def _column_json(column: Input) -> dict[str, Any]:
+    own: Mapping[str, Any]
+    match column:
+        case NumberInput():
+            own = {"lower": float(column.lower), "upper": float(column.upper)}
+            own |= {"knots": list(column.knots)} if column.levels else {}
+        case ListedInput() | PairInput():
+            own = {"values": [_plain(value) for value in column.values]}
+    return {"name": column.name, "type": str(column.type), **own, "nullable": column.nullable}
+
+
+def _score_json(model: Model, score: Score) -> dict[str, Any]:
+    return {
+        "score": score.about,
+        "share": score.share,
+        "share_error": score.share_error,
+        "intercept": _numbers(score.intercept),
+        "terms": [
+            {
+                "column": model.columns[term.column].name,
+                **({} if term.number else {"value": _plain(term.value)}),
+                **_numbers(term),
+            }
+            for term in score.terms
+        ],
+    }
+
+
+def _numbers(term: ModelTerm) -> dict[str, float | None]:
+    if np.isnan(term.error):
+        return {"coefficient": term.coefficient}
+    return {
+        "coefficient": term.coefficient,
+        "error": term.error,
+        "lower": term.coefficient - term.margin,
+        "upper": term.coefficient + term.margin,
+    }
+
+
+def _plain(value: Value) -> str | int | float | bool | None:
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def design(model: Model, rows: Sequence[Sequence[Any]]) -> np.ndarray:
+    """Rows of the model's columns as one number for each term of its scores, as `as_sklearn` wants
+    them: a number within its bounds, how near it is to a knot, or 1 where a value is there.
+    """
+    result = np.zeros((len(rows), len(model.scores[0].terms)))
+    for place, term in enumerate(model.scores[0].terms):
+        column = model.columns[term.column]
+        own = [row[term.column] for row in rows]
+        if not isinstance(column, NumberInput) or (term.value is None and not term.number):
+            result[:, place] = [value == term.value for value in own]
+            continue
+        there = [n for n, value in enumerate(own) if value is not None]
+        numbers = np.array([float(own[n]) for n in there])
+        if term.number:
+            result[there, place] = np.clip(numbers, float(column.lower), float(column.upper))
+        else:
+            tip = [float(knot == term.value) for knot in column.knots]
+            result[there, place] = np.interp(numbers, column.knots, tip)
+    return result
+
+
+def as_sklearn(model: Model) -> Any:
+    """The same as a fitted pipeline of scikit-learn over rows of the columns, in their order.
+
+    Raises ModuleNotFoundError where it is not installed.
+    """
+    from functools import partial  # noqa: PLC0415
+
+    from sklearn.decomposition import PCA  # noqa: PLC0415
+    from sklearn.linear_model import LinearRegression, LogisticRegression  # noqa: PLC0415
+    from sklearn.pipeline import Pipeline  # noqa: PLC0415
+    from sklearn.preprocessing import FunctionTransformer  # noqa: PLC0415
+
+    slopes = np.array([[t.coefficient for t in score.terms] for score in model.scores])
+    intercepts = np.array([score.intercept.coefficient for score in model.scores])
+    estimator: Any
+    match model.type:
+        case ModelType.LINEAR:
+            estimator = LinearRegression()
+            estimator.coef_, estimator.intercept_ = slopes[0], float(intercepts[0])
+        case ModelType.LOGISTIC:
+            estimator = LogisticRegression()
+            estimator.coef_, estimator.intercept_ = slopes, intercepts
+            estimator.classes_ = np.array([False, True])
+        case ModelType.PCA:
+            estimator = PCA(n_components=len(slopes))
+            estimator.components_ = slopes
+            # Scores are over units of the columns: the mean is what makes its scores zero.
+            estimator.mean_ = -np.linalg.pinv(slopes) @ intercepts
+            estimator.explained_variance_ = np.array([s.variance for s in model.scores])
+            estimator.explained_variance_ratio_ = np.array([s.share for s in model.scores])
+            estimator.n_components_ = len(slopes)
+            estimator.whiten = False
+    estimator.n_features_in_ = slopes.shape[1]
+    features = FunctionTransformer(partial(design, model))
+    return Pipeline([("features", features), ("model", estimator)])

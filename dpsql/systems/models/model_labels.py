@@ -1,0 +1,48 @@
+"""Which column of a SELECT a model explains, by which others: what a statement names is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsql.model.errors import Reason, Refused
+from dpsql.systems.models.model_inputs import Input, NumberInput, PairInput
+from dpsql.systems.models.model_statement import CreateModel, ModelType
+
+
+def require_columns(columns: Sequence[Input], wish: CreateModel) -> None:
+    """Refuse a label that is none, and features that are no columns or the label itself."""
+    names = {column.name.lower() for column in columns}
+    there = ", ".join(column.name for column in columns)
+    for name in wish.features:
+        if name.lower() not in names:
+            raise Refused(Reason.UNKNOWN_COLUMN, column=name, fix=f"There are: {there}.")
+        if wish.label is not None and name.lower() == wish.label.lower():
+            raise Refused(Reason.BAD_OPTION, option="features", why=f"{name} is the label")
+    if wish.type is not ModelType.PCA:
+        label_of(columns, wish)
+
+
+def label_of(columns: Sequence[Input], wish: CreateModel) -> tuple[int, int]:
+    """The place of the label, and of the cell that is explained. Raises `Refused` where there is no
+    such column, or it cannot be a label of such a model.
+    """
+    assert wish.label is not None
+    names = [column.name.lower() for column in columns]
+    if wish.label.lower() not in names:
+        there = ", ".join(column.name for column in columns)
+        raise Refused(Reason.UNKNOWN_COLUMN, column=wish.label, fix=f"There are: {there}.")
+    if len(columns) == 1:
+        raise Refused(Reason.BAD_OPTION, option="label", why="there is no other column")
+    place = names.index(wish.label.lower())
+    column = columns[place]
+    match wish.type, column:
+        case ModelType.LINEAR, NumberInput():
+            return place, 0
+        case ModelType.LOGISTIC, PairInput():
+            return place, 0
+        case ModelType.LOGISTIC, _:
+            fix = "Take a condition, such as income = 'high' AS rich."
+            why = f"{column.name} does not have two values"
+        case _:
+            fix, why = "Take logistic_reg.", f"{column.name} is no number"
+    raise Refused(Reason.BAD_OPTION, option="label", why=why, fix=fix)

@@ -1,0 +1,323 @@
+"""Models by name: CREATE MODEL, DROP MODEL, and questions whose texts have PREDICT in them.
+
+A model is computed of what its analyst paid for, as often as is wished for. What a question
+with a prediction costs is what it would cost with the model's numbers in its text.
+
+Whom they are told to: PRIVACY.md R69, R82.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from math import nan
+
+from dpsql.answering.explain import PlannedCreation, explained_creation
+from dpsql.answering.paid_names import (
+    Owner,
+    PaidNames,
+    owner,
+    request_of,
+)
+from dpsql.engines import Stop
+from dpsql.ledgers import Entry
+from dpsql.model.algebra import Relation
+from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Modelled
+from dpsql.model.table import Repeated
+from dpsql.model.tree import INTEGER, VARCHAR
+from dpsql.model.vocabulary import Answer, Column, Request
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.explanation import Explanation, unknown_errors
+from dpsql.preparation.question import Question
+from dpsql.systems.models import released_gradients
+from dpsql.systems.models.methods import ModelPlan, planned
+from dpsql.systems.models.model import CONFIDENT, Model, descended, fitted
+from dpsql.systems.models.model_statement import (
+    CreateModel,
+    DropModel,
+    ModelStatement,
+    begins,
+    statement,
+)
+from dpsql.systems.models.moment_answers import MomentSums, PaidMoments, sums_of_moments
+from dpsql.systems.models.moment_answers import begins as asking
+from dpsql.systems.models.moments_plan import MomentsPlan, MomentsWish
+from dpsql.systems.models.predictions import WrittenOut, written_out
+from dpsql.systems.models.predictions import begins as calling
+from dpsql.systems.models.released_moments import measured, remembered
+from dpsql.vault.vault import Vault
+
+CREATED = (
+    Column("model", VARCHAR),
+    Column("rows", INTEGER),
+    Column("lasts", VARCHAR),
+)
+"""What CREATE MODEL answers with; a name lasts as long as one of `dpsql.answering.paid_names`."""
+MOST_KEPT = 256
+"""Models that are kept; what has no room is computed again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """How a model is made again, from what is remembered; whether the ledger has its name."""
+
+    wish: CreateModel
+    of: MomentsWish
+    recorded: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.wish.name
+
+    @property
+    def what(self) -> object:
+        """What the name stands for, at whatever epsilon."""
+        return replace(self.wish, name="", epsilon=None)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What tells the model from every other one."""
+        return self.wish, self.of.request.epsilon
+
+    def as_recorded(self, *, recorded: bool) -> _Named:
+        return replace(self, recorded=recorded)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The moments that a model was computed of; None of one that is of none."""
+
+    named: _Named
+    moments: PaidMoments | None
+
+
+class Models:
+    """The models of all analysts, by their names: thread-safe."""
+
+    def __init__(self) -> None:
+        self.names = PaidNames("model", _recorded)
+        self._models: BoundedCache[Model] = BoundedCache(MOST_KEPT, lambda _: 1)
+        self._moments: BoundedCache[_Kept] = BoundedCache(MOST_KEPT, lambda _: 1)
+
+    def create(
+        self,
+        compiler: Compiler,
+        vault: Vault,
+        request: Request,
+        said: CreateModel,
+        stop: Stop,
+    ) -> Answer:
+        """Make a model, charged now unless what it is of is remembered.
+
+        Raises as `Proxy.ask` does.
+        """
+        named, whose = _named(request, said), owner(compiler, vault, request.analyst)
+        self.names.require_free(vault, whose, named)
+        plan = planned(compiler, vault, named.of, said, stop)
+        model = _fitted(compiler, vault, named, plan, stop)
+        own = replace(request, epsilon=named.of.request.epsilon)
+        lasts = self.names.put(compiler, vault, own, named, model.receipt)
+        self._models.put((whose, named.identity), model)
+        row = (said.name, model.rows, lasts)
+        doubt = None, model.rows_error, None
+        margins = None, CONFIDENT * model.rows_error, None
+        return Answer(CREATED, (row,), (doubt,), (margins,), model.receipt, notices=plan.notices)
+
+    def explained(
+        self,
+        compiler: Compiler,
+        vault: Vault,
+        request: Request,
+        said: ModelStatement,
+        stop: Stop,
+    ) -> Explanation:
+        """What a statement would do and cost now: runs nothing, charges nothing."""
+        if isinstance(said, DropModel):
+            raise Refused(Reason.UNSUPPORTED_STATEMENT, statement="EXPLAIN of DROP MODEL")
+        named = _named(request, said)
+        plan = planned(compiler, vault, named.of, said, stop)
+        expected = None, plan.margin_of_rows, None
+        creation = PlannedCreation(CREATED, expected, plan.rows, plan.summary, plan.notices)
+        return explained_creation(compiler, vault, plan.payer, plan.cost, creation)
+
+    def listed(self, compiler: Compiler, vault: Vault, analyst: str, stop: Stop) -> Sequence[Model]:
+        """The models of an analyst that are still to be had, by name."""
+        whose = owner(compiler, vault, analyst)
+        names = sorted(self.names.of(vault, whose))
+        result = (self._model(compiler, vault, whose, name, stop) for name in names)
+        return [model for model in result if model is not None]
+
+    def model(self, compiler: Compiler, vault: Vault, analyst: str, name: str, stop: Stop) -> Model:
+        """One model. Raises `Refused` where there is none of that name, or no longer."""
+        whose = owner(compiler, vault, analyst)
+        model = self._model(compiler, vault, whose, name.lower(), stop)
+        if model is None:
+            raise self.names.unknown(vault, whose, name)
+        return model
+
+    def _model(
+        self, compiler: Compiler, vault: Vault, whose: Owner, name: str, stop: Stop
+    ) -> Model | None:
+        """The model, computed again from what is remembered; None where that is no longer so."""
+        named = self.names.of(vault, whose).get(name)
+        if named is None:
+            return None
+        model = self._models.get((whose, named.identity))
+        if model is None:
+            with suppress(Refused):  # in another spelling, say
+                plan = planned(compiler, vault, named.of, named.wish, stop)
+                model = _remade(compiler, vault, named, plan, stop)
+            if model is not None:
+                self._models.put((whose, named.identity), model)
+        return model
+
+    def sums(self, compiler: Compiler, vault: Vault, query: Question) -> MomentSums | None:
+        """How a question is answered of the moments of models of who asks; None where it is not."""
+        if not asking(query.request.sql):
+            return None
+        whose = owner(compiler, vault, query.request.analyst)
+        names = tuple(self.names.of(vault, whose).items())
+        moments = (self._paid(compiler, vault, (whose, *each), query.stop) for each in names)
+        return sums_of_moments(compiler, vault, query, filter(None, moments))
+
+    def _paid(
+        self, compiler: Compiler, vault: Vault, of: tuple[Owner, str, _Named], stop: Stop
+    ) -> PaidMoments | None:
+        """The moments of a model, if it is of some that are remembered."""
+        whose, name, named = of
+        entry = self._moments.get((whose, name))
+        if entry is None or entry.named != named:
+            moments = None
+            with suppress(Refused):
+                plan = planned(compiler, vault, named.of, named.wish, stop)
+                if isinstance(plan, MomentsPlan):
+                    there = remembered(compiler, vault, named.of, plan, stop)
+                    moments = PaidMoments(named.wish.name, plan, there) if there else None
+            entry = _Kept(named, moments)
+            self._moments.put((whose, name), entry)
+        return entry.moments
+
+    def written_out(
+        self, compiler: Compiler, vault: Vault, request: Request, stop: Stop
+    ) -> WrittenOut | None:
+        """The text of a request without PREDICT; None where it has none. Raises `Refused`."""
+        if not calling(request.sql):
+            return None
+
+        def look(name: str) -> Model:
+            return self.model(compiler, vault, request.analyst, name, stop)
+
+        written = written_out(request.sql, look)
+        return written if written.models else None
+
+
+@contextmanager
+def placed(written: WrittenOut) -> Iterator[None]:
+    """Places in refusals are those of the text with calls."""
+    try:
+        yield
+    except Refused as refused:
+        span = written.before(refused.span)
+        raise Refused(refused.reason, span, **refused.facts) from None
+
+
+def predicted(answer: Answer, written: WrittenOut, outer: Relation | None) -> Answer:
+    """An answer whose text had predictions: numbers that are exact otherwise, and those that are
+    predicted of released ones by the `outer` query, are as wrong as predictions are, by how much
+    nobody knows; and it is told which models it is of.
+    """
+    notices = (*answer.notices, Modelled(written.models, written.limited))
+    if isinstance(answer.explanation, Explanation):
+        explanation = foreseen(answer.explanation, written, outer)
+        return replace(answer, explanation=explanation)
+    if answer.receipt is None:
+        doubts = Repeated(unknown_errors(answer.columns), len(answer.rows))
+        return replace(answer, errors=doubts, margins=doubts, notices=notices)
+    doubtful = _doubtful(written, outer, answer.columns)
+    if not any(doubtful):
+        return replace(answer, notices=notices)
+    errors, margins = (
+        tuple(_doubted(row, doubtful) for row in rows) for rows in (answer.errors, answer.margins)
+    )
+    return replace(answer, errors=errors, margins=margins, notices=notices)
+
+
+def foreseen(explanation: Explanation, written: WrittenOut, outer: Relation | None) -> Explanation:
+    """The plan of a question whose text had predictions."""
+    notices = (*explanation.notices, Modelled(written.models, written.limited))
+    if not explanation.blocks and explanation.event is None:
+        expected = unknown_errors(explanation.columns)
+    else:
+        doubtful = _doubtful(written, outer, explanation.columns)
+        expected = (
+            _doubted(explanation.expected, doubtful) if any(doubtful) else explanation.expected
+        )
+    return replace(explanation, expected=expected, notices=notices)
+
+
+def _doubtful(
+    written: WrittenOut, outer: Relation | None, columns: Sequence[Column]
+) -> Sequence[bool]:
+    """Which columns are numbers that are predicted of released ones."""
+    if outer is None:
+        return [False] * len(columns)
+    among = written.among(outer)
+    pairs = zip(columns, outer.fields, strict=True)
+    return [column.type.is_measured and field.id in among for column, field in pairs]
+
+
+def _doubted(row: Sequence[float | None], doubtful: Sequence[bool]) -> tuple[float | None, ...]:
+    return tuple(nan if doubt else own for own, doubt in zip(row, doubtful, strict=True))
+
+
+def _fitted(compiler: Compiler, vault: Vault, named: _Named, plan: ModelPlan, stop: Stop) -> Model:
+    """The model of what is paid for now, or was before."""
+    of = compiler, vault, named.of
+    if isinstance(plan, MomentsPlan):
+        model = fitted(measured(*of, plan, stop), named.wish)
+    else:
+        gradients = released_gradients.descended(*of, named.wish, plan, stop)
+        model = descended(gradients, named.wish)
+    return replace(model, notices=plan.notices)
+
+
+def _remade(
+    compiler: Compiler, vault: Vault, named: _Named, plan: ModelPlan, stop: Stop
+) -> Model | None:
+    """The same of what was paid for before; None where it was not, or is remembered no longer."""
+    of, model = (compiler, vault, named.of), None
+    if isinstance(plan, MomentsPlan):
+        moments = remembered(*of, plan, stop)
+        model = None if moments is None else fitted(moments, named.wish)
+    else:
+        gradients = released_gradients.remembered(*of, named.wish, plan, stop)
+        model = None if gradients is None else descended(gradients, named.wish)
+    return None if model is None else replace(model, notices=plan.notices)
+
+
+def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:
+    """The model that a text made, if one did, or nothing where it forgot one."""
+    said = statement(entry.inquiry.sql) if begins(entry.inquiry.sql) else None
+    match said:
+        case None:
+            return None
+        case DropModel():
+            return said.name, None
+        case CreateModel():
+            return said.name, replace(_named(request_of(entry), said), recorded=True)
+
+
+def _named(request: Request, said: CreateModel) -> _Named:
+    epsilon = request.epsilon if said.epsilon is None else said.epsilon
+    of_query = replace(request, sql=said.query, epsilon=epsilon, flowing=False)
+    never_null = () if said.label is None else (said.label.lower(),)
+    knots = {} if said.knots is None else {"knots": said.knots}
+    return _Named(said, MomentsWish(of_query, never_null, request.sql, **knots))
+
+
+def without_calls(request: Request, written: WrittenOut) -> Request:
+    """The request with what a model computes in the place of PREDICT; the owner reads the text."""
+    return replace(request, sql=written.sql, text=request.sql, flowing=False)

@@ -1,0 +1,154 @@
+"""Second moments of private rows: charged once, measured, told again; the rest follows from them.
+
+What an adversary sees are the noisy entries, and what is computed of these.
+
+What it loses: PRIVACY.md R82.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from dpsql.engines import Stop
+from dpsql.ledgers import Inquiry
+from dpsql.mechanisms import standard_deviation
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.vocabulary import Noisy, Receipt
+from dpsql.preparation.compilation import Compiler
+from dpsql.systems.models.model_inputs import Input
+from dpsql.systems.models.moment_layout import Layout, layout_of
+from dpsql.systems.models.moments_plan import ONE, MomentsPlan, MomentsWish, planned
+from dpsql.vault.vault import JointRun, Vault
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What was released: of each entry the noisy sum of products, and the noise's variance.
+
+    `matrix` is the sum of x·xᵀ over rows x of all cells (see `layout`), the 1 before them first.
+    """
+
+    layout: Layout
+    sums: np.ndarray
+    variances: np.ndarray
+    receipt: Receipt
+
+    @property
+    def columns(self) -> tuple[Input, ...]:
+        return self.layout.columns
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        places = self.layout.places
+        result: np.ndarray = np.where(places < 0, 0.0, self.sums[places])
+        return result
+
+    @property
+    def rows(self) -> float:
+        """How many rows there are, noisily."""
+        return max(float(self.matrix[0, 0]), 1.0)
+
+    def of(self, columns: Sequence[int]) -> Moments:
+        """The moments of some of the columns."""
+        layout, whole = layout_of([self.columns[n] for n in columns]), self.layout
+        numbers = [0, *(number for n in columns for number in whole.numbers_of(n))]
+        entries = whole.places[np.ix_(numbers, numbers)]
+        sums, variances = np.zeros(layout.entries), np.zeros(layout.entries)
+        there = layout.places >= 0
+        sums[layout.places[there]] = self.sums[entries[there]]
+        variances[layout.places[there]] = self.variances[entries[there]]
+        return Moments(layout, sums, variances, self.receipt)
+
+    @property
+    def deviation_of_rows(self) -> float:
+        """The standard deviation of the noise in `rows`."""
+        return float(np.sqrt(self.variances[0]))
+
+    def noise_of(self, coefficients: np.ndarray) -> np.ndarray:
+        """The covariance of E·`coefficients`, E being the noise in the matrix.
+
+        An entry that stands in the matrix twice has one noise.
+        """
+        places, variances = self.layout.places, self.variances
+        own, twice = np.diag(places), np.diag(places)[:, None] == places
+        np.fill_diagonal(twice, val=False)
+        effects = np.where(places > 0, coefficients + twice * coefficients[:, None], 0.0)
+        np.fill_diagonal(effects, 0.0)
+        # Beside the first entry each one stands in two rows, or in one, on the diagonal.
+        result: np.ndarray = variances[places] * effects * effects.T
+        alone = np.where((own > 0) & ~twice.any(axis=1), variances[own] * coefficients**2, 0.0)
+        np.fill_diagonal(result, np.sum(variances[places] * effects**2, axis=1) + alone)
+        first = np.where(own == 0, coefficients, 0.0)
+        result += variances[0] * np.outer(first, first)
+        return result
+
+    def deviation_of(self, direction: np.ndarray) -> float:
+        """The standard deviation of the noise in direction·matrix·direction."""
+        return float(np.sqrt(self.influence(np.outer(direction, direction)) ** 2 @ self.variances))
+
+    def influence(self, weights: np.ndarray) -> np.ndarray:
+        """Change of the sum of weights times the matrix, per unit of each released entry."""
+        there = self.layout.places >= 0
+        places = self.layout.places[there]
+        result: np.ndarray = np.bincount(places, weights[there], len(self.sums))
+        return result
+
+    def spread(self, influence: np.ndarray) -> np.ndarray:
+        """The covariance of each entry of the matrix with a sum of this influence."""
+        places = self.layout.places
+        result: np.ndarray = np.where(places < 0, 0.0, (self.variances * influence)[places])
+        return result
+
+
+def measured(
+    compiler: Compiler, vault: Vault, wish: MomentsWish, plan: MomentsPlan, stop: Stop
+) -> Moments:
+    """Second moments that are paid for now, by the plan of a wish, or were before.
+
+    Raises as `Proxy.ask` does.
+    """
+    with vault.in_flight.paying(compiler, plan.payer, plan.cost.question, stop):
+        there = remembered(compiler, vault, wish, plan, stop)
+        return there or _paid(compiler, vault, plan, stop)
+
+
+def _paid(compiler: Compiler, vault: Vault, plan: MomentsPlan, stop: Stop) -> Moments:
+    request = plan.request
+    inquiry = Inquiry(request.door, request.client, plan.text or request.sql)
+
+    def measure(run: JointRun) -> tuple[Noisy, ...]:
+        return (run.noisy(plan.prepared, run.integers(plan.prepared)),)
+
+    joint = compiler, plan.payer, plan.cost, (plan.prepared,), inquiry, stop
+    receipt, (noisy,) = vault.joint(*joint, measure)
+    return _moments(plan, noisy, receipt)
+
+
+def remembered(
+    compiler: Compiler, vault: Vault, wish: MomentsWish, plan: MomentsPlan, stop: Stop
+) -> Moments | None:
+    """Second moments that were paid for before, by the plan of a wish; None where none were."""
+    payer, version = plan.payer, compiler.policy.version
+    recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
+    if recalled is None:
+        return None
+    if recalled.epsilon != payer.epsilon:
+        then = replace(wish, request=replace(wish.request, epsilon=recalled.epsilon))
+        plan = planned(compiler, then, stop)
+    receipt = vault.receipt(plan.payer, recalled.query_id)
+    return _moments(plan, recalled.answer[0], receipt)
+
+
+def _moments(plan: MomentsPlan, noisy: Noisy, receipt: Receipt) -> Moments:
+    """The sums of an answer, as they were released or are remembered."""
+    layout = plan.layout
+    sums = np.zeros(layout.entries)
+    for (entry,), (total,) in zip(noisy.keys, noisy.parts, strict=True):
+        if entry is not None and entry < layout.entries:
+            sums[int(entry)] = total
+    unit = layout.weights * ONE
+    variances = (standard_deviation(plan.noise) / unit) ** 2
+    return Moments(layout, sums / unit, variances, receipt)

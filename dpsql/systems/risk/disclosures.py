@@ -1,0 +1,277 @@
+"""How people stand out in a table: as tables with bars, as JSON, or as a picture. For the owner.
+
+Names and counts are shown, and no value of the data: SECURITY.md S24.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from math import log2
+from pathlib import Path
+from textwrap import wrap
+from typing import Any, assert_never
+
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.tables import sheet
+from dpsql.policy.edit import toml_key
+from dpsql.systems.risk.disclosure import (
+    FEW,
+    ColumnSet,
+    Crowd,
+    Disclosure,
+    IdentifyingColumn,
+    Remedy,
+    RemedyProposal,
+)
+
+_WIDTH = 24
+_MOST_SHOWN = 12
+"""Column sets of one size that a table lists: the worst; JSON has all."""
+_CROWD = ("k", "alone", f"fewer than {FEW}", "median k")
+_FIELDS = ("k", "alone", "few", "median")
+
+
+def text(risk: Disclosure, room: int | None = None) -> str:
+    """All of it as tables of at most so many cells, and why masking does not protect."""
+    return "\n".join([*_lines(risk, room), ""])
+
+
+def _lines(risk: Disclosure, room: int | None) -> Iterator[str]:
+    people, by = risk.everything.crowd.people, risk.everything.columns
+    yield f"{risk.table}: {people:,} people ({printable(risk.unit)}), {risk.rows:,} rows"
+    yield ""
+    yield f"Who is alone, by {_names(by)}:"
+    yield from sheet(("columns", *_CROWD), [*map(_set, _worst(risk))], room)
+    yield ""
+    share = percent(risk.inspection.share)
+    if risk.identifying:
+        yield f"The smallest sets by which at least {share} of the people are alone:"
+        yield from sheet(("columns", *_CROWD), [*map(_set, risk.identifying)], room)
+    else:
+        yield f"By no set of these is at least {share} of the people alone."
+    yield from _of_identifiers(risk, room)
+    yield from _of_links(risk, room)
+    yield from _of_sensitive(risk, room)
+    yield from _of_levels(risk, room)
+    yield ""
+    yield "Why this does not protect:"
+    for line in reasons(risk):
+        item = f"  - {line}"
+        yield from [item] if room is None else wrap(item, room, subsequent_indent="    ")
+    yield from _of_proposals(risk)
+
+
+def _worst(risk: Disclosure) -> Iterator[ColumnSet]:
+    """All columns together, then the worst sets of each size."""
+    yield risk.everything
+    sizes = sorted({len(each.columns) for each in risk.sets})
+    for size in sizes:
+        sets = [s for s in risk.sets if len(s.columns) == size and s != risk.everything]
+        yield from sorted(sets, key=lambda s: -s.crowd.alone)[:_MOST_SHOWN]
+
+
+def _set(each: ColumnSet) -> tuple[str, ...]:
+    return (_names(each.columns), *_crowd(each.crowd))
+
+
+def _crowd(crowd: Crowd) -> tuple[str, ...]:
+    return f"{crowd.k:,}", percent(crowd.alone), percent(crowd.few), f"{crowd.median:,}"
+
+
+def _names(columns: Sequence[str]) -> str:
+    return printable(", ".join(columns))
+
+
+def percent(share: float) -> str:
+    """A share in per cent; what is not zero does not look like it, nor what is not all like all.
+
+    >>> percent(0.25), percent(0.00001), percent(0.99999), percent(1.0), percent(0.0)
+    ('25.0 %', '< 0.1 %', '> 99.9 %', '100.0 %', '0.0 %')
+    """
+    if 0 < share < 0.001:  # noqa: PLR2004
+        return "< 0.1 %"
+    return "> 99.9 %" if 0.999 < share < 1 else f"{100 * share:.1f} %"  # noqa: PLR2004
+
+
+def _of_identifiers(risk: Disclosure, room: int | None) -> Iterator[str]:
+    if not risk.identifiers:
+        return
+    yield ""
+    yield "Columns that look like identifiers:"
+    rows = [
+        (printable(c.column), percent(c.alone), _why(c), "hidden" if c.hidden else "")
+        for c in risk.identifiers
+    ]
+    yield from sheet(("column", "alone", "by", "policy"), rows, room)
+
+
+def _why(column: IdentifyingColumn) -> str:
+    if column.direct:
+        return "its name: names people"
+    return "its name: outsiders have lists of it" if column.named else "its values"
+
+
+def _of_links(risk: Disclosure, room: int | None) -> Iterator[str]:
+    if not risk.linked:
+        return
+    yield ""
+    yield "What another table could link, one row there to one person here:"
+    people = max(1, risk.everything.crowd.people)
+    rows = [
+        (printable(o.table), _names(o.columns), f"{o.people:,}", percent(o.people / people))
+        for o in risk.linked
+    ]
+    yield from sheet(("table", "by", "people", ""), rows, room)
+
+
+def _of_sensitive(risk: Disclosure, room: int | None) -> Iterator[str]:
+    if not risk.sensitive:
+        return
+    yield ""
+    yield "What a class of people who agree tells of sensitive columns:"
+    rows = [
+        (
+            *(printable(s.column), s.level, f"{s.diversity:,}", f"{s.closeness:.2f}"),
+            *(f"{s.certain:,}", f"{s.in_crowd:,}"),
+        )
+        for s in risk.sensitive
+    ]
+    heads = ("column", "published", "l", "t", "value certain", "of these k > 1")
+    yield from sheet(heads, rows, room)
+
+
+def _of_levels(risk: Disclosure, room: int | None) -> Iterator[str]:
+    if len(risk.levels) == 1:
+        return
+    yield ""
+    yield f"k against generalisation, all of {_names(risk.everything.columns)}:"
+    longest = max(log2(1 + each.crowd.median) for each in risk.levels) or 1
+    rows = [
+        (
+            printable(each.level.title) + (" <" if each.level.named else ""),
+            *_crowd(each.crowd),
+            "#" * round(_WIDTH * log2(1 + each.crowd.median) / longest),
+        )
+        for each in risk.levels
+    ]
+    yield from sheet(("published", *_CROWD, "median k, in powers of 2"), rows, room)
+
+
+def reasons(risk: Disclosure) -> Iterator[str]:
+    """Why classes of k people do not protect them, with the figures of this table."""
+    published = risk.published
+    yield (
+        "k counts who agrees on the columns that were named; whoever knows one thing more counts "
+        f"again. As published, k = {published.crowd.k:,}."
+    )
+    for s in risk.sensitive:
+        if s.level == published.level.title and s.in_crowd:
+            yield (
+                f"k hides who, and not what: of {s.in_crowd:,} people in classes of two and more "
+                f"the {printable(s.column)} is certain, since all of their class have the same."
+            )
+    if risk.together is not None:
+        yield (
+            "k holds for one release: whoever has a second one, whose steps begin half a step "
+            f"later, finds k = {risk.together.k:,} and {percent(risk.together.alone)} of the "
+            f"people alone (here {percent(published.crowd.alone)})."
+        )
+    yield (
+        "Sums and counts without noise add up to single people, however many are in each "
+        "(examples/attacks)."
+    )
+    yield "Noise for which a budget pays bounds what all answers tell, whatever else is known."
+
+
+def _of_proposals(risk: Disclosure) -> Iterator[str]:
+    if not risk.proposals:
+        return
+    yield ""
+    yield "For the policy, which is public: names alone, but which of them is read from the data."
+    yield f"  [tables.{printable(toml_key(risk.table))}.columns]"
+    yield from (f"  {printable(proposal_text(proposal))}" for proposal in risk.proposals)
+
+
+def proposal_text(proposal: RemedyProposal) -> str:
+    """A proposal as a line of the policy: an entry, or a remark."""
+    name = toml_key(proposal.column)
+    match proposal.remedy:
+        case Remedy.HIDE:
+            return f"{name} = {{ hidden = true }}"
+        case Remedy.COARSEN:
+            return f"# {name}: publish it no finer than is needed, by a view in its place"
+        case _:
+            assert_never(proposal.remedy)
+
+
+def as_json(risk: Disclosure) -> str:
+    """One object; shares are numbers from 0 to 1, and nothing in it is noisy."""
+    return json.dumps(_object(risk), indent=2) + "\n"
+
+
+def _object(risk: Disclosure) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "exact": True,
+        "table": risk.table,
+        "unit": risk.unit,
+        "people": risk.everything.crowd.people,
+        "rows": risk.rows,
+        "all": _set_object(risk.everything),
+        "sets": [*map(_set_object, risk.sets)],
+        "identifying": [*map(_set_object, risk.identifying)],
+        "identifiers": [
+            {name: getattr(c, name) for name in ("column", "alone", "hidden", "named", "direct")}
+            for c in risk.identifiers
+        ],
+        "linked": [
+            {"table": o.table, "columns": list(o.columns), "people": o.people} for o in risk.linked
+        ],
+        "sensitive": [
+            {
+                "column": s.column,
+                "published": s.level,
+                "l": s.diversity,
+                "t": s.closeness,
+                "certain": s.certain,
+                "in_crowd": s.in_crowd,
+            }
+            for s in risk.sensitive
+        ],
+        "levels": [
+            {"published": each.level.title, "named": each.level.named, **_numbers(each.crowd)}
+            for each in risk.levels
+        ],
+        "together": None if risk.together is None else _numbers(risk.together),
+        "proposals": [
+            {"table": p.table, "column": p.column, "remedy": p.remedy.value} for p in risk.proposals
+        ],
+    }
+
+
+def _set_object(each: ColumnSet) -> dict[str, Any]:
+    return {"columns": list(each.columns), **_numbers(each.crowd)}
+
+
+def _numbers(crowd: Crowd) -> dict[str, Any]:
+    return {name: getattr(crowd, name) for name in _FIELDS}
+
+
+def draw(risk: Disclosure, target: Path) -> None:
+    """K and who is alone against generalisation, in the format that the file's name ends with."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(8, 4.8), layout="tight")
+    axes = figure.add_subplot()
+    places = range(len(risk.levels))
+    crowds = [each.crowd for each in risk.levels]
+    axes.plot(places, [max(1, crowd.k) for crowd in crowds], ".-", label="least k")
+    axes.plot(places, [max(1, crowd.median) for crowd in crowds], ".-", label="median k")
+    axes.set(yscale="log", ylabel="people in a class")
+    axes.set_xticks(places, [each.level.title for each in risk.levels], rotation=30, ha="right")
+    beside = axes.twinx()
+    beside.bar(places, [100 * crowd.alone for crowd in crowds], alpha=0.25, color="0.4")
+    beside.set(ylabel="people alone (%)", ylim=(0, 100))
+    axes.legend()
+    figure.savefig(target)

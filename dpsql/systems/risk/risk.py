@@ -1,0 +1,125 @@
+"""`dpsql risk`: how people stand out in a table whose names are masked, for the owner."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpsql.interfaces.cli.options import CommandSettings, with_policy, written_as
+from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.terminal import Bar, columns, interruptible, note, show_error
+from dpsql.interfaces.cli.tune import PICTURES
+from dpsql.model.errors import DpsqlError
+
+_MOST_COLUMNS = 6
+"""Columns of one set that are told apart: there are too many larger sets to be read."""
+
+
+def _names(
+    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
+) -> tuple[str, ...]:
+    return tuple(name.strip() for text in texts for name in text.split(",") if name.strip())
+
+
+def _pairs(
+    _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    """COLUMN=TEXT, several of them divided by commas."""
+    pairs = []
+    for each in (part for text in texts for part in text.split(",")):
+        name, equals, value = each.partition("=")
+        if not (name.strip() and equals and value.strip()):
+            raise click.BadParameter("give COLUMN=HOW, as in age=10,zip=2")
+        pairs.append((name.strip(), value.strip()))
+    return tuple(pairs)
+
+
+@click.command()
+@click.argument("table", metavar="TABLE")
+@click.option(
+    "--by",
+    multiple=True,
+    callback=_names,
+    metavar="A,B",
+    help="What outsiders may know; default: all that can be seen but keys and --sensitive.",
+)
+@click.option(
+    "--sensitive", multiple=True, callback=_names, metavar="A,B", help="What nobody should learn."
+)
+@click.option(
+    "--generalise",
+    multiple=True,
+    callback=_pairs,
+    metavar="A=10,B=2",
+    help="Publish numbers in steps, texts by first characters, dates by month or year.",
+)
+@click.option(
+    "--clip", "clips", multiple=True, callback=_pairs, metavar="A=LOW:HIGH", help="Clip numbers."
+)
+@click.option(
+    "--with",
+    "others",
+    multiple=True,
+    callback=_names,
+    metavar="TABLE",
+    help="Tables to link with; default: all others of the policy.",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(1, _MOST_COLUMNS),
+    default=3,
+    show_default=True,
+    help="The most columns in a set.",
+)
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.05,
+    show_default=True,
+    help="A set identifies where so many people are alone by it.",
+)
+@written_as("How it is written.", "table", "json")
+@click.option("--plot", "picture", metavar="FILE", help="Draw k too: .png, .svg or .pdf.")
+@with_policy
+def risk(
+    settings: CommandSettings,
+    /,
+    *,
+    table: str,
+    style: str,
+    picture: str | None,
+    **options: Any,
+) -> None:
+    """For the owner only: who stands out in TABLE though its names are masked. Exact numbers.
+
+    How many people share each combination of columns (k), who is alone, which few columns
+    identify, how diverse and how close to the whole sensitive values are (l, t), what another
+    table links, and k against generalisation. Charges nothing, records nothing, shows no value of
+    the data. What it proposes for the policy has names only.
+    """
+    from dpsql.interfaces.curves import require_plot  # noqa: PLC0415
+    from dpsql.systems.risk import disclosures  # noqa: PLC0415
+    from dpsql.systems.risk.disclosure import Inspecting, Inspection  # noqa: PLC0415
+
+    if picture is not None:
+        if Path(picture).suffix not in PICTURES:
+            raise click.UsageError(f"--plot takes a file that ends with {', '.join(PICTURES)}.")
+        require_plot()
+    inspection = Inspection(table, **options)
+    with output(None) as write:
+        try:
+            with Inspecting(settings.policy, inspection) as inspecting:
+                bar = Bar("sets of columns", inspecting.progress)
+                measured, _ = interruptible(inspecting.disclosure, inspecting.cancel, bar)
+        except DpsqlError as error:
+            raise click.exceptions.Exit(show_error(error)) from None
+        shown = disclosures.as_json(measured)
+        if style == "table":
+            shown = disclosures.text(measured, columns(sys.stdout))
+        write(shown)
+    if picture is not None:
+        disclosures.draw(measured, Path(picture))
+    note("These are exact numbers of private rows: for the owner only.")

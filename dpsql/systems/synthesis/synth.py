@@ -1,0 +1,235 @@
+"""`dpsql synth`: synthetic rows of a table or a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dpsql.interfaces import records
+from dpsql.interfaces.amounts import loss_text, plain
+from dpsql.interfaces.cli.options import DIALECT, CommandSettings, exact_epsilon, with_settings
+from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.receipts import cost_text
+from dpsql.model.errors import DpsqlError
+from dpsql.model.vocabulary import Answer, Request
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
+    from dpsql.systems.synthesis.closeness import Closeness
+    from dpsql.systems.synthesis.synthesis import SyntheticTable
+    from dpsql.systems.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish
+
+T = TypeVar("T")
+
+_WRITERS: dict[str, Callable[..., str | bytes]] = {
+    "csv": records.csv,
+    "json": records.json_array,
+    "jsonl": records.json_lines,
+    "parquet": records.parquet,
+}
+_PICTURES = (".png", ".svg", ".pdf")
+
+
+def _pairs(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> tuple[tuple[str, str], ...]:
+    """Pairs of columns: a,b;b,c."""
+    pairs = []
+    for part in (text or "").split(";"):
+        names = [name.strip() for name in part.split(",")]
+        if names == [""]:
+            continue
+        if len(names) != 2 or not all(names):  # noqa: PLR2004
+            raise click.BadParameter('give pairs of columns such as "age,income;age,sex"')
+        pairs.append((names[0], names[1]))
+    return tuple(pairs)
+
+
+@click.command()
+@click.argument("source", metavar="TABLE|QUERY")
+@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What all of it may cost.")
+@click.option("--rows", type=click.IntRange(1), metavar="N", help="How many; else as there are.")
+@click.option(
+    "--keep", callback=_pairs, metavar="A,B;B,C", help="Pairs of columns to measure in any case."
+)
+@click.option("-o", "--output", "target", metavar="FILE", help="Write the rows here, atomically.")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(tuple(_WRITERS)),
+    help="How the rows are written; else as FILE ends, or CSV.",
+)
+@click.option(
+    "--fit",
+    type=click.Choice(("own", "mbi")),
+    default="own",
+    help="By whose means rows are fitted; mbi needs the extra synth.",
+)
+@click.option("--plot", "picture", metavar="FILE", help="Draw how near they are: .png, .svg, .pdf.")
+@click.option("--truth", is_flag=True, help="For the owner only: how near to the private rows.")
+@click.option("--explain", "only_explain", is_flag=True, help="Show the price; free.")
+@DIALECT
+@with_settings
+def synth(
+    settings: CommandSettings,
+    /,
+    *,
+    source: str,
+    target: str | None,
+    style: str | None,
+    picture: str | None,
+    truth: bool,
+    only_explain: bool,
+    **options: Any,
+) -> None:
+    """Write synthetic rows of TABLE, or of a SELECT, that resemble the private ones.
+
+    Tables of all columns and of pairs, chosen privately, are measured at the price of one question,
+    and remembered: more rows, another format or another plot cost nothing. Numbers and times need
+    bounds or listed values; texts without are selected privately first. How near the rows are to
+    what was measured is told on stderr; with --truth also how near to the private rows, which is
+    exact and for the owner only.
+    Exit codes are those of `query`.
+    """
+    ending = Path(target or "").suffix.removeprefix(".")
+    style = style or (ending if ending in _WRITERS else "csv")
+    rows, mbi = options.pop("rows"), options.pop("fit") == "mbi"
+    _require(style, picture, mbi=mbi)
+    if only_explain:
+        plan = _with_proxy(
+            settings, source, lambda proxy, wish: proxy.explain_synthesis(wish), **options
+        )
+        note(price_text(plan))
+        return
+    with output(target) as write:
+        make = partial(_uninterrupted, rows=rows, mbi=mbi)
+        table = _with_proxy(settings, source, make, **options)
+        answer = Answer(table.shown, table.rows, (), ((),) * len(table.rows))
+        write(_WRITERS[style](answer, margins=False))
+    _tell(settings, table, picture, truth=truth)
+    note(cost_text(table.receipt))
+
+
+def _require(style: str, picture: str | None, *, mbi: bool) -> None:
+    """Refuse what cannot be made or written before anything is charged."""
+    from dpsql.interfaces.curves import require_plot  # noqa: PLC0415
+    from dpsql.systems.synthesis.mbi_fit import require_mbi  # noqa: PLC0415
+
+    if mbi:
+        require_mbi()
+    if style == "parquet":
+        records.require_parquet()
+    if picture is not None:
+        if Path(picture).suffix not in _PICTURES:
+            raise click.UsageError(f"--plot takes a file that ends with {', '.join(_PICTURES)}.")
+        require_plot()
+
+
+def _with_proxy(
+    settings: CommandSettings,
+    source: str,
+    call: Callable[[Proxy, SynthesisWish], T],
+    *,
+    dialect: str,
+    epsilon: Decimal | None,
+    keep: tuple[tuple[str, str], ...],
+) -> T:
+    from dpsql.systems.synthesis.synthesis_plan import SynthesisWish  # noqa: PLC0415
+
+    try:
+        with settings.open(settings.policy) as proxy:
+            who = proxy.analyst(settings.analyst)
+            request = Request(source, who, dialect, epsilon=epsilon, door="command line")
+            return call(proxy, SynthesisWish(request, keep))
+    except DpsqlError as error:
+        raise click.exceptions.Exit(show_error(error)) from None
+
+
+def _uninterrupted(
+    proxy: Proxy, wish: SynthesisWish, *, rows: int | None, mbi: bool
+) -> SyntheticTable:
+    """The rows; Ctrl-C cancels the statement that runs, and the charge stays."""
+    work = partial(proxy.synthesise, wish, rows, mbi=mbi)
+    table, _cancelled = interruptible(work, proxy.cancel, Progress())
+    return table
+
+
+def price_text(plan: SynthesisPlan) -> str:
+    """What synthetic rows cost, and what is measured for that."""
+    payer = plan.source.payer
+    charge = loss_text(plan.cost.loss, payer.budget.accountant)
+    price = f"ε = {plain(payer.epsilon)} for all of it, {charge}, unless it is remembered"
+    return f"{plan.summary}\nCharge: {price}."
+
+
+def _tell(
+    settings: CommandSettings, table: SyntheticTable, picture: str | None, *, truth: bool
+) -> None:
+    """What the rows are made of, and how near they are to it; for the owner, also to the private
+    rows.
+    """
+    from dpsql.owner.true_rows import true_rows  # noqa: PLC0415
+    from dpsql.systems.synthesis.closeness import to_released, to_rows  # noqa: PLC0415
+
+    near = to_released(table)
+    exact = to_rows(table, true_rows(settings.policy, table.source)) if truth else ()
+    if picture is not None:
+        _draw(near, exact, Path(picture))
+    for line in _report(table, near):
+        note(line)
+    if truth:
+        note("for the owner only, since it is exact: total variation to the private rows")
+        for line in _by_size(exact):
+            note(line)
+
+
+def _report(table: SyntheticTable, near: Sequence[Closeness]) -> Iterator[str]:
+    pairs = [printable(" - ".join(n.columns)) for n in near if len(n.columns) > 1]
+    yield f"notice: {len(table.rows):,} synthetic rows: none is anybody's"
+    if pairs:
+        yield f"notice: beyond single columns they know of {', '.join(pairs)}; of nothing else"
+    if names := ", ".join(printable(n) for n in table.selected):
+        yield f"notice: of {names} there are the values that enough people have; others are NULL"
+    yield "notice: total variation to the noisy tables that they are drawn from"
+    yield from _by_size(near)
+
+
+def _by_size(near: Sequence[Closeness]) -> Iterator[str]:
+    """The mean of tables by as many columns, and the farthest."""
+    for count, group in groupby(near, key=lambda each: len(each.columns)):
+        those = list(group)
+        far = max(those, key=lambda each: each.variation)
+        mean = fmean(each.variation for each in those)
+        names = printable(", ".join(far.columns))
+        yield f"  by {count}: mean {mean:.3f}, at most {far.variation:.3f} ({names})"
+
+
+def _draw(near: Sequence[Closeness], exact: Sequence[Closeness], target: Path) -> None:
+    """Bars for each table that was measured, the farthest first: to the noisy table, and to the
+    private rows where that is known.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    true = {each.columns: each.variation for each in exact}
+    falling = sorted(near, key=lambda each: each.variation)
+    places, high = range(len(falling)), 0.4 if true else 0.8
+    figure = Figure(figsize=(6.4, 1.2 + 0.22 * len(falling) * (2 if true else 1)), layout="tight")
+    axes = figure.add_subplot()
+    noisy = [each.variation for each in falling]
+    axes.barh([n + high / 2 * bool(true) for n in places], noisy, high, label="noisy table")
+    if true:
+        private = [true[each.columns] for each in falling]
+        axes.barh([n - high / 2 for n in places], private, high, label="private rows: owner only")
+        axes.legend()
+    axes.set_yticks(list(places), [" - ".join(each.columns) for each in falling])
+    axes.set(xlabel="total variation" if true else "total variation to the noisy table")
+    figure.savefig(target)

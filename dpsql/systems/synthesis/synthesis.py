@@ -1,0 +1,205 @@
+"""Synthetic rows: charged once, counted, chosen, counted again; the rest is computed of that.
+
+What an adversary sees are the noisy tables, which pairs they are of, and rows that follow from
+these and from the number of the query, which is no secret: as many rows as are wished for and as
+often, at no cost. Asked again, the tables are those that were paid for.
+
+What it loses: PRIVACY.md R78.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpsql.consistency.drawn_rows import PublicDice, drawn, spread
+from dpsql.consistency.graphical_model import fitted, nearest
+from dpsql.engines import EngineFailed, Stop
+from dpsql.engines.limited import limited
+from dpsql.ledgers import Inquiry
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.vocabulary import Column, Noisy, Receipt
+from dpsql.preparation.compilation import Compiler
+from dpsql.release.execution import guarded
+from dpsql.systems.synthesis.mbi_fit import fitted_by_mbi, require_mbi
+from dpsql.systems.synthesis.released_marginals import (
+    ReleasedMarginals,
+    marginals_of,
+    measured_in,
+    over_selected,
+    released,
+)
+from dpsql.systems.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, planned
+from dpsql.systems.synthesis.synthetic_columns import ListedColumn, SyntheticColumn, members
+from dpsql.vault.vault import JointRun, Vault
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SyntheticTable:
+    """Synthetic rows, by cells of their columns and as values, with what they are made of.
+
+    `source` is the SELECT whose rows they resemble.
+    """
+
+    source: str
+    columns: tuple[SyntheticColumn, ...]
+    cells: tuple[np.ndarray, ...]
+    rows: Sequence[tuple[Any, ...]]
+    marginals: ReleasedMarginals
+    receipt: Receipt
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """Names and types of the columns."""
+        return tuple(Column(column.name, column.type) for column in self.columns)
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """Columns whose values were selected privately; others are NULL in them."""
+        return tuple(c.name for c in self.columns if isinstance(c, ListedColumn) and c.selected)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsWish:
+    """How rows are made of what is paid for: so many (None: as many as there are, noisily, and have
+    room), of a fit by our own means or with `mbi`.
+    """
+
+    count: int | None = None
+    mbi: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Paid:
+    """The tables that were paid for, of a plan."""
+
+    plan: SynthesisPlan
+    answer: Sequence[Noisy]
+    receipt: Receipt
+
+
+def synthesised(
+    compiler: Compiler, vault: Vault, wish: SynthesisWish, stop: Stop, rows: RowsWish
+) -> SyntheticTable:
+    """Rows of what is paid for now or was before.
+
+    Raises as `Proxy.ask` does, and MissingExtra.
+    """
+    if rows.count is not None and rows.count < 1:
+        facts = {"value": rows.count, "known": ("a positive number",)}
+        raise Refused(Reason.BAD_OPTION, option="rows", **facts)
+    if rows.mbi:
+        require_mbi()
+    plan = planned(compiler, wish, stop)
+    _require_room(compiler, plan, rows)
+    with vault.in_flight.paying(compiler, plan.source.payer, plan.cost.question, stop):
+        paid = _recalled(compiler, vault, wish, plan, stop) or _paid(compiler, vault, plan, stop)
+    return _within(compiler, stop, paid, rows)
+
+
+def remembered(
+    compiler: Compiler, vault: Vault, wish: SynthesisWish, stop: Stop, rows: RowsWish
+) -> SyntheticTable | None:
+    """The same of what was paid for; None where it was not, or is no longer remembered."""
+    paid = _recalled(compiler, vault, wish, planned(compiler, wish, stop), stop)
+    return None if paid is None else _within(compiler, stop, paid, rows)
+
+
+def _recalled(
+    compiler: Compiler, vault: Vault, wish: SynthesisWish, plan: SynthesisPlan, stop: Stop
+) -> _Paid | None:
+    payer, version = plan.source.payer, compiler.policy.version
+    recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
+    if recalled is None:
+        return None
+    then = replace(wish, request=replace(wish.request, epsilon=recalled.epsilon))
+    plan = planned(compiler, then, stop)
+    receipt = vault.receipt(plan.source.payer, recalled.query_id)
+    return _Paid(plan, recalled.answer, receipt)
+
+
+def _require_room(compiler: Compiler, plan: SynthesisPlan, rows: RowsWish) -> None:
+    """Refuse more values than are kept at once."""
+    most = _most_rows(compiler, plan)
+    if (rows.count or 0) > most:
+        raise Refused(Reason.TOO_LARGE, what="synthetic rows", limit=most)
+
+
+def _most_rows(compiler: Compiler, plan: SynthesisPlan) -> int:
+    """How many rows there is room for."""
+    return compiler.policy.limits.max_result_cells // len(plan.columns)
+
+
+def _within(compiler: Compiler, stop: Stop, paid: _Paid, rows: RowsWish) -> SyntheticTable:
+    """The rows of an answer, in the time that a statement may take."""
+    answer, receipt = paid.answer, paid.receipt
+
+    def table_of() -> SyntheticTable:
+        with limited(stop, compiler.policy.limits.statement_seconds):
+            over = over_selected(compiler, paid.plan, answer, stop)
+            most = _most_rows(compiler, paid.plan)
+            return _table_of(over, marginals_of(over, answer), receipt, rows, most)
+
+    return guarded(receipt.query_id, table_of, charged=not receipt.remembered)
+
+
+def _paid(compiler: Compiler, vault: Vault, plan: SynthesisPlan, stop: Stop) -> _Paid:
+    """The tables that are paid for now: whatever happens after the charge, it stays."""
+    source = plan.source
+    request = source.request
+    inquiry = Inquiry(request.door, request.client, plan.text or request.sql)
+
+    def measure(run: JointRun) -> tuple[Noisy, ...]:
+        try:
+            return released(compiler, run, plan)
+        except (Refused, Failed):  # a text by codes that is refused otherwise than before, or slow
+            raise EngineFailed from None
+
+    joint = compiler, source.payer, plan.cost, plan.questions, inquiry, stop
+    receipt, answer = vault.joint(*joint, measure)
+    return _Paid(plan, answer, receipt)
+
+
+def _table_of(
+    plan: SynthesisPlan, marginals: ReleasedMarginals, receipt: Receipt, rows: RowsWish, most: int
+) -> SyntheticTable:
+    """The rows that follow from released tables, and from the number of the query alone."""
+    fit_of = fitted_by_mbi if rows.mbi else fitted
+    fit = fit_of(*measured_in(marginals), marginals.total)
+    count = rows.count or max(1, min(round(marginals.total), most))
+    dice = PublicDice(receipt.query_id)
+    by_code = drawn(fit, count, dice)
+    places = tuple(
+        _cells(by_code[n], fit.table((n,)), marginals, n, dice) for n in range(len(plan.columns))
+    )
+    columns = [
+        column.filled(own, dice.shares(count))
+        for column, own in zip(plan.columns, places, strict=True)
+    ]
+    return SyntheticTable(
+        source=plan.source.rows,
+        columns=plan.columns,
+        cells=places,
+        rows=list(zip(*columns, strict=True)),
+        marginals=marginals,
+        receipt=receipt,
+    )
+
+
+def _cells(
+    codes: np.ndarray, table: np.ndarray, marginals: ReleasedMarginals, place: int, dice: PublicDice
+) -> np.ndarray:
+    """A cell for each row, by its code: those that have one together share it by their counts."""
+    parts = members(marginals.codes[place])
+    counts = marginals.singles[place]
+    weights = {code: nearest(counts[list(own)], float(table[code])) for code, own in parts.items()}
+    numbers = spread(codes, weights, dice)
+    width = max(map(len, parts.values()))
+    cells_of = np.zeros((len(parts), width), dtype=np.int64)
+    for code, own in parts.items():
+        cells_of[code, : len(own)] = own
+    result: np.ndarray = cells_of[codes, numbers]
+    return result

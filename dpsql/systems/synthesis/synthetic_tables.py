@@ -1,0 +1,343 @@
+"""Synthetic tables by name: made for who paid for them, and asked by them alone, for nothing.
+
+A name lasts as long as the data version and the policy: where nobody remembers it, it is read from
+the ledger, under the text that was charged. Queries over such tables run where nothing private is:
+under a policy that has these tables alone, over an engine that is given their rows. Their numbers
+are as wrong as the rows, by how much nobody knows, and say so.
+
+Whom they are told to: PRIVACY.md R69, R78.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from dpsql.answering.explain import PlannedCreation, explained_creation
+from dpsql.answering.paid_names import (
+    Owner,
+    PaidNames,
+    owner,
+    request_of,
+)
+from dpsql.engines import Engine, ScratchTable, Stop
+from dpsql.engines.broadcast_tables import narrowed
+from dpsql.ledgers import Entry
+from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Notice, Synthetic
+from dpsql.model.table import Repeated, Table
+from dpsql.model.tree import INTEGER, VARCHAR, identifier
+from dpsql.model.vocabulary import (
+    Answer,
+    Column,
+    ColumnPolicy,
+    Policy,
+    Receipt,
+    Request,
+    TablePolicy,
+)
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.engine_kinds import dialects
+from dpsql.preparation.explanation import Explanation, unknown_errors
+from dpsql.preparation.public_data import PublicTables
+from dpsql.preparation.question import account
+from dpsql.preparation.row_sources import clipping_of
+from dpsql.systems.synthesis.synthesis import RowsWish, SyntheticTable, remembered, synthesised
+from dpsql.systems.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, columns_of, planned
+from dpsql.systems.synthesis.synthetic_statement import (
+    CreateSynthetic,
+    DropSynthetic,
+    begins,
+    creation,
+)
+from dpsql.vault.vault import Vault
+
+CREATED = (
+    Column("synthetic_table", VARCHAR),
+    Column("rows", INTEGER),
+    Column("lasts", VARCHAR),
+)
+"""What CREATE SYNTHETIC TABLE answers with; a name lasts as long as one of the next."""
+MOST_CELLS = 20_000_000
+"""Values of all tables that are kept; what has no room is made again."""
+
+
+class SyntheticRows:
+    """An engine that has synthetic tables alone: what the owner's database computes of them."""
+
+    def __init__(self, engine: Engine, tables: Sequence[ScratchTable]) -> None:
+        self._engine, self._tables = engine, tables
+
+    def rows(
+        self,
+        sql: str,
+        stop: Stop | None = None,
+        data: str | None = None,  # noqa: ARG002
+    ) -> Sequence[tuple[Any, ...]]:
+        """Rows of a query over these tables."""
+        tables = (table for table in self._tables if identifier(table.name) in sql)
+        return self._engine.evaluate(sql, [_read(table, sql) for table in tables], stop)
+
+    def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
+        """As `Engine.few`."""
+        rows = self.rows(sql, stop)
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return None if len(rows) * len(columns) > cells else Table(len(rows), columns)
+
+    def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
+        """As `Engine.each`, all at once."""
+        rows = self.rows(sql, stop)
+        take(Table(len(rows), [list(column) for column in zip(*rows, strict=True)]))
+
+    def evaluate(
+        self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
+    ) -> Sequence[tuple[Any, ...]]:
+        """Values of constants."""
+        return self._engine.evaluate(sql, tables, stop)
+
+    def drop_made(self, key: str) -> None:
+        """As `Engine.drop_made`."""
+        self._engine.drop_made(key)
+
+
+def _read(table: ScratchTable, sql: str) -> ScratchTable:
+    """The columns of a table that a query can mean."""
+    return narrowed(table, {name for name, _ in table.columns if identifier(name) in sql})
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """How a table is made again, from what is remembered; whether the ledger has its name."""
+
+    name: str
+    wish: SynthesisWish
+    rows: int | None
+    recorded: bool = False
+
+    @property
+    def what(self) -> tuple[object, ...]:
+        """What the name stands for, at whatever epsilon."""
+        return self.wish.request.sql, self.wish.keep, self.rows
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What tells its rows from those of every other table."""
+        return self.name, *self.what, self.wish.request.epsilon
+
+    def as_recorded(self, *, recorded: bool) -> _Named:
+        return replace(self, recorded=recorded)
+
+
+@dataclass(frozen=True, slots=True)
+class TablesAlone:
+    """What answers questions over synthetic tables, and nothing else; `paid` is of the first."""
+
+    compiler: Compiler
+    vault: Vault
+    paid: Receipt
+
+
+class SyntheticTables:
+    """The synthetic tables of all analysts, by their names: thread-safe."""
+
+    def __init__(self) -> None:
+        self.names = PaidNames("synthetic table", _recorded)
+        self._tables: BoundedCache[SyntheticTable] = BoundedCache(
+            MOST_CELLS, lambda table: 1 + len(table.rows) * len(table.columns)
+        )
+        self._alone: BoundedCache[TablesAlone] = BoundedCache(16, lambda _: 1)
+
+    def create(
+        self,
+        compiler: Compiler,
+        vault: Vault,
+        request: Request,
+        statement: CreateSynthetic,
+        stop: Stop,
+    ) -> Answer:
+        """Make a table, charged now unless it is remembered. Raises as `Proxy.ask` does."""
+        named = _named(request, statement)
+        whose = owner(compiler, vault, request.analyst)
+        if compiler.policy.table(named.name) is not None:
+            why, fix = f"there is a table {named.name}", "Take another name."
+            raise Refused(Reason.BAD_OPTION, option="name", why=why, fix=fix)
+        self.names.require_free(vault, whose, named)
+        table = synthesised(compiler, vault, named.wish, stop, RowsWish(named.rows))
+        own = replace(request, epsilon=named.wish.request.epsilon)
+        lasts = self.names.put(compiler, vault, own, named, table.receipt)
+        self._tables.put((whose, named.identity), table)
+        row = (named.name, len(table.rows), lasts)
+        exact = (None,) * len(row)
+        notices = _clipping(planned(compiler, named.wish, stop))
+        return Answer(CREATED, (row,), (exact,), (exact,), table.receipt, notices=notices)
+
+    def explained(
+        self,
+        compiler: Compiler,
+        vault: Vault,
+        request: Request,
+        statement: CreateSynthetic | DropSynthetic,
+        stop: Stop,
+    ) -> Explanation:
+        """What `create` would do and cost now: runs nothing, charges nothing."""
+        if isinstance(statement, DropSynthetic):
+            raise Refused(Reason.UNSUPPORTED_STATEMENT, statement="EXPLAIN of DROP SYNTHETIC TABLE")
+        wish = _named(request, statement).wish
+        plan = planned(compiler, wish, stop)
+        columns = tuple(Column(column.name, column.type) for column in plan.columns)
+        creation = PlannedCreation(
+            columns,
+            unknown_errors(columns),
+            plan.source.rows,
+            plan.summary,
+            (Synthetic((statement.name,)), *_clipping(plan)),
+        )
+        return explained_creation(compiler, vault, plan.source.payer, plan.cost, creation)
+
+    def instead(
+        self, compiler: Compiler, vault: Vault, request: Request, refused: Refused, stop: Stop
+    ) -> TablesAlone:
+        """What answers a request that was refused for want of a table: raises that, or another,
+        where no synthetic table of the analyst is meant.
+        """
+        whose = owner(compiler, vault, request.analyst)
+        names = self.names.of(vault, whose)
+        if refused.reason is not Reason.UNKNOWN_TABLE:
+            raise refused
+        if str(refused.facts.get("table", "")).lower() not in names:
+            raise refused
+        text = request.sql.lower()
+        tables = {
+            name: table
+            for name, named in names.items()
+            if name in text
+            and (table := self._table(compiler, vault, whose, named, stop)) is not None
+        }
+        if not tables:
+            raise refused
+        key = whose, tuple((names[n].identity, t.receipt.query_id) for n, t in tables.items())
+        alone = self._alone.get(key)
+        if alone is None:
+            listed = [(names[name].name, table) for name, table in tables.items()]
+            alone = _alone(compiler.policy, vault, listed)
+            self._alone.put(key, alone)
+        return alone
+
+    def listed(
+        self, compiler: Compiler, vault: Vault, analyst: str, stop: Stop
+    ) -> tuple[TablePolicy, ...]:
+        """The tables of an analyst by name; no row is drawn, and nothing is planned."""
+        names = self.names.of(vault, owner(compiler, vault, analyst))
+        tables = list[TablePolicy]()
+        for _, named in sorted(names.items()):
+            with suppress(Refused):
+                drawn = columns_of(compiler, named.wish, stop)
+                columns = tuple(ColumnPolicy(column.name, column.type) for column in drawn)
+                tables.append(TablePolicy(named.name, private=False, columns=columns))
+        return tuple(tables)
+
+    def _table(
+        self, compiler: Compiler, vault: Vault, whose: Owner, named: _Named, stop: Stop
+    ) -> SyntheticTable | None:
+        """The rows, made again from what is remembered; None where that is no longer so."""
+        table = self._tables.get((whose, named.identity))
+        if table is None:
+            with suppress(Refused):  # in another spelling, say
+                table = remembered(compiler, vault, named.wish, stop, RowsWish(named.rows))
+            if table is not None:
+                self._tables.put((whose, named.identity), table)
+        return table
+
+
+def _alone(
+    policy: Policy, vault: Vault, tables: Sequence[tuple[str, SyntheticTable]]
+) -> TablesAlone:
+    """What answers questions over these tables."""
+    alone = _policy(policy, tables)
+    loaded = [
+        ScratchTable(name, tuple((c.name, c.type) for c in table.shown), table.rows)
+        for name, table in tables
+    ]
+    engine: Any = SyntheticRows(vault.engine, loaded)
+    public = PublicTables(engine, dialects(alone.database).database)
+    paid = tables[0][1].receipt
+    return TablesAlone(Compiler(alone, public), Vault(vault.ledger, engine, vault.sampler), paid)
+
+
+def over(
+    alone: TablesAlone,
+    request: Request,
+    stop: Stop,
+    answered: Callable[[Compiler, Vault, Request, Stop], Answer],
+) -> Answer:
+    """An answer over synthetic tables alone: no number in it is right, by how much nobody knows."""
+    compiler, vault = alone.compiler, alone.vault
+    try:
+        given = answered(compiler, vault, request, stop)
+    except Refused as refused:
+        if refused.reason is not Reason.UNKNOWN_TABLE:
+            raise
+        raise Refused(
+            Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+            refused.span,
+            construct="synthetic tables together with others",
+            fix="Ask about synthetic tables by themselves.",
+        ) from None
+    if isinstance(given.explanation, Explanation):
+        return replace(given, explanation=doubted(given.explanation, compiler))
+    doubts = Repeated(unknown_errors(given.columns), len(given.rows))
+    notices = (*given.notices, _notice(compiler))
+    payer = replace(account(compiler.policy, request.analyst), epsilon=alone.paid.epsilon)
+    receipt = vault.receipt(payer, alone.paid.query_id)
+    return replace(given, errors=doubts, margins=doubts, notices=notices, receipt=receipt)
+
+
+def doubted(explanation: Explanation, compiler: Compiler) -> Explanation:
+    """The plan of a question over synthetic tables alone."""
+    notices = (*explanation.notices, _notice(compiler))
+    return replace(explanation, expected=unknown_errors(explanation.columns), notices=notices)
+
+
+def _clipping(plan: SynthesisPlan) -> tuple[Notice, ...]:
+    """What is told of the rows that a table resembles: of `CREATED` the second column."""
+    return clipping_of(plan.singles[0], 1)
+
+
+def _notice(compiler: Compiler) -> Synthetic:
+    return Synthetic(tuple(table.name for table in compiler.policy.tables))
+
+
+def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:
+    """The table that a text made, if one did, or nothing where it forgot one."""
+    statement = creation(entry.inquiry.sql) if begins(entry.inquiry.sql) else None
+    if statement is None:
+        return None
+    if isinstance(statement, DropSynthetic):
+        return statement.name, None
+    return statement.name, replace(_named(request_of(entry), statement), recorded=True)
+
+
+def _named(request: Request, statement: CreateSynthetic) -> _Named:
+    epsilon = request.epsilon if statement.epsilon is None else statement.epsilon
+    of_query = replace(request, sql=statement.query, epsilon=epsilon, flowing=False)
+    wish = SynthesisWish(of_query, statement.keep, request.sql)
+    return _Named(statement.name, wish, statement.rows)
+
+
+def _policy(policy: Policy, tables: Sequence[tuple[str, SyntheticTable]]) -> Policy:
+    """A policy that has these tables alone, and all of them public."""
+    listed = tuple(
+        TablePolicy(
+            name,
+            private=False,
+            columns=tuple(
+                ColumnPolicy(column.name, column.type, nullable=column.nullable)
+                for column in table.columns
+            ),
+        )
+        for name, table in tables
+    )
+    return replace(policy, tables=listed, facts=frozenset(), data=None)

@@ -1,0 +1,447 @@
+"""monitor: a stream of counting queries against one threshold, by sparse vector.
+
+Charged once, durably, when it is opened: ε for all its alarms, however many queries it answers.
+
+What an adversary sees who chooses every question after the answers before it: one bit per query,
+until the alarms are used up, and a noisy number of each alarm where that is paid for. All of it
+together, and that the monitor has ended, is ε-DP (the proof is in
+`dpsql.mechanisms.sparse_vector`). A refusal depends on the text alone and is free. The noisy
+threshold is in memory only and in one process: a monitor that is opened again has another one and
+is charged anew. A question asked again gets the bits it got, also after the end, as long as the
+data version is the same; to ask it of new data is a new query. That a statement failed says that
+it failed, and no more; the time it took is not hidden, as for any query.
+
+Proof (PRIVACY.md R52). Alarms and their numbers are charged together, when a monitor is opened: an
+alarm is measured once, and of its noise nothing else depends.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from hashlib import sha256
+from threading import RLock
+from typing import Any, Self
+
+from dpsql import accountants
+from dpsql.accountants.remaining import rest
+from dpsql.engines import Stop
+from dpsql.ledgers import Inquiry, Remembered
+from dpsql.mechanisms import margin
+from dpsql.mechanisms.sparse_vector import AlarmNumbers, SparseVector, sparse_vector
+from dpsql.model.bound_parameters import frozen
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Notice
+from dpsql.model.query_options import sensible
+from dpsql.model.tree import Parameter, Value
+from dpsql.model.vocabulary import (
+    DEFAULT_SPELLING,
+    NANO,
+    ApproximateEvent,
+    Budget,
+    Column,
+    Event,
+    Exact,
+    Loss,
+    Neighbours,
+    Noisy,
+    Receipt,
+    Request,
+    Rest,
+)
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.engine_kinds import dialects
+from dpsql.preparation.question import Account, Cost, account
+from dpsql.preparation.streams import QueryStream, stream
+from dpsql.release.release import in_units
+from dpsql.vault.vault import Vault
+
+MOST_ALARMS = 10_000
+MOST_DIGITS = 100
+"""Digits of a threshold before or behind the point: more are never meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is watched for: noisy values at or above `threshold`, `alarms` times.
+
+    `both_ways` admits sums that one person can lower, for more noise on every query. With `measure`
+    more ε is paid, for which each alarm is answered with its noisy number.
+    """
+
+    analyst: str
+    threshold: Decimal
+    alarms: int
+    epsilon: Decimal | None = None
+    both_ways: bool = False
+    measure: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The bits of one statement: for each public key, in order, whether it is above.
+
+    `answers` ends early where the alarms were used up. A statement without groups has one key: ().
+    `notices` are about the `columns` of the statement. Where alarms are measured, `numbers` has
+    that of each answer (None below), which noise moves by no more than `margin` at 95 %.
+    """
+
+    keys: tuple[str, ...]
+    answers: tuple[tuple[tuple[Value, ...], bool], ...]
+    complete: bool = True
+    notices: tuple[Notice, ...] = ()
+    columns: tuple[Column, ...] = ()
+    numbers: tuple[int | Decimal | float | None, ...] = ()
+    margin: float | None = None
+
+    @property
+    def above(self) -> bool:
+        """Whether anything is above.
+
+        >>> Verdict((), (((), True),)).above
+        True
+        """
+        return any(above for _, above in self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a monitor works with: the compiler and the vault, for one account.
+
+    Of its ε so much is for the `numbers` of alarms, if there are any.
+    """
+
+    compiler: Compiler
+    vault: Vault
+    account: Account
+    watching: Decimal
+    numbers: AlarmNumbers | None = None
+
+    @classmethod
+    def of(cls, compiler: Compiler, vault: Vault, wish: Watch) -> Self:
+        """The desk of a wish. Raises `Refused` for an unknown analyst or a bad epsilon."""
+        payer = account(compiler.policy, wish.analyst, wish.epsilon)
+        watching = payer.epsilon
+        if wish.measure is None:
+            return cls(compiler, vault, payer, watching)
+        if not sensible(wish.measure):
+            raise Refused(Reason.BAD_OPTION, option="measure", value=wish.measure)
+        payer = account(compiler.policy, wish.analyst, watching + wish.measure)
+        return cls(compiler, vault, payer, watching, _numbers(payer.budget, wish))
+
+    def stream(self, request: Request) -> QueryStream:
+        """The queries of a statement, which bind. Raises `Refused`, or `Failed` free of charge.
+
+        It is paid for by what surrounds it, and so has no wishes of its own.
+        """
+        question = self.compiler.read(request, Stop())
+        if question.explain or question.optioned:
+            raise Refused(Reason.UNSUPPORTED_STATEMENT, construct="EXPLAIN or OPTIONS here")
+        prepared = self.compiler.prepared(question)
+        query = stream(prepared, dialects(self.compiler.policy.database).database)
+        self.vault.require_stream(query)
+        return query
+
+    def opened(self, law: SparseVector, question: str, data: Collection[str | None]) -> Receipt:
+        """Debits the whole monitor; see `Vault.opened`."""
+        inquiry, cost = Inquiry(door="monitor"), self.cost(law, question)
+        return self.vault.opened(self.compiler, self.account, cost, data, inquiry)
+
+    def cost(self, law: SparseVector, question: str) -> Cost:
+        """What a monitor spends."""
+        numbers = () if self.numbers is None else (self.numbers.event,)
+        event, budget = Event((law.event, *numbers)), self.account.budget
+        loss = accountants.get(budget.accountant).loss(event)
+        return Cost(question, event, accountants.price(loss, budget))
+
+    def recalled(self, question: str) -> Remembered | None:
+        """What the same was told before, if it paid as much."""
+        payer, version = self.account, self.compiler.policy.version
+        return self.vault.ledger.recall(payer.analyst, question, version, payer.epsilon)
+
+    @property
+    def data_version(self) -> int:
+        """The present data version."""
+        return self.vault.ledger.data_version()
+
+
+class Monitor:
+    """An open monitor: thread-safe, a context manager; ended by its last alarm or by `close`.
+
+    `close` records in the ledger what was answered, under the query that paid for it.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        wish: Watch,
+        law: SparseVector,
+        question: str,
+        data: Collection[str | None],
+    ) -> None:
+        self._desk, self._wish, self._law = desk, wish, law
+        self._lock = RLock()
+        self._verdicts: dict[tuple[str, int], tuple[Verdict, Noisy]] = {}
+        self._closed = False
+        self.receipt = desk.opened(law, question, data)
+        self._run = desk.vault.run(law)
+
+    @property
+    def left(self) -> int:
+        """The alarms that are left."""
+        return 0 if self._closed else self._run.left
+
+    def ask(
+        self,
+        sql: str,
+        parameters: Sequence[Parameter | list[Any]] = (),
+        dialect: str = DEFAULT_SPELLING,
+    ) -> Verdict:
+        """Whether each query of a statement is above the threshold.
+
+        Raises `Refused` for what is no stream, and once the alarms are used up; `Failed` where the
+        engine failed: the question may be asked again.
+        """
+        query = self._desk.stream(Request(sql, self._wish.analyst, dialect, frozen(parameters)))
+        return self.verdict(query)
+
+    def can_tell(self, query: QueryStream) -> bool:
+        """Whether a statement would be answered: an alarm is left, or it was answered before."""
+        place = query.question, self._desk.data_version
+        return self.left > 0 or place in self._verdicts
+
+    def verdict(self, query: QueryStream) -> Verdict:
+        """`ask` for a statement that is compiled already."""
+        _require_fit(query, self._law)
+        with self._lock:
+            place = query.question, self._desk.data_version
+            if place not in self._verdicts:
+                if not self.left:
+                    raise Refused(Reason.ALARMS_USED, alarms=self._law.alarms)
+                exact = self._desk.vault.measured(self.receipt.query_id, query)
+                self._verdicts[place] = self._compared(query, exact)
+            return self._verdicts[place][0]
+
+    def close(self) -> None:
+        """End the monitor and record its answers; a second time it does nothing."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            answers = {question: noisy for (question, _), (_, noisy) in self._verdicts.items()}
+            self._desk.vault.ledger.remember(self.receipt.query_id, tuple(answers.values()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def _compared(self, query: QueryStream, exact: Exact) -> tuple[Verdict, Noisy]:
+        """One comparison per key of the domain, whether the data has it or not."""
+        values = {key: int(exact.parts[0][n]) for n, key in enumerate(exact.keys)}
+        threshold = Fraction(self._wish.threshold) / query.release.query.lattice.step
+        answers, numbers = list[tuple[tuple[Value, ...], bool]](), list[int | None]()
+        for key in query.domain:
+            if not self._run.left:
+                break
+            above = self._run.above(values.get(key, 0), threshold, query.distance)
+            answers.append((key, above))
+            numbers.append(self._number(values.get(key, 0), query) if above else None)
+        bits = [int(above) for _, above in answers]
+        columns = (bits,) if self._desk.numbers is None else (bits, numbers)
+        noisy = Noisy(tuple(key for key, _ in answers), tuple(zip(*columns, strict=True)))
+        return _verdict(query, noisy, self._desk.numbers), noisy
+
+    def _number(self, value: int, query: QueryStream) -> int | None:
+        """The noisy value of an alarm, if that was paid for."""
+        numbers = self._desk.numbers
+        return None if numbers is None else self._run.number(value, numbers.noise(query.distance))
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a list of statements got: a verdict each, empty for those behind the last alarm."""
+
+    verdicts: tuple[Verdict, ...]
+    left: int
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What watching statements costs, and the noise that decides between above and below.
+
+    A remembered list costs nothing. The noise of `law` is in units of each stream's distance.
+    """
+
+    wish: Watch
+    streams: tuple[QueryStream, ...]
+    law: SparseVector
+    epsilon: Decimal
+    budget: Budget
+    charge: Loss
+    spent: Loss
+    limit: Loss
+    remembered: bool
+    rest: Rest
+    numbers: AlarmNumbers | None = None
+
+
+def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
+    """The price of `watched`, which refuses what this refuses, but for an exhausted budget."""
+    streams, law, question = _compiled(desk, wish, requests)
+    recalled = _recalled(desk, law, question, streams)
+    budget = desk.account.budget
+    charge = Loss(0) if recalled else desk.cost(law, question).loss
+    standing = desk.vault.standing(desk.account)
+    return Price(
+        wish=wish,
+        streams=tuple(streams),
+        law=law,
+        epsilon=desk.account.epsilon,
+        budget=budget,
+        charge=charge,
+        spent=standing.spent,
+        limit=standing.limit,
+        remembered=recalled is not None,
+        rest=rest(standing.budget, standing.spent, charge),
+        numbers=desk.numbers,
+    )
+
+
+def monitored(desk: Desk, wish: Watch) -> Monitor:
+    """A monitor for questions to come. Raises `Refused` before anything is charged."""
+    one_way = desk.compiler.policy.unit.neighbours is Neighbours.ADD_REMOVE and not wish.both_ways
+    law = _law(desk, wish, one_way=one_way)
+    return Monitor(desk, wish, law, secrets.token_hex(32), (desk.compiler.policy.data,))
+
+
+def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
+    """The verdicts of known statements: all are compiled before anything is charged.
+
+    One question of the ledger: asked again, it gets the same answers at no cost. Raises `Refused`,
+    with the number from 1 of the `statement` that is at fault.
+    """
+    streams, law, question = _compiled(desk, wish, requests)
+    recalled = _recalled(desk, law, question, streams)
+    if recalled is None:
+        data = {query.data for query in streams}
+        return _answered(Monitor(desk, wish, law, question, data), streams)
+    distinct = dict.fromkeys(query.question for query in streams)
+    answers = dict(zip(distinct, recalled.answer, strict=False))
+    verdicts = tuple(
+        _verdict(query, answers.get(query.question), desk.numbers) for query in streams
+    )
+    alarms = _alarms(recalled)
+    receipt = desk.vault.receipt(replace(desk.account, epsilon=recalled.epsilon), recalled.query_id)
+    return Watched(verdicts, law.alarms - alarms, receipt)
+
+
+def _recalled(
+    desk: Desk, law: SparseVector, question: str, streams: Sequence[QueryStream]
+) -> Remembered | None:
+    """What the same statements were told before; None where a failure ended them too early.
+
+    Then alarms are left and statements have no answer. They are asked and charged anew: the noisy
+    threshold of before is gone.
+    """
+    recalled = desk.recalled(question)
+    if recalled is None or _alarms(recalled) >= law.alarms:
+        return recalled
+    distinct = {query.question for query in streams}
+    return recalled if len(recalled.answer) == len(distinct) else None
+
+
+def _alarms(recalled: Remembered) -> int:
+    return sum(bool(bit) for noisy in recalled.answer for bit, *_ in noisy.parts)
+
+
+def _compiled(
+    desk: Desk, wish: Watch, requests: Sequence[Request]
+) -> tuple[list[QueryStream], SparseVector, str]:
+    streams = [_numbered(desk, number, request) for number, request in enumerate(requests, 1)]
+    one_way = not wish.both_ways and all(query.one_way for query in streams)
+    law = _law(desk, wish, one_way=one_way)
+    return streams, law, _question(wish, law, streams)
+
+
+def _answered(monitor: Monitor, streams: Sequence[QueryStream]) -> Watched:
+    """Every statement in order, as long as alarms are left; a repeated one is free."""
+    with monitor:
+        verdicts = tuple(
+            monitor.verdict(query) if monitor.can_tell(query) else _verdict(query, None, None)
+            for query in streams
+        )
+        return Watched(verdicts, monitor.left, monitor.receipt)
+
+
+def _verdict(query: QueryStream, noisy: Noisy | None, numbers: AlarmNumbers | None) -> Verdict:
+    """The verdict of keys, bits and numbers, as the ledger has them; None: it was never asked."""
+    if noisy is None:
+        return Verdict(query.keys, (), False, query.notices, query.columns)
+    answers = tuple(
+        (key, bool(bit)) for key, (bit, *_) in zip(noisy.keys, noisy.parts, strict=True)
+    )
+    complete = len(answers) == len(query.domain)
+    verdict = Verdict(query.keys, answers, complete, query.notices, query.columns)
+    if numbers is None:
+        return verdict
+    lattice = query.release.query.lattice
+    return replace(
+        verdict,
+        numbers=tuple(in_units(number, lattice) for _, number in noisy.parts),
+        margin=margin(numbers.noise(query.distance)) * float(lattice.step),
+    )
+
+
+def _numbers(budget: Budget, wish: Watch) -> AlarmNumbers:
+    """The noise of numbers whose alarms share what a step of this ε costs."""
+    _require_alarms(wish)
+    accountant = accountants.get(budget.accountant)
+    whole = accountant.loss(Event((ApproximateEvent(Fraction(wish.measure or 0)),)))
+    epsilon = accountant.step(Fraction(whole.amount, NANO) / wish.alarms)
+    if not epsilon:
+        raise Refused(Reason.BAD_OPTION, option="measure", value=wish.measure)
+    return AlarmNumbers(epsilon, wish.alarms)
+
+
+def _require_alarms(wish: Watch) -> None:
+    if not (isinstance(wish.alarms, int) and 1 <= wish.alarms <= MOST_ALARMS):
+        allowed = (f"a whole number from 1 to {MOST_ALARMS}",)
+        raise Refused(Reason.BAD_OPTION, option="alarms", value=wish.alarms, known=allowed)
+
+
+def _law(desk: Desk, wish: Watch, *, one_way: bool) -> SparseVector:
+    _require_alarms(wish)
+    if not wish.threshold.is_finite() or abs(wish.threshold.adjusted()) > MOST_DIGITS:
+        allowed = ("a finite number",)
+        raise Refused(Reason.BAD_OPTION, option="threshold", value=wish.threshold, known=allowed)
+    return sparse_vector(Fraction(desk.watching), wish.alarms, one_way=one_way)
+
+
+def _numbered(desk: Desk, number: int, request: Request) -> QueryStream:
+    try:
+        return desk.stream(request)
+    except Refused as refused:
+        facts = refused.facts | {"statement": number}
+        raise Refused(refused.reason, refused.span, **facts) from None
+
+
+def _require_fit(query: QueryStream, law: SparseVector) -> None:
+    if law.one_way and not query.one_way:
+        raise Refused(
+            Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+            construct="watching a sum that one person can lower",
+            fix="Open the monitor with both_ways=True: every query gets more noise.",
+        )
+
+
+def _question(wish: Watch, law: SparseVector, streams: Sequence[QueryStream]) -> str:
+    """What identifies a list of statements and what it is watched for, whatever the epsilon."""
+    words = ["watch", str(Fraction(wish.threshold)), str(law.alarms), str(law.one_way)]
+    words += [] if wish.measure is None else ["measure", str(Fraction(wish.measure))]
+    return sha256("\n".join(words + [query.question for query in streams]).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""vault: charges, runs and remembers questions; it alone holds ledger, engine and sampler."""
