@@ -83,6 +83,35 @@ def test_different_questions_are_told_apart(kind: str) -> None:
     assert all(one != other for one, other in combinations(found, 2))
 
 
+AGE = "SELECT COUNT(*) FROM customers WHERE age > {}"
+SAME = {
+    "casts of texts": [
+        f"SELECT COUNT(*) FROM orders WHERE status = {text}"
+        for text in ("'paid'", "'paid'::VARCHAR", "CAST('paid' AS TEXT)")
+    ],
+    "casts of numbers": [AGE.format(n) for n in ("30", "30::INT", "'30'::BIGINT", "30.0", "3e1")],
+    "numbers with a scale": [
+        f"SELECT COUNT(*) FROM orders WHERE amount < {n}" for n in ("10", "10.0", "10.000")
+    ],
+    "counts of rows": [
+        f"SELECT city, COUNT(*) AS n FROM customers GROUP BY 1 ORDER BY 2 LIMIT {n}"
+        for n in ("2", "(1 + 1)", "2::INT", "CAST(2 AS BIGINT)")
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", SAME)
+def test_constants_written_otherwise_are_the_same_question(kind: str) -> None:
+    found = [asked(sql) for sql in SAME[kind]]
+    assert len(found) > 2
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("other", ["30.5", "'30 '::VARCHAR::INT", "31"])
+def test_another_constant_is_another_question(other: str) -> None:
+    assert asked(AGE.format(other)) != asked(AGE.format("30"))
+
+
 def test_accountants_and_the_delta_of_queries_are_part_of_a_question() -> None:
     sql = "SELECT AVG(age) FROM customers"
     found = {asked(sql, accountant) for accountant in ("zcdp", "pure", "approximate")}

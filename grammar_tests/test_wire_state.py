@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.interfaces.pgwire.settings import BadSetting, SessionSettings
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import shop
 from grammar_tests.session_kit import COUNT, COUNTRIES, Client, asked
@@ -99,6 +100,33 @@ def test_a_cursor_is_refused_where_it_is_declared(client: Client) -> None:
 
 
 # --- settings, prepared statements, copy, reports ---
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("work_mem", "64MB", None),
+        ("enable_seqscan", "off", None),
+        ("default_tablespace", "", None),
+        ("xmloption", "content", None),
+        ("enable_seqscan", "maybe", "22023"),
+        ("xmloption", "neither", "22023"),
+        ("search_path_", "x", "42704"),
+        ("shared_buffers", "1GB", "55P02"),
+        ("transform_null_equals", "on", "22023"),
+        ("plan_cache_mode", "x" * 200, "22023"),
+        ("local_preload_libraries", "x" * 200, "22023"),
+    ],
+)
+def test_settings_that_change_no_answer_are_kept(name: str, value: str, error: str | None) -> None:
+    settings = SessionSettings({})
+    if error is None:
+        settings.set(name, value, local=False)
+        assert settings.show(name) == value
+    else:
+        with pytest.raises(BadSetting) as refused:
+            settings.set(name, value, local=False)
+        assert refused.value.sqlstate == error
 
 
 def test_changes_of_settings_are_told(client: Client) -> None:

@@ -23,10 +23,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 from dpsql.model.comparisons import MIRRORED, TRUE_IF
-from dpsql.model.tree import BOOLEAN, NULL, Call, Expression, Kind, Literal, Ref, SqlType
+from dpsql.model.tree import BOOLEAN, INTEGER, NULL, Call, Expression, Kind, Literal, Ref, SqlType
 from dpsql.model.walk import conjuncts, map_children
 
 TRUE = Literal(value=True, type=BOOLEAN)
@@ -53,6 +54,8 @@ STEPPED = {"lt": ("le", -1), "gt": ("ge", 1)}
 """A strict comparison with a constant of a type with steps, as one that is not strict."""
 _EXACT = 2**53
 """Integers up to here are integers in every type that an engine might compare them in."""
+_SMALL = 10**9
+"""Whole numbers below it fit every DECIMAL that an engine might compare them in."""
 
 
 def normal(expression: Expression) -> Expression:
@@ -106,6 +109,7 @@ def comparison(name: str, left: Expression, right: Expression) -> Expression:
 
 def _with_constant(name: str, subject: Expression, constant: Literal) -> Expression:
     kind = _type(subject)
+    constant = _whole(constant, kind)
     match subject:
         case _ if constant.value is None:
             return UNKNOWN
@@ -117,6 +121,25 @@ def _with_constant(name: str, subject: Expression, constant: Literal) -> Express
             return subject if (name == "eq") is constant.value else negated(subject)
         case _:
             return Call(*_stepped(name, subject, constant), BOOLEAN)
+
+
+def _whole(constant: Literal, kind: SqlType) -> Literal:
+    """Return 10.0 as 10 where it is compared with a type whose values compare alike with both.
+
+    Rounding an INTEGER to DOUBLE keeps its order with a whole number below `_SMALL`. It need not
+    for a DECIMAL, so a DOUBLE beside one stays; so does what a DECIMAL has no digits for.
+    """
+    value = constant.value
+    if not isinstance(value, float | Decimal) or not -_SMALL < value < _SMALL:
+        return constant
+    if value != int(value):
+        return constant
+    if kind.kind is Kind.DECIMAL:
+        most: int = 10 ** (kind.precision - kind.scale)
+        alike = isinstance(value, Decimal) and abs(value) < most
+    else:
+        alike = kind.kind in (Kind.INTEGER, Kind.DOUBLE)
+    return replace(constant, value=int(value), type=INTEGER) if alike else constant
 
 
 def _is_foldable(name: str, kind: SqlType) -> bool:

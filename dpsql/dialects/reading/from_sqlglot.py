@@ -19,11 +19,11 @@ from dpsql.dialects.reading.interval_tokens import with_durations
 from dpsql.dialects.reading.nodes import Origin, is_bare_values, nodes_of
 from dpsql.dialects.reading.queries import query
 from dpsql.dialects.reading.request_options import OptionedQuery, read_request
+from dpsql.dialects.reading.row_counts import with_bare_counts, without_zone_words
 from dpsql.dialects.reading.token_checks import (
     check_clauses,
     check_joins,
     check_nesting,
-    with_bare_counts,
 )
 from dpsql.dialects.reading.token_order import grouped_apart, select_first
 from dpsql.dialects.reading.token_words import span_of
@@ -46,7 +46,7 @@ def statement(
     check_nesting(request.tokens)
     ordered = grouped_apart(select_first(request.tokens))
     check_joins(ordered)
-    counted = with_bare_counts(ordered)
+    counted = with_bare_counts(without_zone_words(ordered))
     check_clauses(counted)
     tokens = prepare(with_durations(counted), dialect)
     _require_all(tokens.placeholders, parameters)

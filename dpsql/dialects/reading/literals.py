@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -35,6 +36,9 @@ from dpsql.model.tree import (
 
 _DOUBLE = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)[eE][+-]?\d+\Z")
 _DECIMAL = re.compile(r"(\d*)(?:\.(\d*))?\Z")
+_WHOLE = re.compile(r"-?\d{1,18}\Z", re.ASCII)
+_EXACT = 2**53
+"""Whole numbers up to here are numbers of DOUBLE."""
 
 _TYPES = {
     "BOOLEAN": BOOLEAN,
@@ -174,12 +178,23 @@ def temporal(text: Literal, target: SqlType, origin: Origin) -> Literal:
 def casted(
     arg: Expression, target: SqlType, origin: Origin, span: Span, *, safe: bool = False
 ) -> Expression:
-    """CAST(arg AS target); of a string as a date, time or UUID, the constant that it says."""
+    """Return CAST(arg AS target), or its value where `arg` is a constant whose value is certain.
+
+    Drivers write a bound value as `'paid'::VARCHAR` and `10::INTEGER`: these are the constants
+    themselves, so that the question is the one with the bare constant.
+    """
     constant = target.is_temporal or target in (TIME, UUID)
     if (endless := endless_moment(arg, target)) is not None:
         return endless
-    if isinstance(arg, Literal) and arg.type == VARCHAR and constant and not safe:
-        return temporal(arg, target, origin)
+    if isinstance(arg, Literal):
+        if arg.type == VARCHAR and constant and not safe:
+            return temporal(arg, target, origin)
+        if arg.type == target and target in (VARCHAR, INTEGER, BOOLEAN):
+            return replace(arg, span=span)
+        if isinstance(arg.value, str) and target == INTEGER and _WHOLE.match(arg.value):
+            return Literal(int(arg.value), INTEGER, span)
+        if type(arg.value) is int and target == DOUBLE and abs(arg.value) <= _EXACT:
+            return Literal(float(arg.value), DOUBLE, span)
     return Cast(arg, target, safe, span)
 
 

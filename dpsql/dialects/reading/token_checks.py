@@ -95,29 +95,6 @@ _BEFORE_SELECT = frozenset(
 )
 
 
-def with_bare_counts(tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """The tokens with LIMIT (n), OFFSET (n) and FETCH FIRST (n) as LIMIT n and so on."""
-    bare: list[Token] = []
-    for token in tokens:
-        bare.append(token)
-        if _is_count(bare[-3:]) and _takes_count(bare[-5:-3]):
-            bare[-3:] = [bare[-2]]
-    return tuple(bare)
-
-
-def _is_count(tokens: Sequence[Token]) -> bool:
-    """Whether these tokens are a number or a placeholder in parentheses."""
-    kinds = [token.token_type for token in tokens]
-    parentheses = kinds[:1] + kinds[2:] == [TokenType.L_PAREN, TokenType.R_PAREN]
-    return parentheses and kinds[1] in _NUMBERS
-
-
-def _takes_count(before: Sequence[Token]) -> bool:
-    """Whether these two tokens end with LIMIT or OFFSET, or are FETCH FIRST or FETCH NEXT."""
-    words = [token.text.upper() for token in before]
-    return words[-1:] in (["LIMIT"], ["OFFSET"]) or words in (["FETCH", "FIRST"], ["FETCH", "NEXT"])
-
-
 def check_clauses(tokens: Sequence[Token]) -> None:
     """Raises `Refused` where a clause cannot stand after or before its neighbours.
 

@@ -1,7 +1,7 @@
-"""What SET, SHOW and RESET know: a closed table of settings, each with its default and its rule.
+"""Settings that SET, SHOW and RESET know, each with its default and its rule.
 
-Those without a rule of their own have no effect on a server that only reads and answers; they are
-kept because clients set them unasked.
+`_ALL` are those with a rule of their own. The others of PostgreSQL 15 have no effect on a server
+that only reads and answers; they are kept because clients set them unasked.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 
+from dpsql.interfaces.pgwire.catalogue.recorded import rows
 from dpsql.interfaces.pgwire.time_zones import zone_name
 from dpsql.model.dataclass import dataclass
 from dpsql.model.query_options import sensible
@@ -27,6 +28,9 @@ class BadSetting(Exception):
         self.sqlstate = sqlstate
 
 
+MOST_CHARACTERS, MOST_UNREAD = 4096, 128
+"""Longest value of a setting, and of one that nothing reads: savepoints keep copies of them."""
+
 Rule = Callable[[str], str]
 """The value as it is kept; raises ValueError for one that cannot be."""
 
@@ -38,6 +42,11 @@ _MILLISECONDS = {"us": 0.001, "": 1, "ms": 1, "s": 1000, "min": 60_000, "h": 3.6
 
 def _any(value: str) -> str:
     return value
+
+
+def _short(value: str) -> str:
+    """A value of a setting that nothing reads, which need not be long."""
+    return value if len(value) <= MOST_UNREAD else _fail()
 
 
 def _truth(value: str) -> str:
@@ -160,11 +169,32 @@ _ALL = (
     Setting("transaction_isolation", "read committed", _one_of(*_LEVELS)),
     Setting("transaction_read_only", "on", _truth),
 )
-_BY_NAME = {setting.name.lower(): setting for setting in _ALL}
 
 
-MOST_CHARACTERS = 4096
-"""Longest value of a setting: savepoints keep copies of them."""
+def _recorded() -> Iterator[Setting]:
+    """Yield every other setting of PostgreSQL: what its users may set is kept, and has no effect.
+
+    Those of which a value would change answers keep their default.
+    """
+    for row in rows("pg_settings"):
+        default = "" if row["setting"] == "\\N" else row["setting"]
+        rule = _RULES[row["vartype"]] if row["context"] == "user" else None
+        if row["name"] in _CHANGING:
+            rule = _only(default)
+        elif row["vartype"] == "enum":
+            rule = rule and _one_of(*row["enumvals"].strip("{}").split(","))
+        yield Setting(row["name"], default, rule)
+
+
+_CHANGING = frozenset(
+    """array_nulls backslash_quote lc_monetary lc_numeric lc_time quote_all_identifiers
+    transform_null_equals xmlbinary""".split()
+)
+"""Settings of which another value than the default gives other answers in PostgreSQL."""
+_RULES: Mapping[str, Rule] = {
+    "bool": _truth, "integer": _short, "real": _short, "string": _short, "enum": _any,
+}  # fmt: skip
+_BY_NAME = {s.name.lower(): s for s in (*_recorded(), *_ALL)}
 
 
 class SessionSettings(Mapping[str, str]):

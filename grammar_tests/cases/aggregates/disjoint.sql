@@ -82,7 +82,7 @@ SELECT COUNT(*) FILTER (WHERE segment = 'consumer' AND age = 40) AS a, COUNT(*) 
 -- release: rows l0=1 linf=1
 
 -- case: constants that one value can equal are not disjoint
-SELECT COUNT(*) FILTER (WHERE income = 1) AS a, COUNT(*) FILTER (WHERE income = 1.0) AS b, COUNT(*) FILTER (WHERE income = 2) AS c FROM customers;
+SELECT COUNT(*) FILTER (WHERE income = 1.5) AS a, COUNT(*) FILTER (WHERE income = 1.50) AS b, COUNT(*) FILTER (WHERE income = 2) AS c FROM customers;
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1

@@ -36,7 +36,7 @@ SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status OFFSET 
 -- release: rows l0=3 linf=10
 
 -- case: a number of rows that must be computed
-SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status LIMIT (1 + 1);
+SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status LIMIT (1 + status);
 -- refuse: unsupported-syntax at 1:74
 
 -- case: ORDER BY and LIMIT
@@ -206,7 +206,7 @@ SELECT COUNT(*) FROM orders UNION ALL SELECT COUNT(*), SUM(amount) FROM orders;
 -- refuse: type-mismatch at 1:8
 
 -- case: a limit that is not a number
-SELECT COUNT(*) FROM orders LIMIT 1 + 1;
+SELECT COUNT(*) FROM orders LIMIT 1 * 2;
 -- refuse: unsupported-syntax at 1:35
 
 -- case: functions of counts that take whole numbers only
@@ -220,3 +220,11 @@ SELECT date_trunc('month', placed_at) + INTERVAL 1 MONTH AS until, COUNT(*) AS n
 -- accept
 -- keys: 24 public, l0 enforced
 -- release: rows l0=3 linf=10
+
+-- case: constants as drivers write them
+SELECT status, round(AVG(quantity), 1::INTEGER) AS q FROM orders WHERE status = 'paid'::VARCHAR AND placed_at >= '2024-01-01'::timestamp without time zone GROUP BY 1 ORDER BY 1 LIMIT 2::BIGINT OFFSET (1 - 1);
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=100

@@ -119,3 +119,17 @@ CREATE MACRO pg_array_text(a) AS '{' || array_to_string(list_transform(a, lambda
   THEN '"' || replace(replace(e, '\', '\\'), '"', '\"') || '"' ELSE e
 END), ',') || '}';
 CREATE MACRO pg_series(a, b) AS generate_series(a, b), (a, b, c) AS generate_series(a, b, c);
+CREATE MACRO pg_array_of(t) AS CASE WHEN t IS NOT NULL THEN list_transform(
+  regexp_extract_all(t[2:-2], '"(?:[^"\\]|\\.)*"|[^,]+'),
+  lambda e: CASE WHEN starts_with(e, '"') THEN regexp_replace(e[2:-2], '\\(.)', '\1', 'g')
+    WHEN upper(trim(e)) <> 'NULL' THEN trim(e) END
+) END;
+
+-- Sizes in words, as PostgreSQL rounds them: the next unit begins at 10,240 of the last.
+CREATE MACRO pg_size_text(n) AS CASE
+  WHEN abs(n) < 10240 THEN n || ' bytes'
+  WHEN abs(n) < 10485248 THEN CAST(round(n / 1024.0) AS BIGINT) || ' kB'
+  WHEN abs(n) < 10736893952 THEN CAST(round(n / 1048576.0) AS BIGINT) || ' MB'
+  WHEN abs(n) < 10994579406848 THEN CAST(round(n / 1073741824.0) AS BIGINT) || ' GB'
+  ELSE CAST(round(n / 1099511627776.0) AS BIGINT) || ' TB'
+END;

@@ -164,6 +164,10 @@ def _converted(item: Term, oid: int) -> str:
     if source in oids.ELEMENTS and oid in oids.TEXTS:
         inner = _converted(Term("e", oids.ELEMENTS[source]), oids.TEXT)
         return f"pg_array_text(list_transform({item.sql}, lambda e: {inner}))"
+    if oid in oids.ELEMENTS and source in oids.TEXTS:
+        inner = _converted(Term("e", oids.TEXT), oids.ELEMENTS[oid])
+        parts = f"list_transform(pg_array_of({item.sql}), lambda e: {inner})"
+        return f"CAST({parts} AS {oids.shadow_type(oid)})"
     if oid in oids.ELEMENTS:
         return refuse("this cast")
     if oids.shadow_type(source) == oids.shadow_type(oid) and oid != oids.NUMERIC:

@@ -72,6 +72,9 @@ _PATTERNS: dict[type[exp.Expression], str] = {
 _OPERANDS = frozenset("this expression low high negate typed safe".split())
 """What an operator's node may carry; `typed` and `safe` say how divisions round, as ours do."""
 
+_TIMES = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)
+_PARTS = frozenset("epoch year quarter month week day dow isodow doy hour minute second".split())
+
 _INT4_END, _INT8_END = 2**31, 2**63
 _TYPE_NAMES = {
     "int": "int4",
@@ -378,6 +381,27 @@ def _subscript(node: exp.Bracket, scope: PgScope) -> Term:
     return Term(sql, oids.ELEMENTS[array.oid], array.name)
 
 
+# --- times ---
+
+
+def _part(node: exp.Extract, scope: PgScope) -> Term:
+    """EXTRACT of a part of a time."""
+    part, moment = str(node.this.name).lower(), expression(node.expression, scope)
+    if part not in _PARTS or moment.oid not in _TIMES:
+        refuse(f"EXTRACT of {part}")
+    sql = f"CAST(extract('{part}' FROM {moment.sql}) AS DECIMAL(38, 6))"
+    return Term(sql, oids.NUMERIC, "extract")
+
+
+def _in_zone(node: exp.AtTimeZone, scope: PgScope) -> Term:
+    """AT TIME ZONE 'UTC', which is the zone of every time here."""
+    moment, zone = expression(node.this, scope), expression(node.args["zone"], scope).literal
+    if moment.oid not in _TIMES or str(zone).upper() not in ("UTC", "GMT"):
+        refuse("this AT TIME ZONE")
+    oid = oids.TIMESTAMP if moment.oid == oids.TIMESTAMPTZ else oids.TIMESTAMPTZ
+    return Term(f"({moment.sql} AT TIME ZONE 'UTC')", oid, "timezone")
+
+
 # --- calls ---
 
 
@@ -427,7 +451,7 @@ def _aggregate(name: str, function: exp.Anonymous, scope: PgScope) -> Term:
 
 def _filtered(node: exp.Filter, scope: PgScope) -> Term:
     term = call(node.this, scope)
-    if term.oid == oids.JSON:
+    if term.oid in (oids.JSON, oids.JSONB):
         refuse("FILTER of JSON")
     where = expression(node.expression.this, scope).sql
     return Term(f"{term.sql} FILTER (WHERE {where})", term.oid, term.name)
@@ -488,6 +512,8 @@ _NODES: dict[type[exp.Expression], Callable[[Any, PgScope], Term]] = {
     exp.Bracket: _subscript,
     exp.Anonymous: call,
     exp.Dot: call,
+    exp.Extract: _part,
+    exp.AtTimeZone: _in_zone,
     exp.Filter: _filtered,
     exp.Window: _window,
 }

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
 from dpsql.interfaces.pgwire.catalogue.translation import casts, oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_json import (
+    as_jsonb,
     json_agg,
     json_build_array,
+    json_build_object,
     to_json,
 )
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
@@ -19,7 +22,7 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
     refuse,
     unknown_literal,
 )
-from dpsql.model.dataclass import dataclass
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 
 AGGREGATES = {
@@ -33,6 +36,7 @@ AGGREGATES = {
     "bool_or": oids.BOOL,
     "every": oids.BOOL,
     "json_agg": oids.JSON,
+    "jsonb_agg": oids.JSONB,
 }
 """The type of an aggregate; None where it follows from its argument's."""
 
@@ -121,26 +125,17 @@ _FORMATS = {"s": "coalesce({}, '')", "I": "pg_quote_ident({})"}
 """What FORMAT writes of a value: its text, or a name quoted where it must be."""
 
 
-def _json_object(arguments: list[Term], scope: PgScope) -> Term:
-    """JSON_BUILD_OBJECT of pairs, spaced as PostgreSQL writes it."""
-    if not arguments or len(arguments) % 2:
-        raise Refused(Reason.UNKNOWN_FUNCTION, name="json_build_object")
-    items = [casts.typed(argument, oids.TEXT, scope).sql for argument in arguments]
-    pairs = " || ', ' || ".join(
-        f"'\"' || {label} || '\" : ' || coalesce(CAST(to_json({value}) AS VARCHAR), 'null')"
-        for label, value in zip(items[::2], items[1::2], strict=True)
-    )
-    return Term(f"('{{' || {pairs} || '}}')", oids.JSON, "json_build_object")
-
-
 def _as_json(name: str) -> Callable[[list[Term], PgScope], Term]:
     return lambda arguments, scope: to_json(arguments, scope).named(name)
 
 
 _WRITTEN = {
     "format": _format,
-    "json_build_object": _json_object,
+    "json_build_object": json_build_object,
     "json_build_array": json_build_array,
+    "jsonb_build_object": as_jsonb(partial(json_build_object, colon=": "), "jsonb_build_object"),
+    "jsonb_build_array": as_jsonb(json_build_array, "jsonb_build_array"),
+    "to_jsonb": as_jsonb(to_json, "to_jsonb"),
     **{name: _as_json(name) for name in ("row_to_json", "to_json", "array_to_json")},
 }
 """Functions that take any number of arguments."""
@@ -202,8 +197,9 @@ def is_known(name: str) -> bool:
 
 def aggregate(name: str, items: list[Term], distinct: str, order: str) -> Term:
     """An aggregate over terms. Raises `Refused`."""
-    if name == "json_agg":
-        return json_agg(items[0], distinct, order)
+    if name in ("json_agg", "jsonb_agg"):
+        written = json_agg(items[0], distinct, order)
+        return written if name == "json_agg" else replace(written, oid=oids.JSONB, name=name)
     oid = AGGREGATES[name]
     if name == "array_agg":
         oid = oids.ARRAYS.get(items[0].oid) or refuse("an array of this type")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dpsql.interfaces.pgwire.catalogue.translation import casts, oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
@@ -11,11 +11,13 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
     refuse,
     unknown_literal,
 )
+from dpsql.model.dataclass import replace
+from dpsql.model.errors import Reason, Refused
 
-TAKES_ROWS = frozenset({"row_to_json", "to_json", "json_agg"})
+TAKES_ROWS = frozenset({"row_to_json", "to_json", "to_jsonb", "json_agg", "jsonb_agg"})
 """Functions whose argument may be a table's name, which is its row."""
 
-_PLAIN = (*oids.NUMBERS, oids.BOOL, oids.JSON, oids.RECORD)
+_PLAIN = (*oids.NUMBERS, oids.BOOL, oids.JSON, oids.JSONB, oids.RECORD)
 """Types whose text is JSON."""
 
 
@@ -51,6 +53,33 @@ def to_json(arguments: list[Term], scope: PgScope) -> Term:
     if value.oid == oids.RECORD:
         return Term(value.sql, oids.JSON)
     return Term(f"CASE WHEN {value.sql} IS NOT NULL THEN {_json(value)} END", oids.JSON)
+
+
+def json_build_object(arguments: list[Term], scope: PgScope, colon: str = " : ") -> Term:
+    """JSON_BUILD_OBJECT of pairs; JSONB has no blank before its colons, and short labels first."""
+    if not arguments or len(arguments) % 2:
+        raise Refused(Reason.UNKNOWN_FUNCTION, name="json_build_object")
+    items = [casts.typed(argument, oids.TEXT, scope) for argument in arguments]
+    pairs = list(zip(items[::2], items[1::2], strict=True))
+    if colon == ": ":
+        if any(label.literal is None for label in arguments[::2]):
+            refuse("JSONB with computed labels")
+        labels = [len(str(a.literal).encode()) for a in arguments[::2]]
+        texts = [str(argument.literal) for argument in arguments[::2]]
+        last = dict(zip(zip(labels, texts, strict=True), pairs, strict=True))
+        pairs = [pair for _, pair in sorted(last.items(), key=lambda entry: entry[0])]
+    listed = " || ', ' || ".join(
+        f"CAST(to_json(CAST({label.sql} AS VARCHAR)) AS VARCHAR) || '{colon}' || {_json(value)}"
+        for label, value in pairs
+    )
+    return Term(f"('{{' || {listed} || '}}')", oids.JSON, "json_build_object")
+
+
+def as_jsonb(
+    write: Callable[[list[Term], PgScope], Term], name: str
+) -> Callable[[list[Term], PgScope], Term]:
+    """Return the function whose JSON is told as JSONB."""
+    return lambda arguments, scope: replace(write(arguments, scope), oid=oids.JSONB, name=name)
 
 
 def json_build_array(arguments: list[Term], scope: PgScope) -> Term:

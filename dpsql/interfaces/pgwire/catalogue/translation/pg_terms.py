@@ -78,6 +78,14 @@ class Term:
 
 
 NULL = Term("NULL", oids.UNKNOWN)
+SYSTEM_COLUMNS = {
+    "xmin": Term("CAST(1 AS BIGINT)", oids.XID),
+    "xmax": Term("CAST(0 AS BIGINT)", oids.XID),
+    "cmin": Term("CAST(0 AS BIGINT)", oids.CID),
+    "cmax": Term("CAST(0 AS BIGINT)", oids.CID),
+    "ctid": Term("'(0,1)'", oids.TID),
+}
+"""Columns that every table has beside its own: here no row is ever written again."""
 
 
 def refused(construct: str) -> Refused:
@@ -157,6 +165,8 @@ class PgScope:
             source, column = columns[0]
             return _term(column, None if merged else source)
         numbers = [s.number for s in sources if s.number]
+        if len(numbers) == 1 and name in SYSTEM_COLUMNS:
+            return SYSTEM_COLUMNS[name].named(name)
         if name == "tableoid" and len(numbers) == 1:
             return Term(str(numbers[0]), oids.OID, name)
         if self.parent is None:

@@ -447,6 +447,8 @@ def _function(node: exp.Expression, inner: exp.Expression, scope: PgScope) -> st
     rows = scope.reading.names.function(name)
     if parts is not None and rows is not None and not parts[1].expressions:
         return _aliased(rows.sql, rows.columns, node, scope, name)
+    if name == "unnest" and parts is not None and len(parts[1].expressions) > 1:
+        return _side_by_side(node, parts[1].expressions, scope)
     item = call(inner, scope)
     own, given = _alias(node, name)
     if name not in SETS:  # one value, as a table of one row
@@ -463,6 +465,24 @@ def _function(node: exp.Expression, inner: exp.Expression, scope: PgScope) -> st
         columns.append(PgColumn("ordinality", oids.INT8))
         item = replace(item, sql=f"{item.sql} WITH ORDINALITY")
     sql = _aliased(item.sql, columns, node, scope, name)
+    return sql if given else f"{sql}({_listed(columns)})"
+
+
+def _side_by_side(node: exp.Expression, arrays: list[exp.Expression], scope: PgScope) -> str:
+    """UNNEST of several arrays: a column of each, as many rows as the longest has elements."""
+    items = [casts.typed(expression(a, scope), oids.ARRAYS[oids.TEXT], scope) for a in arrays]
+    if any(item.oid not in oids.ELEMENTS for item in items):
+        refuse("unnest of this")
+    longest = ", ".join(f"coalesce(len({item.sql}), 0)" for item in items)
+    sets = [f"unnest({item.sql}) AS c{i}" for i, item in enumerate(items)]
+    sets.append(f"unnest(range(1, greatest({longest}) + 1)) AS {PLACE}")
+    columns = [PgColumn("unnest", oids.ELEMENTS[item.oid]) for item in items]
+    if node.args.get("ordinality"):
+        columns.append(PgColumn("ordinality", oids.INT8))
+    listed = ", ".join([f"c{i}" for i in range(len(items))] + [PLACE] * (len(columns) > len(items)))
+    sql = f"LATERAL (SELECT {listed} FROM (SELECT {', '.join(sets)}))"
+    _own, given = _alias(node, "unnest")
+    sql = _aliased(sql, columns, node, scope, "unnest")
     return sql if given else f"{sql}({_listed(columns)})"
 
 

@@ -1,0 +1,136 @@
+"""What the parser reads too slowly or not at all, as one token.
+
+Constant row counts are LIMIT (1 + 1), OFFSET 2::INT and FETCH FIRST CAST(3 AS INT). sqlglot reads
+a LIMIT of more than one token in time that nesting multiplies, so the count is folded before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import Token, TokenType
+
+MOST_DIGITS = 18
+_ZONE_WORDS = ["WITHOUT", "TIME", "ZONE"]
+_NOT_CONSTANT = ValueError()
+_TYPES = frozenset("INT INTEGER BIGINT SMALLINT INT2 INT4 INT8".split())
+_OPERATORS = frozenset(
+    (TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.DIV, TokenType.MOD)
+) | {TokenType.DCOLON, TokenType.CARET, TokenType.DOT, TokenType.L_PAREN, TokenType.L_BRACKET}
+"""What may follow an operand: a count that goes on is no constant of ours."""
+
+
+def with_bare_counts(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """Return the tokens with each constant behind LIMIT, OFFSET and FETCH FIRST as one token.
+
+    What is no constant stays as it is, and is refused later.
+    """
+    bare: list[Token] = []
+    at = 0
+    while at < len(tokens):
+        bare.append(tokens[at])
+        at += 1
+        if _takes_count(bare[-2:]):
+            reader = _CountReader(tokens, at)
+            count = reader.read()
+            if count is not None:
+                bare.append(count)
+                at = reader.at
+    return tuple(bare)
+
+
+def without_zone_words(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """Return the tokens with TIMESTAMP WITHOUT TIME ZONE as TIMESTAMP, which means the same."""
+    short: list[Token] = []
+    for token in tokens:
+        short.append(token)
+        if [t.text.upper() for t in short[-3:]] == _ZONE_WORDS and _is_time(short[-4:-3]):
+            del short[-3:]
+    return tuple(short)
+
+
+def _is_time(before: Sequence[Token]) -> bool:
+    return any(token.text.upper() in ("TIMESTAMP", "TIME") for token in before)
+
+
+def _takes_count(before: Sequence[Token]) -> bool:
+    """Whether these two tokens end with LIMIT or OFFSET, or are FETCH FIRST or FETCH NEXT."""
+    words = [token.text.upper() for token in before]
+    return words[-1:] in (["LIMIT"], ["OFFSET"]) or words in (["FETCH", "FIRST"], ["FETCH", "NEXT"])
+
+
+class _CountReader:
+    """Reads one constant expression of whole numbers, or one placeholder, from `at` on."""
+
+    def __init__(self, tokens: Sequence[Token], at: int) -> None:
+        self._tokens, self.at = tokens, at
+
+    def read(self) -> Token | None:
+        """Return the count as one token; None for what is no constant."""
+        first = self.at
+        try:
+            value = self._sum()
+        except ValueError:
+            return None
+        if self._take(*_OPERATORS) is not None:
+            return None
+        if isinstance(value, Token):
+            return value
+        if value < 0:
+            return None
+        start, end = self._tokens[first], self._tokens[self.at - 1]
+        return Token(TokenType.NUMBER, str(value), start.line, start.col, start.start, end.end)
+
+    def _sum(self) -> int | Token:
+        value = self._operand()
+        while (sign := self._take(TokenType.PLUS, TokenType.DASH)) is not None:
+            other = self._operand()
+            value = _number(value) + (1 if sign is TokenType.PLUS else -1) * _number(other)
+        return value
+
+    def _operand(self) -> int | Token:
+        token = self._next()
+        match token.token_type:
+            case TokenType.PLACEHOLDER:
+                value: int | Token = token
+            case TokenType.NUMBER if token.text.isdigit() and len(token.text) <= MOST_DIGITS:
+                value = int(token.text)
+            case TokenType.L_PAREN:
+                value = self._sum()
+                self._expect(TokenType.R_PAREN)
+            case _ if token.text.upper() == "CAST":
+                self._expect(TokenType.L_PAREN)
+                value = self._sum()
+                self._expect(TokenType.ALIAS)
+                self._type()
+                self._expect(TokenType.R_PAREN)
+            case _:
+                raise _NOT_CONSTANT
+        while self._take(TokenType.DCOLON) is not None:
+            self._type()
+        return value
+
+    def _type(self) -> None:
+        if self._next().text.upper() not in _TYPES:
+            raise _NOT_CONSTANT
+
+    def _next(self) -> Token:
+        if self.at >= len(self._tokens):
+            raise _NOT_CONSTANT
+        self.at += 1
+        return self._tokens[self.at - 1]
+
+    def _take(self, *kinds: TokenType) -> TokenType | None:
+        kind = self._tokens[self.at].token_type if self.at < len(self._tokens) else None
+        self.at += kind in kinds
+        return kind if kind in kinds else None
+
+    def _expect(self, kind: TokenType) -> None:
+        if self._take(kind) is None:
+            raise _NOT_CONSTANT
+
+
+def _number(value: int | Token) -> int:
+    if isinstance(value, int):
+        return value
+    raise _NOT_CONSTANT
