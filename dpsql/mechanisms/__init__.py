@@ -1,4 +1,4 @@
-"""Integer noise: exact samplers, their error, and threshold selection."""
+"""Mechanisms: exact samplers of integer noise, their error, and partition selection."""
 
 from dpsql.mechanisms.draw import sample
 from dpsql.mechanisms.error import margin, standard_deviation, widest

@@ -1,7 +1,7 @@
-"""From a loss to the least noise that keeps it; scales are rationals, rounded up.
+"""Calibration: the least noise that keeps a given loss. Scales are rationals, rounded up.
 
 Proof (PRIVACY.md R30, R42, R43). b = D1/ε and σ² = D2²/(2ρ) keep the loss, and every rational here
-is rounded up: more noise loses less. No distance counts as less than one step in one group.
+is rounded up: more noise loses less. A distance counts as at least one step in one group.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from math import ceil, isqrt
 from dpsql.model.vocabulary import Mechanism, Noise, Sensitivity
 
 _LEAST_SCALE = Fraction(1, 64)
-"""No noise is narrower: at this scale a draw differs from zero once in 10**13 at most."""
+"""Least noise scale. At this scale a draw differs from zero at most once in 10**13."""
 
 _WHOLE_SIGMA = 1 << 10
 """From this σ on, σ is a whole number: at most 0.1 % more noise, and a faster sampler."""
 
 _ROOT = 1 << 32
-"""Square roots are multiples of its inverse."""
+"""Inverse of the step of square roots."""
 
 _LAPLACE_BITS, _GAUSSIAN_BITS = 40, 26
 """Bits of numerators and denominators with which the samplers stay in 64-bit words."""
 
 
 def effective(sensitivity: Sensitivity) -> Sensitivity:
-    """The sensitivity to calibrate and charge for: at least one lattice step in one group.
+    """Return the sensitivity to calibrate and charge for: at least one grid step in one group.
 
     >>> effective(Sensitivity(3, 0, 0)).l1
     3
@@ -36,12 +36,12 @@ def effective(sensitivity: Sensitivity) -> Sensitivity:
 
 
 def laplace(distance: int, epsilon: Fraction) -> Noise:
-    """Discrete Laplace noise that makes integers D1 = `distance` apart ε-DP: b = D1/ε.
+    """Return discrete Laplace noise with b = D1/ε, which makes integers D1 = `distance` apart ε-DP.
 
     Raises ValueError if ε is not positive.
 
-        >>> laplace(50, Fraction(1, 10)).scale
-        Fraction(500, 1)
+    >>> laplace(50, Fraction(1, 10)).scale
+    Fraction(500, 1)
     """
     if epsilon <= 0:
         raise ValueError("noise needs a positive ε")
@@ -50,14 +50,14 @@ def laplace(distance: int, epsilon: Fraction) -> Noise:
 
 
 def gaussian(distance_squared: int, rho: Fraction, delta: Fraction = Fraction(0)) -> Noise:
-    """Discrete Gaussian noise that makes integers D2 apart ρ-zCDP: σ² = D2²/(2ρ).
+    """Return discrete Gaussian noise with σ² = D2²/(2ρ), which makes integers D2 apart ρ-zCDP.
 
     Raises ValueError if ρ is not positive.
 
-        >>> gaussian(2, Fraction(1, 10)).scale
-        Fraction(10, 1)
-        >>> gaussian(2, Fraction(1, 10**7)).scale  # σ = 3163 rather than 3162.28
-        Fraction(10004569, 1)
+    >>> gaussian(2, Fraction(1, 10)).scale
+    Fraction(10, 1)
+    >>> gaussian(2, Fraction(1, 10**7)).scale  # σ = 3163 rather than 3162.28
+    Fraction(10004569, 1)
     """
     if rho <= 0:
         raise ValueError("noise needs a positive ρ")
@@ -70,7 +70,7 @@ def gaussian(distance_squared: int, rho: Fraction, delta: Fraction = Fraction(0)
 
 
 def root_down(x: Fraction) -> Fraction:
-    """A rational a little below the square root of x >= 0, never above it.
+    """Return a rational slightly below or equal to the square root of x >= 0.
 
     >>> root_down(Fraction(1, 4))
     Fraction(1, 2)
@@ -79,12 +79,12 @@ def root_down(x: Fraction) -> Fraction:
 
 
 def round_up(x: Fraction, bits: int) -> Fraction:
-    """The least rational >= x of a simple form: x itself if both its parts have <= `bits` bits,
+    """Round up to a rational of a simple form: x itself if both its parts have <= `bits` bits.
 
-    else a multiple of a power of two with about `bits` bits, or a whole number.
+    Otherwise the result is a multiple of a power of two with about `bits` bits, or a whole number.
 
-        >>> round_up(Fraction(10**30 + 1, 10**30), 8)
-        Fraction(65, 64)
+    >>> round_up(Fraction(10**30 + 1, 10**30), 8)
+    Fraction(65, 64)
     """
     if max(x.numerator.bit_length(), x.denominator.bit_length()) <= bits:
         return x

@@ -1,17 +1,16 @@
-"""Gaussian noise of a vector of groups: some of each group's own, and one draw that all share.
+"""Gaussian noise for a vector of groups: independent noise of each group, plus one shared draw.
 
-A unit that is in many groups and changes each by something from 0 to c (or from -c to 0) moves
-their sum far and their differences little. Noise that all groups share hides the sum at the price
-of one number, so that less is needed in each: X + Z + Y·1, with Z independent of variance t² and Y
-one draw of variance s². The deviation of a group, √(t² + s²), is 0.75, 0.66, 0.57 and 0.54 of that
-of independent noise where a unit may be in all of 4, 10, 50 and 200 groups. The sum of all groups
-errs more, differences less.
+A unit in many groups that changes each by a value in [0, c] (or in [-c, 0]) moves their sum far and
+their differences little. Shared noise hides the sum at the price of one number, so each group needs
+less noise: X + Z + Y·1, with Z independent of variance t² and Y one draw of variance s². The
+deviation of a group, √(t² + s²), is 0.75, 0.66, 0.57 and 0.54 of that of independent noise where a
+unit may be in all of 4, 10, 50 and 200 groups. The sum of all groups errs more, differences less.
 
-Proof (PRIVACY.md R72). For a whole number a, with n the number of units that have something,
-X + Z + Y·1 is computed of X - a·n·1 + Z and a·n + Y. A unit that is in k of d groups moves the
-first by at most c - a in k entries and by a in the others, as both |v - a| and its square are
-largest at an end of [0, c], and the second by a. With a <= c/2 most where k is the most that is
-possible, K, so that by R43
+Proof (PRIVACY.md R72). For a whole number a, with n the number of units in any group, X + Z + Y·1
+is computed of X - a·n·1 + Z and a·n + Y. A unit that is in k of d groups moves the first by at most
+c - a in k entries and by a in the others, as both |v - a| and its square are largest at an end of
+[0, c], and the second by a. With a <= c/2 most where k is the most that is possible, K, so that by
+R43
 
     ρ = (K·(c - a)² + (d - K)·a²)/(2t²) + a²/(2s²).
 
@@ -32,22 +31,22 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Mechanism, Neighbours, Noise, NoiseEvent, Sensitivity
 
 _FINE = 1 << 10
-"""A clip has at least so many steps of the finer grid: rounding a costs nothing that is seen."""
+"""Least number of steps of the finer grid in a clipping bound, so that rounding a costs little."""
 
 _ROUNDING = Fraction(1, 12)
-"""The variance of rounding to whole steps, where noise is no less than a few of them."""
+"""Variance of rounding to whole steps, where the noise is at least a few steps wide."""
 
 _SMALLEST = 4
-"""The least variance, in steps, of which rounding is no more than a fiftieth."""
+"""Least variance in steps, for which rounding adds at most a fiftieth."""
 
 _GRAIN = 1 << 20
-"""Shares of ρ are whole multiples of its inverse."""
+"""Inverse of the step of shares of ρ."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManyGroups:
-    """Over how many groups a unit's contributions are: at most `l0` of `groups`, each at most
-    `most`, all of one sign.
+    """Bounds on a unit's contributions: at most `l0` of `groups`, each at most `most`, all of one
+    sign.
     """
 
     groups: int
@@ -55,17 +54,20 @@ class ManyGroups:
     most: int
 
     def squared(self, offset: int, parts: int = 1) -> int:
-        """The most, squared, by which a unit moves the groups beside the offset, in finer steps."""
+        """Return the largest squared L2 change of the groups by a unit beside the offset, in finer
+        steps.
+        """
         inside, outside = self.most * parts - offset, self.groups - self.l0
         return self.l0 * inside**2 + outside * offset**2
 
 
 @dataclass(frozen=True, slots=True)
 class CorrelatedNoise:
-    """`own` noise of each group and `common` noise of all, in steps of which `parts` are one.
+    """Noise of each group (`own`) and of all groups (`common`), on a grid of `parts` steps per
+    step.
 
-    `offset` is a, the part of what a unit has in the groups it has `reached` that the common noise
-    hides; `delta` is what all of it spends of δ where Gaussian noise is charged one.
+    `offset` is a: the part of a unit's contribution to the groups that it has `reached` that the
+    common noise hides. `delta` is the total δ where Gaussian noise is charged one.
     """
 
     reached: ManyGroups
@@ -76,25 +78,28 @@ class CorrelatedNoise:
     delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        """Beyond the middle another number of groups would be the worst."""
+        """Raise ValueError unless 0 <= offset <= half of the clipping bound.
+
+        Above the middle another number of groups would be the worst case.
+        """
         if not 0 <= 2 * self.offset <= self.reached.most * self.parts:
             raise ValueError("an offset lies between 0 and half of the clip")
 
     @property
     def alone(self) -> Noise:
-        """The noise of one group by itself, for people to read: nothing is drawn from it."""
+        """The noise of one group by itself, for display only: no noise is drawn from it."""
         variance = (self.own.scale + self.common.scale) / self.parts**2
         rounded = variance + _ROUNDING * (self.parts > 1)
         return Noise(Mechanism.DISCRETE_GAUSSIAN, rounded, self.delta)
 
     @property
     def shared(self) -> Fraction:
-        """The covariance of two groups, in steps squared."""
+        """Covariance of the noise of two groups, in squared steps."""
         return self.common.scale / self.parts**2
 
     @property
     def events(self) -> tuple[NoiseEvent, ...]:
-        """What is lost: the groups that a unit is in, those that it is not in, and the offset."""
+        """Events of the loss: the groups that a unit is in, the other groups, and the offset."""
         inside = self.reached.most * self.parts - self.offset
         others = self.reached.groups - self.reached.l0
         return (
@@ -105,12 +110,14 @@ class CorrelatedNoise:
 
     @property
     def rho(self) -> Fraction:
-        """The ρ of all of it."""
+        """Total ρ of the events."""
         halves = (e.sensitivity.l2_squared / (2 * e.noise.scale) for e in self.events)
         return sum(halves, Fraction(0))
 
     def covers(self, sensitivity: Sensitivity) -> bool:
-        """Whether it is enough for what one unit changes."""
+        """Test whether the noise is enough for the changes of one unit that `sensitivity`
+        bounds.
+        """
         return (
             sensitivity.neighbours is Neighbours.ADD_REMOVE
             and 0 in (sensitivity.lower, sensitivity.upper)
@@ -119,7 +126,9 @@ class CorrelatedNoise:
         )
 
     def drawn(self, count: int, sampler: Callable[[Noise, int], np.ndarray]) -> np.ndarray:
-        """Noise of so many groups, whole numbers; Python's own where 64 bits may not suffice."""
+        """Draw the noise of `count` groups in whole numbers; Python integers where 64 bits may
+        overflow.
+        """
         own, common = sampler(self.own, count), int(sampler(self.common, 1)[0])
         if self.parts == 1 and own.dtype != object and abs(common) < 1 << 61:
             return np.asarray(own + common)
@@ -135,11 +144,11 @@ def correlated(
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     sums: float = 1.0,
 ) -> CorrelatedNoise | None:
-    """The noise of least variance that is ρ-zCDP; None where independent noise errs no more.
+    """Return the ρ-zCDP noise of least variance; None where independent noise is as good.
 
-    What is least is t² + `sums`·s²: with 1 the variance of each group, with more where sums over
-    groups are asked for, each having the square of the sum of its weights to the sum of their
-    squares. Of units that are replaced nothing is proved.
+    It minimises t² + `sums`·s². A value of 1 gives the variance of each group. A larger value
+    counts sums over groups: the square of the sum of their weights over the sum of the squares.
+    Nothing is proved for replaced units.
 
     >>> noise = correlated(ManyGroups(50, 50, 1), Fraction(1, 50))
     >>> independent = gaussian(50, Fraction(1, 50))
@@ -167,9 +176,10 @@ def correlated(
 
 
 def _offset(reached: ManyGroups, sums: float) -> float:
-    """The best a, in parts of the clip: the least of √(K·(1 - a)² + (d - K)·a²) + a·√sums.
+    """Return the best a, relative to the clipping bound: it minimises √(K·(1 - a)² + (d - K)·a²) +
+    a·√sums.
 
-    Beyond the middle another k is the worst.
+    Above the middle another k is the worst case.
     """
     d, k = reached.groups, reached.l0
     return min(0.5, (k - sqrt(sums * k * (d - k) / (d - sums))) / d)

@@ -1,24 +1,23 @@
 """Quantiles of many groups from trees of noisy counts, all read from one release.
 
-A level of the tree cuts the cells of a histogram into nodes of equal width; a row counts in one
-node of each. Once the nodes have noise the rest is arithmetic on what is released: the counts are
-made consistent by weighted least squares up and down the tree (Hay, Rastogi, Miklau, Suciu 2010,
-Section 4), where no node is below zero on the way down. Then the rows up to a cell never fall from
-cell to cell, and quantiles read from them never cross.
+A level of the tree divides the cells of a histogram into nodes of equal width. A row counts in one
+node of each level. Once the nodes have noise the rest is post-processing: the counts are made
+consistent by weighted least squares up and down the tree (Hay, Rastogi, Miklau, Suciu 2010, Section
+4), and on the way down no node is negative. So the rows up to a cell never decrease from cell to
+cell, and the quantiles never cross.
 
-Nodes that no quantile looks at need no noise: the lower levels of a large tree are drawn below the
-nodes in which a quantile lies.
+Nodes that no quantile reads need no noise: in a large tree the lower levels are drawn only below
+nodes that hold a quantile.
 
 Proof (PRIVACY.md R51). A row counts in one node of each level, so that c rows of a unit move the
-nodes of a level by at most c together. What is read of the noisy counts, and which lower nodes are
-drawn, follows from released ones.
+nodes of a level by at most c together. Which lower nodes are drawn follows from released counts.
 
-Between which cells a quantile surely lies: the rows up to a cell, less the share α of all rows, err
-with a known variance: the estimates of a tree are linear in its noise before they are kept above
-zero, which brings them nearer. Cell q holds the quantile where the rows up to q reach α of all and
-those up to q - 1 do not. It is left out where one of these two contradicts the estimates by more
-than their margin, so that the cell of the quantile in truth is left out no more often than a test
-of either side fails (the inversion of a test; nothing depends on how many cells there are).
+The interval of cells that holds a quantile: the rows up to a cell, less the share α of all rows,
+have a known error variance. The estimates of a tree are linear in its noise before they are kept
+above zero, which only brings them nearer. Cell q holds the quantile where the rows up to q reach α
+of all and those up to q - 1 do not. Cell q is excluded where one of these two contradicts the
+estimates by more than their half-width. So the true cell is excluded no more often than a test of
+either side fails (the inversion of a test; nothing depends on how many cells there are).
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ from dpsql.mechanisms.scores import MOST_STEPS, HistogramCounts, Rank
 from dpsql.model.dataclass import dataclass
 
 Noised: TypeAlias = Callable[[np.ndarray], np.ndarray]
-"""Adds noise to an array of counts."""
+"""A function that adds noise to an array of counts."""
 
 _READ_WHOLE = 1 << 12
-"""Most nodes of the level down to which a tree is drawn whole."""
+"""Largest width of a level down to which a tree is drawn completely."""
 
 _HAIR = 1 / (2 * MOST_STEPS)
 
 _AT_ONCE = 1 << 20
-"""Nodes that are drawn together: about 50 MB of arrays."""
+"""Number of nodes that are drawn together: about 50 MB of arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`levels` levels below the root, in which a node has `branching` nodes below it.
+    """A tree of `levels` levels below the root, where each node has `branching` children.
 
     >>> Shape(4, 3).cells
     64
@@ -62,18 +61,18 @@ class Shape:
 
     @property
     def whole(self) -> int:
-        """How many levels are drawn whole."""
+        """Number of levels that are drawn completely."""
         widths = [self.branching**level for level in range(1, self.levels + 1)]
         return max(1, len([width for width in widths if width <= _READ_WHOLE]))
 
     @property
     def deviation(self) -> float:
-        """The root mean squared error in rows of the rank of a cell, for noise of deviation 1.
+        """Root mean squared rank error of a cell, in rows, for noise of deviation 1.
 
-        The total of a node of height h has variance v(0) = 1, 1/v(h) = 1 + 1/(b·v(h-1)), from what
-        is below it. Given their sum, u of b such nodes vary by v·u·(1 - u/b): on the average over
-        the place u that the cell has among them, by v·(b - 1)/6 (a Brownian bridge between nodes).
-        Given the total, the levels' errors are independent.
+        The total of a node of height h has variance v(0) = 1, 1/v(h) = 1 + 1/(b·v(h-1)), from the
+        levels below. Given their sum, u of b such nodes vary by v·u·(1 - u/b): on average over the
+        position u of the cell among them, by v·(b - 1)/6 (a Brownian bridge between nodes). Given
+        the total, the levels' errors are independent.
         """
         branching, variance, total = self.branching, 1.0, 0.0
         for _ in range(self.levels):
@@ -83,7 +82,7 @@ class Shape:
 
 
 def best_shape(cells: int, deviation: Callable[[int], float]) -> Shape:
-    """The shape with the least error, where so many levels have noise of that deviation.
+    """Return the shape with the least error, given the noise deviation for a number of levels.
 
     >>> best_shape(65536, lambda levels: levels**0.5).branching  # Gaussian
     2
@@ -95,7 +94,7 @@ def best_shape(cells: int, deviation: Callable[[int], float]) -> Shape:
 
 
 def _shapes(cells: int) -> Iterable[Shape]:
-    """For every number of levels the least branching with room for the cells."""
+    """Yield, for every number of levels, the shape of least branching with room for the cells."""
     for levels in range(1, max(1, (cells - 1).bit_length()) + 1):
         branching = max(2, round(cells ** (1 / levels)))
         yield Shape(branching + (branching**levels < cells), levels)
@@ -103,7 +102,7 @@ def _shapes(cells: int) -> Iterable[Shape]:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A quantile of each list: its cell, and the first and the last that it may be in truth."""
+    """A quantile of each list: its estimated cell, and the first and last cell of its interval."""
 
     cell: np.ndarray
     low: np.ndarray
@@ -117,10 +116,10 @@ def quantiles(
     noised: Noised,
     margin: float = 0.0,
 ) -> list[Found]:
-    """For every rank the cell of each histogram that holds the row of that rank.
+    """Find, for every rank, the cell of each histogram that holds the row of that rank.
 
-    An extreme rank is so many rows from its end as it says, or half of all rows if these are fewer.
-    The cells that a quantile may be in follow from the `margin` of the noise of a count.
+    An extreme rank counts rows from its end, but at most half of all rows. The interval of cells
+    follows from `margin`, the half-width of the noise of a count.
 
     >>> rows = HistogramCounts(1, 10, np.array([2, 5]), np.array([3, 2]))
     >>> ranks = [Rank(2, 4, -1), Rank(16, 20, -1)]
@@ -163,7 +162,7 @@ def _read(
 
 
 def _clamped(read: Found, empty: np.ndarray, last: int) -> Found:
-    """No farther than the last cell; of lists of which nothing is known, all cells."""
+    """Limit cells to the last one; lists without known rows get all cells as their interval."""
     cell, low, high = (np.minimum(cells, last) for cells in (read.cell, read.low, read.high))
     return Found(cell, np.where(empty, 0, low), np.where(empty, last, high))
 
@@ -177,7 +176,9 @@ def _below(
     noised: Noised,
     margin: float,
 ) -> list[tuple[Found, np.ndarray]]:
-    """The same quantiles in cells: those of the lower levels, of the nodes that hold quantiles."""
+    """Refine quantiles from nodes to cells, by drawing the lower levels below nodes that hold
+    quantiles.
+    """
     branching, left = shape.branching, shape.levels - shape.whole
     width = branching**left
     own = np.arange(len(rows)) * rows.shape[1]
@@ -199,7 +200,7 @@ def _below(
 
 
 def _target(rank: Rank, total: np.ndarray) -> np.ndarray:
-    """So many rows, a hair to the side of the rank: where the rows are whole, it tells them apart.
+    """Return the target number of rows, a hair to the side of the rank, to separate whole rows.
 
     Half a row, as in the scores of choices, would let the quantiles of less than a row cross.
     """
@@ -210,9 +211,10 @@ def _target(rank: Rank, total: np.ndarray) -> np.ndarray:
 
 
 def reserve(shape: Shape, margin: float) -> int:
-    """How many rows from the end an extreme rank must be, so that noise does not pass for them.
+    """Return the least distance in rows from the end of an extreme rank, so that noise is not taken
+    for rows.
 
-    `margin` is that of the noise of a count: no end of a cell errs by more.
+    `margin` is the half-width of the noise of a count, the largest error at any end of a cell.
 
     >>> reserve(Shape(2, 7), 20.0)
     22
@@ -222,9 +224,9 @@ def reserve(shape: Shape, margin: float) -> int:
 
 
 def _passed(rows: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first cell of each list up to which there are the rows of the target.
+    """Return the first cell of each list at which the cumulated rows reach the target.
 
-    With it comes how many of them are in the cell itself.
+    The second array says how many of the target's rows are in the cell itself.
     """
     upto = rows.cumsum(axis=1)
     cell = np.minimum((upto < target[:, None]).sum(axis=1), rows.shape[1] - 1)
@@ -239,9 +241,10 @@ def _estimates(
     noised: Noised,
     total: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Consistent rows of all nodes of the lowest level, none below zero: a list in each row.
+    """Estimate the rows of all nodes of the lowest level, consistent and not negative: one list per
+    row.
 
-    Without a `total` of each list it is the one that fits best.
+    Without a `total` of each list, the best-fitting total is used.
     """
     widths = [branching**level for level in range(levels)]
     noisy = [noised(counted.nodes(width).table()).astype(float) for width in widths]
@@ -261,7 +264,7 @@ def _estimates(
 
 
 def _families(nodes: np.ndarray, branching: int) -> np.ndarray:
-    """The nodes below each node of the level above, zeros where there are none."""
+    """Group the nodes below each node of the level above, padded with zeros."""
     *rest, count = nodes.shape
     missing = -count % branching
     filled = np.concatenate([nodes, np.zeros((*rest, missing))], axis=-1)
@@ -271,7 +274,7 @@ def _families(nodes: np.ndarray, branching: int) -> np.ndarray:
 def _spread(
     parents: np.ndarray, fit: np.ndarray, variance: np.ndarray, branching: int
 ) -> np.ndarray:
-    """The nearest counts to those that fit, by their variance, none negative, with these sums.
+    """Return the nearest nonnegative counts to `fit`, weighted by variance, with the parents' sums.
 
     They are max(0, fit - λ·variance), λ by family: of the families' k largest fit/variance, for the
     largest k whose smallest stays above λ = (Σfit - sum)/Σvariance.
@@ -292,10 +295,10 @@ def _spread(
 
 @dataclass(frozen=True, slots=True)
 class Off:
-    """How far the rows up to a place may be off, in units of the noise of a count.
+    """Error variance of the rows up to a place, in units of the noise of a count.
 
-    `inside` is the fraction of a node's cells that are below the place, `variance` what the rows
-    of these vary by, given the rows of the node; `total` is the variance of all rows of the tree.
+    `inside` is the fraction of a node's cells that are below the place. `variance` is that of their
+    rows, given the rows of the node. `total` is the variance of all rows of the tree.
     """
 
     inside: np.ndarray
@@ -303,11 +306,12 @@ class Off:
     total: float = 0.0
 
     def within(self, nodes: np.ndarray, branching: int, levels: int) -> Off:
-        """The same places in a tree of so many levels that has them in these of its lowest nodes.
+        """Return the errors of the same places in a tree with these nodes on its lowest of `levels`
+        levels.
 
-        Nodes of height h that share a parent vary by v(h) each, v(0) = 1 and
-        1/v(h + 1) = 1 + 1/(b·v(h)), and by what they share of the parent's error. With d nodes and
-        a of another one below, that is v·(d + a² - (d + a)²/b), and (d + a)/b of the parent's.
+        Nodes of height h that share a parent vary by v(h) each, v(0) = 1 and 1/v(h + 1) = 1 +
+        1/(b·v(h)), plus their share of the parent's error. With d nodes and a of another one below,
+        that is v·(d + a² - (d + a)²/b), and (d + a)/b of the parent's.
         """
         inside, variance, own, total = self.inside, self.variance, 1.0, 0.0
         for _ in range(levels):
@@ -319,12 +323,13 @@ class Off:
         return Off(inside, variance, total)
 
     def of_share(self, fraction: float) -> np.ndarray:
-        """Of the rows up to each place less this share of all rows."""
+        """Return the standard error of the rows up to each place less this share of all rows."""
         return np.asarray(np.sqrt(self.variance + (self.inside - fraction) ** 2 * self.total))
 
 
 def ends_of_cells(cells: int, branching: int, levels: int) -> Off:
-    """Of the rows up to where the first of the cells of a tree begins, and up to each one's end.
+    """Return the errors of the rows up to the beginning of the first cell and to the end of each
+    cell.
 
     >>> [round(float(x), 3) for x in ends_of_cells(4, 2, 2).of_share(0.5)]
     [0.577, 0.816, 0.577, 0.816, 0.577]
@@ -337,10 +342,10 @@ def ends_of_cells(cells: int, branching: int, levels: int) -> Off:
 def between(
     rows: np.ndarray, target: np.ndarray, off: np.ndarray, cell: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the last cell of each list that may hold the row of the target.
+    """Return the first and the last cell of each list that may hold the row of the target.
 
-    `rows` are those of each cell, `off` is how far those up to each end may be off, with a column
-    for where the first cell begins. The given `cell` always may.
+    `rows` are those of each cell. `off` bounds the error of the rows up to each end, with a first
+    column for the beginning of the first cell. The given `cell` is always inside.
 
     >>> rows, off = np.array([[5.0, 9.0, 5.0]]), np.array([[2.0, 2.0, 5.0, 2.0]])
     >>> between(rows, np.array([10.0]), off, np.array([1]))

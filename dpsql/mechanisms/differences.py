@@ -1,13 +1,13 @@
-"""Differences of cells along some axes: what is left to measure where their totals are known.
+"""Differences of cells along some axes, measured where the totals along them are known already.
 
 Along an axis of n values the differences of x are n·x less its total: whole numbers that add up to
-0. Along several axes they are taken one after the other. Of x they are what varies along all of
+0. Along several axes they are taken one by one. They are the part of x that varies along all of
 these axes, times the product of their sizes: see `dpsql.consistency.residuals`.
 
-Proof (PRIVACY.md R84). A unit has a total t in one value of such an axis and nothing in the others.
-There it moves n·x less the total by (n - 1)·t, and by -t in the n - 1 others: n·(n - 1)·t² in all,
-squared. Each axis multiplies what one before has left, so that the L2 distance is as if the unit
-had t in Π n·(n - 1) groups. Of the integers that are released, the least noise that pays for that
+Proof (PRIVACY.md R84). A unit has a total t at one value of such an axis and 0 at the others. There
+it moves n·x less the total by (n - 1)·t, and by -t in the n - 1 others: n·(n - 1)·t² in all,
+squared. Each axis multiplies the distance of the axes before, so the L2 distance is that of a unit
+with t in Π n·(n - 1) groups. Of the integers that are released, the least noise that pays for that
 has Π (n - 1)/n of the variance of the cells' own, once they are divided by Π n.
 """
 
@@ -23,7 +23,7 @@ from dpsql.model.vocabulary import Mechanism, Neighbours, Noise, Norm, Sensitivi
 
 
 def stretch(sizes: Sequence[int]) -> int:
-    """How many times as large differences along axes of these sizes are as what they are of.
+    """Return the factor between differences along axes of these sizes and the values themselves.
 
     >>> stretch([2, 3])
     6
@@ -32,7 +32,8 @@ def stretch(sizes: Sequence[int]) -> int:
 
 
 def distance(sizes: Sequence[int]) -> int:
-    """In how many groups a unit would have moved as far as it moves differences along such axes.
+    """Return the number of groups with the same L2 distance as differences along axes of these
+    sizes.
 
     >>> distance([2, 3])
     12
@@ -41,7 +42,7 @@ def distance(sizes: Sequence[int]) -> int:
 
 
 def differences(cells: np.ndarray, axes: Sequence[int]) -> np.ndarray:
-    """The differences of whole numbers along these axes, of any size.
+    """Return the differences of whole numbers of any size along these axes.
 
     >>> differences(np.array([[1, 2], [3, 6]], dtype=object), [1]).tolist()
     [[-1, 1], [-3, 3]]
@@ -52,14 +53,15 @@ def differences(cells: np.ndarray, axes: Sequence[int]) -> np.ndarray:
 
 
 def noise_of_differences(noise: Noise, sizes: Sequence[int]) -> Noise:
-    """The noise that costs differences what this one costs the cells."""
+    """Return the noise for differences that costs as much as `noise` does for the cells."""
     assert noise.mechanism is Mechanism.DISCRETE_GAUSSIAN
     return replace(noise, scale=noise.scale * distance(sizes))
 
 
 def sensitivity_of_differences(cells: Sensitivity, sizes: Sequence[int]) -> Sensitivity | None:
-    """What one unit changes of differences along axes of each of which it has one value; None where
-    that is not known to be less than what it changes of as many cells.
+    """Return the sensitivity of differences along axes of which each unit has one value.
+
+    Returns None where it is not known to be at most that of the same number of cells.
     """
     if cells.neighbours is Neighbours.REPLACE or cells.norm is not Norm.MAX or cells.together > 1:
         return None

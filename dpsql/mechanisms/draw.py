@@ -1,19 +1,19 @@
-"""Draw noise: one law per mechanism, block by block, from uniform integers alone.
+"""Sampler of noise: one distribution per mechanism, in blocks, from uniform integers alone.
 
 Canonne, Kamath, Steinke 2020, "The Discrete Gaussian for Differential Privacy", Algorithm 1. The
-rate γ is kept as a product of fractions: a trial with probability a·b is a trial with probability
-a and then one with probability b, so no integer ever outgrows a single denominator.
+rate γ is kept as a product of fractions: a trial with probability a·b is a trial with probability a
+and then one with probability b, so no integer ever outgrows a single denominator.
 
 Proof (PRIVACY.md R41). With K the first k whose trial with probability γ/k fails, P(K > k) =
 γ^k/k!, and the alternating sum of these, P(K odd), is exp(-γ). Larger rates are products of trials.
 
-Proof (PRIVACY.md R42). The discrete Laplace law is P(x) ∝ exp(-|x|/b) on the integers. P(x)/P(x +
-s) <= exp(|s|/b): integers that lie D1 apart in L1 are (D1/b)-DP. The sampler draws that law
-exactly, as below.
+Proof (PRIVACY.md R42). The discrete Laplace distribution is P(x) ∝ exp(-|x|/b) on the integers.
+P(x)/P(x + s) <= exp(|s|/b): integers that lie D1 apart in L1 are (D1/b)-DP. The sampler draws from
+it exactly, as below.
 
-Proof (PRIVACY.md R43). The discrete Gaussian law is P(x) ∝ exp(-x²/(2σ²)) on the integers. Canonne,
-Kamath and Steinke 2020, Theorem 4: noise of this law with σ² >= D2²/(2ρ) is ρ-zCDP; of independent
-entries the Rényi divergences add. The sampler draws that law exactly, as below.
+Proof (PRIVACY.md R43). The discrete Gaussian distribution is P(x) ∝ exp(-x²/(2σ²)) on the integers.
+Canonne, Kamath and Steinke 2020, Theorem 4: such noise with σ² >= D2²/(2ρ) is ρ-zCDP; of
+independent entries the Rényi divergences add. The sampler draws from it exactly, as below.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from dpsql.model.vocabulary import Mechanism, Noise
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Factor:
-    """numerator / denominator in [0, 1]; a numerator array holds one value per draw."""
+    """A factor numerator / denominator in [0, 1]; a numerator array holds one value per draw."""
 
     numerator: int | np.ndarray
     denominator: int
 
     def at(self, places: np.ndarray) -> Factor:
-        """The factor of the draws at `places`, in their order."""
+        """Return the factor of the draws at `places`, in their order."""
         if isinstance(self.numerator, int):
             return self
         return Factor(self.numerator.take(places), self.denominator)
 
     def succeed(self, places: np.ndarray, entropy: Entropy) -> np.ndarray:
-        """Those of `places` whose trial with this probability succeeds."""
+        """Return those of `places` whose trial with this probability succeeds."""
         if isinstance(self.numerator, int) and self.numerator == self.denominator:
             return places
         threshold = self.at(places).numerator
@@ -67,13 +67,13 @@ class Decay:
 
     @classmethod
     def of(cls, rate: Fraction) -> Decay:
-        """exp(-rate) for a rational rate > 0."""
+        """Return the probability exp(-rate) for a rational rate > 0."""
         whole = -(-rate.numerator // rate.denominator) - 1
         rest = rate - whole
         return cls(whole, (Factor(rest.numerator, rest.denominator),))
 
     def survivors(self, places: np.ndarray, entropy: Entropy) -> np.ndarray:
-        """Those of `places` whose trial with this probability succeeds."""
+        """Return those of `places` whose trial with this probability succeeds."""
         for _ in range(self.whole):
             if not places.size:
                 return places
@@ -81,9 +81,8 @@ class Decay:
         return _algorithm_1(places, self.factors, self.divisor, entropy)
 
     def repeated(self, times: np.ndarray, places: np.ndarray, entropy: Entropy) -> np.ndarray:
-        """Those of `places` whose `times[place]` independent trials all succeed.
-
-        The order of the result is not that of `places`.
+        """Return those of `places` whose `times[place]` independent trials all succeed, in any
+        order.
         """
         done = []
         rounds = 0
@@ -95,7 +94,7 @@ class Decay:
         return np.concatenate([*done, places])
 
     def run_lengths(self, count: int, entropy: Entropy) -> np.ndarray:
-        """How many trials succeed before the first failure: P(v) ∝ exp(-γ·v), v >= 0."""
+        """Draw the number of successes before the first failure: P(v) ∝ exp(-γ·v), v >= 0."""
         lengths = np.zeros(count, dtype=np.int64)
         places = np.arange(count)
         while places.size:
@@ -121,11 +120,11 @@ def _algorithm_1(
 
 
 def discrete_laplace(scale: Fraction, count: int, entropy: Entropy) -> np.ndarray:
-    """`count` draws with scale b = t/s: Canonne, Kamath, Steinke 2020, Algorithm 2.
+    """Draw `count` integers with scale b = t/s: Canonne, Kamath, Steinke 2020, Algorithm 2.
 
-    int64, or object where 64 bits do not hold every step. With u uniform below t and accepted
-    with probability exp(-u/t), and v the number of successes of exp(-1), u + t·v is geometric
-    with ratio exp(-1/t); the floor of its s-th part has ratio exp(-s/t). One zero is dropped.
+    int64, or object where 64 bits do not hold every step. With u uniform below t and accepted with
+    probability exp(-u/t), and v the number of successes of exp(-1), u + t·v is geometric with ratio
+    exp(-1/t); the floor of its s-th part has ratio exp(-s/t). One zero is dropped.
     """
     t, s = scale.numerator, scale.denominator
 
@@ -142,19 +141,20 @@ def discrete_laplace(scale: Fraction, count: int, entropy: Entropy) -> np.ndarra
 def signed(
     places: np.ndarray, magnitudes: np.ndarray, entropy: Entropy
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The candidates with random signs, without those that would be a second zero, -0."""
+    """Give the candidates random signs and drop the second zero, -0."""
     signs = entropy.signs(places.size)
     drawn = ((magnitudes != 0) | (signs > 0)).nonzero()[0]
     return places.take(drawn), signs.take(drawn) * magnitudes.take(drawn)
 
 
 def discrete_gaussian(variance: Fraction, count: int, entropy: Entropy) -> np.ndarray:
-    """`count` draws with variance parameter σ²; int64, or object where 64 bits do not suffice.
+    """Draw `count` integers with variance parameter σ²; int64, or object where 64 bits do not
+    suffice.
 
-    The law of Canonne, Kamath, Steinke 2020, Algorithm 3, by the same kind of rejection: a
-    geometric proposal accepted by trials of their Algorithm 1. Their acceptance test needs
-    integers near σ⁴; written as follows (the decomposition of Karney 2016, Algorithm D) it needs
-    none above σ². With t = max(1, floor(σ)), f = t²/σ² and |x| = t·v + u, 0 <= u < t,
+    The distribution is that of Canonne, Kamath, Steinke 2020, Algorithm 3, drawn by the same kind
+    of rejection: a geometric proposal accepted by trials of their Algorithm 1. Their acceptance
+    test needs integers near σ⁴; written as follows (the decomposition of Karney 2016, Algorithm D)
+    it needs none above σ². With t = max(1, floor(σ)), f = t²/σ² and |x| = t·v + u, 0 <= u < t,
 
         x²/(2σ²) = f·v/2 + f·v(v-1)/2 + f·(u/t)·v + f·(u/t)²/2:
 
@@ -178,7 +178,7 @@ def discrete_gaussian(variance: Fraction, count: int, entropy: Entropy) -> np.nd
 def _rests(
     t: int, rate: Fraction, blocks: np.ndarray, entropy: Entropy
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A uniform u below t for each block number, and the places where u is accepted.
+    """Draw a uniform u below t for each block number; return the places where u is accepted too.
 
     For t = 1, where the rate may exceed 1, u is zero and always accepted.
     """
@@ -192,18 +192,20 @@ def _rests(
 
 
 _BLOCK = 1 << 17
-"""Draws at a time: enough to hide the cost of a call, few enough for about 20 MB of arrays."""
+"""Number of draws at a time: enough to hide the cost of a call, few enough for about 20 MB of
+arrays.
+"""
 
 
 def sample(law: Law, count: int, entropy: Entropy) -> np.ndarray:
-    """`count` independent draws of an integer law, exactly and without floats.
+    """Draw `count` independent integers from a distribution, exactly and without floats.
 
-    An int64 array, or an object array of Python integers where 64 bits are too few. Raises
+    Returns an int64 array, or an object array of Python integers where 64 bits are too few. Raises
     ValueError for a scale that is not positive.
 
-        >>> from fractions import Fraction
-        >>> sample(Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10)), 5, Entropy()).shape
-        (5,)
+    >>> from fractions import Fraction
+    >>> sample(Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10)), 5, Entropy()).shape
+    (5,)
     """
     if isinstance(law, Uniform):
         return entropy.below(law.bound, count)

@@ -1,8 +1,8 @@
-"""Uniform random integers from the operating system's generator, and from nowhere else.
+"""Uniform random integers from the operating system's generator, which is the only source.
 
-Proof (PRIVACY.md R40). Lemire 2019: what lies in the last, incomplete run of residues is drawn
-again, so that every residue is equally likely. No bit is kept from one call to the next, nor is
-there a seed (SECURITY.md S10).
+Proof (PRIVACY.md R40). Lemire 2019: a word in the last, incomplete run of residues is drawn again,
+so that every residue is equally likely. No bit is kept from one call to the next, and there is no
+seed (SECURITY.md S10).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Entropy:
         self._urandom = urandom
 
     def below(self, bound: int, count: int) -> np.ndarray:
-        """`count` independent integers uniform in [0, bound).
+        """Draw `count` independent integers uniform in [0, bound).
 
-        An int64 array if bound <= 2**63, otherwise an object array of Python integers. Raises
-        ValueError if the bound is not positive.
+        Returns an int64 array if bound <= 2**63, otherwise an object array of Python integers.
+        Raises ValueError if the bound is not positive.
         """
         if bound < 1:
             raise ValueError("a uniform integer needs a positive bound")
@@ -48,21 +48,23 @@ class Entropy:
         return self._redrawn(partial(self._attempt, bound), count)
 
     def signs(self, count: int) -> np.ndarray:
-        """`count` independent int64 values, each +1 or -1 with probability one half."""
+        """Draw `count` independent int64 values, each +1 or -1 with probability one half."""
         return 1 - 2 * self.below(2, count)
 
     def _words(self, width: int, count: int) -> np.ndarray:
         return np.frombuffer(self._urandom(count * width // 8), dtype=f"<u{width // 8}")
 
     def _attempt(self, bound: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Uniform values where the second array says so, garbage where it does not."""
+        """Return candidates and which of them are valid uniform values."""
         for width in (8, 16, 32):
             if bound <= 1 << (width - _SPARE_BITS):
                 return self._multiply(bound, count, width)
         return self._divide(bound, count)
 
     def _multiply(self, bound: int, count: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """Lemire 2019: the high half of word * bound, unless the low half is below 2**w % bound."""
+        """Multiply words by the bound (Lemire 2019): the high half, valid unless the low half is
+        below 2**w % bound.
+        """
         product = self._words(width, count).astype(f"u{width // 4}")
         product *= product.dtype.type(bound)
         low = product.astype(f"u{width // 8}")
@@ -70,7 +72,7 @@ class Entropy:
         return product.astype(np.int64), low >= low.dtype.type((1 << width) % bound)
 
     def _divide(self, bound: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Word % bound, unless the word lies in the last, incomplete run of residues."""
+        """Return word % bound, valid unless the word is in the last, incomplete run of residues."""
         words = self._words(64, count)
         last = (1 << 64) - (1 << 64) % bound - 1
         quotient = words // np.uint64(bound)
@@ -79,7 +81,7 @@ class Entropy:
     def _redrawn(
         self, draw: Callable[[int], tuple[np.ndarray, np.ndarray]], count: int
     ) -> np.ndarray:
-        """Draws of `draw`, repeated wherever it says that a draw is not valid."""
+        """Draw values with `draw`, again wherever it marks a value as invalid."""
         values, valid = draw(count)
         invalid = (~valid).nonzero()[0]
         while invalid.size:
@@ -106,21 +108,21 @@ class Entropy:
 INT64_LIMIT = 1 << 63
 
 _LEAST_PROPOSED = 64
-"""Candidates to spare: for a few groups one round is enough."""
+"""Number of spare candidates: for a few groups one round is enough."""
 
 Propose: TypeAlias = Callable[[int], tuple[np.ndarray, np.ndarray]]
-"""From a number of candidates to the places of the accepted ones and their values."""
+"""A function from a number of candidates to the places of the accepted ones and their values."""
 
 
 def compose(blocks: np.ndarray, size: int, rests: np.ndarray, divisor: int = 1) -> np.ndarray:
-    """floor((blocks · size + rests) / divisor) for non-negative parts, rests < size.
+    """Return floor((blocks · size + rests) / divisor) for non-negative parts, rests < size.
 
     int64 if every intermediate value fits, otherwise Python integers.
 
-        >>> compose(np.array([2]), 10**18, np.array([5])).dtype.name
-        'int64'
-        >>> compose(np.array([20]), 10**18, np.array([5]))[0]
-        20000000000000000005
+    >>> compose(np.array([2]), 10**18, np.array([5])).dtype.name
+    'int64'
+    >>> compose(np.array([20]), 10**18, np.array([5]))[0]
+    20000000000000000005
     """
     most = int(blocks.max(initial=0))
     if max((most + 1) * size, divisor) >= INT64_LIMIT:
@@ -130,10 +132,10 @@ def compose(blocks: np.ndarray, size: int, rests: np.ndarray, divisor: int = 1) 
 
 
 def accepted(count: int, propose: Propose) -> np.ndarray:
-    """`count` independent accepted candidates.
+    """Return `count` independent accepted candidates.
 
-    Twice as many are proposed as are missing, so that a few rounds suffice; of those accepted the
-    first by place are taken, since a place says nothing of its value.
+    Each round proposes twice as many as are missing, so a few rounds suffice. The first accepted
+    ones by place are taken, since a place is independent of its value.
     """
     batches = [np.zeros(0, dtype=np.int64)]
     missing = count
@@ -146,14 +148,14 @@ def accepted(count: int, propose: Propose) -> np.ndarray:
 
 
 def concatenated(arrays: list[np.ndarray]) -> np.ndarray:
-    """The arrays end to end, of Python integers if one of them is."""
+    """Concatenate arrays, as Python integers if one of them holds such."""
     if any(array.dtype == object for array in arrays):
         arrays = [array.astype(object) for array in arrays]
     return np.concatenate(arrays)
 
 
 def distinct(values: np.ndarray) -> np.ndarray:
-    """The different values, rising: by sorting, as hashes of regular values collide.
+    """Return the distinct values in increasing order, by sorting: hashes of regular values collide.
 
     >>> distinct(np.array([3, 1, 3])).tolist()
     [1, 3]

@@ -15,11 +15,13 @@ _SMOOTH = 8
 """From this σ on, the discrete Gaussian's deviation is σ to the last bit of a float."""
 
 _COARSE, _BENT = 2, 1e-3
-"""Noise of so few lattice steps, and how much a formula may bend over one of them."""
+"""Largest deviation of coarse noise, in grid steps, and how far a formula may bend over one
+step.
+"""
 
 
 def standard_deviation(noise: Noise) -> float:
-    """The standard deviation of the noise, in lattice steps.
+    """Return the standard deviation of the noise, in grid steps.
 
     >>> from fractions import Fraction
     >>> round(standard_deviation(Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10))), 3)
@@ -36,7 +38,7 @@ def standard_deviation(noise: Noise) -> float:
 
 
 def margin(noise: Noise, confidence: float = 0.95) -> float:
-    """The least h >= 0, in lattice steps, with P(|Z| <= h) >= confidence.
+    """Return the least half-width h >= 0, in grid steps, with P(|Z| <= h) >= confidence.
 
     >>> from fractions import Fraction
     >>> margin(Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(100)))
@@ -46,7 +48,8 @@ def margin(noise: Noise, confidence: float = 0.95) -> float:
 
 
 def widest(noises: Iterable[Noise], confidence: float = 0.95) -> float:
-    """Half-width at a confidence over standard error: the largest among these; 0 of none.
+    """Return the largest ratio of half-width to standard error among these noises; 0 without
+    noises.
 
     >>> widest([])
     0.0
@@ -55,7 +58,10 @@ def widest(noises: Iterable[Noise], confidence: float = 0.95) -> float:
 
 
 def _factor(noise: Noise, confidence: float) -> float:
-    """Of coarse noise a little more: its whole numbers must stay inside through a bent formula."""
+    """Return the ratio of half-width to standard error, a little larger for coarse noise.
+
+    Its whole numbers must stay inside the interval through a curved formula.
+    """
     deviation = standard_deviation(noise)
     return margin(noise, confidence) / deviation * (1 + _BENT * (deviation < _COARSE))
 

@@ -1,8 +1,8 @@
 """Choices among finitely many candidates with integer scores, by uniform integers alone.
 
-Both mechanisms report the place of a noisy maximum and never its value: the exponential mechanism
+Both mechanisms report the place of a noisy maximum and never its value. The exponential mechanism
 (McSherry and Talwar 2007) is the maximum of scores with Gumbel noise, permute-and-flip (McKenna and
-Sheldon 2020) that of scores with exponential noise (Ding et al. 2021).
+Sheldon 2020) is that of scores with exponential noise (Ding et al. 2021).
 
 Proof (PRIVACY.md R47, R48), in full in `mechanisms.top_keys` for scores that move one way. With
 `rate` r and `range` the most by which one unit can change the difference of two scores, the
@@ -12,8 +12,8 @@ is (r·range)-DP where range = 2Δ, or where the range is Δ because all scores 
 
 Whether a uniform number is below exp(-γ) is decided exactly, without floats: a number whose first
 bits are drawn is below exp(-γ) or above it wherever these bits are outside of the two integers;
-where they are between them more bits are drawn until it shows. So the odds are exp(-γ) itself, and
-the price is that of integers of 64 bits.
+where they are between them more bits are drawn until it shows. So the probability is exp(-γ)
+exactly, at about the cost of 64-bit integers.
 
 Proof (PRIVACY.md R41). The trial decides whether a uniform real number, of which ever more bits are
 read, is below exp(-γ); both bounds hold at every precision, being partial sums of an alternating
@@ -33,27 +33,31 @@ from dpsql.mechanisms.entropy import Entropy, distinct
 from dpsql.model.dataclass import dataclass
 
 _FINE = 12
-"""Bits of an index into a table: the fraction of an exponent is looked up twice."""
+"""Bits of an index into a table. The fraction of an exponent is looked up in two steps."""
 
 _FACTOR = 31
-"""Bits of a factor: two of them fit 64 bits."""
+"""Bits of a factor, so that a product of two factors fits 64 bits."""
 
 _LOOSE = 22
-"""exp(-γ) is above (1 - 2**-22)·upper - 1: its fraction is cut off at 24 bits, factors at 29."""
+"""Bits of accuracy: exp(-γ) is above (1 - 2**-22)·upper - 1, with 24 bits of fraction and factors
+of 29.
+"""
 
 _WHOLE = 44
-"""From this exponent on, exp(-γ) is less than 2**-62."""
+"""Exponent from which exp(-γ) is less than 2**-62."""
 
 _WIDE = 128
-"""Bits that tables are computed with."""
+"""Bits with which tables are computed."""
 
 _MORE = 62
-"""Bits that are drawn at a time where the first do not tell."""
+"""Bits that are drawn at a time where the first ones do not decide."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounds:
-    """lower <= 2**bits · exp(-γ) <= upper, for every γ; equal at γ = 0, where they are 2**bits."""
+    """Bounds lower <= 2**bits · exp(-γ) <= upper, for every γ; equal at γ = 0, where they are
+    2**bits.
+    """
 
     bits: int
     lower: np.ndarray
@@ -61,7 +65,7 @@ class Bounds:
 
     @classmethod
     def of(cls, steps: np.ndarray, rate: Fraction, bits: int) -> Bounds:
-        """Of γ = rate·steps for whole steps >= 0 and at most 62 bits.
+        """Return the bounds for γ = rate·steps, for whole steps >= 0 and at most 62 bits.
 
         >>> bounds = Bounds.of(np.array([0, 1]), Fraction(1), 20)
         >>> bounds.lower.tolist(), bounds.upper.tolist()
@@ -79,7 +83,7 @@ class Bounds:
 
 
 def _split(steps: np.ndarray, rate: Fraction) -> tuple[np.ndarray, np.ndarray]:
-    """The whole part of rate·steps, no more than `_WHOLE`, and 24 bits of its fraction."""
+    """Return the whole part of rate·steps, at most `_WHOLE`, and 24 bits of its fraction."""
     most = int(steps.max(initial=0)) * rate.numerator
     if most >= 1 << 62 or rate.denominator >= 1 << (62 - 2 * _FINE):
         steps = steps.astype(object)
@@ -90,7 +94,7 @@ def _split(steps: np.ndarray, rate: Fraction) -> tuple[np.ndarray, np.ndarray]:
 
 
 def is_below(first: int, bits: int, exponent: Fraction, entropy: Entropy) -> bool:
-    """Whether a uniform number in [0, 1) with these first bits is below exp(-exponent)."""
+    """Test whether a uniform number in [0, 1) with these first bits is below exp(-exponent)."""
     while True:
         first, bits = first << _MORE | int(entropy.below(1 << _MORE, 1)[0]), bits + _MORE
         lower, upper = _enclosed(exponent, bits)
@@ -99,9 +103,9 @@ def is_below(first: int, bits: int, exponent: Fraction, entropy: Entropy) -> boo
 
 
 def _enclosed(exponent: Fraction, bits: int) -> tuple[int, int]:
-    """Integers around 2**bits·exp(-exponent), by the partial sums of its series.
+    """Return integers that enclose 2**bits·exp(-exponent), from the partial sums of its series.
 
-    These alternate around the limit, as the terms of a fraction fall.
+    The sums alternate around the limit, as the terms of a fraction decrease.
     """
     whole = int(exponent)
     if whole > bits:
@@ -112,7 +116,7 @@ def _enclosed(exponent: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _sums(fraction: Fraction, bits: int) -> tuple[Fraction, Fraction]:
-    """Sums of exp(-fraction)'s series on both sides of it, 2**-bits apart or less; 0 to 1."""
+    """Return partial sums below and above exp(-fraction), at most 2**-bits apart, for 0 to 1."""
     terms = accumulate(_terms(fraction, 2 * (bits // 6 + 10)))
     *_, below, above = terms
     return below, above
@@ -126,7 +130,7 @@ def _terms(fraction: Fraction, last: int) -> Iterator[Fraction]:
 
 
 def _powers(step: Fraction, size: int) -> list[int]:
-    """2**128·exp(-n·step) for n from 0, rounded up."""
+    """Return 2**128·exp(-n·step) for n from 0, rounded up."""
     _, factor = _enclosed(step, _WIDE)
     up = accumulate(repeat(factor, size - 1), lambda a, b: -(-a * b >> _WIDE), initial=1 << _WIDE)
     return list(up)
@@ -134,14 +138,14 @@ def _powers(step: Fraction, size: int) -> list[int]:
 
 @cache
 def _table(bits: int) -> np.ndarray:
-    """2**31·exp(-n / 2**bits) for n of so many bits as index a table, rounded up."""
+    """Return a table of 2**31·exp(-n / 2**bits) for all table indices n, rounded up."""
     powers = _powers(Fraction(1, 1 << bits), 1 << _FINE)
     return np.array([-(-power >> (_WIDE - _FACTOR)) for power in powers], dtype=np.int64)
 
 
 @cache
 def _whole_table() -> tuple[np.ndarray, np.ndarray]:
-    """exp(-k) <= factor·2**(-31 - shift), with factors of 31 bits."""
+    """Return factors of 31 bits and shifts with exp(-k) <= factor·2**(-31 - shift)."""
     powers = _powers(Fraction(1), _WHOLE)
     shifts = [max(0, _WIDE - power.bit_length()) for power in powers]
     listed = zip(powers, shifts, strict=True)
@@ -150,7 +154,7 @@ def _whole_table() -> tuple[np.ndarray, np.ndarray]:
 
 
 _BLOCK = 1 << 17
-"""Candidates that are tried at a time: about 20 MB of arrays."""
+"""Number of candidates that are tried at a time: about 20 MB of arrays."""
 
 _WORD, _REST = 62, 54
 """Bits of a uniform number, and those behind the first eight."""
@@ -163,11 +167,11 @@ _ENDLESS = 1 << 62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """`lists` lists of `size` candidates each, one of which is to be chosen of every list.
+    """A number of `lists` with `size` candidates each, one of which is chosen in every list.
 
-    Neighbours with equal scores are one run: run j begins with candidate `starts[j]`, counted
-    through all lists, and its scores are `behind[j]` >= 0 below the best of its list, in which some
-    run has zero. `starts` rises strictly and holds the first candidate of every list. `best` are
+    Adjacent candidates with equal scores form one run. Run j begins with candidate `starts[j]`,
+    counted through all lists. Its scores are `behind[j]` >= 0 below the best of its list, and the
+    best run has 0. `starts` rises strictly and holds the first candidate of every list. `best` are
     the best scores themselves, which only `mechanisms.sparse_vector` reads.
     """
 
@@ -179,7 +183,7 @@ class Candidates:
 
     @classmethod
     def of(cls, scores: Sequence[int], lists: int = 1) -> Candidates:
-        """`lists` times the same candidates, a score each.
+        """Return `lists` copies of the same candidates, with one score each.
 
         >>> Candidates.of([3, 5, 5]).behind.tolist()
         [2, 0, 0]
@@ -192,17 +196,21 @@ class Candidates:
         return cls(lists, len(scores), np.arange(behind.size), behind, np.array([best] * lists))
 
     def behind_at(self, places: np.ndarray) -> np.ndarray:
-        """How far the candidates at these places, counted through all lists, are behind."""
+        """Return the score distances behind the best of the candidates at these places.
+
+        Places count through all lists.
+        """
         return self.behind.take(np.searchsorted(self.starts, places, side="right") - 1)
 
 
 def rate_down(epsilon: Fraction, spread: int) -> Fraction:
-    """The largest simple rate with rate · spread <= ε, at most 2**-23 of it below ε / spread.
+    """Return the largest simple rate with rate · spread <= ε, at most 2**-23 of it below ε /
+    spread.
 
     Raises ValueError if either is not positive.
 
-        >>> rate_down(Fraction(1, 2), 4)
-        Fraction(1, 8)
+    >>> rate_down(Fraction(1, 2), 4)
+    Fraction(1, 8)
     """
     if epsilon <= 0 or spread <= 0:
         raise ValueError("a choice needs a positive ε and a positive range")
@@ -213,13 +221,14 @@ def rate_down(epsilon: Fraction, spread: int) -> Fraction:
 
 
 def exponential(candidates: Candidates, rate: Fraction, entropy: Entropy) -> np.ndarray:
-    """For every list the place of its choice: P(i) ∝ exp(rate · score_i), exactly.
+    """Choose a place in every list by the exponential mechanism: P(i) ∝ exp(rate · score_i),
+    exactly.
 
     A candidate is proposed by an upper bound of exp(-rate · behind), and then tried by a uniform
     number below that bound: a proposal fails about once in four million.
 
-        >>> exponential(Candidates.of([0, 10**6]), Fraction(1), Entropy()).tolist()
-        [1]
+    >>> exponential(Candidates.of([0, 10**6]), Fraction(1), Entropy()).tolist()
+    [1]
     """
     bits = _WORD - (candidates.size - 1).bit_length()
     bounds = Bounds.of(candidates.behind, rate, bits)
@@ -235,14 +244,14 @@ def exponential(candidates: Candidates, rate: Fraction, entropy: Entropy) -> np.
 
 
 def permute_and_flip(candidates: Candidates, rate: Fraction, entropy: Entropy) -> np.ndarray:
-    """For every list the place of its choice by permute-and-flip, exactly.
+    """Choose a place in every list by permute-and-flip, exactly.
 
     Candidates are tried in a random order, without replacement, until one passes a trial of
-    exp(-rate · behind). The trials are independent, so all are made at once and one of those that
+    exp(-rate · behind). The trials are independent, so all are made at once. One of those that
     passed is chosen uniformly; the best always passes. Most trials fail by the first eight bits.
 
-        >>> permute_and_flip(Candidates.of([0, 10**6]), Fraction(1), Entropy()).tolist()
-        [1]
+    >>> permute_and_flip(Candidates.of([0, 10**6]), Fraction(1), Entropy()).tolist()
+    [1]
     """
     size, starts = candidates.size, candidates.starts
     bounds = Bounds.of(candidates.behind, rate, _WORD)
@@ -267,7 +276,7 @@ def permute_and_flip(candidates: Candidates, rate: Fraction, entropy: Entropy) -
 def _proposed(
     candidates: Candidates, upper: np.ndarray, lists: np.ndarray, entropy: Entropy
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A run of each of these lists, P(run) ∝ its candidates · upper, and a number below that.
+    """Draw a run of each of these lists, P(run) ∝ its candidates · upper, and a number below that.
 
     The sums over all lists may pass 64 bits and wrap around; differences within a list do not.
     """
@@ -294,7 +303,9 @@ def _passing(
     first: np.ndarray,
     entropy: Entropy,
 ) -> np.ndarray:
-    """Which candidates of these runs pass, where a trial's uniform number begins with `first`."""
+    """Test which candidates of these runs pass, where a trial's uniform number begins with
+    `first`.
+    """
     passed = first < bounds.lower[runs]
     for place in np.flatnonzero(~passed & (first < bounds.upper[runs])):
         exponent = rate * int(candidates.behind[runs[place]])
@@ -303,7 +314,7 @@ def _passing(
 
 
 def _uniform(bounds: np.ndarray, entropy: Entropy) -> np.ndarray:
-    """For every bound a uniform integer below it."""
+    """Draw a uniform integer below each bound."""
     drawn = np.zeros_like(bounds)
     for bound in distinct(bounds):
         here = np.flatnonzero(bounds == bound)
@@ -312,7 +323,7 @@ def _uniform(bounds: np.ndarray, entropy: Entropy) -> np.ndarray:
 
 
 def best(candidates: Candidates) -> np.ndarray:
-    """For every list the first of its best candidates: what both mechanisms tend to without noise.
+    """Return the first best candidate of every list: the limit of both mechanisms without noise.
 
     >>> best(Candidates.of([3, 5, 5])).tolist()
     [1]

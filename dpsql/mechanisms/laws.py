@@ -1,4 +1,4 @@
-"""What integers are drawn from: noise, and the draws by which keys are shown or chosen."""
+"""Distributions of integers: noise, and the draws by which keys are selected or chosen."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dpsql.model.vocabulary import Noise
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """The law of whole numbers from 0 to `bound` - 1, each equally likely: what trials draw."""
+    """The uniform distribution of whole numbers from 0 to `bound` - 1, for trials."""
 
     bound: int
 
 
 @dataclass(frozen=True, slots=True)
 class Softmax:
-    """The law of a place in a list of whole numbers: P(n) ∝ exp(rate · scores[n]).
+    """The distribution of a place in a list of scores: P(n) ∝ exp(rate · scores[n]).
 
-    The scores fall, so that 0 is the likeliest place.
+    The scores decrease, so 0 is the likeliest place.
     """
 
     scores: tuple[int, ...] = field(repr=False)
@@ -29,10 +29,10 @@ class Softmax:
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """The law of a place in a list of whole numbers by permute-and-flip, highest first.
+    """The distribution of a place in a list of scores by permute-and-flip, highest first.
 
-    A place passes with probability exp(-rate · (scores[0] - scores[n])); of those that pass each
-    is as likely.
+    A place passes with probability exp(-rate · (scores[0] - scores[n])). Each place that passes is
+    chosen with equal probability.
     """
 
     scores: tuple[int, ...] = field(repr=False)
@@ -40,4 +40,4 @@ class Flips:
 
 
 Law: TypeAlias = Noise | Uniform | Softmax | Flips
-"""What integers are drawn from."""
+"""A distribution of integers."""

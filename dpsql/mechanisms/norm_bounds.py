@@ -1,31 +1,31 @@
-"""A clip for the norm of what one unit contributes, chosen from noisy votes by predicted error.
+"""A clipping bound for the norm of a unit's contributions, from a noisy histogram of log2 norms.
 
-Each unit votes once, for the octave that its norm is in. What is released of the votes is one noisy
-number for each octave; everything below is computed from these numbers.
+Each unit counts once, in the octave of its norm. The released histogram has one noisy count per
+octave; everything below is computed from these counts.
 
-* The largest norm is looked for from the far end: the outermost octave whose count stands out so
-  that of empty ones one in a million would, and from there on octaves that stand out a little, of
-  which one in between may not. Looking from the peak outward instead ends at the first gap, and a
-  tenth of the units a thousand times larger than the others would be cut.
-* What a clip C takes away is a sum over octaves, within each of which counts are taken to fall or
-  rise as they do from the octave before to the next; or over halves of them: over many groups a
-  unit that noise hides takes little away, so that what it hides in halves is outweighed by where
-  they tell that norms end. The clip with the least predicted error is taken, the mean |bias +
-  noise| of a group.
-* What is cut of a norm is cut of all groups of its unit: of their sizes together so many times as
-  much as these add up to more than the norm. Votes for both say how much (`spread`).
-* Beyond the outermost octave that is seen there may be units that cannot be. Where the counts fall
-  towards it, they are taken to fall on in a few octaves more, each time faster than before, and are
-  weighed with what was counted there: a clip may lie beyond what is seen. Where they do not fall,
-  or so many would be there that they were seen, norms end sharply.
+* The search for the largest norm begins at the far end. The first octave is one whose count an
+  empty octave would exceed once in a million. From there the search goes on to octaves that stand
+  out a little, with at most one in between that does not. A search from the peak outward would end
+  at the first gap, and clip a tenth of the units a thousand times larger than the others.
+* The loss by a clipping bound C is a sum over octaves, or over halves of them. Within each, counts
+  are interpolated between the octaves before and after. Halves are used over many groups: there
+  clipping a unit that noise hides loses little, and halves tell better where norms end. The bound
+  with the least predicted error is taken, the mean |bias + noise| of a group.
+* Clipping a norm reduces all groups of its unit. The sum of their sizes may be larger than the
+  norm, and then more is lost. Histograms of both say how much (`spread`).
+* Beyond the outermost visible octave there may be hidden units. Where the counts fall towards it,
+  they are extrapolated a few octaves further, each time falling faster, and combined with the
+  counts there: a bound may lie beyond the visible octaves. Where they do not fall, or where the
+  extrapolated units would have been visible, norms end sharply.
 
-What is cut is a bias that the votes cannot tell where it matters: units in octaves that do not
-stand out may hold everything. They bound how many are cut instead (`NormBound.above`).
+Clipping adds a bias that the histogram cannot estimate where it matters: units in hidden octaves
+may hold everything. The histogram bounds how many units are clipped instead (`NormBound.above`).
 
-Private keys are shown by counts of units that are scaled too, for which the error says little: with
-a small clip more keys are shown and all counts are too small, with a large one few are. How many
-units a key needs is the threshold over what one of its units counts on average, which the votes
-say; of the clips with which it needs about the fewest, the largest is taken (`for_keys`).
+Private keys are selected by counts of units that are scaled too, and the error says little about
+them. With a small bound more keys are released and all counts are too small; with a large one few
+are released. A key needs the threshold over the average count of one of its units, which the
+histogram estimates. Of the bounds with which it needs about the fewest units, the largest is taken
+(`for_keys`).
 
 Proof (PRIVACY.md R71, R76). A unit that comes or goes changes one count by one, and a choice that
 reads noisy counts and public numbers alone is post-processing.
@@ -44,31 +44,35 @@ from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.vocabulary import Mechanism, Noise
 
 _FAR, _NEAR = 1e-6, 0.01
-"""How probably an empty octave stands out, anywhere, and next to one that stood out."""
+"""Probability that an empty octave stands out anywhere, and next to one that stood out."""
 
 _QUARTERS = 4
-"""Candidates for the clip in an octave."""
+"""Number of candidates for the clipping bound in an octave."""
 
 _BEYOND = 3
-"""So many octaves beyond the last that stands out, counts are taken to fall on."""
+"""Number of octaves beyond the last visible one to which counts are extrapolated."""
 
 _STEEPER, _FLATTEST = 0.7, 0.9
-"""By how much at least a fall steepens from one octave to the next, and the slowest first fall."""
+"""Least steepening of a fall from one octave to the next, and the slowest first fall."""
 
 _WELL = 4
-"""Of so many times as many units as stand out, noise hides little of where they are."""
+"""Multiple of the visible count of units from which noise hides little of their position."""
 
 _SURE = 2.0
-"""Deviations of noise that a sum stays within at 97 %, of Laplace noise too."""
+"""Standard deviations that a sum stays within at 97 %, of Laplace noise too."""
 
 _HIDDEN = 2.0
-"""An octave is taken to have as many units as so many deviations of its noise: they may hide."""
+"""Standard deviations of noise that an octave's count is raised to, for units that may be
+hidden.
+"""
 
 _TIE = 1 - 1e-9
-"""Errors so close are equal: which is less must not depend on the last bit of a logarithm."""
+"""Relative tolerance of equal errors: the smaller one must not depend on the last bit of a
+logarithm.
+"""
 
 _ABOUT = 1.1
-"""Keys that need so many times the fewest units are about as many: to cut less is worth that."""
+"""Factor within which numbers of units per key are equal, so that the larger bound is taken."""
 
 _LN2 = log(2)
 
@@ -78,16 +82,15 @@ _SHARES = {(1, False): Fraction(3, 20), (1, True): Fraction(1, 10)} | {
 }
 _MANY_GROUPS = 8
 HALVED = 16
-"""From so many groups on votes are for halves of octaves."""
+"""Number of groups from which the histogram has halves of octaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Octaves:
-    """Bins of whole norms, in steps of which `whole` are 1: octave i has those in (2^(i-1), 2^i],
-    for i from `lowest` to `highest`.
+    """Bins of whole norms, where `whole` steps are 1: octave i has norms in (2^(i-1), 2^i].
 
-    What is smaller counts in the lowest, what is larger in the highest. No bin is below a step. Of
-    two `parts` the first is up to 2^(i-1/2).
+    i goes from `lowest` to `highest`. Smaller norms count in the lowest octave, larger ones in the
+    highest. No bin is below a step. Of two `parts` the first is up to 2^(i-1/2).
 
     >>> [Octaves(2, 10).of(norm) for norm in (0, 4, 5, 8, 9, 5000)]
     [2, 2, 3, 3, 4, 10]
@@ -104,39 +107,41 @@ class Octaves:
 
     @property
     def places(self) -> range:
-        """What is voted for: octaves, or halves of them by the doubled exponents of their ends."""
+        """Bins of the histogram: octaves, or halves of them by the doubled exponents of
+        their ends.
+        """
         return range(self.parts * (self.lowest - 1) + 1, self.parts * self.highest + 1)
 
     @property
     def most(self) -> int:
-        """The end of the highest."""
+        """Upper end of the highest octave."""
         return self.end(_QUARTERS * self.highest)
 
     def of(self, norm: int) -> int:
-        """The octave that a norm counts in."""
+        """Return the octave that a norm counts in."""
         least = octave_of(norm, self.whole) if norm else self.lowest
         return min(max(least, self.lowest), self.highest)
 
     def end(self, quarters: int) -> int:
-        """2^(quarters/4) in steps, rounded down, the same on every machine."""
+        """Return 2^(quarters/4) in steps, rounded down, the same on every machine."""
         fourth = self.whole**4
         return isqrt(isqrt(fourth << quarters if quarters >= 0 else fourth >> -quarters))
 
     def middle(self, place: int) -> float:
-        """The middle of the octave of a place."""
+        """Return the middle of the octave at a place."""
         return self.end(_QUARTERS * (self.lowest + place)) / sqrt(2)
 
     def beyond(self, bound: int) -> int:
-        """The place of the first octave in which norms are above a bound."""
+        """Return the place of the first octave with norms above a bound."""
         return max(0, octave_of(bound + 1, self.whole) - self.lowest)
 
 
 @dataclass(frozen=True, slots=True)
 class NormBound:
-    """A clip for norms, in whole steps, and at most about how many units have more (95 %).
+    """A clipping bound for norms, in whole steps, and a 95 % upper bound on the units above it.
 
-    Where no octave stands out, the clip is not `visible`: there are too few units to find one. The
-    `error` is what is predicted of a group.
+    Where no octave stands out, the bound is not `visible`: there are too few units to find one.
+    `error` is the predicted error of a group.
     """
 
     bound: int
@@ -146,17 +151,18 @@ class NormBound:
 
 
 def octave_of(norm: int, whole: int) -> int:
-    """The least i with a positive norm of no more than 2^i, in steps of which `whole` are 1."""
+    """Return the least i for which a positive norm is at most 2^i, where `whole` steps are 1."""
     if norm > whole:
         return ((norm - 1) // whole).bit_length()
     return 1 - (whole // norm).bit_length()
 
 
 def share(order: int, groups: int) -> Fraction:
-    """What part of the budget the votes take, by the order of the accountant and public groups.
+    """Return the share of the budget for the histogram, by the accountant's order and public
+    groups.
 
-    The order is 1 where amounts are ρ and 2 where they are ε. One number needs a clip that cuts a
-    few units, to see which takes more.
+    The order is 1 where amounts are ρ and 2 where they are ε. A single number needs a bound that
+    clips few units, and finding it takes more.
 
     >>> share(1, 53), share(2, 1)
     (Fraction(1, 10), Fraction(1, 5))
@@ -165,7 +171,7 @@ def share(order: int, groups: int) -> Fraction:
 
 
 def largest(octaves: Octaves, counts: Sequence[int], votes: Noise) -> tuple[int, bool]:
-    """The end of the outermost octave that stands out, and whether one does."""
+    """Return the upper end of the outermost octave that stands out, and whether one does."""
     last, visible = _last(counts, votes)
     return octaves.end(_QUARTERS * (octaves.lowest + last)), visible
 
@@ -180,11 +186,12 @@ def chosen(
     groups: float,
     weight: float,
 ) -> NormBound:
-    """The clip of least predicted error, by the noisy counts of places, the lowest first.
+    """Return the clipping bound of least predicted error, from noisy counts, the lowest octave
+    first.
 
-    `votes` is the law of their noise; `noise_of` has the standard deviation, in steps, of the
-    answer's noise for a clip, `gaussian` or Laplace's. Of what a clip takes from the norms of all
-    units, `weight` times is lost over all of the `groups` together.
+    `votes` is the distribution of their noise. `noise_of` returns the standard deviation, in steps,
+    of the answer's noise for a bound, which is `gaussian` or Laplace noise. The total norm that
+    clipping removes is lost `weight` times, over all `groups` together.
 
     >>> from dpsql.model.vocabulary import Mechanism
     >>> votes = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(5))
@@ -203,8 +210,9 @@ def chosen(
 
 
 def spread(norms: Seen, sizes: Seen, votes: Noise) -> float:
-    """How many times as large sizes are as other norms of the same units, which are nowhere larger,
-    by the votes for both in the same octaves: of as large units as can be told well.
+    """Return the ratio of sizes to other norms of the same units, which are nowhere larger.
+
+    It compares two histograms in the same octaves, for the largest units that are well visible.
 
     >>> from dpsql.model.vocabulary import Mechanism
     >>> law = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(5))
@@ -217,7 +225,7 @@ def spread(norms: Seen, sizes: Seen, votes: Noise) -> float:
 
 
 def _place_of(expected: Seen, few: float) -> float:
-    """The octave, with a part, above which the largest `few` units are, or half of all."""
+    """Return the fractional octave above which the largest `few` units are, or half of all."""
     parts = [
         (place - n / len(each), max(count, 0.0), 1 / len(each))
         for place, each in enumerate(expected.parts)
@@ -232,16 +240,16 @@ def _place_of(expected: Seen, few: float) -> float:
 
 
 def at_most(counts: Sequence[int], votes: Noise) -> int:
-    """How many units there are at most in all of these octaves (95 %)."""
+    """Return a 95 % upper bound on the number of units in all of these octaves."""
     return max(0, ceil(sum(counts) + _SURE * standard_deviation(votes) * sqrt(len(counts))))
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The units that octaves are taken to have: of the first `places` what was counted.
+    """Estimated units per octave: the first `places` are counted, later ones are extrapolated.
 
-    In octaves behind these, counts are taken to fall on. Where no octave stands out, they are not
-    `visible`. Each octave has one of `parts`, or two. Their noise has a `deviation` in an octave.
+    Where no octave stands out, they are not `visible`. Each octave has one or two of `parts`. The
+    noise of an octave has this `deviation`.
     """
 
     units: tuple[float, ...]
@@ -251,8 +259,9 @@ class Seen:
     deviation: float
 
     def fall(self, place: int) -> float:
-        """How many times as many units there are where an octave ends as where it begins, by the
-        octaves on either side, as far as noise does not hide these.
+        """Return the ratio of densities of units at the end and the beginning of an octave.
+
+        It interpolates between the adjacent octaves, as far as noise does not hide these.
         """
         around = (*self.units[max(0, place - 1) : place + 2], 0.0)
         least = _HIDDEN * self.deviation
@@ -261,9 +270,10 @@ class Seen:
 
 
 def seen(counts: Sequence[int], votes: Noise, parts: int = 1) -> Seen:
-    """What the noisy counts of octaves say, up to the last that there are taken to be units in.
+    """Estimate units from the noisy counts of octaves, up to the last octave that has any.
 
-    With two `parts` they are those of halves, which say nothing alone of whether units are there.
+    With two `parts` the counts are those of halves, which are added to decide whether an octave has
+    units.
 
     >>> from dpsql.model.vocabulary import Mechanism
     >>> votes = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(5))
@@ -280,7 +290,7 @@ def seen(counts: Sequence[int], votes: Noise, parts: int = 1) -> Seen:
 
 
 def _added(votes: Noise, parts: int) -> Noise:
-    """A law of the deviation of so many draws together, whose tails are no lighter."""
+    """Return noise with the deviation of the sum of `parts` draws, whose tails are no lighter."""
     if parts == 1:
         return votes
     if votes.mechanism is Mechanism.DISCRETE_GAUSSIAN:
@@ -289,12 +299,12 @@ def _added(votes: Noise, parts: int) -> Noise:
 
 
 def least_seen(votes: Noise) -> int:
-    """How many units an octave must have to stand out."""
+    """Return the number of units with which an octave stands out."""
     return reach(votes, _FAR)
 
 
 def visible_from(votes: Noise) -> int:
-    """How many units of one octave stand out anywhere, by the law of the noise on their number."""
+    """Return the number of units of one octave that stand out anywhere, under this noise."""
     return reach(votes, _FAR)
 
 
@@ -306,11 +316,11 @@ def for_keys(
     power: int,
     threshold_of: Callable[[int], float],
 ) -> NormBound:
-    """The largest clip with which a private key needs about the fewest units to be shown.
+    """Return the largest clipping bound with which a private key needs about the fewest units.
 
-    A norm is that of `unit` in each of a unit's keys, whose `power` adds up; `threshold_of` is what
-    a scaled count of units has to reach for a clip. Units are met by their keys: those of many keys
-    more often. Without votes that stand out, none is taken to have more keys than one.
+    A norm is that of `unit` in each of a unit's keys, whose `power` adds up. `threshold_of` returns
+    the threshold of a scaled count of units for a bound. Units are weighted by their keys. If
+    nothing is visible, each unit is assumed to have one key.
 
     >>> from dpsql.model.vocabulary import Mechanism
     >>> votes = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(5))
@@ -330,7 +340,7 @@ def for_keys(
     met = sum(n for _, n in keys)
 
     def needed(clip: int) -> float:
-        """The units of a key that is shown every other time."""
+        """Return the number of units of a key that is released with probability one half."""
         return threshold_of(clip) * met / sum(n * min(1.0, clip / norm) for norm, n in keys)
 
     units = list(map(needed, clips))
@@ -341,7 +351,7 @@ def for_keys(
 
 
 def _last(counts: Sequence[int], votes: Noise) -> tuple[int, bool]:
-    """The place of the outermost octave that stands out, and whether there is one."""
+    """Return the place of the outermost octave that stands out, and whether there is one."""
     far, near = visible_from(votes), reach(votes, _NEAR)
     seen = [place for place, count in enumerate(counts) if count >= far]
     last = seen[-1] if seen else max(range(len(counts)), key=counts.__getitem__)
@@ -354,12 +364,12 @@ def _last(counts: Sequence[int], votes: Noise) -> tuple[int, bool]:
 
 
 def _beyond(counts: Sequence[int], last: int, votes: Noise) -> Iterator[float]:
-    """What is expected in the octaves beyond the last, of which none where counts rise to it.
+    """Yield the expected units in octaves beyond the last; none where counts rise towards it.
 
-    The fall from the last two steepens by as much as it steepened before. What is expected is as
-    unsure as it is large: it and what was counted are weighed by their variances, and no more than
-    that is expected farther out. Where so many are expected that they would have been seen, norms
-    end: they were not.
+    The fall from the last two octaves steepens by as much as it steepened before. The uncertainty
+    of an expected count is as large as the count. It is combined with the measured count by their
+    variances, and limits the counts farther out. If the expected units would have been visible,
+    norms end here.
     """
     third, second, first = ([0, 0, *counts])[last : last + 3]
     if not 0 < first < second:
@@ -379,9 +389,9 @@ def _beyond(counts: Sequence[int], last: int, votes: Noise) -> Iterator[float]:
 
 
 def _cuts(expected: Seen, octaves: Octaves) -> Iterator[tuple[int, float]]:
-    """Candidates for the clip, the largest first, and what each takes from the norms of all units.
+    """Yield candidates for the bound, the largest first, with the total norm that each one removes.
 
-    Counts are noisy, so that the sums need not rise where the clip falls: the largest so far holds.
+    Counts are noisy, so the sums need not rise where the bound falls: the maximum so far is used.
     """
     units = norms = most = 0.0
     for upper, lower, count in _quarters(expected, octaves):
@@ -392,7 +402,7 @@ def _cuts(expected: Seen, octaves: Octaves) -> Iterator[tuple[int, float]]:
 
 
 def _quarters(expected: Seen, octaves: Octaves) -> Iterator[tuple[int, int, float]]:
-    """Quarters of octaves, the largest first: their whole ends, and how many units are in each."""
+    """Yield quarters of octaves, the largest first: their whole ends, and the units in each."""
     for place, parts in reversed(list(enumerate(expected.parts))):
         octave, each = octaves.lowest + place, _QUARTERS // len(parts)
         fall = expected.fall(place)
@@ -407,7 +417,7 @@ def _quarters(expected: Seen, octaves: Octaves) -> Iterator[tuple[int, int, floa
 
 
 def mean_error(bias: float, deviation: float, *, gaussian: bool) -> float:
-    """The mean of |bias + noise|."""
+    """Return the mean of |bias + noise|."""
     if gaussian:
         z = bias / deviation
         return deviation * sqrt(2 / pi) * exp(-z * z / 2) + bias * erf(z / sqrt(2))

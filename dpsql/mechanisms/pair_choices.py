@@ -1,15 +1,14 @@
 """Pairs of columns whose tables are worth their noise, each chosen by the exponential mechanism.
 
-The score of a pair is how far the exact two-way table n lies in L1 from whole numbers e that are
-public, such as those of a model of what was released, less a public number, such as how far noise
-alone would move it: Σ |n(i, j) - e(i, j)| - worth (McKenna, Mullins, Sheldon and Miklau 2022, AIM).
+The score of a pair is how far the exact two-way table n lies in L1 from public whole numbers e,
+such as those of a fitted model, less a public number, such as the distance that noise alone would
+add: Σ |n(i, j) - e(i, j)| - worth (McKenna, Mullins, Sheldon and Miklau 2022, AIM).
 
 Proof (PRIVACY.md R78). e is public when it is compared with, and so is its worth. If one unit moves
 every exact table by at most Δ in L1, it moves every score by at most Δ, since |a - e| moves no more
 than a, and so the difference of two scores by at most 2Δ: a round at rate r has (2·r·Δ)-bounded
-range (PRIVACY.md R47). Which pairs a round chooses among, and e, follow from the rounds before it
-and from what was released between them; rounds compose adaptively, and no more are drawn than are
-charged.
+range (PRIVACY.md R47). The pairs of a round, and e, follow from earlier rounds and from releases
+between them. Rounds compose adaptively, and no more are drawn than are charged.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Draw: TypeAlias = Callable[[Law, int], np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class PairChoice:
-    """Mechanism and charge in one, made by `pair_choice` only: `rounds` choices at one rate."""
+    """Mechanism and charge of `rounds` choices at one rate. Only `pair_choice` makes it."""
 
     rounds: int
     rate: Fraction
@@ -39,11 +38,11 @@ class PairChoice:
 
     @property
     def event(self) -> BoundedRangeEvent:
-        """What all rounds cost."""
+        """Event of all rounds, for the accountant."""
         return BoundedRangeEvent(self.epsilon, self.rounds)
 
     def chosen(self, scores: Mapping[Pair, int], draw: Draw) -> Pair:
-        """One round: one of these pairs.
+        """Run one round and return the chosen pair.
 
         >>> choice = pair_choice(1, [Sensitivity(1, 0, 1)], Fraction(1))
         >>> choice.chosen({(0, 1): 5, (1, 2): 9}, lambda law, count: np.zeros(count, dtype=int))
@@ -55,14 +54,16 @@ class PairChoice:
 
 
 def pair_choice(rounds: int, sensitivities: Iterable[Sensitivity], epsilon: Fraction) -> PairChoice:
-    """`rounds` choices, each of at most ε-bounded range, among tables of these sensitivities."""
+    """Return `rounds` choices, each of at most ε-bounded range, among tables of these
+    sensitivities.
+    """
     spread = 2 * max(sensitivity.l1 for sensitivity in sensitivities)
     rate = rate_down(epsilon, spread)
     return PairChoice(rounds, rate, rate * spread)
 
 
 def score(exact: np.ndarray, expected: np.ndarray, worth: int = 0) -> int:
-    """How far two tables of whole numbers lie apart in L1, beyond what that must be worth.
+    """Return the L1 distance of two tables of whole numbers, less `worth`.
 
     >>> score(np.array([[3, 0], [0, 2]]), np.array([[1, 1], [1, 1]]), 2)
     3
@@ -71,7 +72,7 @@ def score(exact: np.ndarray, expected: np.ndarray, worth: int = 0) -> int:
 
 
 def components(nodes: int, edges: Iterable[Pair]) -> Sequence[int]:
-    """The part of a graph that each node is in, called by one of its nodes.
+    """Return the connected component of each node, named by its smallest node.
 
     >>> components(4, [(0, 2), (2, 3)])
     [0, 1, 0, 0]

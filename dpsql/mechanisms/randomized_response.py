@@ -1,11 +1,12 @@
-"""Randomised response: the exact laws of what people report, and draws of it from bytes.
+"""Randomised response: exact distributions of reports, and reports drawn from random bytes.
 
 Proof (PRIVACY.md R81). p and q are rationals whose odds do not exceed e^ε: the mechanisms take ε
-and are rounded towards less. A report is drawn from uniform integers below the denominator of p
-and q, so that its law is p and q exactly.
+and are rounded towards less. A report is drawn from uniform integers below the denominator of p and
+q, so that its distribution is p and q exactly.
 
-The same bytes give the same report in the browser's encoder: four bytes, the first the largest, are
-a number below 2^32; one in the last, incomplete run of residues is left out; its residue is drawn.
+The browser's encoder makes the same report from the same bytes. Four bytes, the most significant
+first, are a number below 2^32. A number in the last, incomplete run of residues is skipped;
+otherwise its residue is drawn.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from math import ceil, lcm
 from dpsql.model.local_reports import LocalMechanism, Randomized
 
 GRID = 1 << 32
-"""Draws are below it, and so are the denominators of p and q."""
+"""Upper limit of draws, and of the denominators of p and q."""
 
 MOST_VALUES = 1 << 12
 MOST_EPSILON = Decimal(20)
-"""Beyond it a report is as good as the truth."""
+"""Largest ε. Beyond it a report is as good as the truth."""
 
 _DIGITS = Context(prec=40, rounding=ROUND_FLOOR)
 _A_HAIR_LESS = Decimal(1).scaleb(-36)
 
 
 def exp_down(epsilon: Decimal) -> Fraction:
-    """A rational a little below e^ε, never above it.
+    """Return a rational slightly below e^ε, never above it.
 
     >>> float(exp_down(Decimal(1)))
     2.718281828459045
@@ -39,9 +40,9 @@ def exp_down(epsilon: Decimal) -> Fraction:
 
 
 def randomized(mechanism: LocalMechanism, values: int, epsilon: Decimal) -> Randomized:
-    """The law of reports at an ε, of which it loses at most that.
+    """Return the report mechanism of this kind that loses at most ε.
 
-    Raises ValueError where ε or the number of values are of no use.
+    Raises ValueError if ε or the number of values is out of range.
 
     >>> law = randomized(LocalMechanism.OUE, 15, Decimal("2.197224577336219"))
     >>> float(law.p), round(float(law.q), 9)
@@ -67,7 +68,9 @@ def randomized(mechanism: LocalMechanism, values: int, epsilon: Decimal) -> Rand
 
 
 def checked(law: Randomized) -> Randomized:
-    """The law, if reports can be drawn of it and say something of the truth; else ValueError."""
+    """Return the mechanism if reports can be drawn and depend on the truth; else raise
+    ValueError.
+    """
     if not 2 <= law.values <= MOST_VALUES:  # noqa: PLR2004
         raise ValueError(f"there are 2 to {MOST_VALUES:,} values")
     if not 0 < law.q < law.p < 1:
@@ -80,7 +83,7 @@ def checked(law: Randomized) -> Randomized:
 
 
 def two_coins(values: int) -> Randomized:
-    """Heads: the truth; tails: one of the values, by another throw.
+    """Return the two-coin mechanism. Heads: the truth; tails: a uniformly chosen value.
 
     >>> two_coins(2).p, two_coins(2).q
     (Fraction(3, 4), Fraction(1, 4))
@@ -90,7 +93,8 @@ def two_coins(values: int) -> Randomized:
 
 
 def best(values: int, epsilon: Decimal) -> Randomized:
-    """The law of least variance: GRR of fewer than 3e^ε + 2 values, else OUE (Wang et al. 2017).
+    """Return the mechanism of least variance: GRR below 3e^ε + 2 values, else OUE (Wang et al.
+    2017).
 
     >>> best(15, Decimal("2.2")).mechanism.value, best(15, Decimal(1)).mechanism.value
     ('grr', 'oue')
@@ -106,7 +110,7 @@ Bytes = Callable[[int], bytes]
 
 
 def _below(bound: int, take: Bytes) -> int:
-    """A uniform integer below a bound."""
+    """Draw a uniform integer below a bound."""
     last = GRID - GRID % bound
     while True:
         word = int.from_bytes(take(4), "big")
@@ -115,9 +119,10 @@ def _below(bound: int, take: Bytes) -> int:
 
 
 def report(law: Randomized, truth: int, take: Bytes) -> int | str:
-    """What somebody reports whose value stands at the place `truth`: a place, or a text of bits.
+    """Draw the report of a respondent whose true value has the place `truth`: a place, or bits as
+    text.
 
-    `take(n)` gives n random bytes.
+    `take(n)` returns n random bytes.
 
     >>> zeros = lambda n: bytes(n)
     >>> report(two_coins(2), 1, zeros), report(randomized(LocalMechanism.OUE, 3, 1), 1, zeros)

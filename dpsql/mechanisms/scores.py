@@ -1,17 +1,17 @@
-"""What makes a cell of a histogram a good choice: integer scores, and how far a row moves them.
+"""Integer scores of histogram cells for private choices, and how far one row moves them.
 
-A histogram counts rows in cells that are ordered and public. A quantile's score is how far its rank
-is from the rank asked for, measured to the nearest row of a cell rather than to its middle, so that
-the quantile itself is best, however many rows share its value.
+A histogram counts rows in cells that are ordered and public. A quantile's score is the distance of
+its rank from the target rank. It is measured to the nearest row of a cell rather than to its
+middle, so the quantile itself is best, however many rows share its value.
 
 Proof (PRIVACY.md R49). A row that comes moves the target p·n + o by p, and d·below and d·upto by d
-or 0 each: both differences by -p or d - p, and a maximum moves no more than what it is of. Rows
+or 0 each: both differences by -p or d - p, and a maximum moves no more than its arguments. Rows
 that come only raise counts.
 
-`Peak`: which of several histograms reaches highest. There is a list of counts for each option, over
-the same levels. The option that m rows reach the highest level of is to be found: one row is too
-few, since any one that comes may be the highest. Option c is it where at some level t at least m of
-its rows are at or above t, and of every other option fewer than m are above t. The rows that must
+`Peak` chooses the histogram that reaches highest. There is a list of counts for each option, over
+the same levels. The target is the option with the highest level that m rows reach. One row is too
+few, since any single row may be the highest. Option c is the target if, at some level t, at least m
+of its rows are at or above t, and every other option has fewer than m above t. The rows that must
 come or go until then are
 
     d(c) = min over t of max(0, m - n_c(>= t)) + Σ_{c' ≠ c} max(0, n_c'(> t) - (m - 1)).
@@ -35,7 +35,7 @@ from dpsql.mechanisms.exponential import Candidates
 from dpsql.model.dataclass import dataclass, replace
 
 MOST_STEPS = 1 << 21
-"""The largest denominator of a rank."""
+"""Largest denominator of a rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,36 +56,36 @@ class Rank:
 
     @property
     def spread(self) -> int:
-        """The most by which one row changes the difference of two cells' scores."""
+        """Largest change of the difference of two cells' scores by one row."""
         return 2 * max(self.numerator, self.denominator - self.numerator)
 
     @property
     def per_row(self) -> int:
-        """What one rank away from the rank asked for costs."""
+        """Cost in score of one rank away from the target."""
         return self.denominator
 
     @property
     def is_extreme(self) -> bool:
-        """Whether the rank is a number of rows from one end."""
+        """True if the rank is a number of rows from one end."""
         return self.numerator in (0, self.denominator)
 
     @property
     def rows(self) -> int:
-        """How many rows from its end an extreme rank is, the outermost being 1."""
+        """Distance of an extreme rank from its end, in rows; the outermost row is 1."""
         return (abs(self.offset) + 1) // 2
 
     @property
     def fraction(self) -> Fraction:
-        """The fraction of the rows that is below it."""
+        """Fraction of the rows that is below the rank."""
         return Fraction(self.numerator, self.denominator)
 
     @property
     def place(self) -> tuple[Fraction, int]:
-        """Where it is among ranks of the same rows, whatever their number."""
+        """Sort key among ranks of the same rows, whatever their number."""
         return self.fraction, self.offset
 
     def at(self, rows: int) -> Rank:
-        """An extreme rank with denominator 2 so many rows from its end.
+        """Return an extreme rank with denominator 2, at this number of rows from its end.
 
         >>> Rank(2, 2, -1).at(3)
         Rank(numerator=2, denominator=2, offset=-5)
@@ -104,21 +104,21 @@ class Most:
 
     @property
     def spread(self) -> int:
-        """The most by which one row changes the difference of two cells' scores."""
+        """Largest change of the difference of two cells' scores by one row."""
         return 1
 
     @property
     def per_row(self) -> int:
-        """What one row fewer costs."""
+        """Cost in score of one row less."""
         return 1
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The outermost cell that `rows` rows reach: those in it or beyond, towards the outer end.
+    """The outermost cell that `rows` rows reach: rows in it or beyond, towards the outer end.
 
-    A cell's score is how many reach it. Rows that come or go move all scores one way, each row
-    some of them by 1. Sparse vector asks one cell after another, from the outer end on, which is
+    A cell's score is the number of rows that reach it. Rows that come or go move all scores one
+    way, each row some of them by 1. Sparse vector asks cell after cell, from the outer end on, for
     the first that is reached: see `mechanisms.sparse_vector`.
     """
 
@@ -127,20 +127,21 @@ class Reached:
 
     @property
     def spread(self) -> int:
-        """The most by which one row changes the difference of two cells' scores."""
+        """Largest change of the difference of two cells' scores by one row."""
         return 1
 
     @property
     def per_row(self) -> int:
-        """What one row fewer costs."""
+        """Cost in score of one row less."""
         return 1
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The option that `rows` rows reach the highest level of, or the lowest (`mechanisms.scores`).
+    """The option with the highest (or lowest) level that `rows` rows reach: see
+    `mechanisms.scores`.
 
-    A cell is an option at a level: their number is level · `options` + option.
+    A cell is an option at a level, numbered level · `options` + option.
     """
 
     options: int
@@ -149,12 +150,12 @@ class Peak:
 
     @property
     def spread(self) -> int:
-        """The most by which one row changes the difference of two options' scores."""
+        """Largest change of the difference of two options' scores by one row."""
         return 2
 
     @property
     def per_row(self) -> int:
-        """What one row fewer costs."""
+        """Cost in score of one row less."""
         return 1
 
 
@@ -163,9 +164,10 @@ Aim: TypeAlias = Rank | Most | Peak | Reached
 
 @dataclass(frozen=True, slots=True)
 class HistogramCounts:
-    """Histograms of `size` cells, one for each of `lists`: refuses repr as `Exact` does.
+    """Histograms of `size` cells, one for each of `lists`. The repr hides them, as `Exact` does.
 
-    `places` are the cells with rows, counted through all histograms, rising; `counts` their rows.
+    `places` are the cells with rows, counted through all histograms, increasing; `counts` are their
+    rows.
     """
 
     lists: int
@@ -177,19 +179,19 @@ class HistogramCounts:
         return "Counted(<hidden>)"
 
     def between(self, first: int, last: int) -> HistogramCounts:
-        """The histograms from `first` up to `last`, without it."""
+        """Return the histograms from `first` up to, but without, `last`."""
         begin, end = np.searchsorted(self.places, [first * self.size, last * self.size])
         places = self.places[begin:end] - first * self.size
         return HistogramCounts(last - first, self.size, places, self.counts[begin:end])
 
     def nodes(self, width: int) -> HistogramCounts:
-        """The counts of nodes of so many cells, a place for each cell with rows."""
+        """Return the counts of nodes of `width` cells; a node may occur several times."""
         size = -(-self.size // width)
         own, cell = np.divmod(self.places, self.size)
         return HistogramCounts(self.lists, size, own * size + cell // width, self.counts)
 
     def below(self, nodes: np.ndarray, width: int) -> HistogramCounts:
-        """The cells of these nodes of so many cells, rising; each becomes a histogram."""
+        """Return the cells of these nodes of `width` cells as histograms; nodes must be sorted."""
         size = -(-self.size // width)
         own, cell = np.divmod(self.places, self.size)
         node = own * size + cell // width
@@ -199,7 +201,7 @@ class HistogramCounts:
         return HistogramCounts(len(nodes), width, places, self.counts[inside])
 
     def table(self) -> np.ndarray:
-        """All counts, a histogram in each row, zeros included."""
+        """Return all counts, a histogram in each row, zeros included."""
         wide = int(self.counts.sum()) >= 1 << 62
         table = np.zeros(self.lists * self.size, dtype=object if wide else np.int64)
         np.add.at(table, self.places, self.counts.astype(table.dtype))
@@ -207,7 +209,7 @@ class HistogramCounts:
 
 
 def candidates(counted: HistogramCounts, aim: Aim) -> Candidates:
-    """The cells of histograms as candidates: those without rows are in few runs.
+    """Return the cells of histograms as candidates; cells without rows are in few runs.
 
     >>> found = candidates(HistogramCounts(1, 10, np.array([2, 5]), np.array([3, 1])), Rank(1, 2))
     >>> found.starts.tolist(), found.behind.tolist()
@@ -232,7 +234,7 @@ def candidates(counted: HistogramCounts, aim: Aim) -> Candidates:
 
 
 def _options(counted: HistogramCounts, aim: Peak) -> Candidates:
-    """The options of every histogram as candidates, those with rows or none."""
+    """Return the options of every histogram as candidates, with or without rows."""
     behind = []
     for number in range(counted.lists):
         own = counted.between(number, number + 1)
@@ -251,7 +253,7 @@ def _options(counted: HistogramCounts, aim: Peak) -> Candidates:
 def _scores(
     below: np.ndarray, upto: np.ndarray, rows: np.ndarray, aim: Rank | Most | Reached
 ) -> np.ndarray:
-    """The scores of cells, from the rows below them, in or below them, and in all cells."""
+    """Return the scores of cells, from the rows below them, in or below them, and in all cells."""
     match aim:
         case Most():
             return np.asarray(upto - below)
@@ -266,10 +268,10 @@ def _scores(
 
 
 def distances(counts: np.ndarray, rows: int) -> np.ndarray:
-    """The d of each option: `counts` has a line for each, with a column for each level, rising.
+    """Return the distance d of each option, from its `counts` by option and increasing level.
 
-    Levels without rows may be left out: at the next one below that has some, both terms are as
-    small or smaller.
+    Levels without rows may be left out: at the next lower level with rows, both terms are as small
+    or smaller.
 
     >>> distances(np.array([[5, 0, 2], [0, 4, 0]]), 3).tolist()
     [1, 0]

@@ -1,17 +1,17 @@
-"""Margins of counts that are shown because they reached a threshold: the truncated law inverted.
+"""Error intervals of counts that are released because they reached a threshold.
 
-A group of n units, in steps, is shown as y = n + Z if y >= T, Z with a law that is symmetric and
-log-concave, S(k) = P(Z >= k). An interval holds the true n of 95 % of the groups *that are shown*
-if it holds all n for which neither P(n + Z >= y | n + Z >= T) nor P(n + Z <= y | n + Z >= T) is
-2.5 % or less.
+A group of n units, in steps, is released as y = n + Z if y >= T. Z is symmetric and log-concave,
+with tail S(k) = P(Z >= k). An interval holds the true n of 95 % of the *released* groups if it
+holds all n for which neither P(n + Z >= y | n + Z >= T) nor P(n + Z <= y | n + Z >= T) is 2.5 % or
+less.
 
 * The first is S(k) / S(k - d) for k = y - n and d = y - T. It falls as k grows, since hazard rates
-  of log-concave laws rise. So the interval reaches down to y - g(d), g(d) the last k for which it
-  is more than 2.5 %: far below y where y is close to T, and S(g) > 2.5 % alone where it is not.
+  of log-concave distributions rise. So the interval reaches down to y - g(d), with g(d) the last k
+  for which it is more than 2.5 %: far below y where y is close to T, and S(g) > 2.5 % elsewhere.
 * The second is (F(y) - F(T - 1)) / (1 - F(T - 1)) <= F(y), F the distribution of n + Z: above, the
   interval without a threshold reaches far enough.
 
-Nothing is shown of no unit: an interval need not reach below one.
+A group without units is never released, so an interval need not reach below one.
 
 It is post-processing: PRIVACY.md R68.
 """
@@ -30,22 +30,22 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Mechanism
 
 _OUTSIDE = 0.025
-"""The probability on either side of an interval of 95 %."""
+"""Probability on either side of a 95 % interval."""
 
 _LINES = 8
 _SUMMED_SCALE = 1024
-"""Up to this σ the tail of the discrete Gaussian is summed term by term."""
+"""Largest σ for which the tail of the discrete Gaussian is summed term by term."""
 
 _FAR = 38
-"""So many deviations away a float is zero."""
+"""Number of deviations at which a float tail is zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Widening:
-    """By how much the margin of a shown count grows towards its threshold.
+    """The growth of the half-width of a released count towards its threshold.
 
-    The margin of a count of y steps is `margin` times the largest of 1 and `a + b·y` for `lines`
-    (a, b), but no more than y - `unit`. From about `until` steps on it is `margin` itself.
+    The half-width of a count of y steps is `margin` times the largest of 1 and `a + b·y` for
+    `lines` (a, b), but at most y - `unit`. From about `until` steps on it is `margin` itself.
     """
 
     margin: int
@@ -54,7 +54,7 @@ class Widening:
     lines: tuple[tuple[float, float], ...]
 
     def of(self, count: int) -> float:
-        """The margin of a shown count.
+        """Return the half-width of a released count.
 
         >>> from fractions import Fraction
         >>> from dpsql.mechanisms.threshold import threshold
@@ -71,14 +71,14 @@ class Widening:
 
 @lru_cache(maxsize=256)
 def widening(threshold: Threshold) -> Widening | None:
-    """How margins grow towards a threshold; None where the noise is less than a step."""
+    """Return how half-widths grow towards a threshold; None where the noise is less than a step."""
     tail, least = _tail(threshold), threshold.value
     margin = _last(lambda k: tail(k + 1) > _OUTSIDE, 0) + 1 if tail(1) > _OUTSIDE else 0
     if not margin:
         return None
 
     def reach(d: int) -> int:
-        """g(d), or all that there is."""
+        """Return g(d), at most the whole count."""
         most = least + d - threshold.counted.unit
 
         def inside(k: int) -> bool:
@@ -96,7 +96,7 @@ def widening(threshold: Threshold) -> Widening | None:
 
 
 def _places(begin: int, end: int) -> Iterator[int]:
-    """Places between two, closer to one another at the beginning."""
+    """Yield places from `begin` to `end`, denser at the beginning."""
     first, ratio = begin, (end - begin) ** (1 / _LINES)
     yield first
     for n in range(1, _LINES + 1):
@@ -110,10 +110,10 @@ def _places(begin: int, end: int) -> Iterator[int]:
 def _chords(
     places: list[int], reach: Callable[[int], int], least: int, margin: int
 ) -> Iterator[tuple[float, float]]:
-    """Lines through g at these places, a step above it: whole numbers make no smooth curve.
+    """Yield lines through g at these places, raised by one step because g is a step function.
 
-    Where g falls faster farther on, the line of there lies above it: the largest of the lines, each
-    of which falls faster than those behind it, is never below g.
+    Where g falls faster farther on, its line there lies above. Each line falls faster than those
+    behind it, and the largest of the lines is never below g.
     """
     heights = [(reach(d) + 1) / margin for d in places]
     chords = list(zip(pairwise(places), pairwise(heights), strict=True))[::-1]
@@ -126,7 +126,7 @@ def _chords(
 
 
 def _last(holds: Callable[[int], bool], start: int) -> int:
-    """The last whole number from `start`, where it holds, on up to which a condition holds."""
+    """Return the last whole number up to which a condition holds, from `start`, where it holds."""
     step = 1
     while holds(start + step):
         step *= 2
@@ -138,7 +138,7 @@ def _last(holds: Callable[[int], bool], start: int) -> int:
 
 
 def _tail(threshold: Threshold) -> Callable[[int], float]:
-    """S(k) of the sum of the draws that a threshold looks at."""
+    """Return S(k) of the sum of the draws that a threshold compares."""
     noise, draws = threshold.noise, threshold.counted.columns
     upper: Callable[[int], float]
     match noise.mechanism:

@@ -1,4 +1,4 @@
-"""Sparse vector: which queries of a stream lie above a threshold, paid for by the alarms alone.
+"""Sparse vector: it finds the queries of a stream above a threshold, and only alarms cost budget.
 
 Lyu, Su and Li 2017, Algorithm 1, in integers. Query i has an exact value v and a distance D, the
 most by which one unit changes v. With discrete Laplace noise ρ, drawn once, and ν, drawn for each
@@ -19,17 +19,17 @@ ratio of at most exp(s/b), whatever z and q are.
 
 With b1 = 1/ε1 and b2 = k·c/ε2 this is ε1 + ε2.
 
-A scan of a histogram asks for the outermost cell that enough rows reach. From the outer end on,
-cell after cell is asked whether so many rows reach it, until the first noisily does: one alarm,
-which is all that is paid for, however many cells are passed over. If none does, it is the
-innermost. One row changes each count by at most 1, a row that comes none downwards: the run is one
-way. Of a unit one row of a group counts.
+A scan of a histogram finds the outermost cell that enough rows reach. From the outer end on, it
+tests cell after cell until the first passes with noise. This one alarm is the whole cost, however
+many cells are passed over. If none passes, the result is the innermost cell. One row changes each
+count by at most 1, a row that comes none downwards: the run is one way. One row of each unit counts
+in a group.
 
 A unit that is replaced moves the counts of a group one way too: its row comes, goes, or moves
 outwards or inwards. But it may do so in its old groups and in its new ones, twice as many.
 
-Proof (PRIVACY.md R53). Sparse vector with one alarm and distance 1 for each group: of a unit one
-row counts, which raises the counts of some cells by 1 and lowers none.
+Proof (PRIVACY.md R53). Sparse vector with one alarm and distance 1 for each group: one row of each
+unit counts, which raises the counts of some cells by 1 and lowers none.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import ApproximateEvent, Noise
 
 _GRAIN = 1 << 10
-"""The two parts of ε are in a ratio of whole multiples of its inverse."""
+"""Inverse of the step of the ratio of the two parts of ε."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparseVector:
-    """Noise, alarms and charge in one: made by `sparse_vector` only.
+    """Noise, alarms and charge of a run. Only `sparse_vector` makes it.
 
-    `threshold` and `query` are the laws of ρ and ν, in units of each query's distance.
+    `threshold` and `query` are the distributions of ρ and ν, in units of each query's distance.
     """
 
     alarms: int
@@ -70,15 +70,15 @@ class SparseVector:
 
 
 def sparse_vector(epsilon: Fraction, alarms: int, *, one_way: bool = False) -> SparseVector:
-    """The run that ends after `alarms` alarms and is ε-DP, whatever is asked.
+    """Return the run that ends after `alarms` alarms and is ε-DP for any queries.
 
-    `one_way` promises that one unit moves all queries up, or all of them down. ε is split as
-    1 : (k·c)^(2/3), which minimises the variance of ρ - ν (Lyu, Su and Li 2017, section 4.2).
-    Raises ValueError unless ε and `alarms` are positive.
+    `one_way` promises that one unit moves all queries up, or all of them down. ε is split as 1 :
+    (k·c)^(2/3), which minimises the variance of ρ - ν (Lyu, Su and Li 2017, section 4.2). Raises
+    ValueError unless ε and `alarms` are positive.
 
-        >>> law = sparse_vector(Fraction(1), 4)
-        >>> law.threshold.scale, law.query.scale
-        (Fraction(5, 1), Fraction(10, 1))
+    >>> law = sparse_vector(Fraction(1), 4)
+    >>> law.threshold.scale, law.query.scale
+    (Fraction(5, 1), Fraction(10, 1))
     """
     if alarms < 1:
         raise ValueError("a run has at least one alarm")
@@ -91,7 +91,7 @@ def sparse_vector(epsilon: Fraction, alarms: int, *, one_way: bool = False) -> S
 
 @dataclass(frozen=True, slots=True)
 class AlarmNumbers:
-    """A noisy value for each of so many alarms, each release ε-DP, paid for when a run begins.
+    """Noisy values for `alarms` alarms, each release ε-DP, charged when a run begins.
 
     >>> numbers = AlarmNumbers(Fraction(1, 2), 4)
     >>> numbers.noise(10).scale, numbers.event.rounds
@@ -106,15 +106,15 @@ class AlarmNumbers:
         return ApproximateEvent(self.epsilon, rounds=self.alarms)
 
     def noise(self, distance: int) -> Noise:
-        """That of a value which one unit changes by at most so much."""
+        """Return the noise of a value that one unit changes by at most `distance`."""
         return laplace(distance, self.epsilon)
 
 
 class Run:
-    """One run: the noisy threshold, known to this object alone, and the alarms that are left.
+    """A run: the noisy threshold, which only this object knows, and the remaining alarms.
 
-    Safe across threads, and of no use in another process: a fork would have its own alarms at the
-    same noisy threshold. `sampler` draws integers of a noise law.
+    Safe across threads. It does not work in another process, because a fork would have its own
+    alarms at the same noisy threshold. `sampler` draws integers from a noise distribution.
     """
 
     __slots__ = ("_draw", "_law", "_left", "_lock", "_process", "_threshold", "_unmeasured")
@@ -126,11 +126,12 @@ class Run:
 
     @property
     def left(self) -> int:
-        """The alarms that are left; with none the run is over. Zero in another process."""
+        """Number of remaining alarms; with 0 the run is over. It is 0 in another process."""
         return self._left if os.getpid() == self._process else 0
 
     def above(self, value: int, threshold: Fraction, distance: int) -> bool:
-        """Whether an exact value that one unit changes by at most `distance` is above, noisily.
+        """Test with noise whether a value that one unit changes by at most `distance` is above the
+        threshold.
 
         Raises ValueError if the run is over or the distance is not positive.
         """
@@ -146,7 +147,7 @@ class Run:
             return alarm
 
     def number(self, value: int, noise: Noise) -> int:
-        """An exact value with noise of its own: once for each alarm there was.
+        """Return an exact value plus noise, once for each alarm so far.
 
         Raises ValueError for more.
         """
@@ -164,19 +165,20 @@ class Run:
 
 
 _BLOCK = 1 << 17
-"""Cells that are looked at together: a few MB of arrays."""
+"""Number of cells that are processed together: a few MB of arrays."""
 
 _UNSURE = 0.05
-"""How probably a cell that no row reaches is taken for one that enough do."""
+"""Probability that a cell without rows is taken for one that enough rows reach."""
 
 
 def scanning(epsilon: Fraction) -> SparseVector:
-    """The ε-DP run that ends with its first alarm."""
+    """Return the ε-DP run that ends with its first alarm."""
     return sparse_vector(epsilon, 1, one_way=True)
 
 
 def least_rows(law: SparseVector, cells: int) -> int:
-    """How many rows must noisily reach a cell, so that with `1 - _UNSURE` none is taken for more.
+    """Return the rows that must noisily reach a cell, so that no empty cell passes with `1 -
+    _UNSURE`.
 
     >>> least_rows(scanning(Fraction(1)), 100)
     21
@@ -188,7 +190,7 @@ def least_rows(law: SparseVector, cells: int) -> int:
 def first_reached(
     candidates: Candidates, aim: Reached, law: SparseVector, entropy: Entropy
 ) -> np.ndarray:
-    """For every list the first cell, from the outer end on, that `aim.rows` rows noisily reach.
+    """Return, for every list, the first cell from the outer end that `aim.rows` rows noisily reach.
 
     >>> law = scanning(Fraction(100))
     >>> first_reached(Candidates.of([90, 50, 0]), Reached(True, 20), law, Entropy()).tolist()

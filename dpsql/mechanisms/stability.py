@@ -1,7 +1,7 @@
 """Propose–test–release for means (Dwork and Lei 2009).
 
-The analyst proposes that n >= r rows count, so that no unit moves their mean f by more than
-b = (U - L)/r. A noisy count tests it; f is shown, with noise for b, only where the test is passed.
+The analyst proposes that n >= r rows count, so that no unit moves their mean f by more than b = (U
+- L)/r. A noisy count tests it, and f is released, with noise for b, only if the test passes.
 
 Proof (PRIVACY.md R55).
 
@@ -18,17 +18,17 @@ Privacy. The test is passed if n + Z >= T, T = r - 1 + t, t the least with P(Z >
 * max(n, n') >= r: |f - f'| <= b. Test and mean are two releases with noise for what one unit
   changes: they cost what their noise costs, 2ε together for Laplace noise of ε each.
 * max(n, n') < r: on both sides n + Z reaches T with probability at most δ. Both releases are a
-  mixture, with weights 1 - δ and δ, of "not passed" alone and of something else: the test's bit is
-  all that is shown of the count, so δ is the whole loss.
+  mixture, with weights 1 - δ and δ, of "not passed" alone and of something else: only the bit of
+  the test is released of the count, so δ is the whole loss.
 
 That is (2ε, δ)-DP, or δ-approximate zCDP with the ρ of both. For discrete Laplace noise of scale
 1/ε, t is ln(1/(δ·(1 + e^-ε)))/ε rounded up: about ln(1/(2δ))/ε. The constant ln(2/δ)/(2ε) that is
 sometimes given for Lap(1/ε) passes the test with probability near sqrt(δ/8) and is not used.
 
 Groups. If a unit has one row in each of k groups at most, all other groups are as they were. Those
-of max(n, n') >= r cost no more than noise for k groups does. Each of the others shows something but
-"not passed" with probability at most δ/k where its test has that much, all of them with δ at most.
-Under replacement a unit's rows can turn into rows of k other groups: that is not claimed.
+of max(n, n') >= r cost no more than noise for k groups does. Each of the others releases anything
+but "not passed" with probability at most δ/k where its test has that much, all of them with δ at
+most. Under replacement a unit's rows can turn into rows of k other groups: that is not claimed.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from dpsql.model.vocabulary import Noise
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """Test and charge of δ in one, made by `stability` only.
+    """Test and charge of δ. Only `stability` makes it.
 
-    `count` is the column with the noisy count; a mean is shown where it is at least `least`.
+    `count` is the column with the noisy count; a mean is released where it is at least `least`.
     """
 
     count: int
@@ -55,9 +55,10 @@ class Stability:
 
 
 def stability(count: int, noise: Noise, rows: int, delta: Fraction, groups: int = 1) -> Stability:
-    """The test of at least `rows` rows by a count with this noise. Raises ValueError unless 0 < δ.
+    """Return the test for at least `rows` rows by a count with this noise.
 
-    A unit has a row in so many `groups` at most, whose tests share `delta`.
+    A unit has a row in at most `groups` groups, whose tests share `delta`. Raises ValueError unless
+    0 < δ.
 
     >>> from dpsql.model.vocabulary import Mechanism
     >>> stability(0, Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10)), 100, Fraction(1, 10**6)).least
@@ -67,7 +68,7 @@ def stability(count: int, noise: Noise, rows: int, delta: Fraction, groups: int 
 
 
 def means(sums: np.ndarray, counts: np.ndarray, steps: int) -> np.ndarray:
-    """The mean of each group in whole steps, `steps` to a lattice step; 0 where there is no row.
+    """Return the mean of each group in whole steps, `steps` to a grid step; 0 without rows.
 
     Rounding down keeps a distance of at most k steps: floor(x + k) = floor(x) + k.
     """
@@ -76,7 +77,7 @@ def means(sums: np.ndarray, counts: np.ndarray, steps: int) -> np.ndarray:
 
 
 def shown(values: np.ndarray, passed: np.ndarray, bounds: tuple[int, int]) -> np.ndarray:
-    """Noisy means within bounds, None where the test is not passed."""
+    """Clip noisy means to bounds, with None where the test failed."""
     lower, upper = bounds
     pairs = zip(values.tolist(), passed.tolist(), strict=True)
     listed = [min(max(value, lower), upper) if ok else None for value, ok in pairs]

@@ -1,4 +1,4 @@
-"""How far integer noise reaches: tails and moments, rounded outward.
+"""Tails and moments of integer noise, rounded outward.
 
 Proof (PRIVACY.md R45). The Laplace tail is a geometric series. A discrete Gaussian is convex from σ
 on, so that each term is at most its integral over the unit interval around it, and its normaliser
@@ -12,19 +12,19 @@ failure comes after fewer than k successes:
 
     P(N >= m) = q^m · Σ_{i<k} C(m+i-1, i)·p^i.
 
-Let m = t + N' for t >= 1. By Vandermonde's identity
-C(t+i-1+N', i) = Σ_{j<=i} C(t+i-1, i-j)·C(N', j), and from the binomial series
-E[C(N', j)·q^N'] = C(k+j-1, j)·q^(2j)·p^k / (1-q²)^(k+j), where 1 - q² = p·(1+q). Together
+Let m = t + N' for t >= 1. By Vandermonde's identity C(t+i-1+N', i) = Σ_{j<=i} C(t+i-1, i-j)·C(N',
+j), and from the binomial series E[C(N', j)·q^N'] = C(k+j-1, j)·q^(2j)·p^k / (1-q²)^(k+j), where 1 -
+q² = p·(1+q). Together
 
     P(N - N' >= t) = q^t/(1+q)^k · Σ_{i<k} Σ_{j<=i} C(t+i-1, i-j)·p^(i-j) · C(k+j-1, j)·r^j,
 
-r = q²/(1+q): for k = 1 the q^t/(1+q) of one draw; for k = 2
-q^t/(1+q)² · (1 + t·p + 2·r). No term is negative, so that floats lose nothing but their last bits.
+r = q²/(1+q): for k = 1 the q^t/(1+q) of one draw; for k = 2 q^t/(1+q)² · (1 + t·p + 2·r). No term
+is negative, so that floats lose nothing but their last bits.
 
 Discrete Gaussian: E[e^(λZ)] <= e^(λ²σ²/2) for every λ (Canonne, Kamath, Steinke 2020), since
 completing the square leaves Σ_x e^(-(x-λσ²)²/2σ²), which is largest where λσ² is whole. The sum of
-k draws is then at least t with probability at most e^(-t²/(2kσ²)), by Chernoff's bound at
-λ = t/(kσ²).
+k draws is then at least t with probability at most e^(-t²/(2kσ²)), by Chernoff's bound at λ =
+t/(kσ²).
 """
 
 from __future__ import annotations
@@ -38,20 +38,22 @@ import numpy as np
 from dpsql.model.vocabulary import Mechanism, Noise
 
 OUTWARD = 1 + 2.0**-30
-"""More than the float error of any expression below; always applied to the safe side."""
+"""Factor above the floating-point error of any expression below, always applied to the safe
+side.
+"""
 
 _SUMMED_SCALE = 1024
-"""Up to this σ the tail of the discrete Gaussian is summed term by term."""
+"""Largest σ for which the tail of the discrete Gaussian is summed term by term."""
 
 
 def reach(noise: Noise, probability: float) -> int:
-    """The least t >= 1 with P(Z >= t) <= probability, never too small.
+    """Return the least t >= 1 with P(Z >= t) <= probability, never too small.
 
     Raises ValueError unless 0 < probability < 1.
 
-        >>> from fractions import Fraction
-        >>> reach(Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1)), 0.1)
-        2
+    >>> from fractions import Fraction
+    >>> reach(Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1)), 0.1)
+    2
     """
     if not 0 < probability < 1:
         raise ValueError("a tail probability lies strictly between 0 and 1")
@@ -68,16 +70,17 @@ def reach(noise: Noise, probability: float) -> int:
 
 
 def gaussian_weights(scale: float, stop: int) -> np.ndarray:
-    """exp(-x²/(2σ²)) for x = 0, ..., stop - 1."""
+    """Return exp(-x²/(2σ²)) for x = 0, ..., stop - 1."""
     x = np.arange(stop, dtype=np.float64)
     return np.exp(-((x / scale) ** 2) / 2)
 
 
 def _gaussian_reach(scale: float, probability: float) -> int:
-    """An exact tail sum; beyond `_SUMMED_SCALE` the continuous tail from t - 1/2.
+    """Return the t of a Gaussian tail: an exact sum; above `_SUMMED_SCALE` the continuous tail from
+    t - 1/2.
 
-    Where the density is convex, from σ on, each term is at most its integral over the unit
-    interval around it, and the normaliser is at least σ·sqrt(2π): P(Z >= t) <= Φ((1/2 - t)/σ).
+    Where the density is convex, from σ on, each term is at most its integral over the unit interval
+    around it, and the normaliser is at least σ·sqrt(2π): P(Z >= t) <= Φ((1/2 - t)/σ).
     """
     if scale > _SUMMED_SCALE:
         z = max(1.0, -NormalDist().inv_cdf(probability))
@@ -91,15 +94,16 @@ def _gaussian_reach(scale: float, probability: float) -> int:
 
 
 def reach_of_sum(noise: Noise, draws: int, probability: float) -> int:
-    """The least t >= 1 with P(Z1 + ... + Zk >= t) <= probability, k = `draws`; never too small.
+    """Return the least t >= 1 with P(Z1 + ... + Zk >= t) <= probability, k = `draws`; never too
+    small.
 
-    For several Gaussian draws a bound, a little above the least. Raises ValueError unless
-    0 < probability < 1.
+    For several Gaussian draws it is a bound slightly above the least. Raises ValueError unless 0 <
+    probability < 1.
 
-        >>> from fractions import Fraction
-        >>> noise = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1))
-        >>> reach_of_sum(noise, 1, 1e-6), reach_of_sum(noise, 2, 1e-6)
-        (14, 16)
+    >>> from fractions import Fraction
+    >>> noise = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1))
+    >>> reach_of_sum(noise, 1, 1e-6), reach_of_sum(noise, 2, 1e-6)
+    (14, 16)
     """
     if draws == 1:
         return reach(noise, probability)
@@ -116,7 +120,7 @@ def reach_of_sum(noise: Noise, draws: int, probability: float) -> int:
 
 
 def laplace_tail(scale: float, draws: int, t: int) -> float:
-    """P(Z1 + ... + Zk >= t) for t >= 1, by the formula above.
+    """Return P(Z1 + ... + Zk >= t) for t >= 1, by the formula above.
 
     >>> round(laplace_tail(1.0, 2, 3), 6)
     0.082333
@@ -134,7 +138,7 @@ def laplace_tail(scale: float, draws: int, t: int) -> float:
 
 
 def _laplace_sum_reach(scale: float, draws: int, probability: float) -> int:
-    """By bisection: the tail falls as t rises."""
+    """Find the least t by bisection: the tail falls as t rises."""
 
     def rare(t: int) -> bool:
         return laplace_tail(scale, draws, t) * OUTWARD <= probability / OUTWARD

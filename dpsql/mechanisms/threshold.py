@@ -1,16 +1,17 @@
-"""Private keys: a key is published if the noisy count of its units reaches a threshold.
+"""Partition selection: a private key is published if the noisy count of its units reaches a
+threshold.
 
-The count may be the sum of several measurements of one group, each with its own draw of one noise,
-as of the moments that are measured together (`dpsql.compiler.calibrate.key_vectors`). Or what a
-unit adds to all of its counts is scaled to a norm: of a unit of many keys each is less likely to be
-seen by what it adds, and more likely to be one that noise lifts.
+The count may be the sum of several measurements of one group, each with its own draw of the noise,
+such as moments that are measured together (`dpsql.compiler.calibrate.key_vectors`). Or the
+contribution of a unit to all of its counts is scaled to a norm. A unit with many keys then adds
+less to each, but has more keys that noise may lift above the threshold.
 
 Proof (PRIVACY.md R44, R76). Measuring is one step and looking at the sum costs no more of it: where
 others have the key too, both neighbours show noisy measurements. A key that one unit alone has is
-not there without it, and with it is shown only if the sum of the draws reaches T less what that
-unit adds to the sum: with probability at most δ1 each. So the k keys of a unit are independent (0,
-δ1) steps beside the noise, (0, δ) together. Where what it adds to each depends on k, T is the
-largest that any k asks for.
+absent without it. With it, the key is shown only if the sum of the draws reaches T less the unit's
+addition to the sum: with probability at most δ1 each. So the k keys of a unit are independent (0,
+δ1) steps beside the noise, (0, δ) together. Where the addition to each depends on k, T is the
+largest that any k requires.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _ONE_BY_ONE = 2**10
 
 @dataclass(frozen=True, slots=True)
 class UnitCounting:
-    """How the units of a group are counted: by the sum of its first `columns` measurements.
+    """The counting of a group's units by the sum of its first `columns` measurements.
 
-    A unit counts `unit` steps of their lattice; by rounding it may add up to `most`. With a `norm`
-    other than the largest, that of what it adds to all of its keys, to each alike, is at most that.
+    A unit counts `unit` steps of their grid; with rounding it may add up to `most`. With an L1 or
+    L2 `norm`, `most` bounds that norm of its equal additions to all of its keys.
     """
 
     columns: int = 1
@@ -45,7 +46,7 @@ class UnitCounting:
     norm: Norm = Norm.MAX
 
     def added(self, keys: int) -> int:
-        """The most that a unit of so many keys adds to the count of each.
+        """Return the most that a unit with this number of keys adds to the count of each.
 
         >>> UnitCounting(unit=10, most=20, norm=Norm.L2).added(9)
         6
@@ -62,16 +63,16 @@ class UnitCounting:
 
 
 ALONE = UnitCounting()
-"""By a measurement of its own."""
+"""Counting by one separate measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Mechanism, threshold and charge of δ in one: made by `threshold` only.
+    """Mechanism, threshold and charge of δ. Only `threshold` makes it.
 
     A key is kept if its exact count of units, each measurement plus a draw of `noise`, is at least
-    `value` lattice steps; with probability at least 1 - `delta` no key is kept that one unit alone
-    has brought.
+    `value` grid steps. With probability at least 1 - `delta`, every kept key has more than one
+    unit.
     """
 
     value: int
@@ -81,11 +82,11 @@ class Threshold:
 
     @property
     def units(self) -> float:
-        """How many units the noisy count has to reach."""
+        """Number of units that the noisy count must reach."""
         return self.value / self.counted.unit
 
     def shown(self, columns: Sequence[np.ndarray]) -> np.ndarray:
-        """The places of the groups that are shown, given the noisy measurements.
+        """Return the places of the groups that are released, given the noisy measurements.
 
         >>> from dpsql.model.vocabulary import Mechanism
         >>> steps = [np.array([60, 10]), np.array([70, 20])]
@@ -110,25 +111,27 @@ def threshold(
     floor: int = 1,
     counted: UnitCounting = ALONE,
 ) -> Threshold:
-    """The least threshold for counts of units in which a unit has at most l0 keys.
+    """Return the least threshold for counts of units, where a unit has at most l0 keys.
 
-    T = what a unit adds at most, one step if it is counted alone, + the least t with P(Z1 + ... +
-    Zc >= t) <= δ1 = 1 - (1-δ)^(1/k), c the measurements that are summed and k the keys of one unit:
-    l0, or 2·l0 under REPLACE, where two units' keys come and go. Where a unit adds less to each of
-    more keys, it is the largest of these for a unit of 1, 2, ..., l0 keys, or a little more where
-    they are thousands. It is never below `floor` units. Raises ValueError unless 0 < δ < 1 and l0
-    >= 1.
+    T = the most that a unit adds, one step if it is counted alone, + the least t with P(Z1 + ... +
+    Zc >= t) <= δ1 = 1 - (1-δ)^(1/k). Here c is the number of summed measurements and k the number
+    of keys of one unit: l0, or 2·l0 under REPLACE, where two units' keys come and go. Where a unit
+    adds less to each of more keys, T is the largest of these for a unit of 1, 2, ..., l0 keys, or
+    slightly more for thousands of keys. It is at least `floor` units. Raises ValueError unless 0 <
+    δ < 1 and l0 >= 1.
 
-        >>> from dpsql.model.vocabulary import Mechanism
-        >>> unit = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1))
-        >>> threshold(unit, 1, Fraction(1, 10**6)).value
-        15
+    >>> from dpsql.model.vocabulary import Mechanism
+    >>> unit = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1))
+    >>> threshold(unit, 1, Fraction(1, 10**6)).value
+    15
     """
     if not 0 < delta < 1 or l0 < 1:
         raise ValueError("a threshold needs 0 < δ < 1 and at least one key per unit")
 
     def lone(fewest: int, most: int) -> int:
-        """A threshold for units of so many keys: it is the least where the two are one number."""
+        """Return the threshold for units with `fewest` to `most` keys: exact where the two are
+        equal.
+        """
         one_key = -expm1(log1p(-float(delta)) / keys_of_unit(most, neighbours))
         return counted.added(fewest) + reach_of_sum(noise, counted.columns, one_key)
 
@@ -138,8 +141,9 @@ def threshold(
 
 
 def _numbers(l0: int) -> Iterator[tuple[int, int]]:
-    """The numbers of keys up to l0, one by one, and large ones from one power of two to the next:
-    there a unit adds little to any.
+    """Yield ranges of numbers of keys up to l0: single numbers, then ranges between powers of two.
+
+    A unit with that many keys adds little to any.
 
     >>> list(_numbers(2500))[-3:]
     [(1024, 1024), (1025, 2048), (2049, 2500)]

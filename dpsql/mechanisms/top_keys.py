@@ -1,4 +1,4 @@
-"""The highest keys of a public list, where nothing but which they are is asked.
+"""Top-k selection: the highest keys of a public list, without their values.
 
 Each of k rounds is an exponential mechanism over the keys that are left, P(key) ∝ exp(r·score), or
 permute-and-flip at that rate.
@@ -11,14 +11,14 @@ keys:
     ln P(i)/P'(i) = r·(s_i - s'_i) - ln Z/Z',
 
 whose second term is the same for all i. That is ε-bounded range with ε = r·(U - L), without the
-usual factor 2, because what moves all scores alike moves nothing (Durfee and Rogers 2019). A
-replaced unit moves a difference by at most 2·(U - L). The rounds compose adaptively.
+usual factor 2, because a shift of all scores changes nothing (Durfee and Rogers 2019). A replaced
+unit moves a difference by at most 2·(U - L). The rounds compose adaptively.
 
 Permute-and-flip (McKenna and Sheldon 2020) is the place of the largest of scores with exponential
-noise of rate r (Ding et al. 2021), and what moves all scores alike moves nothing there either. So
-the scores may be taken to move by numbers in [0, U - L]: then a key's lead over all others shrinks
-by at most U - L, and by the noise's tail its probability by a factor of at most exp(r·(U - L)). It
-is ε-DP with the same ε, and at equal ε errs less; bounded range costs less under zCDP.
+noise of rate r (Ding et al. 2021), and a shift of all scores changes nothing there either. So the
+scores may be taken to move by numbers in [0, U - L]: then a key's lead over all others shrinks by
+at most U - L, and by the noise's tail its probability by a factor of at most exp(r·(U - L)). It is
+ε-DP with the same ε, and at equal ε errs less; bounded range costs less under zCDP.
 """
 
 from __future__ import annotations
@@ -42,15 +42,16 @@ from dpsql.model.vocabulary import (
 )
 
 _DOUBT = 0.05
-"""Errors are those that are exceeded in one answer of twenty."""
+"""Probability that an answer's error is exceeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """Mechanism and charge in one, made by `top` only: `count` keys with the highest scores.
+    """Mechanism and charge of choosing the `count` keys with the highest scores. Only `top` makes
+    it.
 
-    With `lowest` those with the lowest. `keys` is how many there are to choose from; of equal
-    scores, the key that is listed first counts as the better one.
+    With `lowest` it chooses the lowest scores. `keys` is the number of keys to choose from. Of
+    equal scores, the key that is listed first counts as the better one.
     """
 
     count: int
@@ -62,28 +63,31 @@ class Top:
 
     @property
     def event(self) -> BoundedRangeEvent | ApproximateEvent:
-        """What the rounds cost."""
+        """Event of the rounds, for the accountant."""
         if self.flips:
             return ApproximateEvent(self.epsilon, rounds=self.count)
         return BoundedRangeEvent(self.epsilon, self.count)
 
     @property
     def error(self) -> float:
-        """By how much a key passed over may exceed the one chosen, at 95 %, in steps of scores.
+        """A 95 % bound on the excess of a key passed over over the chosen one, in steps of scores.
 
-        By a union bound over the keys: one behind by t is e^(-r·t) times as likely as the best. By
-        permute-and-flip it passes so rarely, and then the best has passed too: half of that.
+        It is a union bound over the keys: one behind by t is e^(-r·t) times as likely as the best.
+        In permute-and-flip it passes as rarely, and the best has passed too, so its probability is
+        half of that.
         """
         odds = self.keys / (2 * _DOUBT) if self.flips else self.keys / _DOUBT - 1
         return log(odds) / float(self.rate)
 
     def law(self, scores: Sequence[int]) -> Law:
-        """What a round draws from: a place among these scores, the best of which comes first."""
+        """Return the distribution of a round: a place among these scores, which are given best
+        first.
+        """
         falling = tuple(-s for s in scores) if self.lowest else tuple(scores)
         return Flips(falling, self.rate) if self.flips else Softmax(falling, self.rate)
 
     def best_first(self, scores: Sequence[int]) -> list[int]:
-        """The places of the scores from the best to the worst, equal ones in their order.
+        """Return the places of the scores from the best to the worst, equal ones in their order.
 
         >>> Top(1, 3, False, Fraction(1), Fraction(1)).best_first([3, 5, 5])
         [1, 2, 0]
@@ -93,7 +97,7 @@ class Top:
 
 
 def spread(sensitivity: Sensitivity) -> int:
-    """The most by which one unit changes the difference of two scores.
+    """Return the largest change of the difference of two scores by one unit.
 
     >>> spread(Sensitivity(3, -2, 5)), spread(Sensitivity(3, 0, 5, Neighbours.REPLACE))
     (7, 10)
@@ -111,7 +115,9 @@ def top(
     lowest: bool,
     flips: bool = False,
 ) -> Top:
-    """A choice of `count` keys, each round of at most ε-bounded range, or ε-DP if it flips."""
+    """Return a choice of `count` keys, each round of at most ε-bounded range, or ε-DP if it
+    flips.
+    """
     distance = spread(sensitivity)
     rate = rate_down(epsilon, distance)
     return Top(
@@ -120,12 +126,12 @@ def top(
 
 
 def error_of_noise(noise: Noise, keys: int) -> float:
-    """The same error where every score is released with noise and the noisy ones are ordered.
+    """Return the 95 % error where all scores are released with noise and then ordered.
 
     The difference of two draws exceeds it with probability at most 5 % / keys.
 
-        >>> round(error_of_noise(Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(100)), 20), 1)
-        39.7
+    >>> round(error_of_noise(Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(100)), 20), 1)
+    39.7
     """
     tail = _DOUBT / keys
     match noise.mechanism:
@@ -138,7 +144,8 @@ def error_of_noise(noise: Noise, keys: int) -> float:
 
 
 def _two_laplace(tail: float) -> float:
-    """The t that the difference of two Laplace draws of scale 1 exceeds with this probability.
+    """Return the t that the difference of two Laplace draws of scale 1 exceeds with this
+    probability.
 
     P(difference > t) = e^-t·(1/2 + t/4), from the sum of two densities e^-|x|/2.
     """

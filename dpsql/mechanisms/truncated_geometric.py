@@ -1,14 +1,15 @@
-"""Private keys of which nothing but themselves is asked: a trial for each, the likeliest allowed.
+"""Partition selection without counts: one trial for each key, with the highest probability allowed.
 
-Desfontaines, Voss, Gipson and Mandayam 2022, "Differentially private partition selection": a key
-of n units is shown with probability π(n), π(0) = 0 and
+Desfontaines, Voss, Gipson and Mandayam 2022, "Differentially private partition selection": a key of
+n units is shown with probability π(n), π(0) = 0 and
 
     π(n) = min(r·π(n-1) + δ, 1 - (1 - π(n-1) - δ)/r, 1),  r = e^ε,
 
 the largest probabilities for which one unit more or less is (ε, δ)-DP.
 
-Proof (PRIVACY.md R46). Theirs, of neighbouring values; `_probabilities` rounds so that it holds of
-the very numbers that are used. The keys of one unit are so many steps, with δ shared among them.
+Proof (PRIVACY.md R46). Theirs, of neighbouring values; `_probabilities` rounds so that the
+inequality holds for the numbers that are used. Each key of a unit is a step, and δ is shared among
+them.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import ApproximateEvent, Neighbours
 
 CERTAIN = 1 << 62
-"""Probabilities are multiples of its inverse, rounded down."""
+"""Inverse of the step of probabilities, which are rounded down."""
 
 _EXPONENT_BITS = 128
 _MOST_EPSILON = 40
-"""From here on e^ε is beyond what a probability can grow by."""
+"""Largest ε. From here on e^ε is more than a probability can grow by."""
 
 _MOST_STEPS = 1 << 16
-"""No law that needs more units than this until it shows a key for certain."""
+"""Largest number of units after which a key must be released with certainty."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyTrials:
-    """Mechanism, law and charge in one: made by `key_trials` only.
+    """Mechanism, distribution and charge of trials. Only `key_trials` makes it.
 
-    One unit more or less changes the count of at most `keys` keys, each by one, and each trial is
-    (`epsilon`, `delta`)-DP in its own count; the trials are independent, so all together are the
-    composition of `keys` such steps. Keys of fewer units than `floor` are never shown: the law
-    of n units is that of n - floor + 1, which keeps its steps.
+    One unit more or less changes the count of at most `keys` keys, each by one. Each trial is
+    (`epsilon`, `delta`)-DP in its own count. The trials are independent, so together they are the
+    composition of `keys` such steps. Keys of fewer units than `floor` are never released: the
+    probability for n units is that for n - floor + 1 without a floor.
     """
 
     epsilon: Fraction
@@ -50,26 +51,26 @@ class KeyTrials:
 
     @property
     def event(self) -> ApproximateEvent:
-        """What showing the keys costs."""
+        """Event of the selection, for the accountant."""
         return ApproximateEvent(self.epsilon, self.delta, self.keys)
 
     @property
     def draw(self) -> Uniform:
-        """What is drawn for each key."""
+        """Distribution of the draw for each key."""
         return Uniform(CERTAIN)
 
     @property
     def even(self) -> int:
-        """The least number of units with which a key is shown at least every other time."""
+        """Least number of units with which a key is released with probability at least one half."""
         return self.floor - 1 + int(np.searchsorted(self._law, CERTAIN // 2))
 
     @property
     def certain(self) -> int:
-        """The least number of units with which a key is always shown."""
+        """Least number of units with which a key is always released."""
         return self.floor - 1 + len(self._law) - 1
 
     def shown(self, counts: np.ndarray, draws: np.ndarray) -> np.ndarray:
-        """Which keys of these counts are shown, given a draw for each."""
+        """Test which keys of these counts are released, given a draw for each."""
         law = self._law
         steps = np.clip(counts - (self.floor - 1), 0, len(law) - 1).astype(np.int64)
         shown: np.ndarray = draws < law[steps]
@@ -89,13 +90,15 @@ def key_trials(
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     floor: int = 1,
 ) -> KeyTrials | None:
-    """Trials of which each is (ε, δ/k)-DP, k the keys that one unit can have: see `keys_of_unit`.
+    """Return trials that are each (ε, δ/k)-DP, k the keys that one unit can have: see
+    `keys_of_unit`.
 
-    None where δ/k is too small to show anything, or ε so small that the law has no end in sight.
+    Returns None where δ/k is too small to release anything, or ε is so small that certainty takes
+    too many units.
 
-        >>> trials = key_trials(Fraction(1), Fraction(1, 10**6), 1)
-        >>> trials.even, trials.certain
-        (14, 28)
+    >>> trials = key_trials(Fraction(1), Fraction(1, 10**6), 1)
+    >>> trials.even, trials.certain
+    (14, 28)
     """
     keys = keys_of_unit(l0, neighbours)
     each = delta / keys
@@ -105,16 +108,18 @@ def key_trials(
 
 
 def keys_of_unit(l0: int, neighbours: Neighbours) -> int:
-    """Most keys whose count of units changes by one: under REPLACE those of two units."""
+    """Return the most keys whose count of units changes by one: under REPLACE those of two
+    units.
+    """
     return 2 * l0 if neighbours is Neighbours.REPLACE else l0
 
 
 @lru_cache(maxsize=32)
 def _probabilities(epsilon: Fraction, delta: Fraction) -> np.ndarray | None:
-    """π(0), π(1), ... up to the first 1, in multiples of 1/CERTAIN.
+    """Return π(0), π(1), ... up to the first 1, in multiples of 1/CERTAIN.
 
-    Each is rounded down, and the next follows from it as rounded: what the theorem asks of two
-    neighbouring values holds of those that are used. r too is rounded down, which asks for more.
+    Each is rounded down, and the next follows from the rounded one: the theorem's inequality holds
+    for the numbers that are used. r is rounded down too, which is stricter.
     """
     step = delta.numerator * CERTAIN // delta.denominator
     if step < 1 or epsilon <= 0:
@@ -132,7 +137,8 @@ def _probabilities(epsilon: Fraction, delta: Fraction) -> np.ndarray | None:
 
 
 def _exponential_down(x: Fraction) -> int:
-    """e^x in multiples of 2^-128, rounded down: the series of positive terms, each rounded down.
+    """Return e^x in multiples of 2^-128, rounded down: the series of positive terms, each rounded
+    down.
 
     >>> _exponential_down(Fraction(1)) * 10**12 >> 128
     2718281828459
