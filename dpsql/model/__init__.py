@@ -1,1 +1,1 @@
-"""What everybody speaks of: queries, facts, errors, policies, answers. Read `vocabulary`."""
+"""The shared model: queries, facts, errors, policies, answers. Begin with `vocabulary`."""

@@ -1,7 +1,7 @@
 """Resolved relations: the query as operators over columns with unique ids.
 
-Names are gone (they survive only as labels of `Field`), so renames, shadowing CTEs and aliases
-cannot move a bound from one value to another: a fact belongs to a field id.
+Names remain only as labels of `Field`. So renames, shadowing CTEs and aliases cannot move a bound
+from one value to another: a fact belongs to a field id.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Field:
 
     @property
     def item(self) -> Item:
-        """The column as it is, in a projection."""
+        """The unchanged column, as an item of a projection."""
         return Item(self, self.ref)
 
 
@@ -58,8 +58,8 @@ class Item:
 class Scan:
     """A base table; `fields[i].name` is the column's name in the table.
 
-    Columns that are not read as they are stored have `readings`, by name. The rows of a view are
-    those of `rows`, whose columns have the same names (PRIVACY.md R98).
+    `readings` has, by name, the columns that are converted when they are read. For a view, `rows`
+    computes its rows, with columns of the same names (PRIVACY.md R98).
     """
 
     table: str
@@ -89,8 +89,8 @@ class Values:
 class Released:
     """The noisy table of block `block`: its key fields, then the measures numbered `measures`.
 
-    From `calibrate` on, the fields behind the keys are the columns that the block releases, all of
-    them; `columns` are the ids that these and its keys have there, whoever reads them.
+    After `calibrate`, the fields behind the keys are all columns that the block releases. `columns`
+    are the ids of keys and released columns in the block.
     """
 
     block: int
@@ -108,8 +108,8 @@ class Released:
 class Staged:
     """The rows of stage `stage`, evaluated before the private rows that they are joined to.
 
-    A result that was released; or a public query, its `source`: what is known of that is true of
-    the rows, which another evaluation might not have.
+    It is a released result, or a public query, its `source`. Facts of the source are true of these
+    rows; another evaluation might have other rows.
     """
 
     stage: int
@@ -119,7 +119,7 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The rows of a public query as it was evaluated once: `digest` says which rows these are."""
+    """The rows of a public query after one evaluation; `digest` identifies the rows."""
 
     digest: str
     fields: tuple[Field, ...]
@@ -129,7 +129,7 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Rows of `input` for which `predicate` is true."""
+    """The rows of `input` for which `predicate` is true."""
 
     input: Relation
     predicate: Expression
@@ -141,7 +141,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """One row per row of `input`, with these columns only."""
+    """A projection: one row per row of `input`, with these columns only."""
 
     input: Relation
     items: tuple[Item, ...]
@@ -153,7 +153,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """left kind JOIN right ON condition (None for CROSS)."""
+    """A join: left kind JOIN right ON condition (None for CROSS)."""
 
     left: Relation
     right: Relation
@@ -168,10 +168,10 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """`input` with a truth value: whether a row of `other` matches (EXISTS, IN).
+    """The input with a truth value: it tells whether a row of `other` matches (EXISTS, IN).
 
     `condition` reads both sides (None: any row matches). With `member` = (value, option) it is
-    `value IN (options of the rows that match)`, NULL as SQL has it.
+    `value IN (options of the rows that match)`, with SQL's NULL rules.
     """
 
     input: Relation
@@ -224,7 +224,7 @@ class WindowItem:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`input` with window columns added; `rows` limits the rows of a unit, as in `Aggregate`."""
+    """The input with window columns added; `rows` limits the rows of a unit, as in `Aggregate`."""
 
     input: Relation
     items: tuple[WindowItem, ...]
@@ -237,7 +237,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """left UNION | INTERSECT | EXCEPT [ALL] right, column by column."""
+    """A set operation: left UNION | INTERSECT | EXCEPT [ALL] right, column by column."""
 
     kind: str
     all: bool
@@ -249,7 +249,7 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """ORDER BY."""
+    """An ORDER BY."""
 
     input: Relation
     keys: tuple[SortKey, ...]
@@ -262,7 +262,7 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """LIMIT limit OFFSET offset."""
+    """A LIMIT limit OFFSET offset."""
 
     input: Relation
     limit: int | None
@@ -276,7 +276,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """`input`, of which no two rows agree on `columns`: an error where two do."""
+    """The input, of which no two rows may agree on `columns`: two such rows are an error."""
 
     input: Relation
     columns: tuple[Ref, ...] = ()
@@ -289,11 +289,11 @@ class Single:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """`input` with what a subquery says of each of its rows, whose columns `other` may read.
+    """The input with a subquery's result for each row, whose columns `other` may read.
 
-    That is the one value of `other` (NULL of no row), or, if it `tests`, whether `other` has a row,
-    or with a `member` whether that is in it. Over public tables only. While it is `unsure`, `other`
-    may have several rows where one is asked for.
+    The result is the one value of `other` (NULL without a row). If it `tests`, it is the existence
+    of a row of `other`; with a `member`, its membership in `other`. Public tables only. While it is
+    `unsure`, `other` may have several rows where one is needed.
     """
 
     input: Relation
@@ -311,7 +311,9 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Recursion:
-    """WITH RECURSIVE: the rows of `first`, and of `step` over those before (`Again` of this id)."""
+    """WITH RECURSIVE: the rows of `first`, then of `step` over the previous rows (`Again` of this
+    id).
+    """
 
     id: int
     first: Relation
@@ -323,7 +325,7 @@ class Recursion:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The rows that the last step of the recursion `id` gave."""
+    """The rows of the previous step of the recursion `id`."""
 
     id: int
     fields: tuple[Field, ...]
@@ -336,7 +338,7 @@ Relation: TypeAlias = (
 
 
 def rowless(fields: Sequence[Field]) -> Filter:
-    """These columns over no table at all, without a row."""
+    """Build a relation with these columns, without tables and without rows."""
     nothing, never = Literal(None, NULL), Literal(value=False, type=BOOLEAN)
     items = (Item(f, nothing if f.type == NULL else Cast(nothing, f.type)) for f in fields)
     return Filter(Project(OneRow(), tuple(items)), never)

@@ -1,4 +1,4 @@
-"""Bound parameters → literals: plain Python values, and what libraries derive from them."""
+"""Bound parameters → literals: plain Python values, and library types derived from them."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ MAX_DIGITS = 38
 """Digits of the widest INTEGER and DECIMAL."""
 
 MAX_BYTES = 64 * 1024
-"""Longest string, in UTF-8: a text that says it itself could not be longer."""
+"""Longest string, in UTF-8 bytes, as long as the longest query text."""
 
 
 def bound(value: object, span: Span) -> Literal:
-    """The literal of a parameter; times with a zone become UTC, lengths of
-    time microseconds. Raises `Refused` for others.
+    """Convert a parameter to a literal. Times with a zone become UTC, intervals become
+    microseconds.
 
-    Numbers of NumPy and times of pandas are read as what they are derived from.
+    Numbers of NumPy and times of pandas are read as their base types. Raises `Refused` for other
+    values.
 
     >>> bound(True, Span(0, 1)).type.kind.value
     'BOOLEAN'
@@ -58,7 +59,7 @@ def bound(value: object, span: Span) -> Literal:
 
 
 def frozen(parameters: Iterable[object]) -> tuple[Parameter, ...]:
-    """Parameters as a request keeps them: lists, which are arrays, as tuples.
+    """Return parameters as a request keeps them: arrays become tuples.
 
     >>> frozen([1, ["a", None]])
     (1, ('a', None))
@@ -70,12 +71,12 @@ def frozen(parameters: Iterable[object]) -> tuple[Parameter, ...]:
 
 
 def types_of(parameters: tuple[Parameter, ...]) -> tuple[object, ...]:
-    """The types of parameters, and of the members of arrays among them."""
+    """Return the types of parameters, and of the members of arrays among them."""
     return tuple(tuple(map(type, p)) if isinstance(p, tuple) else type(p) for p in parameters)
 
 
 def said(text: str, kind: SqlType) -> time | uuid.UUID:
-    """The TIME or UUID that a text says. Raises ValueError.
+    """Parse a TIME or UUID. Raises ValueError.
 
     >>> said("08:30", TIME)
     datetime.time(8, 30)
@@ -89,9 +90,9 @@ _ENDLESS = re.compile(r"\s*(-?)inf(?:inity)?\s*\Z", re.IGNORECASE)
 
 
 def endless_moment(value: Expression, kind: SqlType) -> Cast | None:
-    """The text `infinity` or `-infinity` as a date or moment: after or before all others.
+    """Convert the text `infinity` or `-infinity` to a date or moment after or before all others.
 
-    Python has no such constant, so the engine converts the text.
+    Python has no such constant, so the engine converts the text. Returns None for other values.
 
     >>> endless_moment(Literal("-Infinity", VARCHAR), DATE).arg.value
     '-infinity'
@@ -104,7 +105,7 @@ def endless_moment(value: Expression, kind: SqlType) -> Cast | None:
 
 
 def _plain(value: object) -> Value:
-    """The value as exactly one of our types, so that it prints as that type does; else None."""
+    """Convert the value to exactly one of our types, so that it prints as that type; else None."""
     match value:
         case bool() | Decimal():
             return value
@@ -171,7 +172,7 @@ def _decimal_type(value: Decimal, span: Span) -> SqlType:
 
 
 def _fits(value: str, span: Span) -> bool:
-    """Whether a string is Unicode text. Raises `Refused` for one that is too long."""
+    """Test whether a string is Unicode text. Raises `Refused` for one that is too long."""
     try:
         size = len(value.encode()) if len(value) <= MAX_BYTES else len(value)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""A bounded number of things in memory, the oldest forgotten first.
+"""A cache of bounded size that drops the oldest entries first.
 
 >>> cache = BoundedCache(2, lambda _: 1)
 >>> for n in range(3): cache.put(n, n)
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class BoundedCache(Generic[T]):
-    """A thread-safe dictionary whose values together weigh at most `most`."""
+    """A thread-safe dictionary whose values have a total weight of at most `most`."""
 
     def __init__(self, most: int, weight: Callable[[T], int]) -> None:
         self._most, self._weight = most, weight
@@ -25,12 +25,14 @@ class BoundedCache(Generic[T]):
         self._lock = Lock()
 
     def get(self, key: Any) -> T | None:
-        """The value, None if it was never put or is forgotten."""
+        """Return the value; None if it is missing or was dropped."""
         with self._lock:
             return self._values.get(key)
 
     def put(self, key: Any, value: T) -> None:
-        """Keep a value, in place of others where there is no room; one too heavy is not kept."""
+        """Store a value and drop the oldest ones if needed; a value that is too heavy is not
+        stored.
+        """
         weight = self._weight(value)
         with self._lock:
             self._forget(key)

@@ -1,4 +1,4 @@
-"""Comparisons, and what each says with its sides swapped: the only such table.
+"""Comparisons, and the comparison that each becomes when its sides are swapped.
 
 >>> MIRRORED["le"], MIRRORED["ne"]
 ('ge', 'ne')
@@ -16,19 +16,20 @@ TRUE_IF = {
     "ge": (False, True, True),
     "gt": (False, False, True),
 }
-"""Whether each comparison holds where the left side is less, equal and greater."""
+"""Truth of each comparison where the left side is less, equal and greater."""
 
 MIRRORED = {
     name: next(other for other, truth in TRUE_IF.items() if truth == here[::-1])
     for name, here in TRUE_IF.items()
 }
-"""`a name b` says of b and a what this comparison says: less and greater change places."""
+"""The comparison `other` for which `a name b` is `b other a`."""
 
 
 def against_constant(predicate: Expression) -> tuple[str, Expression, Literal] | None:
-    """A comparison, what is compared and the constant, as if that stood on the right.
+    """Return a comparison with a constant as (name, expression, constant), with the constant on the
+    right.
 
-    None where the predicate compares nothing, or nothing with a constant.
+    Returns None where the predicate is no comparison with a constant.
 
     >>> from dpsql.model.tree import INTEGER, Ref
     >>> one, rank = Literal(1, INTEGER), Ref(7, INTEGER)

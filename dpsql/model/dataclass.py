@@ -1,10 +1,10 @@
-"""`dataclass` as the standard library has it, made cheaply for classes with slots.
+"""A `dataclass` decorator like that of the standard library, made cheaply for classes with slots.
 
-That library compiles six methods of every class when it is imported: most of what importing a
-package of five hundred such classes costs, of which a process that answers one question builds a
-third. Here a method is compiled when it is called, a constructor once it has made some instances,
-and what `fields`, `replace`, patterns and signatures read is asked of the standard
-library then. A type checker sees that library's own decorator.
+The standard library compiles six methods of every class at import. That is most of the import time
+of a package with five hundred such classes, and a process that answers one question uses a third of
+them. Here a method is compiled when it is called, and a constructor after it has made some
+instances. `fields`, `replace`, patterns and signatures ask the standard library when they are used.
+A type checker sees the standard decorator.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls: type | None = None, /, *, slots: bool = False, **options: bool) -> Any:
-        """As `dataclasses.dataclass` with `frozen`, `slots`, `eq`, `order`, `repr`, `kw_only`.
+        """Like `dataclasses.dataclass` with `frozen`, `slots`, `eq`, `order`, `repr`, `kw_only`.
 
         >>> @dataclass(frozen=True, slots=True)
         ... class Point:
@@ -42,21 +42,21 @@ else:
 
 
 FEW = 8
-"""So many instances are made sooner than their constructor is compiled."""
+"""Number of instances that are made before the constructor is compiled."""
 
 _SHAPE = "__dpsql_shape__"
 _ORDER = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 
 
 class _Shape:
-    """What a class declares, and what is made of it once it is asked for."""
+    """The declarations of a class, and the parts that are made from them on demand."""
 
     def __init__(self, plain: type, own: dict[str, Any], **options: bool) -> None:
         self._plain, self._own, self.options = plain, own, options
 
     @cached_property
     def fields(self) -> dict[str, Field[Any]]:
-        """Those of the classes above too, in their order."""
+        """The fields, with those of base classes, in their order."""
         values: dict[str, Field[Any]] = {}
         for base in self._plain.__mro__[:0:-1]:
             values |= vars(base)[_SHAPE].fields if _SHAPE in vars(base) else {}
@@ -71,7 +71,7 @@ class _Shape:
         return tuple(self.fields)
 
     def library(self, **options: bool) -> Any:
-        """A class with these fields as the standard library makes it, without methods."""
+        """Return a class with these fields as the standard library makes it, without methods."""
         bases = [base for base in self._plain.__mro__[::-1] if _SHAPE in vars(base)]
         kinds = {name: kind for base in bases for name, kind in base.__annotations__.items()}
         kinds |= self._plain.__annotations__
@@ -85,7 +85,9 @@ class _Shape:
         return tuple(name for name, one in self.fields.items() if not one.kw_only)
 
     def is_filled(self, instance: Any, given: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        """Whether these arguments fit: then the instance has its values, as by the constructor."""
+        """Set the values of an instance if these arguments fit the constructor; return whether they
+        do.
+        """
         values = dict(zip(self.match_args, given, strict=False)) | named
         if len(values) < len(given) + len(named) or not values.keys() <= self.fields.keys():
             return False
@@ -105,7 +107,9 @@ class _Shape:
         return True
 
     def text(self, method: str, scope: dict[str, Any]) -> str:
-        """A method's source, and into `scope` what it names besides the setters of the slots."""
+        """Return a method's source, and add to `scope` the names that it uses besides setters of
+        slots.
+        """
         if method == "__init__":
             return self._init(scope)
         if method == "__repr__":
@@ -194,7 +198,7 @@ def _compiled_when_called(shape: _Shape, name: str) -> Callable[..., Any]:
 
 
 def _compile(cls: Any, name: str) -> Callable[..., Any]:
-    """Put the method where it is looked for, with a setter for every slot before it."""
+    """Compile a method, with a setter for every slot, and store it in the class."""
     shape: _Shape = vars(cls)[_SHAPE]
     scope = {f"__set_{slot}": getattr(cls, slot).__set__ for slot in shape.names}
     scope["MISSING"] = MISSING
@@ -206,7 +210,7 @@ def _compile(cls: Any, name: str) -> Callable[..., Any]:
 
 
 class _Read:
-    """An attribute of a class, there once it is read."""
+    """An attribute of a class that is computed when it is read."""
 
     def __init__(self, name: str, of: Callable[[type, _Shape], Any]) -> None:
         self._name, self._of = name, of

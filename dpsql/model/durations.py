@@ -1,7 +1,8 @@
-"""Lengths of time: the units of an INTERVAL, the strings that say one, and how long a month is.
+"""Intervals: the units of an INTERVAL, the strings that denote one, and the length of a month.
 
-An INTERVAL is so many months, days and microseconds, as PostgreSQL and DuckDB have it. Where two
-are compared a month is 30 days and a day 24 hours, as there; between two moments are no months.
+An INTERVAL has a number of months, days and microseconds, as in PostgreSQL and DuckDB. For
+comparisons a month is 30 days and a day 24 hours, as there. The difference of two moments has no
+months.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ DAY_US = 86_400 * SECOND_US
 MONTH_US = 30 * DAY_US
 
 ORDER = ("month", "day", "microseconds")
-"""The parts of an interval in the order in which the engines add them."""
+"""Parts of an interval in the order in which the engines add them."""
 
 PART_US = {"month": MONTH_US, "day": DAY_US, "microseconds": 1}
-"""How long a part is where intervals are compared."""
+"""Length of each part in microseconds, for comparisons of intervals."""
 
 UNITS = {
     name: unit
@@ -39,14 +40,14 @@ UNITS = {
     )
     for name in names.split()
 }
-"""Units of an interval: which of its three parts they count, and how many of it they are."""
+"""Units of an interval: the part that each one counts, and its size in that part."""
 
 _PIECE = re.compile(r"\s*([+-]?)\s*((?:\d{1,18}\.?\d{0,18}|\.\d{1,18}))\s*([A-Za-z]+)\s*")
 _CLOCK = re.compile(r"\s*([+-]?)\s*(\d{1,4}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?\s*")
 
 
 def parts_of(text: str) -> dict[str, int] | None:
-    """How many of each part a string such as '1 day 02:00:00' says; None if it says no interval.
+    """Parse a string such as '1 day 02:00:00' into its parts; None if it is no interval.
 
     >>> parts_of("1 month 02:00")
     {'month': 1, 'day': 0, 'microseconds': 7200000000}
@@ -69,7 +70,7 @@ def parts_of(text: str) -> dict[str, int] | None:
 
 
 def spelled(length: timedelta) -> str:
-    """A length of time in PostgreSQL's style "postgres": days apart, and hours of the same sign.
+    """Format an interval in PostgreSQL's style "postgres": days apart, and hours of the same sign.
 
     >>> spelled(timedelta(days=-1, hours=-2)), spelled(timedelta(seconds=1.5))
     ('-1 days -02:00:00', '00:00:01.5')
@@ -86,7 +87,7 @@ def spelled(length: timedelta) -> str:
 
 
 def days_and_rest(length: timedelta) -> tuple[int, int]:
-    """Whole days towards zero, and the microseconds that are left, of the same sign."""
+    """Return whole days towards zero, and the remaining microseconds, of the same sign."""
     total = length // MICROSECOND
     days, rest = divmod(abs(total), DAY_US)
     return (-days, -rest) if total < 0 else (days, rest)

@@ -1,7 +1,7 @@
-"""The closed list of reasons, and one exception tree.
+"""The closed list of reasons, and the exceptions.
 
-An error carries a reason, a place and public facts; sentences are made in
-`dpsql.interfaces.messages`. Nothing about data is ever an argument of an error.
+An error carries a reason, a place and public facts; `dpsql.interfaces.messages` makes the
+sentences. Private data is never an argument of an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dpsql.model.tree import NOWHERE, Span
 
 
 class Reason(StrEnum):
-    """Why a query was not answered. Every member has a case and a line in docs/errors.md."""
+    """The reasons why a query is not answered. Each has a case and a line in docs/errors.md."""
 
     # The text is wrong: exit code 1.
     SYNTAX = "syntax-error"
@@ -58,21 +58,21 @@ class Reason(StrEnum):
 
 
 class DpsqlError(Exception):
-    """Root of everything dpsql raises on purpose; as it was on the other side of a process, too."""
+    """Base class of all errors that dpsql raises on purpose. They keep their facts when pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (type(self), self.args, self.__dict__)
 
 
 def _again(kind: type[DpsqlError], args: tuple[Any, ...], facts: dict[str, Any]) -> DpsqlError:
-    """An error with these facts: its constructor takes other arguments than it passes on."""
+    """Rebuild an error from its facts: its constructor takes other arguments than it passes on."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(facts)
     return error
 
 
 class Refused(DpsqlError):
-    """The query's fault: a reason, a place in the text, and public facts for the message.
+    """The query is refused: a reason, a place in the text, and public facts for the message.
 
     Facts are names and numbers from the text, the policy or the ledger, never from data.
     """
@@ -94,9 +94,10 @@ class PolicyError(DpsqlError):
 
 
 class Failed(DpsqlError):
-    """Ours or the engine's fault: says only which query failed, how, and whether it was charged.
+    """A failure of dpsql or the engine: the query's id, the kind of failure, and whether it was
+    charged.
 
-    `detail` is for the owner's eyes: it may hold a path.
+    `detail` is for the owner only: it may hold a path.
     """
 
     def __init__(
@@ -122,9 +123,9 @@ class Unreachable(DpsqlError):
 
 
 class DataChanged(Unreachable):
-    """The data is not that which a plan is about; nothing was charged.
+    """The data changed since the plan was made. Nothing was charged.
 
-    The words are always the same. `detail` is for the owner's eyes: it may hold a path.
+    The message is always the same. `detail` is for the owner only: it may hold a path.
     """
 
     def __init__(self, detail: str = "") -> None:
@@ -136,7 +137,7 @@ class DataChanged(Unreachable):
 
 
 class WrongVersion(DpsqlError):
-    """The engine or the parser that is installed is not one that dpsql is tested with."""
+    """An installed engine or parser has a version that dpsql is not tested with."""
 
 
 class LedgerError(DpsqlError):
@@ -144,4 +145,4 @@ class LedgerError(DpsqlError):
 
 
 class MissingExtra(DpsqlError):
-    """An optional dependency is not installed; says which extra to install."""
+    """An optional dependency is not installed; the message names the extra to install."""

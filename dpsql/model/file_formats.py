@@ -1,4 +1,4 @@
-"""How the lines and columns of a table's data files are read, as the policy says it."""
+"""The format of a table's data files, as the policy declares it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_DIGITS = 38
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
-    """A column with its declared type, and the date forms (of strptime) that fit its texts."""
+    """A column with its declared type, and the date formats (of strptime) that fit its texts."""
 
     name: str
     type: str
@@ -30,11 +30,11 @@ class FileColumn:
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """How the files of one table are read: `columns` are those whose types are declared.
+    """The format of one table's files: `columns` are those with declared types.
 
-    The rest is about text files. Without `header` the columns are `names`; `skip` lines stand
-    before the header or the first row. `dates` are the forms of dates where a column has none.
-    While a policy is drafted, columns of several declared types get one that holds all (`widen`).
+    The rest is for text files. Without `header` the columns are `names`; `skip` lines precede the
+    header or the first row. `dates` are the date formats of columns without their own. While a
+    policy is drafted, columns with several declared types get one that holds all (`widen`).
     """
 
     columns: tuple[FileColumn, ...] = ()
@@ -52,15 +52,15 @@ class FileFormat:
     widen: bool = False
 
     def column(self, name: str) -> FileColumn | None:
-        """The declared column of that name, ignoring case."""
+        """Return the declared column of that name, ignoring case."""
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
 
 
 @dataclass(frozen=True, slots=True)
 class TextCounts:
-    """How many lines of a table's text files do not fit, and values by column (`unread`).
+    """Counts of lines of a table's text files that do not fit, and of values by column (`unread`).
 
-    `open_quotes` is how many files have a quote that is not closed, where it may reach over lines.
+    `open_quotes` counts files with an unclosed quote, where quoted texts may span lines.
     """
 
     table: str
@@ -73,7 +73,7 @@ class TextCounts:
 
 
 def is_text(path: str) -> bool:
-    """Whether a path or glob is of text files.
+    """Test whether a path or glob names text files.
 
     >>> is_text("a/*.csv"), is_text("b.TSV.gz"), is_text("c.parquet")
     (True, True, False)
@@ -85,7 +85,7 @@ def is_text(path: str) -> bool:
 
 
 def is_type(name: str) -> bool:
-    """Whether a type may be declared for a column of a file.
+    """Test whether a type may be declared for a column of a file.
 
     >>> is_type("decimal(12, 2)"), is_type("BLOB"), is_type("DECIMAL(2,3)")
     (True, False, False)

@@ -1,6 +1,6 @@
-"""What the owner has installed beside this package: values by name, in groups of entry points.
+"""Registries of values that other installed packages add through entry points.
 
-They are code of the owner's own Python environment, and as trusted: SECURITY.md S23.
+Their code is from the owner's own Python environment, and as trusted: SECURITY.md S23.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Unusable(ValueError):
-    """Nothing that can be used is installed under a name; `fix` says what is, or what is wrong."""
+    """No usable value is installed under a name; `fix` lists the names, or explains the problem."""
 
     def __init__(self, message: str, fix: str) -> None:
         self.message, self.fix = message, fix
@@ -27,9 +27,10 @@ class Unusable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Registry(Generic[T]):
-    """Values of one kind by name: our own, which nobody replaces, and those in a `group`.
+    """Values of one kind by name: built-in ones, which cannot be replaced, and entry points of
+    `group`.
 
-    `accepts` hands back an installed value if it is what its name says.
+    `accepts` returns an installed value if it is valid for its name.
     """
 
     kind: str
@@ -39,12 +40,12 @@ class Registry(Generic[T]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Our own, and those that are installed; nothing is imported."""
+        """Names of built-in and installed values; nothing is imported."""
         installed = sorted(point.name for point in _points(self.group))
         return tuple(dict.fromkeys([*self.own, *installed]))
 
     def get(self, name: str) -> T:
-        """The value of that name, for which it alone is imported. Raises `Unusable`."""
+        """Return the value of that name, and import only that. Raises `Unusable`."""
         if name in self.own:
             return self.own[name]
         points = _points(self.group).select(name=name)
@@ -73,7 +74,7 @@ def _package(point: EntryPoint) -> str:
 
 @cache
 def _loaded(point: EntryPoint, kind: str) -> object:
-    """The value of an entry point, imported once."""
+    """Import the value of an entry point, once."""
     try:
         return point.load()
     except Exception as error:

@@ -1,7 +1,7 @@
-"""Intervals and facts: what is known of an expression's values before any data is read.
+"""Intervals and facts: knowledge of an expression's values before any data is read.
 
-An end of None is unbounded and includes the infinities of DOUBLE, DATE and TIMESTAMP. NULL lies in
-no interval and no domain; `Facts.nullable` speaks of it. There is no NaN (PRIVACY.md R99).
+An end of None is unbounded and includes the infinities of DOUBLE, DATE and TIMESTAMP. NULL is in no
+interval and no domain; `Facts.nullable` covers it. There is no NaN (PRIVACY.md R99).
 
     >>> Interval(Fraction(-1), Fraction(2)) * Interval(Fraction(3), None)
     Interval(lo=None, hi=None)
@@ -25,14 +25,15 @@ from dpsql.model.tree import Kind, SqlType, Value
 
 Bound: TypeAlias = "Fraction | date | datetime"
 """A finite end: exact for numbers; a date for DATE, a naive datetime for TIMESTAMP, in UTC for
-TIMESTAMPTZ."""
+TIMESTAMPTZ.
+"""
 
 _Extended: TypeAlias = "Fraction | float"
 """A Fraction, or one of the two float infinities, which compare exactly with it."""
 
 MAX_DOUBLE = Fraction(sys.float_info.max)
 EXACT_IN_DOUBLE = 2**sys.float_info.mant_dig
-"""Every integer up to here is a DOUBLE."""
+"""Largest number up to which every integer is a DOUBLE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Interval:
         return self.lo is not None and self.hi is not None
 
     def contains(self, value: Bound) -> bool:
-        """Whether a value of the ends' type lies inside.
+        """Test whether a value of the ends' type lies inside.
 
         >>> Interval(None, Fraction(3)).contains(Fraction(4))
         False
@@ -56,7 +57,7 @@ class Interval:
         return above and (self.hi is None or not _before(self.hi, value))
 
     def within(self, lo: int, hi: int) -> bool:
-        """Whether every number inside lies in [lo, hi]."""
+        """Test whether every number inside lies in [lo, hi]."""
         bottom, top = _ends(self)
         return lo <= bottom and top <= hi
 
@@ -76,7 +77,7 @@ class Interval:
         return _interval(min(corners), max(corners))
 
     def __truediv__(self, other: Interval) -> Interval:
-        """Quotients; unbounded where the divisor can be zero."""
+        """Return the interval of quotients; unbounded where the divisor can be zero."""
         bottom, top = _ends(other)
         if bottom <= 0 <= top:
             return EVERYTHING
@@ -89,14 +90,14 @@ class Interval:
         return self if bottom > 0 else -self
 
     def union(self, other: Interval) -> Interval:
-        """The smallest interval that holds both."""
+        """Return the smallest interval that holds both."""
         return Interval(
             None if self.lo is None or other.lo is None else _least(self.lo, other.lo),
             None if self.hi is None or other.hi is None else _greatest(self.hi, other.hi),
         )
 
     def intersect(self, other: Interval) -> Interval:
-        """Values in both; if there are none, a single point of this one (true of no value)."""
+        """Return the values in both. If there are none, it is a single point of this interval."""
         ends = [end for end in (self.lo, other.lo) if end is not None]
         lo = ends[0] if len(ends) == 1 else _greatest(*ends) if ends else None
         ends = [end for end in (self.hi, other.hi) if end is not None]
@@ -106,14 +107,15 @@ class Interval:
         return Interval(lo, hi)
 
     def map(self, increasing: Callable[[Bound], Bound | None]) -> Interval:
-        """The image under an increasing function; its None is an unbounded end."""
+        """Return the image under an increasing function; a result of None is an unbounded end."""
         return Interval(
             None if self.lo is None else increasing(self.lo),
             None if self.hi is None else increasing(self.hi),
         )
 
     def outward(self, kind: SqlType, ulps: int = 0) -> Interval:
-        """For DOUBLE, the ends moved outward to doubles and then by `ulps` more; else unchanged.
+        """Move the ends outward to doubles and then by `ulps` more, for DOUBLE; else change
+        nothing.
 
         A correctly rounded operation whose exact result lies inside stays inside.
 
@@ -128,7 +130,7 @@ class Interval:
         )
 
     def inward(self, kind: SqlType) -> Interval:
-        """The ends moved inward to values that INTEGER or DECIMAL(p, s) can take.
+        """Move the ends inward to values that INTEGER or DECIMAL(p, s) can take.
 
         >>> Interval(Fraction(61, 2), None).inward(SqlType(Kind.INTEGER)).lo
         Fraction(31, 1)
@@ -148,11 +150,11 @@ EVERYTHING = Interval()
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of an expression: its values other than NULL lie in `interval`.
+    """Facts of an expression: its values other than NULL lie in `interval`.
 
-    `domain` lists them all where they are finitely many. `nullable` says whether NULL may occur
-    besides. A text has no more than `longest` characters. With `nonzero` it is never zero, wherever
-    that lies in the interval.
+    `domain` lists all values where they are finitely many. `nullable` allows NULL besides. A text
+    has at most `longest` characters. With `nonzero` it is never zero, even if the interval contains
+    it.
     """
 
     type: SqlType
@@ -164,12 +166,12 @@ class Facts:
 
     @property
     def point(self) -> Value:
-        """The only value it can have, None if there is no such value."""
+        """The only possible value; None if there are none or several."""
         return self.domain[0] if self.domain is not None and len(self.domain) == 1 else None
 
 
 def bound_of(value: Value) -> Bound | None:
-    """A value as an end; None for NULL, truth values, NaN, infinities, and what has no ends here.
+    """Convert a value to an end; None for NULL, booleans, NaN, infinities, and types without ends.
 
     >>> bound_of(Decimal("0.5"))
     Fraction(1, 2)
@@ -188,7 +190,7 @@ def bound_of(value: Value) -> Bound | None:
 
 
 def hull(values: Iterable[Value]) -> Interval:
-    """The smallest interval that holds all values; unbounded if one of them has no place in it.
+    """Return the smallest interval that holds all values; unbounded if one of them has no end.
 
     >>> hull([3, 1, 2])
     Interval(lo=Fraction(1, 1), hi=Fraction(3, 1))
@@ -211,7 +213,7 @@ def _is_plain(value: Value) -> TypeGuard[int | float]:
 
 
 def lattice(kind: SqlType, interval: Interval, limit: int) -> tuple[Value, ...] | None:
-    """All values of a type in an interval, in order; None beyond `limit` or where there is no grid.
+    """List all values of a type in an interval, in order; None beyond `limit` or without a grid.
 
     >>> lattice(SqlType(Kind.DECIMAL, 3, 1), Interval(Fraction(0), Fraction(1, 5)), 10)
     (Decimal('0.0'), Decimal('0.1'), Decimal('0.2'))
@@ -236,7 +238,7 @@ def lattice(kind: SqlType, interval: Interval, limit: int) -> tuple[Value, ...] 
 
 
 def distinct(values: Iterable[Value]) -> tuple[Value, ...]:
-    """The different values other than NULL and NaN, sorted."""
+    """Return the distinct values other than NULL and NaN, sorted."""
     values_by_key = {
         value
         for value in values
@@ -246,7 +248,7 @@ def distinct(values: Iterable[Value]) -> tuple[Value, ...]:
 
 
 def _sortable(value: Value) -> Decimal | float | str | date | time | UUID:
-    """The value itself: Python compares numbers of all types exactly."""
+    """Return the value as its sort key: Python compares numbers of all types exactly."""
     assert value is not None
     return value
 
@@ -263,14 +265,14 @@ def _interval(bottom: _Extended, top: _Extended) -> Interval:
 
 
 def _plus(a: _Extended, b: _Extended) -> _Extended:
-    """A + b for two lower or two upper ends: never infinities of opposite signs."""
+    """Add two lower or two upper ends, which are never infinities of opposite signs."""
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return a + b
     return b if isinstance(a, Fraction) else a
 
 
 def _times(a: _Extended, b: _Extended) -> _Extended:
-    """a·b, where zero times an unbounded end is zero: NaN is no value of an interval."""
+    """Multiply two ends; zero times an unbounded end is zero, because no value is NaN."""
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return a * b
     if a == 0 or b == 0:
@@ -303,7 +305,9 @@ def _greatest(a: Bound, b: Bound) -> Bound:
 
 
 def _double(end: Fraction, direction: float, ulps: int) -> Fraction | None:
-    """The nearest double at or beyond `end` in `direction`, then `ulps` further; None: infinite."""
+    """Return the nearest double at or beyond `end` in `direction`, then `ulps` further; None:
+    infinite.
+    """
     if not ulps and end.denominator == 1 and abs(end.numerator) <= EXACT_IN_DOUBLE:
         return end
     if abs(end) > MAX_DOUBLE:

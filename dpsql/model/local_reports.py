@@ -1,8 +1,8 @@
-"""What people say of themselves, randomised before it reaches anybody: the local model.
+"""Reports: values that respondents randomise before anybody receives them (the local model).
 
-A *report* is what somebody told; the *truth* is nowhere. Each of the listed values is supported by
-a report or not: a single value supports itself alone, of a text of bits each 1 supports the value
-at its place.
+A *report* is the released value of a respondent; the *truth* is stored nowhere. A report supports
+some of the listed values. A single value supports itself; in a text of bits each 1 supports the
+value at its place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpsql.model.tree import Value
 
 
 class LocalMechanism(StrEnum):
-    """How a report is drawn: one value in the place of another, or a bit for each value."""
+    """The kinds of mechanisms: one value in place of another, or a bit for each value."""
 
     GRR = "grr"
     OUE = "oue"
@@ -25,13 +25,13 @@ class LocalMechanism(StrEnum):
 
     @property
     def of_bits(self) -> bool:
-        """Whether reports are texts of bits, one for each listed value in the policy's order."""
+        """True if reports are texts of bits, one for each listed value in the policy's order."""
         return self in (LocalMechanism.OUE, LocalMechanism.UNARY)
 
 
 @dataclass(frozen=True, slots=True)
 class Randomized:
-    """The law of reports: of one of `values` (at least two), exact.
+    """The exact distribution of reports about one of `values` (at least two).
 
     A report supports the true value with probability `p`, and any other one with probability `q`,
     where 0 < q < p < 1.
@@ -48,24 +48,26 @@ class Randomized:
 
     @property
     def of_bits(self) -> bool:
-        """Whether reports are texts of bits."""
+        """True if reports are texts of bits."""
         return self.mechanism.of_bits
 
     @property
     def odds(self) -> Fraction:
-        """e^ε: how much likelier at most a report is of one truth than of another.
+        """e^ε: the largest likelihood ratio of a report under two truths.
 
-        Bits of two truths have other laws at two places, where each report has two bits.
+        Bits of two truths have different distributions at two places, where each report has two
+        bits.
         """
         return self.p * (1 - self.q) / (self.q * (1 - self.p)) if self.of_bits else self.p / self.q
 
     @property
     def epsilon(self) -> float:
-        """What a report loses: ln of the odds."""
+        """Privacy loss ε of a report: ln of the odds."""
         return log(self.odds)
 
     def deviation(self, rows: float, count: float = 0.0) -> float:
-        """The standard error of the estimated count of a value that so many of the rows have.
+        """Return the standard error of the estimated count of a value that `count` of the rows
+        have.
 
         >>> coins = Randomized(LocalMechanism.TWO_COINS, 2, Fraction(3, 4), Fraction(1, 4))
         >>> round(coins.deviation(10_000), 1), round(coins.epsilon, 4)
@@ -76,7 +78,7 @@ class Randomized:
 
     @property
     def amplification(self) -> float:
-        """How many times the noise of one count is in that of an estimated count.
+        """Ratio of the noise of an estimated count to the noise of one measured count.
 
         >>> coins = Randomized(LocalMechanism.TWO_COINS, 2, Fraction(3, 4), Fraction(1, 4))
         >>> round(coins.amplification**2, 9)
@@ -87,17 +89,17 @@ class Randomized:
         return sqrt(1 + others) / (p - q)
 
     def weight(self, supported: bool) -> Fraction:  # noqa: FBT001
-        """What a report adds to the estimated count of a value: 1 on average if it is the truth,
-        else 0.
+        """Return a report's addition to the estimated count of a value: on average 1 if true, else
+        0.
         """
         return ((1 if supported else 0) - self.q) / (self.p - self.q)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalColumn:
-    """A column of reports: of which listed `values` people told, in this order, by which law.
+    """A randomized-response column: the reported `values`, in order, and the mechanism `law`.
 
-    What is stored is a value of them, or a text of bits.
+    The stored value is one of them, or a text of bits.
     """
 
     law: Randomized
@@ -105,5 +107,5 @@ class LocalColumn:
 
     @classmethod
     def of(cls, law: Randomized | None, values: tuple[Value, ...] | None) -> LocalColumn | None:
-        """A column with this law; None of one that is no report."""
+        """Return a column with this distribution; None for a column that holds no reports."""
         return None if law is None or values is None else cls(law, values)

@@ -1,10 +1,9 @@
-"""notices: what a reader of numbers is told beside them; the words are made in the interfaces.
+"""Notices about numbers, for the reader; the interfaces make the sentences.
 
-All but `Empty` and `Unclear`, which are about the released numbers, follow from the text, the
-policy and public data, never from private data. Limits
-that hold by proof are not told: only what SQL enforces can make an answer differ from the truth.
-`columns` are places in the result, none where a number is only used on the way to it; `units`
-names the table whose rows are protected.
+Only `Empty` and `Unclear` depend on released numbers. All others follow from the text, the policy
+and public data, never from private data. Limits that hold by proof get no notice: only enforcement
+in SQL can make an answer differ from the truth. `columns` are places in the result, empty where a
+number is only an intermediate one. `units` names the table whose rows are protected.
 """
 
 from __future__ import annotations
@@ -19,15 +18,16 @@ from dpsql.model.public_times import Resolution
 from dpsql.model.tree import Value
 
 Ends: TypeAlias = tuple[Value, Value]
-"""The least and the greatest value that count."""
+"""The clipping bounds of a value, lower and upper."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clipped:
-    """A unit's rows in a group are cut to `rows`, their values to `values` (an argument each).
+    """A unit's rows in a group are limited to `rows`, and their values clipped to `values`, one per
+    argument.
 
-    `total` is what a unit adds at most to a sum. What is None or empty is not cut. `grouped` says
-    that there are groups.
+    `total` are the clipping bounds of a unit's total in a sum. None or empty means no limit.
+    `grouped` says that there are groups.
     """
 
     columns: tuple[int, ...]
@@ -40,7 +40,7 @@ class Clipped:
 
 @dataclass(frozen=True, slots=True)
 class FewValues:
-    """Of the different values of a unit in a group at most `values` count."""
+    """At most `values` distinct values of a unit count in a group."""
 
     columns: tuple[int, ...]
     units: str
@@ -49,7 +49,7 @@ class FewValues:
 
 
 class CutSide(StrEnum):
-    """Where the truth is of a number from which something is cut off."""
+    """The side of a clipped number on which the truth lies."""
 
     ABOVE = "≥"
     BELOW = "≤"
@@ -58,7 +58,9 @@ class CutSide(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A unit counts in at most `groups` groups, a random choice of its own: on one `side`."""
+    """A unit counts in at most `groups` groups, chosen at random, which moves numbers to one
+    `side`.
+    """
 
     columns: tuple[int, ...]
     units: str
@@ -68,11 +70,11 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class SharedPresence:
-    """A unit in more than `groups` groups counts less than once in each, so that it counts in any
-    number of them.
+    """A unit in more than `groups` groups counts less than once in each, so that no group is left
+    out.
 
-    Where that number was found privately, about `above` units at most are in more (95 %), and
-    without enough units it is not `visible`; a public one says nothing of them (None).
+    If that number was found privately, at most about `above` units are in more (95 %), and without
+    enough units it is not `visible`. For a public number `above` is None.
     """
 
     columns: tuple[int, ...]
@@ -83,12 +85,12 @@ class SharedPresence:
 
     @property
     def side(self) -> CutSide:
-        """What is missing of a count is above it."""
+        """Side of the truth: counts are too small."""
         return CutSide.ABOVE
 
 
 class Contributed(StrEnum):
-    """What units add to a number, or to one of those that it is computed from."""
+    """The contributions of units to a number, or to a part of its formula."""
 
     UNITS = "units"
     ROWS = "rows"
@@ -101,10 +103,10 @@ class Contributed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """All of `what` a unit contributes is scaled to a norm of at most `most`, found privately.
+    """All `what` that a unit contributes is scaled to a norm of at most `most`, found privately.
 
-    About `above` units at most have more (95 %). Without enough people the norm is not `visible`.
-    What is cut off is on one `side`.
+    About `above` units at most have more (95 %). Without enough units the norm is not `visible`.
+    The truth lies on one `side`.
     """
 
     columns: tuple[int, ...]
@@ -118,8 +120,8 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Only `values` values that the policy declares count: of the key `name`, or of what a column
-    is computed from (None).
+    """Only `values` values that the policy declares count: of the key `name`, or of an argument
+    (None).
     """
 
     columns: tuple[int, ...]
@@ -129,7 +131,9 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """Numbers are made to agree as if a column held no other values than the `values` declared."""
+    """Numbers are made to agree under the assumption that a column has only its `values` declared
+    values.
+    """
 
     columns: tuple[int, ...]
     values: int
@@ -137,7 +141,7 @@ class Assumed:
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Groups of fewer units than `least`, or about as many, are not shown."""
+    """Groups of fewer units than about `least` are not released."""
 
     columns: tuple[int, ...]
     units: str
@@ -146,14 +150,14 @@ class Hidden:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """The answer has no rows; groups smaller than `hidden` would not be shown (None: all would)."""
+    """The answer has no rows; groups smaller than `hidden` are not released (None: all are)."""
 
     hidden: Hidden | None
 
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """Of the `numbers` of a column, `unclear` are no larger than their margins."""
+    """In a column, `unclear` of `numbers` numbers are at most their half-widths."""
 
     column: int
     unclear: int
@@ -162,10 +166,10 @@ class Unclear:
 
 @dataclass(frozen=True, slots=True)
 class Drowned:
-    """No number can say anything: each errs by more than all that it can be.
+    """No number can be informative: each error is larger than all possible values.
 
-    At most `most` units can be in a group, and the noise of the clearest number is that of
-    `noise` units.
+    At most `most` units can be in a group, and the noise of the clearest number is that of `noise`
+    units.
     """
 
     units: str
@@ -175,7 +179,7 @@ class Drowned:
 
 @dataclass(frozen=True, slots=True)
 class NeverShown:
-    """No group can be shown: it needs `least` units, and at most `most` can be in one."""
+    """No group can be released: it needs `least` units, and at most `most` can be in one."""
 
     units: str
     most: int
@@ -184,8 +188,10 @@ class NeverShown:
 
 @dataclass(frozen=True, slots=True)
 class TooFew:
-    """How much a unit adds is found from about `visible_from` alike units on: there are `most` at
-    most, or (None) fewer were seen.
+    """A bound on a unit's contribution needs about `visible_from` similar units; there are at most
+    `most`.
+
+    `most` is None if fewer units were seen in the noisy histogram.
     """
 
     units: str
@@ -195,14 +201,14 @@ class TooFew:
 
 @dataclass(frozen=True, slots=True)
 class CountedKeys:
-    """The groups of these private keys are counted as they are shown: not all there are."""
+    """The released groups of these private keys are counted, which are not all groups."""
 
     keys: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BoundsFound:
-    """The bounds of a column, which declares none, were found by a private question."""
+    """The bounds of a column that declares none were found by a private query."""
 
     table: str
     column: str
@@ -212,7 +218,7 @@ class BoundsFound:
 
 @dataclass(frozen=True, slots=True)
 class Unprotected:
-    """People whom this column of a table names are not protected: so the owner declares."""
+    """People whom this column of a table names are not protected, as the owner declares."""
 
     columns: tuple[int, ...]
     table: str
@@ -221,9 +227,9 @@ class Unprotected:
 
 @dataclass(frozen=True, slots=True)
 class RoundedTimes:
-    """NOW() is read as `instant`, the last full `resolution` (None: it is not in the text).
+    """NOW() is read as `instant`, the last full `resolution` (None: the text does not use it).
 
-    `constants` says that times of the last days in the text are read as if they were full, too.
+    With `constants`, recent times in the text are rounded down in the same way.
     """
 
     resolution: Resolution
@@ -233,17 +239,17 @@ class RoundedTimes:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Rows of people were asked for as they are: there are the columns, and no rows whatever is
-    stored.
-    """
+    """Private rows were requested: the answer has their columns and no rows, for any data."""
 
     units: str
 
 
 @dataclass(frozen=True, slots=True)
 class ByDeclaration:
-    """There are no rows: of the `values` that the policy lists for a column the conditions leave
-    none. Nothing was measured, whatever is stored.
+    """The answer has no rows: the conditions exclude all `values` that the policy lists for a
+    column.
+
+    Nothing was measured, for any data.
     """
 
     table: str
@@ -253,16 +259,19 @@ class ByDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class Synthetic:
-    """All of it is computed of rows of these synthetic tables, which are nobody's."""
+    """All numbers are computed from rows of these synthetic tables, which belong to no privacy
+    unit.
+    """
 
     tables: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A `column` (with its table) is what people reported by a `law`: what is computed of it is an
-    estimate. About so many `rows` are expected (None: nobody knows). The `noise` of what is
-    measured makes an estimated count err by so much at 95 % (None: it is counted exactly).
+    """A `column` (with its table) holds reports drawn from `law`; results are estimates.
+
+    About `rows` rows are expected (None: unknown). `noise` is the 95 % half-width of an estimated
+    count by the measurement's noise (None: it is counted exactly).
     """
 
     column: str
@@ -273,9 +282,9 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Modelled:
-    """It is computed with predictions of these models, which are no measurements.
+    """The answer uses predictions of these models, which are no measurements.
 
-    The `limited` ones are fitted to rows that a limit per unit cuts or scales.
+    Rows for the `limited` models were clipped or scaled by a limit per unit.
     """
 
     models: tuple[str, ...]
@@ -283,10 +292,10 @@ class Modelled:
 
 
 Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | SharedPresence | Listed | Assumed | Hidden
-"""What is about columns: something is left out of them, or taken for granted."""
+"""Notices about columns: something is left out of them, or assumed."""
 
 Useless: TypeAlias = Drowned | NeverShown | TooFew
-"""Why an answer cannot be of use, whatever the data."""
+"""Reasons why an answer cannot be useful, for any data."""
 
 Told: TypeAlias = (
     Empty
@@ -301,13 +310,13 @@ Told: TypeAlias = (
     | Reported
     | Modelled
 )
-"""What marks no column."""
+"""Notices that mark no column."""
 
 Notice: TypeAlias = Cut | Told | Unprotected
 
 
 def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
-    """The places of the columns that a notice speaks of.
+    """Return the places of the columns that any notice is about.
 
     >>> sorted(marked((Sampled((1, 2), "people", 5), Listed((0,), "city", 2))))
     [0, 1, 2]
@@ -316,7 +325,7 @@ def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
 
 
 def sides(notices: tuple[Notice, ...]) -> dict[int, CutSide]:
-    """Where the truth is of each column that a notice speaks of.
+    """Return the side of the truth for each column that a notice is about.
 
     >>> scaled = Scaled((1,), "people", Contributed.ROWS, 12.0, 3, visible=True, side=CutSide.ABOVE)
     >>> {place: side.value for place, side in sides((scaled, Listed((0,), "city", 2))).items()}
@@ -333,10 +342,10 @@ def sides(notices: tuple[Notice, ...]) -> dict[int, CutSide]:
 
 
 def places(notice: Notice) -> tuple[int, ...]:
-    """The columns of one notice."""
+    """Return the columns of one notice."""
     return () if isinstance(notice, Told) else notice.columns
 
 
 def useless(notices: tuple[Notice, ...]) -> Useless | None:
-    """Why an answer cannot be of use, if it cannot."""
+    """Return the notice that an answer cannot be useful, if there is one."""
     return next((n for n in notices if isinstance(n, Useless)), None)

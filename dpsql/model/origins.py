@@ -1,5 +1,6 @@
-"""What is known of the columns of a released table besides their numbers: what was measured, with
-which noise, or that it was derived of such tables (PRIVACY.md R79).
+"""The origin of a released table's columns: measured with noise, or derived from measured tables.
+
+Derivation: PRIVACY.md R79.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from dpsql.model.vocabulary import Noise
 
 @dataclass(frozen=True, slots=True)
 class MeasuredColumns:
-    """What the columns of a released table are, by digests of what they say, with their noise.
+    """The measured columns of a released table: digests of their meaning, and their noise.
 
-    With `along` places of keys they are differences along these.
+    With `along` places of keys, the values are differences along these keys.
     """
 
     keys: tuple[str, ...]
@@ -22,14 +23,16 @@ class MeasuredColumns:
 
     @property
     def along_keys(self) -> frozenset[str]:
-        """The keys at these places."""
+        """The keys at the places `along`."""
         return frozenset(self.keys[place] for place in self.along)
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedColumns:
-    """The noise of columns that were derived of measurements: `singles` of a group by itself, and
-    what is made of several groups errs at most as if each had `noises`, independently of others.
+    """The noise of columns that were derived from measurements, for error estimates.
+
+    `singles` is the noise of a group by itself. Sums of several groups err at most as if each had
+    independent noise of `noises`.
     """
 
     noises: tuple[Noise, ...]

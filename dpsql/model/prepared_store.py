@@ -1,6 +1,6 @@
-"""What `dpsql prepare` made of the owner's private tables: copies, and sums of them by unit.
+"""The store of `dpsql prepare`: copies of the owner's private tables, and sums of them by unit.
 
-A store is about one state of the data and one policy, and says which: of others it is not used.
+A store is for one state of the data and one policy, and records both. For others it is not used.
 """
 
 from __future__ import annotations
@@ -12,25 +12,26 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.table_names import full_name, parts
 
 SCHEMA = "dpsql_store"
-"""What an engine calls the store, beside the schemas of the owner's database."""
+"""Schema name of the store in an engine, next to the schemas of the owner's database."""
 
 BEFORE = "dpsql_before"
-"""What is called so beside a store that is made: the one that is in its place."""
+"""Schema name of the previous store while a new one is made."""
 
 ABOUT = "dpsql.about"
-"""The schema and table in which the store says what it is."""
+"""Schema and table in which the store describes itself."""
 
 FORMAT = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Rollup:
-    """One row for each unit and group of `table` by the columns `keys`, in the table `name`.
+    """A rollup: one row for each unit and group of `table` by the columns `keys`, in the table
+    `name`.
 
-    Beside unit and keys it has the rows in `ROWS`, in `GROUPS` in how many of these groups the
-    unit is, in `PLACE` which of them this is in the order in which questions keep some, and of each
-    of `sums`, by its canonical text, the sum and how many rows add to it. The rows of `table` have
-    groups and place of theirs beside them, if there are keys.
+    It has the unit, the keys, and the number of rows in `ROWS`. `GROUPS` is the number of groups of
+    the unit. `PLACE` is the rank of this group in the order in which queries keep some. For each of
+    `sums`, by its canonical text, it has the sum and the number of rows that add to it. If there
+    are keys, the rows of `table` have their own columns for groups and place.
     """
 
     table: str
@@ -40,16 +41,16 @@ class Rollup:
 
 
 ROWS, GROUPS, PLACE, UNIT = "rows", "groups", "place", "unit"
-"""Columns of a rollup; a column of the table that is called so has another name before it."""
+"""Columns of a rollup. A column of the table with the same name is renamed."""
 
 
 def key_column(place: int) -> str:
-    """The column of a rollup's key."""
+    """Return the name of a rollup's key column."""
     return f"k{place}"
 
 
 def turn_columns(rollup: str) -> tuple[str, str]:
-    """What `GROUPS` and `PLACE` of a rollup are called beside the rows that it is of.
+    """Return the names of a rollup's `GROUPS` and `PLACE` columns in the rows of its table.
 
     >>> turn_columns("orders by day")
     ('orders by day: groups', 'orders by day: place')
@@ -58,15 +59,15 @@ def turn_columns(rollup: str) -> tuple[str, str]:
 
 
 def sum_columns(place: int) -> tuple[str, str]:
-    """The columns of a rollup's sum, and of how many rows add to it."""
+    """Return the names of a rollup's sum column, and of the number of rows that add to it."""
     return f"s{place}", f"n{place}"
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedStore:
-    """The tables and rollups of a store; `id` tells it from all others.
+    """The tables and rollups of a store, which `id` identifies.
 
-    It was made of the data with the identity `data`, under the policy of this `version`.
+    It was made from data with the identity `data`, under the policy of this `version`.
     """
 
     id: str
@@ -77,14 +78,14 @@ class PreparedStore:
 
     @property
     def text(self) -> str:
-        """The same as JSON, as the store keeps it."""
+        """The description as JSON, as the store keeps it."""
         import json  # noqa: PLC0415 - an engine's first answer waits for what it imports
 
         return json.dumps({"format": FORMAT, **asdict(self)})
 
 
 def opened(data: str | None, store: PreparedStore | None) -> str | None:
-    """What identifies the data together with what was prepared of it, for plans that read both.
+    """Return the identity of the data together with the store, for plans that read both.
 
     >>> opened("data", None)
     'data'
@@ -93,7 +94,8 @@ def opened(data: str | None, store: PreparedStore | None) -> str | None:
 
 
 def beside(table: str, column: str) -> str:
-    """What a column of a table towards the unit is called beside the rows that lead there.
+    """Return the name of a column of a table on the way to the unit, stored with the rows that link
+    to it.
 
     >>> beside("Orders", "customer_id")
     'orders.customer_id'
@@ -102,7 +104,7 @@ def beside(table: str, column: str) -> str:
 
 
 def table_in_store(name: str, store: str = SCHEMA) -> str:
-    """What a table of a store is called in relations.
+    """Return the name of a store's table in relations.
 
     >>> table_in_store("orders"), table_in_store("analytics.users")
     ('dpsql_store.orders', 'dpsql_store."analytics.users"')
@@ -111,7 +113,7 @@ def table_in_store(name: str, store: str = SCHEMA) -> str:
 
 
 def name_in_store(table: str) -> str | None:
-    """What a table in relations is called in the store; None for any other table.
+    """Return the name in the store of a table in relations; None for any other table.
 
     >>> name_in_store("dpsql_store.orders"), name_in_store("orders")
     ('orders', None)
@@ -121,7 +123,7 @@ def name_in_store(table: str) -> str | None:
 
 
 def parsed(text: str) -> PreparedStore | None:
-    """The store that says this of itself; None where another version of dpsql wrote it.
+    """Parse a store's description; None if another version of dpsql wrote it.
 
     >>> store = PreparedStore("a", "b", "c", ("orders",), (Rollup("orders", "by day", ("day",)),))
     >>> parsed(store.text) == store, parsed("{}")

@@ -1,4 +1,4 @@
-"""Sensitivity, noise, events and loss: how privacy is measured, and the units of the ledger.
+"""Sensitivity, noise, events and privacy loss, in the units of the ledger.
 
 The distances of a `Sensitivity` are those of PRIVACY.md R30, R73 and R75.
 """
@@ -14,14 +14,14 @@ from dpsql.model.dataclass import dataclass
 
 
 class Neighbours(StrEnum):
-    """What one unit's change means: its data added or removed, or replaced by another's."""
+    """The change of one unit between neighbours: added or removed, or replaced."""
 
     ADD_REMOVE = "add_remove"
     REPLACE = "replace"
 
 
 class Norm(StrEnum):
-    """How the totals of one unit over all groups are measured as one number."""
+    """The norm that combines the totals of one unit over all groups into one number."""
 
     L1 = "L1"
     L2 = "L2"
@@ -30,23 +30,23 @@ class Norm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """What one unit can change: at most `l0` groups, each by at most `linf` lattice steps.
+    """The change by one unit: at most `l0` groups, each by at most `linf` grid steps.
 
-    `lower`, `upper` are the clip of one unit's total in one group, in lattice steps, with
+    `lower`, `upper` are the clipping bounds of one unit's total in one group, in grid steps, with
     linf = max(|lower|, |upper|). Under REPLACE the L1 distance doubles and one group can move by
-    upper - lower (PRIVACY.md R30). `alone` says that no other measurement shares it. With a `norm`
-    that of the unit's totals over all groups is at most linf too (PRIVACY.md R73). Of so many
-    measurements `together` linf is what a group moves in L2 (PRIVACY.md R75).
+    upper - lower (PRIVACY.md R30). `alone` says that no other measurement shares it. With an L1 or
+    L2 `norm`, that norm of the unit's totals over all groups is at most linf too (PRIVACY.md R73).
+    For several measurements `together`, linf bounds the L2 change of a group (PRIVACY.md R75).
 
-        >>> Sensitivity(l0=2, lower=0, upper=500).l1
-        1000
-        >>> Sensitivity(2, -3, 4, Neighbours.REPLACE).l2_squared
-        98
-        >>> Sensitivity(50, 0, 7, norm=Norm.L2).l2_squared
-        49
-        >>> both = Sensitivity(1, -5, 5, together=2)
-        >>> both.l1, both.l2_squared  # √2·5, rounded up to 2·5
-        (10, 25)
+    >>> Sensitivity(l0=2, lower=0, upper=500).l1
+    1000
+    >>> Sensitivity(2, -3, 4, Neighbours.REPLACE).l2_squared
+    98
+    >>> Sensitivity(50, 0, 7, norm=Norm.L2).l2_squared
+    49
+    >>> both = Sensitivity(1, -5, 5, together=2)
+    >>> both.l1, both.l2_squared  # √2·5, rounded up to 2·5
+    (10, 25)
     """
 
     l0: int
@@ -93,10 +93,10 @@ class Mechanism(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """An integer noise law. `scale` is b for Laplace (P(x) ∝ exp(-|x|/b)) and σ² for Gaussian.
+    """An integer noise distribution.
 
-    `delta` is the δ this noise spends by itself: zero except for a Gaussian under the approximate
-    accountant.
+    `scale` is b for Laplace (P(x) ∝ exp(-|x|/b)) and σ² for Gaussian. `delta` is the δ this noise
+    spends by itself: zero except for a Gaussian under the approximate accountant.
     """
 
     mechanism: Mechanism
@@ -121,10 +121,10 @@ class SelectionEvent:
 
 @dataclass(frozen=True, slots=True)
 class BoundedRangeEvent:
-    """`rounds` adaptive choices that one unit can sway, each with ε-bounded range.
+    """Adaptive choices in `rounds` that one unit can influence, each with ε-bounded range.
 
-    The exponential mechanism at ε is one: it is ε-DP and ε²/8-zCDP (Durfee and Rogers 2019;
-    Cesar and Rogers 2021).
+    The exponential mechanism at ε is one: it is ε-DP and ε²/8-zCDP (Durfee and Rogers 2019; Cesar
+    and Rogers 2021).
     """
 
     epsilon: Fraction
@@ -133,7 +133,9 @@ class BoundedRangeEvent:
 
 @dataclass(frozen=True, slots=True)
 class ApproximateEvent:
-    """`rounds` adaptive steps that one unit can sway, each (ε, δ)-DP; no more is known of them."""
+    """Adaptive steps in `rounds` that one unit can influence, each (ε, δ)-DP without further
+    structure.
+    """
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
@@ -156,7 +158,7 @@ ATTO = 10**18
 
 @dataclass(frozen=True, slots=True, order=True)
 class Loss:
-    """An amount of privacy in ledger units: integers, so NaN and infinity cannot occur.
+    """An amount of privacy loss in ledger units: integers, so NaN and infinity cannot occur.
 
     `amount` is in 1e-9 (ρ under zcdp, ε otherwise), `delta` in 1e-18.
     """
@@ -173,5 +175,5 @@ class Loss:
         return Loss(self.amount + other.amount, self.delta + other.delta)
 
     def fits(self, limit: Loss) -> bool:
-        """Whether this total stays within the limit, in both coordinates."""
+        """Test whether this total stays within the limit, in both coordinates."""
         return self.amount <= limit.amount and self.delta <= limit.delta

@@ -1,4 +1,4 @@
-"""Times as questions know them: on a public grid, so that who asks again asks the same question."""
+"""Times of queries on a public grid, so that a repeated query is the same query."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from dpsql.model.errors import Unreachable
 from dpsql.model.tree import TIMESTAMP, TIMESTAMPTZ, Expression, Literal
 
 RECENT = timedelta(days=35)
-"""How old a constant may be that a tool computed itself, as for the last month."""
+"""Largest age of a constant that a tool computed from the clock, such as the start of last
+month.
+"""
 
 
 class Resolution(StrEnum):
@@ -22,7 +24,7 @@ class Resolution(StrEnum):
     MINUTE = "minute"
 
     def floor(self, moment: datetime) -> datetime:
-        """The last step of the grid; moments with a zone are in UTC.
+        """Return the last step of the grid; moments with a zone are in UTC.
 
         >>> Resolution.HOUR.floor(datetime(2026, 5, 4, 3, 2, 1)).isoformat()
         '2026-05-04T03:00:00'
@@ -34,7 +36,7 @@ class Resolution(StrEnum):
 
 
 def now() -> datetime:
-    """The moment in UTC.
+    """Return the current moment in UTC.
 
     >>> now() >= datetime(2026, 1, 1, tzinfo=UTC)
     True
@@ -46,7 +48,7 @@ read_clock: Callable[[], float] = time.time
 
 
 def require_clock() -> None:
-    """Raise `Unreachable` where the machine's clock says a year that Python cannot tell.
+    """Raise `Unreachable` if the machine's clock is beyond the years that Python supports.
 
     Python counts nanoseconds in 64 bits, up to 11 April 2262. Even `import logging` fails later.
     """
@@ -63,7 +65,7 @@ _DAYS = {"today": 0, "yesterday": -1, "tomorrow": 1}
 
 
 def word(text: str, instant: datetime) -> datetime | None:
-    """What PostgreSQL's words for times mean at this instant; None for another text.
+    """Return the moment that a PostgreSQL word such as 'today' means at this instant; else None.
 
     >>> word(" Yesterday", datetime(2026, 5, 4, 3)).isoformat()
     '2026-05-03T00:00:00'
@@ -76,7 +78,7 @@ def word(text: str, instant: datetime) -> datetime | None:
 
 
 def rounded(constant: Expression, resolution: Resolution, instant: datetime) -> Expression:
-    """A time of the last days down to the grid; as it is where it is older, later or none.
+    """Round a recent time constant down to the grid; other constants are unchanged.
 
     >>> from dpsql.model.tree import VARCHAR
     >>> rounded(Literal("x", VARCHAR), Resolution.DAY, now()).value

@@ -1,4 +1,4 @@
-"""What an analyst wishes of an answer beside its text."""
+"""Options of an analyst for an answer, beside the query text."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 
 EPSILONS = range(-18, 7)
-"""Powers of ten of the epsilons that anybody means."""
+"""Powers of ten of meaningful epsilons."""
 _ERRORS = range(-30, 31)
 _MOST_DIGITS = 100
 
 
 def sensible(number: Decimal, magnitudes: range = EPSILONS) -> bool:
-    """Whether a number is positive and of a size that is meant: exact arithmetic takes for ever
-    with others.
+    """Test whether a number is positive and of a reasonable size.
+
+    Exact arithmetic does not end in useful time with other numbers.
 
     >>> [sensible(Decimal(text)) for text in ("0.1", "0", "sNaN", "Infinity", "1e-99999999")]
     [True, False, False, False, False]
@@ -27,11 +28,11 @@ def sensible(number: Decimal, magnitudes: range = EPSILONS) -> bool:
 
 
 class Memory(StrEnum):
-    """What a question takes of earlier ones, and leaves for later ones.
+    """The use of earlier answers by a query, and of its answer by later ones.
 
-    The answer of the same question is told again, but for the last two. `SLICE` measures what is
-    asked alone. `WIDE` measures all groups that conditions choose among, and derives what it can
-    from the first such measurements that are enough, `BEST` from all. `OFF` takes nothing.
+    All but the last two repeat the answer of the same query. `SLICE` measures only the requested
+    groups. `WIDE` measures all groups that conditions choose among, and derives answers from the
+    first sufficient measurements, `BEST` from all. `OFF` uses nothing.
     """
 
     SLICE = "slice"
@@ -45,13 +46,13 @@ class Memory(StrEnum):
 
     @property
     def repeats(self) -> bool:
-        """Whether the same question keeps its answer."""
+        """True if the same query gets the same answer again."""
         return self in (Memory.SLICE, Memory.WIDE)
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """The error that an analyst wants: a half-width at `confidence`, of every number.
+    """The requested error: a half-width at `confidence`, for every number.
 
     `error` is in the units of the numbers or, if `relative`, a fraction of them.
     """
@@ -64,9 +65,9 @@ class Precision:
 def requested_precision(
     given: Precision | None, error: str | None, confidence: Decimal | None
 ) -> Precision | None:
-    """What an interface or the text wants; the text where both do. "5%" is relative.
+    """Combine the precision that an interface and the text request; the text has precedence.
 
-    Raises `Refused` for an error or a confidence that no answer could have.
+    "5%" is relative. Raises `Refused` for an error or a confidence that no answer could have.
     """
     if confidence is not None and error is None and given is None:
         raise Refused(Reason.BAD_OPTION, option="confidence", why="there is no max_error beside it")
@@ -81,7 +82,7 @@ def requested_precision(
 
 
 def parsed(text: str) -> Precision:
-    """An error as people write it.
+    """Parse an error as people write it.
 
     >>> parsed("5%").relative, parsed("100").error
     (True, Decimal('100'))

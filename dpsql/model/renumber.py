@@ -1,4 +1,4 @@
-"""A relation that is read twice, the second time under other names: each of its columns is new."""
+"""Copies of a relation with new column ids, for relations that are read twice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Named = TypeVar("Named", Item, Measure, WindowItem)
 def renumbered(
     relation: Relation, fresh: Callable[[Field], Field]
 ) -> tuple[Relation, Mapping[int, Field]]:
-    """The same rows with columns of their own, and what each column is then."""
+    """Return the same rows with new columns, and the new column of each old id."""
     names: dict[int, Field] = {}
     for part in relations(relation):
         for column in part.fields:

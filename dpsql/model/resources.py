@@ -1,4 +1,4 @@
-"""Where the data is, and how much of the machine a query over it may take."""
+"""The location of the data, and limits on the machine's resources for a query."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpsql.model.file_formats import FileFormat
 from dpsql.model.public_times import Resolution
 
 SPILL = "spill_unencrypted"
-"""How a policy calls the folder to which statements may spill."""
+"""Policy key of the folder to which statements may spill."""
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -17,13 +17,12 @@ _BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """The owner's database as a policy says it: which engine, and where the data is.
+    """The owner's database in a policy: its engine, and the location of the data.
 
-    `path`, `files` (by table name) and `prepared`, where `dpsql prepare` puts what it makes of it,
-    are absolute; `settings` are texts by the engine's own keys. `public` is another one, which has
-    those `tables` that are public and not in this one. `spill` is an absolute folder to which
-    statements may spill private rows as they are; where there is none, nothing is spilled.
-    `formats` say by table how its files are read.
+    `path`, `files` (by table name) and `prepared`, the folder of `dpsql prepare`, are absolute.
+    `settings` are texts by the engine's own keys. `public` is another database with those `tables`
+    that are public and not in this one. `spill` is an absolute folder to which statements may spill
+    private rows unencrypted; without it nothing is spilled. `formats` describe the files by table.
     """
 
     engine: str
@@ -38,7 +37,7 @@ class Database:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What is said beside the engine."""
+        """Keys of the policy that are set, beside the engine."""
         where: dict[str, object] = {"path": self.path, "files": self.files}
         where |= {"prepared": self.prepared, "public": self.public, SPILL: self.spill}
         return (*(key for key, said in where.items() if said), *(key for key, _ in self.settings))
@@ -46,17 +45,16 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what one query may cost the machine, and on the groups that it may show.
+    """Limits on the machine's resources per query, and on the groups of an answer.
 
-    `max_fanout` is the most public rows that one private row may be joined to. `free_seconds` is
-    how long what nobody pays for may take: compiling, and questions about public data alone.
-    `max_result_cells` is the most values of such an answer that are kept in memory at once, and
-    `max_result_files` what those may take in temporary files that are fetched some at a time.
-    `max_spill_files` is what the statements of one worker may have spilled at once.
-    `niceness` is how much less urgent a query is than whoever serves it.
+    `max_fanout` is the most public rows that one private row may be joined to. `free_seconds`
+    limits work that costs no budget: compiling, and queries over public data alone.
+    `max_result_cells` is the most values of such an answer in memory at once. `max_result_files`
+    limits their temporary files when they are fetched in parts. `max_spill_files` limits the
+    spilled data of one worker's statements.
 
-    NOW() is read on the grid of `time_resolution`; with `round_recent_times` so are constants of
-    the last days.
+    `niceness` lowers the priority of a query relative to its server. NOW() is read on the grid of
+    `time_resolution`; with `round_recent_times` recent constants are too.
     """
 
     max_public_groups: int = 10_000
@@ -74,7 +72,7 @@ class Limits:
 
 
 def bytes_of(amount: str) -> int:
-    """An amount of memory as policies write it.
+    """Convert an amount of memory as policies write it to bytes.
 
     >>> bytes_of("1.5KiB"), bytes_of("2 GB")
     (1536, 2000000000)

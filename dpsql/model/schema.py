@@ -1,6 +1,6 @@
-"""The schema of a database as its engine reports it: declarations only, nothing measured.
+"""The schema of a database as its engine reports it: declarations only, no measurements.
 
-What is never stored as NULL may be read as NULL: PRIVACY.md R99.
+A value that is never stored as NULL may be read as NULL: PRIVACY.md R99.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from dpsql.model.algebra import Relation
 
 LONGEST_READ = 65_536
-"""Bytes of the longest text that is read whole: to trim, divide or hash one of a gigabyte takes
-minutes, or more memory than there is, and so tells that some row holds it."""
+"""Longest text, in bytes, that is read whole. Trimming or hashing a text of a gigabyte takes
+minutes, or exhausts memory, and so reveals that some row holds it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column as declared in the database; `type` None where dpsql has no such type.
+    """A column as declared in the database; `type` is None where dpsql has no such type.
 
     With a `reading` it is a part of a column, or a column of a type that is read as another. Its
-    whole numbers fit in so many `bits`, with a sign. Reading a `computed` column evaluates an
-    expression of the database. `identifies` is false where the engine takes values for equal that
-    are told apart here.
+    whole numbers fit in `bits`, with a sign. Reading a `computed` column evaluates an expression of
+    the database. `identifies` is False where the engine treats values as equal that differ here.
     """
 
     name: str
@@ -41,13 +41,13 @@ class SchemaColumn:
 
     @property
     def is_never_null(self) -> bool:
-        """Whether what is read of it is never NULL: a NaN that is stored is read as NULL."""
+        """True if read values are never NULL. A stored NaN is read as NULL."""
         return self.not_null and self.type != DOUBLE
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignKey:
-    """columns reference table.referenced, enforced by the engine.
+    """A foreign key: columns reference table.referenced, enforced by the engine.
 
     It is `exact` where the engine's equality is ours: elsewhere it proves nothing.
     """
@@ -60,11 +60,11 @@ class ForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class SchemaTable:
-    """A table as declared in the database: constraints only, nothing measured.
+    """A table as declared in the database: constraints only, no measurements.
 
     A `view` is the database's own, evaluated whenever it is read; one that is `materialized` was
     evaluated before. The rows of a `foreign` table are elsewhere. `query` is the SELECT of a view,
-    spelled as `spelling`; `rows` is the same in our terms, and `problem` says why there is none.
+    spelled as `spelling`; `rows` is the same as a relation, and `problem` says why it is missing.
     """
 
     name: str
@@ -83,16 +83,18 @@ class SchemaTable:
 
     @property
     def is_derived(self) -> bool:
-        """Whether rows are computed of others: they may tell of others than those they name."""
+        """True if rows are computed from others: they may depend on other units than those they
+        name.
+        """
         return self.view or self.materialized
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """All tables and views of a database, with the identity of its files at the time of asking.
+    """All tables and views of a database, with the identity of its files when they were read.
 
-    A `store` was prepared of these files as they are. `moves` says that others write meanwhile:
-    each opening finds a state of its own.
+    A `store` was prepared from these files. `moves` says that others write to the database
+    meanwhile: each opening finds a state of its own.
     """
 
     tables: tuple[SchemaTable, ...]
@@ -101,5 +103,5 @@ class Schema:
     moves: bool = False
 
     def table(self, name: str) -> SchemaTable | None:
-        """The table called `name`, ignoring case."""
+        """Return the table called `name`, ignoring case."""
         return next((t for t in self.tables if t.name.lower() == name.lower()), None)

@@ -1,4 +1,4 @@
-"""How analysts write the functions that have signs, by our name for them."""
+"""Operator signs in SQL, by the registry names of their functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BETWEEN = {
     for names, signs in _BETWEEN
     for name, sign in zip(names.split(), signs.split(), strict=True)
 }
-"""Those that stand between what they join."""
+"""Signs between two operands."""
 
 BEFORE = {"neg": "-", "not": "NOT "}
-"""Those that stand before their only argument."""
+"""Signs before a single operand."""

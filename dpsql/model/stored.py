@@ -1,10 +1,10 @@
 """Rows that are not all in memory: stored in a temporary file, or read as they are used.
 
-What is `Stored` is read back some at a time, forwards or backwards. The file has no name, and is
-gone with the rows or with the process. What all such files may take is bounded by a `Room`.
+`Stored` rows are read back in parts, forwards or backwards. The file has no name, and is deleted
+with the rows or with the process. A `Room` bounds the total size of all such files.
 
-A `Flow` is rows of public data that are read as they are used. Whoever reads slowly makes the
-engine wait. A flow is read once: pushed `into` a function of this thread, pulled as `tables` by any
+A `Flow` holds rows of public data that are read as they are used. A slow reader makes the engine
+wait. A flow is read once: pushed `into` a function of this thread, pulled as `tables` by any
 thread, `stored` in a file, or `gathered` if there are not too many.
 """
 
@@ -26,11 +26,11 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.table import OnDemand, Row, Table, concatenated
 
 PIECE_ROWS = 1 << 13
-"""Rows that are read back at once."""
+"""Number of rows that are read back at once."""
 
 
 class Room:
-    """How many bytes of temporary files there are, by owner."""
+    """The bytes of temporary files that are in use, by owner."""
 
     def __init__(self) -> None:
         self.taken: Counter[str] = Counter()
@@ -39,7 +39,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A room as one owner has it: `most` bytes for all, and half of that if there are others."""
+    """One owner's share of a room: `most` bytes for all, and half of that if there are others."""
 
     room: Room
     most: int
@@ -47,7 +47,7 @@ class Share:
     owners: int = 1
 
     def take(self, size: int) -> None:
-        """Count more bytes; raises `Refused` where there is no room for them."""
+        """Reserve bytes; raises `Refused` if there is no room for them."""
         taken, own = self.room.taken, self.most if self.owners <= 1 else self.most // 2
         with self.room.lock:
             if taken.total() + size > self.most or taken[self.owner] + size > own:
@@ -55,13 +55,13 @@ class Share:
             taken[self.owner] += size
 
     def give_back(self, size: int) -> None:
-        """Count no longer what is gone."""
+        """Return reserved bytes."""
         with self.room.lock:
             self.room.taken[self.owner] -= size
 
 
 class Stored(OnDemand):
-    """Rows in a file; a slice is the same rows in another order, and reads nothing."""
+    """Rows in a file; a slice has the same rows in another order, and reads nothing."""
 
     __slots__ = ("_file", "_places")
     __hash__ = None  # type: ignore[assignment]
@@ -88,7 +88,7 @@ class Stored(OnDemand):
             yield from table
 
     def tables(self) -> Iterator[Table]:
-        """The rows, some at a time."""
+        """Yield the rows in parts."""
         for start in range(0, len(self._places), PIECE_ROWS):
             places = self._places[start : start + PIECE_ROWS]
             first, last = min(places[0], places[-1]), max(places[0], places[-1])
@@ -96,12 +96,12 @@ class Stored(OnDemand):
 
 
 def tables_of(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """Rows some at a time, of which only those of a file are read."""
+    """Iterate over rows in parts; only rows in a file need reading."""
     return rows.tables() if isinstance(rows, Stored) else iter([rows])
 
 
 class Storing:
-    """A file that is being filled; gone if that fails. Raises `Refused` where it has no room."""
+    """A file that is being filled, deleted on failure. Raises `Refused` if there is no room."""
 
     def __init__(self, share: Share) -> None:
         self._file = _File(share)
@@ -118,12 +118,12 @@ class Storing:
         self._file.add(table)
 
     def rows(self) -> Stored:
-        """All rows that were written."""
+        """Return all written rows."""
         return Stored(self._file, range(self._file.count))
 
 
 class _File:
-    """Tables one behind the other, each pickled; their first rows, and where their bytes end."""
+    """Tables in a file, one after another, each pickled; with their first rows and byte offsets."""
 
     def __init__(self, share: Share) -> None:
         try:
@@ -153,7 +153,7 @@ class _File:
         self.count += len(table)
 
     def table(self, first: int, last: int) -> Table:
-        """The rows from `first` to `last`, both included."""
+        """Return the rows from `first` to `last`, both included."""
         pieces = range(self._piece(first), self._piece(last) + 1)
         tables = [self._load(piece) for piece in pieces]
         start = self._starts[pieces[0]]
@@ -161,7 +161,7 @@ class _File:
         return whole[first - start : last - start + 1]
 
     def row(self, place: int) -> Row:
-        """One row; those around it are at hand for the next."""
+        """Return one row, and keep those around it for the next call."""
         start, rows = self._rows
         if not start <= place < start + len(rows):
             piece = self._piece(place)
@@ -172,7 +172,7 @@ class _File:
         return bisect_right(self._starts, row) - 1
 
     def _load(self, piece: int) -> Table:
-        """A table; the last one that was read is at hand."""
+        """Load a table; the last loaded one is cached."""
         place, table = self._loaded
         if place != piece:
             at, end = self._ends[piece], self._ends[piece + 1]
@@ -199,22 +199,22 @@ def _no_room(why: str) -> Refused:
 
 
 AHEAD = 4
-"""Tables that may wait for whoever reads."""
+"""Number of tables that may wait for the reader."""
 _LOOK_SECONDS = 0.05
 
 Take = Callable[[Table], None]
 
 
 class _Left(Exception):
-    """Nobody reads any more."""
+    """The reader has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Rows that `each` hands over, table after table; raises what `each` raises.
+    """Rows that `each` passes to a function, table after table; raises the errors of `each`.
 
-    `look`, called while a reader is waited for, raises where that should end. `share` is for the
-    file in which they may be `stored`.
+    `look` is called while a reader is waited for, and raises to end the flow. `share` is for the
+    file in which rows may be `stored`.
     """
 
     each: Callable[[Take], None]
@@ -222,11 +222,11 @@ class Flow:
     share: Share
 
     def into(self, take: Take) -> None:
-        """Hand every table to `take`."""
+        """Pass every table to `take`."""
         self.each(take)
 
     def gathered(self, most: int) -> Sequence[tuple[Any, ...]]:
-        """All rows; raises `Refused` as soon as they have more than `most` values."""
+        """Return all rows; raises `Refused` as soon as they have more than `most` values."""
         tables, cells = list[Table](), 0
 
         def take(table: Table) -> None:
@@ -245,13 +245,15 @@ class Flow:
         return concatenated(tables)
 
     def stored(self) -> Stored:
-        """All rows, in a temporary file; raises `Refused` where that has no room."""
+        """Write all rows to a temporary file and return them; raises `Refused` if there is
+        no room.
+        """
         with Storing(self.share) as storing:
             self.each(storing.add)
             return storing.rows()
 
     def tables(self) -> Iterator[Table]:
-        """The tables, read in a thread that is at most `AHEAD` of whoever asks for them."""
+        """Yield the tables, read in a thread that is at most `AHEAD` tables ahead of the reader."""
         waiting: Queue[Table | None] = Queue(AHEAD)
         left, errors = Event(), list[BaseException]()
 

@@ -1,4 +1,4 @@
-"""Rows held as columns: what crosses from the engine to a client with as few objects as can be."""
+"""Rows held as columns, which cross from the engine to a client with few Python objects."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class OnDemand(Sequence[Row]):
-    """A sequence of rows that knows how many there are; its slices are of the same kind."""
+    """A sequence of rows that knows its length; its slices are of the same kind."""
 
 
 class Repeated(OnDemand):
-    """The same row so many times.
+    """The same row, `count` times.
 
     >>> Repeated((None,), 3)[1:][1]
     (None,)
@@ -46,7 +46,7 @@ Values: TypeAlias = "np.ndarray | list[Any]"
 
 
 class Table(Sequence[Row]):
-    """So many rows of these columns; a row is made when it is read, and a slice is a table.
+    """A number of rows of these columns; a row is made when it is read, and a slice is a table.
 
     >>> import numpy as np
     >>> table = Table(2, [np.array([1, 2]), ["a", None]])
@@ -83,12 +83,12 @@ class Table(Sequence[Row]):
 
 
 def listed(column: Values) -> list[Any]:
-    """The values of a column as Python has them."""
+    """Return the values of a column as Python objects."""
     return column if isinstance(column, list) else column.tolist()
 
 
 def concatenated(tables: Sequence[Table]) -> Table:
-    """The rows of several tables of the same columns.
+    """Concatenate the rows of several tables of the same columns.
 
     >>> list(concatenated([Table(1, [[1]]), Table(1, [[2]])]))
     [(1,), (2,)]

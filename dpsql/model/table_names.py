@@ -1,8 +1,8 @@
-"""How tables of any schema are called: in policies, in SQL, and by analysts who look for one.
+"""Names of tables in any schema: in policies, in SQL, and in analysts' queries.
 
-A table of the first schema has its name alone, whether analysts call that schema main, as DuckDB
-does, or public, as PostgreSQL does. One of another schema is called `schema.table`; a part with a
-dot in it stands in double quotes.
+A table of the first schema has its name alone. Analysts may call that schema main, as DuckDB does,
+or public, as PostgreSQL does. A table of another schema is called `schema.table`. A part with a dot
+in it is in double quotes.
 """
 
 from __future__ import annotations
@@ -15,26 +15,30 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span, identifier
 
 DATABASE = "dpsql"
-"""What clients call the one database; the first of three parts."""
+"""Name of the only database for clients; the first of three parts."""
 
 FIRST = ("public", "main")
-"""The first schema, as PostgreSQL and DuckDB call it; tables are shown in the first of these."""
+"""Names of the first schema in PostgreSQL and DuckDB; clients see its tables in the first
+of these.
+"""
 
 SEARCH_PATH = (FIRST[0],)
 
 STAGE = "dpsql_stage_"
-"""What begins the name of a stage, a temporary table: no table of the owner's may begin so."""
+"""Prefix of the names of stages, which are temporary tables: no table of the owner may have it."""
 WITHIN = frozenset("rows totals norms clipped bounded beyond above kept".split())
-"""The names that statements give to their own parts: a table of such a name has its schema."""
+"""Names of subqueries in our statements: an owner's table of such a name is written with its
+schema.
+"""
 
 _PART = r'("(?:[^"]|"")+"|[^".][^.]*)'
 _NAME = re.compile(rf"(?:{_PART}\.)?{_PART}", re.DOTALL)
 _LONGEST, _MOST = 64, 2_000
-"""Names that are compared for likeness: at most so many characters, and so many of them."""
+"""Limits of the search for similar names: characters of a name, and number of names."""
 
 
 def parts(name: str) -> tuple[str | None, str] | None:
-    """The schema, None for the first, and the table of a name in a policy; None if it is none.
+    """Split a name of a policy into schema (None for the first) and table; None if it is no name.
 
     >>> parts("orders"), parts("analytics.users"), parts('"a.b"'), parts("a.b.c")
     ((None, 'orders'), ('analytics', 'users'), (None, 'a.b'), None)
@@ -52,7 +56,7 @@ def _plain(part: str) -> str:
 
 
 def full_name(schema: str | None, table: str) -> str:
-    """The one name of a table.
+    """Return the policy's name of a table.
 
     >>> full_name("main", "orders"), full_name("analytics", "users"), full_name(None, "a.b")
     ('orders', 'analytics.users', '"a.b"')
@@ -62,7 +66,7 @@ def full_name(schema: str | None, table: str) -> str:
 
 
 def address(name: str) -> str:
-    """The table in a statement, every part in quotes.
+    """Return the table's name in a statement, every part in quotes.
 
     >>> address("orders"), address("analytics.users")
     ('"orders"', '"analytics"."users"')
@@ -72,7 +76,7 @@ def address(name: str) -> str:
 
 
 def shown(name: str) -> tuple[str, str]:
-    """Schema and table as clients see them.
+    """Return schema and table as clients see them.
 
     >>> shown("orders"), shown("analytics.users")
     (('public', 'orders'), ('analytics', 'users'))
@@ -82,7 +86,7 @@ def shown(name: str) -> tuple[str, str]:
 
 
 def candidates(written: tuple[str, ...], path: tuple[str, ...] = SEARCH_PATH) -> list[str]:
-    """The names of a policy, in lower case, that a name of up to three parts may mean, in order.
+    """List the policy's names, in lower case, that a name of up to three parts may mean, in order.
 
     >>> candidates(("dpsql", "public", "Orders")), candidates(("users",), ("analytics", "public"))
     (['public.orders', 'orders'], ['analytics.users', 'public.users', 'users'])
@@ -101,7 +105,7 @@ def candidates(written: tuple[str, ...], path: tuple[str, ...] = SEARCH_PATH) ->
 
 
 def nearest(name: str, existing: Iterable[str]) -> str | None:
-    """The one of these names that is spelled most alike, if any is; for a refusal.
+    """Return the existing name with the most similar spelling, if any; for a refusal.
 
     >>> nearest("sales", ["sales_value", "store_id"]), nearest("x", ["sales_value"])
     ('sales_value', None)
@@ -114,7 +118,7 @@ def nearest(name: str, existing: Iterable[str]) -> str | None:
 
 
 def unknown_name(role: str, name: str | None, existing: Sequence[str]) -> Refused:
-    """The refusal of an analyst, a budget or a user that is none of these (None: not said which).
+    """Return the refusal of an unknown analyst, budget or user (None: no name was given).
 
     >>> unknown_name("analyst", "anna", ["ana", "bob"]).facts["near"]
     'ana'
@@ -125,7 +129,7 @@ def unknown_name(role: str, name: str | None, existing: Sequence[str]) -> Refuse
 
 
 def unknown_option(name: str, existing: Iterable[str], span: Span) -> Refused:
-    """The refusal of an option that is none of these."""
+    """Return the refusal of an unknown option."""
     options = tuple(existing)
     near = nearest(name, options)
     return Refused(Reason.BAD_OPTION, span, unknown=name, near=near, known=options)

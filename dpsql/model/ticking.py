@@ -1,7 +1,7 @@
-"""Ticking: long work of ours says often that it goes on, so that whoever bounds it can end it.
+"""Ticks of long computations, so that their caller can end them.
 
-A thread is never ended from outside: it may hold locks. Whoever starts the work sets `CHECK` for
-it, which raises where the work should end; without one a tick does nothing.
+A thread is never ended from outside, because it may hold locks. The caller sets `CHECK`, which
+raises an error to end the work. Without it a tick does nothing.
 
 >>> tick()
 """
@@ -12,13 +12,13 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 CHECK: ContextVar[Callable[[], None] | None] = ContextVar("CHECK", default=None)
-"""What looks whether the work of this context should go on."""
+"""The function that checks whether the work of this context should go on."""
 
 _present = CHECK.get
 
 
 def tick() -> None:
-    """Say that the work goes on; raises what `CHECK` raises."""
+    """Report that the work goes on; raises the errors of `CHECK`."""
     check = _present()
     if check is not None:
         check()

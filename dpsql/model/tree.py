@@ -1,4 +1,4 @@
-"""The frozen SQL tree: what a SELECT can say, and no more.
+"""The frozen SQL tree: everything that a SELECT can contain.
 
 ``parse`` writes the syntax half (`Name`, `Star`, `Select`, ...); ``resolve`` turns it into the
 relations of `dpsql.model.algebra`, whose expressions use the same `Literal`, `Call` and `Cast` with
@@ -52,7 +52,8 @@ class Kind(StrEnum):
 class SqlType:
     """A type: INTEGER of any width up to 128 bits, DECIMAL(precision, scale), or a bare kind.
 
-    Lists are told, and nothing is computed with them: an `element` has their precision and scale.
+    Lists are only output, and nothing is computed with them: an `element` has their precision and
+    scale.
     """
 
     kind: Kind
@@ -66,13 +67,13 @@ class SqlType:
 
     @property
     def member(self) -> SqlType:
-        """The type of the members of a list."""
+        """Type of the members of a list."""
         assert self.element is not None
         return SqlType(self.element, self.precision, self.scale)
 
     @property
     def is_measured(self) -> bool:
-        """Whether noise in it has a size: a number, or a length of time."""
+        """True if noise in it has a size: a number, or an interval."""
         return self.is_numeric or self.kind is Kind.INTERVAL
 
     @property
@@ -93,14 +94,14 @@ DATE = SqlType(Kind.DATE)
 TIMESTAMP = SqlType(Kind.TIMESTAMP)
 TIMESTAMPTZ = SqlType(Kind.TIMESTAMPTZ)
 INTERVAL = SqlType(Kind.INTERVAL)
-"""A length of time: to every engine a whole number of microseconds."""
+"""An interval: for every engine a whole number of microseconds."""
 TIME = SqlType(Kind.TIME)
 UUID = SqlType(Kind.UUID)
 NULL = SqlType(Kind.NULL)
 
 
 def list_of(member: SqlType) -> SqlType:
-    """The type of lists of values of a type: to every engine the text that says one.
+    """Return the type of lists of values of a type: for every engine a text.
 
     >>> str(list_of(DOUBLE))
     'DOUBLE[]'
@@ -109,16 +110,16 @@ def list_of(member: SqlType) -> SqlType:
 
 
 def decimal(precision: int, scale: int) -> SqlType:
-    """DECIMAL(precision, scale)."""
+    """Return DECIMAL(precision, scale)."""
     return SqlType(Kind.DECIMAL, precision, scale)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAs:
-    """How a column is read whose values are not stored as such.
+    """The way a column is read if its values are not stored directly.
 
-    They are what `path` leads to within `column`, names of fields and places in lists from 1, in a
-    text of JSON or in values of the database; then converted, and NULL where they cannot be.
+    `path` leads to the value within `column`, by field names and by places in lists from 1, in a
+    JSON text or in values of the database. The value is then converted, and NULL if that fails.
     """
 
     column: str
@@ -127,10 +128,10 @@ class StoredAs:
 
 
 Value: TypeAlias = "None | bool | int | Decimal | float | str | date | datetime | time | uuid.UUID"
-"""A constant: what a literal, a bound or a member of a finite domain can be."""
+"""A constant: the value of a literal, a bound or a member of a finite domain."""
 
 Parameter: TypeAlias = "Value | timedelta | tuple[Parameter, ...]"
-"""What can be bound to a `?`: a constant, a length of time, or an array of them."""
+"""A value for a `?`: a constant, an interval, or an array of them."""
 
 Operand: TypeAlias = "Operators | float | str | None"
 _KINDS = {float: DOUBLE, int: INTEGER, str: VARCHAR, bool: BOOLEAN}
@@ -140,7 +141,7 @@ _KINDS = {float: DOUBLE, int: INTEGER, str: VARCHAR, bool: BOOLEAN}
 
 
 class Operators:
-    """How formulas are written: arithmetic of expressions is a `Call` in DOUBLE, a test in BOOLEAN.
+    """Operators for formulas: arithmetic of expressions is a `Call` in DOUBLE, a test in BOOLEAN.
 
     A constant of Python stands for a `Literal`: a float for DOUBLE, an int for INTEGER.
 
@@ -206,18 +207,18 @@ class Operators:
 
 
 def scalar(function: str, *args: Operand, kind: SqlType = DOUBLE) -> Call:
-    """A scalar function of expressions and constants, by its registry name."""
+    """Call a scalar function of expressions and constants, by its registry name."""
     return Call(function, tuple(map(operand, args)), kind)
 
 
 def when(condition: Operand, value: Operand, otherwise: Operand, kind: SqlType = DOUBLE) -> Call:
-    """CASE WHEN condition THEN value ELSE otherwise END."""
+    """Build CASE WHEN condition THEN value ELSE otherwise END."""
     sides = (Literal(None, kind) if side is None else side for side in (value, otherwise))
     return scalar("case", condition, *sides, kind=kind)
 
 
 def operand(value: Operand) -> Expression:
-    """An expression as it is, a constant as a literal."""
+    """Return an expression unchanged, and a constant as a literal."""
     if isinstance(value, Operators):
         return cast("Expression", value)
     assert value is not None, "a NULL has the type that `when` gives it"
@@ -238,7 +239,7 @@ class Literal(Operators):
 class Name(Operators):
     """A column by name, before resolution; `table` is its qualifier if one was written.
 
-    `schema` is what was written before the table: nothing, a schema, or a database and a schema.
+    `schema` has the parts before the table: nothing, a schema, or a database and a schema.
     """
 
     name: str
@@ -285,7 +286,7 @@ class Call(Operators):
 
 
 STATED = frozenset({"dp_stddev", "dp_interval_low", "dp_interval_high"})
-"""Calls that state the error of a number; see `dpsql.compiler.errors.propagate`."""
+"""Calls that return the error of a number; see `dpsql.compiler.errors.propagate`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +301,7 @@ class Cast(Operators):
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """Bounds that an analyst puts on what one unit adds: each row, or its total in a group."""
+    """An analyst's clipping bounds for each row, or for a unit's total in a group."""
 
     lower: Decimal
     upper: Decimal
@@ -311,7 +312,7 @@ class Clip:
 class AggregateCall(Operators):
     """An aggregate by its registry name; `args` is `(Star(),)` for COUNT(*).
 
-    `clip` and `epsilon` (what it may spend of that of the query) are its named arguments.
+    `clip` and `epsilon` (its part of the query's ε) are its named arguments.
     """
 
     function: str
@@ -336,11 +337,11 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """ROWS, RANGE or GROUPS frame.
+    """A ROWS, RANGE or GROUPS frame.
 
     A bound is (offset, direction): None for UNBOUNDED, 0 for CURRENT ROW; direction -1 for
-    PRECEDING, +1 for FOLLOWING. `exclude` is CURRENT ROW, GROUP, TIES or nothing. Distances that
-    are `timed` are microseconds, of which `resolve` makes the order, too.
+    PRECEDING, +1 for FOLLOWING. `exclude` is CURRENT ROW, GROUP, TIES or empty. If `timed`,
+    distances are microseconds; `resolve` then makes the order in microseconds too.
     """
 
     unit: str
@@ -351,15 +352,16 @@ class Frame:
 
     @property
     def has_distance(self) -> bool:
-        """Whether a bound is some way off the current row."""
+        """True if a bound is at a distance from the current row."""
         return bool({self.start[0], self.end[0]} - {None, 0})
 
 
 @dataclass(frozen=True, slots=True)
 class WindowCall(Operators):
-    """function([DISTINCT] args [IGNORE NULLS]) [FILTER] OVER (PARTITION BY ... ORDER BY ... frame).
+    """A window call: function([DISTINCT] args [IGNORE NULLS]) [FILTER] OVER (PARTITION BY ... ORDER
+    BY ... frame).
 
-    `base` names a window of the WINDOW clause until the parser has put that in its place.
+    `base` names a window of the WINDOW clause until the parser has replaced it.
     """
 
     function: str
@@ -405,7 +407,7 @@ Expression: TypeAlias = (
 class TableName:
     """A table or CTE by name, with its alias; column aliases as in `t AS x(a, b)`.
 
-    `schema` is what was written before the name, as in `Name`.
+    `schema` has the parts before the name, as in `Name`.
     """
 
     name: str
@@ -417,7 +419,7 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A subquery in FROM; if it is `lateral` it sees the columns of what is joined with it."""
+    """A subquery in FROM; if it is `lateral` it may read columns of the tables before it."""
 
     query: Query
     alias: str | None = None
@@ -428,7 +430,7 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class ValuesList:
-    """Rows of constants in FROM, all of one length: VALUES, or what a series function gives."""
+    """Rows of constants in FROM, all of one length: VALUES, or the result of a series function."""
 
     names: tuple[str, ...]
     rows: tuple[tuple[Literal, ...], ...]
@@ -438,7 +440,7 @@ class ValuesList:
 
 
 class JoinKind(StrEnum):
-    """The joins the tree can say; which region accepts which is for `track` to decide."""
+    """The joins that the tree can express; `track` decides which are accepted where."""
 
     INNER = "INNER"
     LEFT = "LEFT"
@@ -449,10 +451,11 @@ class JoinKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JoinedTables:
-    """left kind JOIN right ON condition, or USING (names); CROSS and comma joins have neither.
+    """A join: left kind JOIN right ON condition, or USING (names); CROSS and comma joins have
+    neither.
 
-    A `natural` join equates all columns of the same name; an `asof` join takes one row of those
-    that meet a row, the next by the one inequality of its condition.
+    A `natural` join equates all columns of the same name. An `asof` join takes, of the rows that
+    match a row, the nearest by the one inequality of its condition.
     """
 
     left: FromItem
@@ -467,7 +470,9 @@ class JoinedTables:
 
 @dataclass(frozen=True, slots=True)
 class HalfJoin:
-    """The rows of the left that the join keeps, once each, or if it is `anti` those it does not."""
+    """The rows of the left side that the join keeps, once each; or, if it is `anti`, the other
+    rows.
+    """
 
     join: JoinedTables
     anti: bool
@@ -537,7 +542,7 @@ Query: TypeAlias = "Select | SetOperation"
 
 
 class PlanForm(StrEnum):
-    """How a plan is shown: what matters to who asks, everything, or everything for programs."""
+    """The form of a shown plan: the main facts, everything, or everything for programs."""
 
     SHORT = "short"
     LONG = "long"
@@ -546,14 +551,14 @@ class PlanForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A parsed request; `epsilon`, `min_units` (the fewest units of a private key that is shown),
+    """A parsed request.
 
-    `max_error` ("5%" is relative), `confidence`, `nonnegative` (counts), `mechanism` and `memory`
-    (names) are what OPTIONS asked for, `explain` is how EXPLAIN PRIVACY shows the plan; `divided`
-    says that an aggregate names its own epsilon. Tables without a schema are looked for along
-    `search_path`. `instant` is what NOW() is read as; it `reads_clock` by a function, or `says_now`
-    in a text that may be a time. With `empty_rows` one row of a person that is asked for as it is
-    (LIMIT 1) is none.
+    `epsilon`, `min_units` (the fewest units of a released private key), `max_error` ("5%" is
+    relative), `confidence`, `nonnegative` (counts), `mechanism` and `memory` (names) are values of
+    OPTIONS. `explain` is the form of EXPLAIN PRIVACY. `divided` says that an aggregate names its
+    own epsilon. Tables without a schema are searched along `search_path`. `instant` is the value of
+    NOW(). The statement `reads_clock` by a function, or `says_now` in a text that may be a time.
+    With `empty_rows`, a request for one private row (LIMIT 1) returns none.
     """
 
     query: Query
@@ -574,7 +579,7 @@ class Statement:
 
 
 def identifier(name: str) -> str:
-    """A name, always quoted.
+    """Quote a name.
 
     >>> identifier('a"b')
     '"a""b"'
@@ -583,7 +588,7 @@ def identifier(name: str) -> str:
 
 
 def type_name(kind: SqlType) -> str:
-    """A type as the target of a cast; INTEGER is 64 bits wide there.
+    """Return a type's name as the target of a cast; INTEGER is 64 bits wide there.
 
     >>> type_name(SqlType(Kind.DECIMAL, 12, 2))
     'DECIMAL(12, 2)'

@@ -14,7 +14,7 @@ from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref
 from dpsql.model.walk import conjuncts
 
 IDENTIFYING = frozenset({Kind.INTEGER, Kind.VARCHAR, Kind.DATE, Kind.UUID, Kind.DECIMAL})
-"""Types whose equal values are one value."""
+"""Types for which equal values are identical."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,9 @@ _Column = tuple[int, str]
 
 @dataclass(slots=True)
 class _Joined:
-    """Rows while they are read: base tables by number, base columns by field, and what is equal."""
+    """Partial result while rows are read: base tables by number, base columns by field, and
+    equalities.
+    """
 
     tables: dict[int, str]
     fields: dict[int, _Column]
@@ -95,7 +97,7 @@ class _Joined:
         return self.same.get(column, column)
 
     def merge(self, into: _Column, other: _Column) -> None:
-        """Let all columns that equal one of them equal the other."""
+        """Record that all columns equal to one of them equal the other."""
         into, other = self.first(into), self.first(other)
         self.same |= {c: into for c in self.all if self.first(c) == other}
 
@@ -156,7 +158,8 @@ def _renamed(joined: _Joined | None, names: Mapping[int, int]) -> _Joined | None
 
 
 def _beside(join: Join, left: _Joined | None, right: _Joined | None) -> _Joined | None:
-    """Both sides in one row. A LEFT JOIN lets columns of its right side equal those of its left.
+    """Join both sides into one row. A LEFT JOIN lets columns of its right side equal those of its
+    left.
 
     Two columns of the left that equal one of the right are equal only where the right is present.
     """
@@ -182,7 +185,7 @@ def _beside(join: Join, left: _Joined | None, right: _Joined | None) -> _Joined 
 def _equal(
     condition: Expression | None, fields: Mapping[int, _Column]
 ) -> Iterator[tuple[_Column, _Column]]:
-    """Yield the base columns that a condition equates, of one type whose equal values are one."""
+    """Yield the base columns that a condition equates, if they have one type of `IDENTIFYING`."""
     for part in conjuncts(condition):
         match part:
             case Call("eq", (Ref(id=a, type=kind), Ref(id=b, type=other))) if (

@@ -1,7 +1,8 @@
 """The vocabulary: every type that crosses a line of the pipeline. Read this first.
 
-Policy (the owner's word) → plan (what will run, with proofs) → Exact → Noisy → Answer, Receipt.
-Lattice integers are plain `int`; amounts of privacy are integers in ledger units (see `Loss`).
+Policy (the owner's decisions) → plan (the measurements, with proofs) → Exact → Noisy → Answer,
+Receipt. Grid integers are plain `int`; amounts of privacy are integers in ledger units (see
+`Loss`).
 
 Units and neighbours are those of PRIVACY.md R1; amounts are whole and exact values have no repr
 (SECURITY.md S12, S19).
@@ -105,7 +106,9 @@ class Link:
     more: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
-        """What the version of a policy knows it by: without `more` where there is none."""
+        """Return the text by which a policy's version is computed: without `more` if it is
+        empty.
+        """
         more = f", more={self.more!r}" if self.more else ""
         return f"Link(column={self.column!r}, table={self.table!r}, key={self.key!r}{more})"
 
@@ -119,7 +122,9 @@ class Link:
 
 
 class BoundsMethod(StrEnum):
-    """A noisy histogram of sizes, extreme sizes by exponential mechanism, or by sparse vector."""
+    """Methods to find bounds: a noisy histogram of sizes, or extreme sizes by one of two
+    mechanisms.
+    """
 
     LOG_HISTOGRAM = "log_histogram"
     QUANTILE = "quantile"
@@ -128,9 +133,9 @@ class BoundsMethod(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PrivacyUnit:
-    """One key of one table: a customer.
+    """The privacy unit: one key of one table, such as a customer.
 
-    Where people have no table, each value of certain columns is one: then `table` is the name of
+    Where units have no table, each value of certain columns is a unit. Then `table` is the name of
     the first of these columns, and no table of the policy (PRIVACY.md R2).
     """
 
@@ -140,17 +145,18 @@ class PrivacyUnit:
 
 
 WORD = 64
-"""Bits of the whole numbers that every interface tells as such."""
+"""Bits of the whole numbers that every interface can return."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnPolicy:
-    """What the owner declares of a column; `values` excludes NULL, `nullable` adds it.
+    """The owner's declarations of a column; `values` excludes NULL, `nullable` adds it.
 
-    `enforced` says that the engine's constraints keep its bounds or values; no proof needs it.
-    The sizes of one unit's values add up to `max_per_unit` at most: a clip, and never a proof. Of
-    a text, at most `max_length` characters count. A constraint of the engine keeps NULL out of what
-    is `not_null`. Its whole numbers are stored in `bits`, with a sign. People `randomized` it.
+    `enforced` says that the engine's constraints keep its bounds or values; no proof needs it. The
+    absolute values of one unit add up to at most `max_per_unit`: a clipping bound, and never a
+    proof. At most `max_length` characters of a text count. A constraint of the engine keeps NULL
+    out of a `not_null` column. Its whole numbers are stored in `bits`, with a sign. `randomized`
+    describes reports of respondents.
     """
 
     name: str
@@ -170,14 +176,16 @@ class ColumnPolicy:
 
     @property
     def needs_more_bits(self) -> bool:
-        """Whether whole numbers of it may need more than 64 bits: as listed, or else as stored."""
+        """True if its whole numbers may need more than 64 bits, by declared values or
+        stored size.
+        """
         declared = self.bounds if self.values is None else self.values
         beyond = any(isinstance(n, int) and not -(2**63) <= n < 2**63 for n in declared or ())
         return beyond or (self.values is None and self.bits > WORD)
 
 
 class FactKind(StrEnum):
-    """Facts about data on which a proof may lean (PRIVACY.md R5)."""
+    """Facts about data that a proof may use (PRIVACY.md R5)."""
 
     UNIQUE_KEY = "unique key"
     NOT_NULL_KEY = "key is never null"
@@ -188,7 +196,7 @@ class FactKind(StrEnum):
 
 
 class Voucher(StrEnum):
-    """Who vouches for a fact: a constraint the engine enforces, or a recorded `dpsql check`."""
+    """The source of a fact: a constraint that the engine enforces, or a recorded `dpsql check`."""
 
     CONSTRAINT = "engine constraint"
     CHECK = "recorded check"
@@ -196,7 +204,7 @@ class Voucher(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fact:
-    """A statement about one private or public table's data, and who vouches for it."""
+    """A statement about the data of one table, and its source."""
 
     kind: FactKind
     table: str
@@ -205,10 +213,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class GroupingLimit:
-    """A limit of one unit's rows or groups for groupings by a column, or by what `by` computes.
+    """A limit on one unit's rows or groups, for groupings by a column or an expression `by`.
 
-    The `key` is that over the table's columns, as `Ref`s by their places among these; None where
-    the text is not read yet.
+    `key` is the expression over the table's columns, as `Ref`s by their places; None before `by` is
+    parsed.
     """
 
     by: str
@@ -218,14 +226,15 @@ class GroupingLimit:
 
 @dataclass(frozen=True, slots=True)
 class TablePolicy:
-    """A table: public, or private with its link towards the unit and its contribution limits.
+    """A table: public, or private with its link towards the unit and its contribution bounds.
 
-    `key` is () and limits are None where none are declared. From `expected_rows`, about how many
-    there are, time and use are predicted. A `view` is evaluated whenever it is read; a private one
-    is read as `rows` (PRIVACY.md R98). Rows that belong to all whom `several` links name have no
-    `link`. The owner leaves those unprotected whom `unprotected` links name; `second_keys` are
-    columns of links that are not declared. Limits `by` groupings replace the limit for all. Rows
-    that agree on a list of columns in `determining` are of one unit, as the owner says.
+    `key` is () and limits are None where none are declared. `expected_rows`, the approximate number
+    of rows, serves predictions of time and usefulness. A `view` is evaluated whenever it is read; a
+    private one is read as `rows` (PRIVACY.md R98). Rows with `several` links belong to all units
+    that these name, and have no `link`. Units that `unprotected` links name are not protected, as
+    the owner declares. `second_keys` are columns of undeclared links. Limits `by` groupings replace
+    the general limit. Rows that agree on a list of columns in `determining` belong to one unit, as
+    the owner declares.
     """
 
     name: str
@@ -248,32 +257,35 @@ class TablePolicy:
     rows: Relation | None = None
 
     def agreeing(self, columns: tuple[str, ...]) -> str:
-        """What the fact is about that rows which agree on these columns are of one unit."""
+        """Return the subject of the fact that rows which agree on these columns belong to
+        one unit.
+        """
         return f"{self.name}.({', '.join(columns)})"
 
     def column(self, name: str) -> ColumnPolicy | None:
-        """The column called `name`, ignoring case."""
+        """Return the column called `name`, ignoring case."""
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
 
     @property
     def readings(self) -> tuple[tuple[str, StoredAs], ...]:
-        """How columns are read that are not stored as such, by name."""
+        """Columns that are converted when they are read, by name."""
         return tuple((c.name, c.reading) for c in self.columns if c.reading is not None)
 
 
 DEFAULT_ACCOUNTANT = "zcdp"
 DEFAULT_SPELLING = "duckdb"
 SPELLINGS = (DEFAULT_SPELLING, "postgres")
-"""How analysts may spell SQL, whatever the owner's database is."""
+"""SQL dialects that analysts may use with any engine of the owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A pot of privacy shared by the analysts who name it. Amounts are exact decimals.
+    """A privacy budget, shared by the analysts who name it. Amounts are exact decimals.
 
-    `min_query_charge` is in ρ or ε; above an ε of `confirm_above` the useless is to be confirmed.
-    With `only_public_keys` no question needs a δ of its own: all of it is for the conversion of ρ.
-    `memory` keeps measurements for other questions, `share_answers` tells others of what it paid.
+    `min_query_charge` is in ρ or ε. Above an ε of `confirm_above`, a useless query must be
+    confirmed. With `only_public_keys` no query needs its own δ: all of it serves the conversion of
+    ρ. `memory` keeps measurements for other queries. `share_answers` gives paid answers to other
+    analysts.
     """
 
     name: str
@@ -292,7 +304,9 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """The most that some may spend: `analysts` (None: all) of `budget` (None: of all together)."""
+    """A limit on the spending of `analysts` (None: all) from `budget` (None: all budgets
+    together).
+    """
 
     title: str
     epsilon: Decimal
@@ -301,21 +315,21 @@ class Cap:
     analysts: frozenset[str] | None = None
 
     def within(self, budget: Budget) -> Budget:
-        """What it leaves of a budget that it covers, as if it were one."""
+        """Return this limit as a budget, for a budget that it covers."""
         return replace(budget, epsilon=self.epsilon, delta=self.delta)
 
     def covers(self, budget: str, analyst: str) -> bool:
-        """Whether what this analyst spends of this budget counts."""
+        """Test whether this analyst's spending from this budget counts."""
         return self.budget in {None, budget} and (self.analysts is None or analyst in self.analysts)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Everything the owner decides, bound to the database's schema: every column has its type.
+    """All decisions of the owner, bound to the database's schema: every column has its type.
 
-    `version` is a hash of the decisions (not of layout or comments); `facts` are those vouched
-    for of the data with identity `data` (None: of any), of which the `store` was prepared. Analysts
-    in `empty_rows` get no row for one as it is. `deviations` are refused names. Paths are absolute.
+    `version` is a hash of the decisions (not of layout or comments). `facts` hold for the data with
+    identity `data` (None: any), from which the `store` was prepared. Analysts in `empty_rows` get
+    no row when they ask for one private row. `deviations` are refused names. Paths are absolute.
     """
 
     path: str
@@ -335,28 +349,30 @@ class Policy:
     deviations: frozenset[str] = frozenset()
 
     def table(self, name: str) -> TablePolicy | None:
-        """The table called `name`, ignoring case."""
+        """Return the table called `name`, ignoring case."""
         return next((t for t in self.tables if t.name.lower() == name.lower()), None)
 
     def named(
         self, written: tuple[str, ...], path: tuple[str, ...] = SEARCH_PATH
     ) -> TablePolicy | None:
-        """The table that a name of up to three parts means; schemas are searched by `path`."""
+        """Return the table that a name of up to three parts means; schemas are searched by
+        `path`.
+        """
         tables = (self.table(name) for name in candidates(written, path))
         return next((table for table in tables if table is not None), None)
 
     @property
     def unit_name(self) -> str:
-        """The column whose values are the units."""
+        """Name of the column that identifies privacy units."""
         has_table = self.table(self.unit.table) is not None
         return f"{self.unit.table}.{self.unit.key}" if has_table else self.unit.table
 
     def fact(self, kind: FactKind, table: str) -> Fact | None:
-        """The vouched fact of this kind about this table, if there is one."""
+        """Return the recorded fact of this kind about this table, if there is one."""
         return next((f for f in self.facts if f.kind is kind and f.table == table), None)
 
     def budget_of(self, analyst: str) -> Budget | None:
-        """The pot that pays for `analyst`."""
+        """Return the budget that pays for `analyst`."""
         name = dict(self.analysts).get(analyst)
         return next((b for b in self.budgets if b.name == name), None)
 
@@ -365,7 +381,8 @@ class Policy:
 
 
 class Exact:
-    """Exact integers per group, straight from the engine: refuses repr and pickling.
+    """Exact integers per group, straight from the engine: raises on pickling, and its repr hides
+    them.
 
     `keys` is one tuple of key values per group; `parts` one integer array (int64 or object) per
     part, aligned with `keys`.
@@ -386,9 +403,9 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Noisy:
-    """Released keys and noisy integers of one block: public from here on; None is withheld.
+    """Released keys and noisy integers of one block, public from here on. None is a withheld value.
 
-    `origin` is known of what is kept for other questions.
+    `origin` describes measurements that are kept for other queries.
     """
 
     keys: tuple[tuple[Any, ...], ...]
@@ -398,7 +415,7 @@ class Noisy:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A result column, fixed by the text; of an INTEGER that is `wide`, 64 bits may be too few."""
+    """A result column, fixed by the text. An INTEGER that is `wide` may need more than 64 bits."""
 
     name: str
     type: SqlType
@@ -407,10 +424,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one answer cost: `charged`, zero if remembered or public; `least` if no question is
-    charged less. `left` questions of ε `question` (`keyed` with private keys) can still be paid.
-    `spent` and `limit` are the budget's, or those of the `cap` that leaves less of it. So many
-    percent of the price are `recalled`: earlier measurements tell what they buy.
+    """The cost of one answer: `charged` is zero if it was repeated or public.
+
+    `least` says that it is the minimum charge. The budget can still pay for `left` queries of ε
+    `question`, or for `keyed` ones with private keys. `spent` and `limit` are the budget's, or
+    those of the `cap` that leaves less. Earlier measurements replace `recalled` percent of the
+    price.
     """
 
     query_id: str
@@ -434,9 +453,10 @@ class Receipt:
 class Answer:
     """Columns, rows, and the standard error of every number in the shape of the rows.
 
-    An error is None where the value is exact (keys, public data) and NaN where it is noisy and
-    its error unknown. `margins` are the half-widths at 95 %, same shape. `explanation` answers
-    EXPLAIN PRIVACY; the interface writes its rows. Rows of a `flow` are in it, and all are exact.
+    An error is None where the value is exact (keys, public data) and NaN where it is noisy and its
+    error unknown. `margins` are the 95 % half-widths, same shape. `explanation` answers EXPLAIN
+    PRIVACY; the interface writes its rows. A `flow` holds its rows itself, and all of them are
+    exact.
     """
 
     columns: tuple[Column, ...]
@@ -451,10 +471,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an interface asks: text, who asks, spelling, for how much or how well, when, and
-    whether it is `confirmed` that even what cannot be of use is wanted. With `flowing` many rows of
-    public data may come as a flow. Tables without a schema are looked for along `search_path`.
-    The owner reads `door`, `client`, and `text` if that is not `sql`. `narrow` columns are 64 bits.
+    """A request of an interface: text, analyst, dialect, ε or precision, and time.
+
+    It is `confirmed` if even a useless answer is wanted. With `flowing`, many rows of public data
+    may come as a flow. Tables without a schema are searched along `search_path`. The owner's log
+    has `door` (the interface), `client`, and `text` if that is not `sql`. `narrow` columns are 64
+    bits.
     """
 
     sql: str
@@ -476,9 +498,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What a charge leaves of its budget: so many `questions` of the default ε, of `question`, and
-    so many as `keyed` of them that can show private keys (None: none ever can).
-    `fits` is the largest ε of a question that could be paid for instead (None: none can).
+    """The budget that a charge leaves: `questions` queries of the default ε, which is `question`.
+
+    `keyed` is the number of those that can have private keys (None: never). `fits` is the largest ε
+    of a query that could be paid instead (None: none).
     """
 
     question: Decimal

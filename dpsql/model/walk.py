@@ -1,4 +1,4 @@
-"""Walking and rebuilding expressions and relations: the only place that knows every node's parts.
+"""Traversal and rebuilding of expressions and relations: only this file knows every node's parts.
 
 >>> from dpsql.model.tree import INTEGER, Call, Ref
 >>> sorted(refs(Call("add", (Ref(1, INTEGER), Ref(2, INTEGER)))))
@@ -54,11 +54,11 @@ from dpsql.model.tree import (
 )
 
 MOST_NODES = 2_000
-"""Nodes of a formula that is put together from those of nested queries."""
+"""Largest size of a formula that is combined from nested queries, in nodes."""
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The direct subexpressions, in reading order."""
+    """Return the direct subexpressions, in reading order."""
     tick()
     match expression:
         case Literal() | Name() | Ref() | ScalarQuery():
@@ -82,7 +82,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def map_children(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """The same node with `change` applied to each direct subexpression."""
+    """Return the same node with `change` applied to each direct subexpression."""
     tick()
     match expression:
         case Literal() | Name() | Ref() | ScalarQuery():
@@ -125,7 +125,7 @@ def _map_keys(
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """The expression and everything below it, parents first."""
+    """Yield the expression and everything below it, parents first."""
     left = [expression]
     while left:
         node = left.pop()
@@ -134,19 +134,21 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def refs(expression: Expression) -> frozenset[int]:
-    """The ids of the columns an expression reads."""
+    """Return the ids of the columns that an expression reads."""
     return frozenset(node.id for node in walk(expression) if isinstance(node, Ref))
 
 
 def substitute(expression: Expression, values: Mapping[int, Expression]) -> Expression:
-    """The expression with each `Ref` whose id is in `values` replaced."""
+    """Replace each `Ref` whose id is in `values`."""
     if isinstance(expression, Ref):
         return values.get(expression.id, expression)
     return map_children(expression, lambda child: substitute(child, values))
 
 
 def composed(expression: Expression, values: Mapping[int, Expression]) -> Expression | None:
-    """`substitute`, or None beyond `MOST_NODES`: each nested query could double a formula."""
+    """Substitute as `substitute` does; None beyond `MOST_NODES`: nested queries could double a
+    formula each.
+    """
     parts = (
         walk(values[node.id]) if isinstance(node, Ref) and node.id in values else (node,)
         for node in walk(expression)
@@ -156,7 +158,7 @@ def composed(expression: Expression, values: Mapping[int, Expression]) -> Expres
 
 
 def conjuncts(predicate: Expression | None) -> tuple[Expression, ...]:
-    """The predicates that must all hold for `predicate` to hold."""
+    """Return the predicates that must all hold for `predicate` to hold."""
     if predicate is None:
         return ()
     if isinstance(predicate, Call) and predicate.function == "and":
@@ -165,7 +167,7 @@ def conjuncts(predicate: Expression | None) -> tuple[Expression, ...]:
 
 
 def implied(predicate: Expression | None) -> tuple[Expression, ...]:
-    """The conjuncts, and what every branch of an OR among them says."""
+    """Return the conjuncts, and the predicates that every branch of an OR among them implies."""
     predicates: list[Expression] = []
     for part in conjuncts(predicate):
         predicates.append(part)
@@ -176,14 +178,14 @@ def implied(predicate: Expression | None) -> tuple[Expression, ...]:
 
 
 def both(predicates: tuple[Expression, ...]) -> Expression | None:
-    """The condition that all of these hold; None where there are none."""
+    """Return the conjunction of predicates; None without predicates."""
     if len(predicates) <= 1:
         return predicates[0] if predicates else None
     return Call("and", predicates, BOOLEAN)
 
 
 def expressions(relation: Relation) -> tuple[Expression, ...]:
-    """The expressions that a relation itself holds, those of its inputs left out."""
+    """Return the expressions of a relation itself, without those of its inputs."""
     match relation:
         case Scan() | OneRow() | Values() | Released() | Staged() | Evaluated() | Union() | Limit():
             return ()
@@ -210,7 +212,7 @@ def expressions(relation: Relation) -> tuple[Expression, ...]:
 
 
 def map_expressions(relation: Relation, change: Callable[[Expression], Expression]) -> Relation:
-    """The same relation with `change` applied to each of its `expressions`."""
+    """Return the same relation with `change` applied to each of its `expressions`."""
     match relation:
         case Scan() | OneRow() | Values() | Released() | Staged() | Evaluated() | Union() | Limit():
             return relation
@@ -249,7 +251,7 @@ def _map_items(
 
 
 def inputs(relation: Relation) -> tuple[Relation, ...]:
-    """The direct inputs of a relation."""
+    """Return the direct inputs of a relation."""
     match relation:
         case Scan() | OneRow() | Values() | Released() | Evaluated() | Again():
             return ()
@@ -268,7 +270,9 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
 
 
 def map_inputs(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
-    """The same relation with `change` applied to each direct input; a stage's are past change."""
+    """Return the same relation with `change` applied to each direct input, except to a stage's
+    source.
+    """
     match relation:
         case Scan() | OneRow() | Values() | Released() | Staged() | Evaluated() | Again():
             return relation
@@ -285,14 +289,14 @@ def map_inputs(relation: Relation, change: Callable[[Relation], Relation]) -> Re
 
 
 def free_refs(relation: Relation) -> frozenset[int]:
-    """Columns that a query reads and nothing inside of it provides: those of queries around it."""
+    """Return the columns that a query reads from outside: nothing inside it provides them."""
     parts = tuple(relations(relation))
     read = frozenset(n for part in parts for e in expressions(part) for n in refs(e))
     return read - {f.id for part in parts for f in part.fields}
 
 
 def relations(relation: Relation) -> Iterator[Relation]:
-    """The relation and everything below it, parents first."""
+    """Yield the relation and everything below it, parents first."""
     yield relation
     for source in inputs(relation):
         yield from relations(source)
