@@ -29,7 +29,7 @@ from dpsql.model.tree import DATE, DOUBLE, INTEGER, Kind, SqlType, decimal
 Combine = Callable[[Interval, Interval], Interval]
 SAFE_DIGITS = 18
 LEAST = 1
-"""How many steps of its grid an exact number other than zero is at least from it."""
+"""Least distance from zero of a nonzero exact number, in steps of its grid."""
 
 
 def _numbers(types: Types, count: int) -> bool:
@@ -97,18 +97,24 @@ def _finite(arg: Facts) -> bool:
 
 
 def _sum_nan(args: Args) -> bool:
-    """∞ - ∞: impossible if one side is finite."""
+    """Test whether the sum may be NaN: ∞ - ∞ is impossible if one side is finite."""
     return not any(map(_finite, args))
 
 
 def _product_nan(args: Args) -> bool:
-    """0·∞: impossible if a side is finite and not zero, or both are finite."""
+    """Test whether the product may be NaN.
+
+    0·∞ is impossible if a side is finite and not zero, or both are finite.
+    """
     sides = ((args[0], args[1]), (args[1], args[0]))
     return any(not _finite(a) and _may_be_zero(b) for a, b in sides)
 
 
 def _quotient_nan(args: Args) -> bool:
-    """0/0 and ∞/∞: impossible if one side cannot be zero and one is finite."""
+    """Test whether the quotient may be NaN.
+
+    0/0 and ∞/∞ are impossible if one side cannot be zero and one is finite.
+    """
     zeros = _may_be_zero(args[0]) and _may_be_zero(args[1])
     return zeros or not any(map(_finite, args))
 
@@ -146,9 +152,9 @@ def _ratio(args: Args, _kind: SqlType) -> Interval:
 
 
 def _divisors(arg: Facts) -> tuple[Facts, ...]:
-    """The divisor; where it lies around zero and is never zero, what it is on either side.
+    """Split a divisor that is never zero into its negative and positive part.
 
-    An exact number is a step of its grid from zero at least.
+    An exact number is at least a step of its grid from zero. Other divisors are returned whole.
     """
     exact = arg.type.kind in (Kind.INTEGER, Kind.DECIMAL)
     if not (exact and arg.nonzero and arg.interval.contains(Fraction(0))):
@@ -169,7 +175,9 @@ def _truncated_ratio(args: Args, kind: SqlType) -> Interval:
 
 
 def _division_raises(args: Args, kind: SqlType) -> bool:
-    """By zero; and -2^63 by -1, which has no result in 64 bits."""
+    """Test whether a division can raise: by zero, or -2^63 by -1, which has no result in 64
+    bits.
+    """
     if kind.kind is Kind.DOUBLE:
         return False
     dividend, divisor = args[0].interval, args[1].interval
@@ -178,7 +186,9 @@ def _division_raises(args: Args, kind: SqlType) -> bool:
 
 
 def _remainder(args: Args, kind: SqlType) -> Interval:
-    """|x % y| is at most |x| and less than |y|, and x % y has the sign of x."""
+    """Return the interval of x % y: |x % y| is at most |x| and below |y|, and it has the
+    sign of x.
+    """
     dividend, divisor = (as_double(a) if kind == DOUBLE else a.interval for a in args)
     reach = [abs(side).hi for side in (dividend, divisor)]
     if kind == INTEGER and isinstance(reach[1], Fraction):
@@ -208,7 +218,10 @@ def _postgres_quotient_type(types: Types) -> SqlType | None:
 
 
 def _remainder_type(types: Types) -> SqlType | None:
-    """Not INTEGER with DECIMAL, nor beyond 38 digits: DuckDB's type there depends on widths."""
+    """Return the type of a remainder; None for INTEGER with DECIMAL and for more than 38 digits.
+
+    DuckDB's type there depends on widths.
+    """
     common = common_type(types) if _numbers(types, 2) else None
     if common is None or common.kind is not Kind.DECIMAL:
         return common

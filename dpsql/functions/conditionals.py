@@ -1,4 +1,4 @@
-"""CASE, COALESCE, NULLIF, LEAST and GREATEST: the result is one of the arguments' values."""
+"""CASE, COALESCE, NULLIF, LEAST and GREATEST: the result is the value of an argument."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dpsql.model.tree import SqlType
 
 
 def _then_positions(count: int) -> tuple[int, ...]:
-    """Positions of the values of case(when1, then1, ..., otherwise)."""
+    """Return the positions of the values of case(when1, then1, ..., otherwise)."""
     return (*range(1, count, 2), count - 1)
 
 
 def reached(args: Args) -> Args:
-    """The arguments of CASE, its values that no row reaches as values that do not exist.
+    """Return the arguments of CASE, with empty facts for values that no row reaches.
 
     A branch is not reached if its condition is never true, or an earlier one always is.
     """
@@ -72,7 +72,7 @@ def _union(positions: Callable[[int], tuple[int, ...]]) -> Callable[[Args, SqlTy
 
 
 def _least(args: Args, kind: SqlType) -> Interval:
-    """At most the upper end of each argument that is surely there: NULL is skipped."""
+    """Return the interval of LEAST: at most the upper end of each argument that is never NULL."""
     everyone = _union(_everyone)(args, kind)
     for arg in args:
         if not arg.nullable:
@@ -81,7 +81,9 @@ def _least(args: Args, kind: SqlType) -> Interval:
 
 
 def _greatest(args: Args, kind: SqlType) -> Interval:
-    """At least the lower end of each argument that is surely there."""
+    """Return the interval of GREATEST: at least the lower end of each argument that is
+    never NULL.
+    """
     everyone = _union(_everyone)(args, kind)
     for arg in args:
         if not arg.nullable:
@@ -102,7 +104,7 @@ def _common(types: Types) -> SqlType | None:
 
 
 def _nullif_type(types: Types) -> SqlType | None:
-    """The first argument's own type, where comparing does not need another."""
+    """Return the first argument's own type, unless the comparison needs another type."""
     common = common_type(types) if len(types) == 2 else None  # noqa: PLR2004
     if common is None or common.kind is not types[0].kind:
         return None

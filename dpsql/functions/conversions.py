@@ -1,4 +1,5 @@
-"""CAST: one row per target type. Every failing conversion is NULL in the total form.
+"""CAST as a function of one argument per target type. A failing conversion is NULL in the total
+form.
 
 INTEGER is BIGINT as a target: 64 bits. DOUBLE to INTEGER rounds halves to even, DECIMAL away from
 zero; intervals cover both.
@@ -31,11 +32,11 @@ SOURCES = {
     Kind.TIME: frozenset({Kind.TIME, Kind.TIMESTAMP, Kind.VARCHAR}),
     Kind.UUID: frozenset({Kind.UUID, Kind.VARCHAR}),
 }
-"""From which kinds each kind can be cast. Times with a zone are read in the session's zone, UTC."""
+"""The source kinds and the kinds to which each can be cast. Times with a zone are in UTC."""
 
 
 def _rounded(interval: Interval, scale: int) -> Interval:
-    """Rounded to `scale` digits, by whichever rule for halves."""
+    """Round the ends outward to `scale` digits, which holds for any rule for halves."""
     step, half = 10**scale, Fraction(1, 2)
 
     def down(end: Bound) -> Fraction:
@@ -73,7 +74,7 @@ def _interval(args: Args, target: SqlType) -> Interval:
 
 
 def _raises(args: Args, target: SqlType) -> bool:
-    """Text may not parse; numbers may not fit; far dates have no time."""
+    """Test whether a conversion can fail: text that is no value, large numbers, far dates."""
     source = args[0]
     match (source.type.kind, target.kind):
         case (Kind.NULL, _) | (_, Kind.VARCHAR | Kind.LIST):
@@ -95,7 +96,7 @@ def _raises(args: Args, target: SqlType) -> bool:
 
 
 def _image(args: Args, target: SqlType, interval: Interval, limit: int) -> Domain:
-    """The days of known times; of anything else the lattice of the interval."""
+    """Return the days of known times; for other arguments the grid of the interval."""
     times = args[0].domain
     if times is None or target != DATE or args[0].type not in (TIMESTAMP, TIMESTAMPTZ):
         return lattice(target, interval, limit)
@@ -107,7 +108,7 @@ def _nan(args: Args) -> bool:
 
 
 def cast_to(target: SqlType) -> Function:
-    """CAST to a type, as a function of one argument.
+    """Return CAST to a type, as a function of one argument.
 
     >>> from dpsql.model.tree import DATE, VARCHAR
     >>> str(cast_to(DATE).result_type((VARCHAR,))), cast_to(DATE).result_type((INTEGER,))

@@ -1,4 +1,4 @@
-"""Moments made of numbers, texts and clocks of places, and the other way round; buckets of time.
+"""Functions that make moments from numbers, texts and local times, or the reverse; time buckets.
 
 A format is a constant of known specifiers. Where the moments are bounded, the texts are finitely
 many: those of every period of the finest specifier, or every combination of digits if that is less.
@@ -65,7 +65,9 @@ FIRST_YEAR, LAST_YEAR = Fraction(1), Fraction(9999)
 
 
 def _years(args: Args) -> tuple[int, int] | None:
-    """The years that the first argument can be, None unless all are from 1 to 9999."""
+    """Return the least and greatest year of the first argument; None unless all are from 1
+    to 9999.
+    """
     lo, hi = args[0].interval.lo, args[0].interval.hi
     if not (isinstance(lo, Fraction) and isinstance(hi, Fraction)):
         return None
@@ -78,7 +80,10 @@ def _date(args: Args, _kind: SqlType) -> Interval:
 
 
 def _time(args: Args, _kind: SqlType) -> Interval:
-    """Until the end of the year, and 60 seconds may carry into the next one."""
+    """Return the interval of timestamps from the first year until the end of the last one.
+
+    60 seconds may carry into the next year.
+    """
     years = _years(args)
     if years is None or years[1] == LAST_YEAR:
         return Interval()
@@ -94,12 +99,12 @@ def _time_type(types: Types) -> SqlType | None:
 
 
 def _epoch_type(types: Types) -> SqlType | None:
-    """EPOCH_MS goes both ways."""
+    """Return the type of EPOCH_MS, which converts in both directions."""
     return fixed(TIMESTAMP, WHOLE)(types) or fixed(INTEGER, TEMPORAL)(types)
 
 
 def _counted(unit: timedelta) -> Callable[[Args, SqlType], Interval]:
-    """Whole units since 1970, rounded down or up to the next one at most."""
+    """Return the interval rule of whole units since 1970, rounded down or up to the next one."""
 
     def interval(args: Args, kind: SqlType) -> Interval:
         if kind == INTEGER:
@@ -120,7 +125,9 @@ def _up(end: Bound) -> Fraction:
 
 
 def _from_epoch(numbers: Interval, unit: timedelta) -> Interval:
-    """So many units after 1970, and a microsecond for rounding on either side."""
+    """Return the interval of moments that are `numbers` units after 1970, two microseconds wider on
+    each side.
+    """
 
     def at(end: Bound, slack: int) -> datetime | None:
         assert isinstance(end, Fraction)
@@ -135,7 +142,9 @@ def _seconds_later(args: Args, _kind: SqlType) -> Interval:
 
 
 def _unknown_end(interval: Callable[[Args, SqlType], Interval]) -> Callable[[Args, SqlType], bool]:
-    """Raises unless the result is bounded: far moments may not exist."""
+    """Return a rule that a function raises unless its result is bounded: far moments may
+    not exist.
+    """
     return lambda args, kind: not interval(args, kind).is_bounded
 
 
@@ -147,10 +156,10 @@ def _seconds_raise(args: Args, kind: SqlType) -> bool:
 
 MONDAY = datetime(2000, 1, 3)  # noqa: DTZ001
 CENTURY = datetime(2000, 1, 1)  # noqa: DTZ001
-"""Where buckets begin to count, unless an origin is given: those of months, and all others."""
+"""Default origins of buckets: CENTURY for months, MONDAY for other units."""
 
 MOST = {"month": 12 * 1000, "day": 366_000, "microseconds": 1000 * 366 * 86_400 * 10**6}
-"""The widest buckets: a thousand years."""
+"""Largest widths of buckets: a thousand years."""
 
 
 def _bucket_type(types: Types) -> SqlType | None:
@@ -161,7 +170,7 @@ def _bucket_type(types: Types) -> SqlType | None:
 
 
 def _bucket_accepts(args: tuple[Expression, ...]) -> bool:
-    """A constant width from one unit to a thousand years, and a constant origin.
+    """Test for a constant width from one unit to a thousand years, and a constant origin.
 
     A bucket of hours of a DATE is refused: its type has no hours.
     """
@@ -175,7 +184,7 @@ def _bucket_accepts(args: tuple[Expression, ...]) -> bool:
 
 
 def _is_origin(origin: Expression, unit: str) -> bool:
-    """A constant; for buckets of months, one at which a month begins."""
+    """Test for a constant origin; for buckets of months, at the beginning of a month."""
     value = origin.value if isinstance(origin, Literal) else None
     if not isinstance(value, date):
         return False
@@ -184,14 +193,14 @@ def _is_origin(origin: Expression, unit: str) -> bool:
 
 
 def bucket_origin(unit: str, given: Value) -> datetime:
-    """Where the buckets of a unit begin to count: the origin that is given, or the default."""
+    """Return the origin of the buckets of a unit: the given one, or the default."""
     if isinstance(given, date):
         return naive(given)
     return CENTURY if unit == "month" else MONDAY
 
 
 def _bucket(args: Args) -> tuple[Callable[[datetime], datetime | None], str, int]:
-    """What gives the start of the bucket that a moment is in, and the width."""
+    """Return a function to the start of a moment's bucket, with the unit and the width."""
     unit, width = part_of(args), args[1].point
     assert isinstance(width, int)
     origin = bucket_origin(unit, args[3].point if len(args) > 3 else None)  # noqa: PLR2004
@@ -271,9 +280,10 @@ SHORT = 3
 
 @dataclass(frozen=True, slots=True)
 class _Specifier:
-    """How a specifier writes a moment, the period in which it is constant, and all its texts.
+    """A format specifier: its text of a moment, the period in which the text is constant, and all
+    texts.
 
-    `texts` is None where they are not a small set of their own.
+    `texts` is None if they are no small set.
     """
 
     write: Callable[[datetime], str]
@@ -316,19 +326,19 @@ SPECIFIERS = {
     "%f": _Specifier(lambda m: f"{m.microsecond:06}", "microseconds"),
     "%g": _Specifier(lambda m: f"{m.microsecond // 1000:03}", "milliseconds"),
 }
-"""What STRFTIME can write. The locale plays no part."""
+"""Specifiers of STRFTIME. The locale has no influence."""
 
 READABLE = frozenset("%Y %m %-m %d %-d %H %-H %I %p %M %S %f %b %B %y %j".split())
-"""What STRPTIME can read."""
+"""Specifiers of STRPTIME."""
 
 FINEST = "year month day hour minute second milliseconds microseconds".split()
 _PIECE = re.compile(r"%-?[A-Za-z]|[^%]")
 LEAST_YEAR = 1000
-"""Years before have fewer than four digits, which engines write differently."""
+"""Least year with four digits: engines write earlier years differently."""
 
 
 def pieces(form: str) -> list[str] | None:
-    """A format as specifiers and single characters, None if it has others.
+    """Split a format into specifiers and single characters; None if it has other parts.
 
     >>> pieces("%Y-%m")
     ['%Y', '-', '%m']
@@ -338,7 +348,7 @@ def pieces(form: str) -> list[str] | None:
 
 
 def _listed(table: frozenset[str]) -> Callable[[tuple[Expression, ...]], bool]:
-    """Accepts a constant format of these specifiers."""
+    """Return a test for a constant format of these specifiers."""
 
     def accepts(args: tuple[Expression, ...]) -> bool:
         form = args[1].value if isinstance(args[1], Literal) else None
@@ -363,7 +373,7 @@ def _written(args: Args, _kind: SqlType, _interval: Interval, limit: int) -> Dom
 
 
 def _of_periods(form: list[str], inside: Interval, limit: int) -> list[str] | None:
-    """The text of every period in an interval, at most `limit`."""
+    """List the text of every period in an interval; None beyond `limit`."""
     specifiers = [SPECIFIERS[p] for p in form if p in SPECIFIERS]
     finest = max((FINEST.index(s.period) for s in specifiers), default=0)
     truncate, step = UNITS[FINEST[finest]]
@@ -421,13 +431,15 @@ DATE_TEXT = (
 
 
 FARTHEST = timedelta(hours=16)
-"""No clock was ever further from UTC: local times before standard time come closest to it."""
+"""Bound on the distance of a local clock from UTC: local times before standard time come
+closest.
+"""
 
 
 def _zoned_type(types: Types) -> SqlType | None:
-    """TIMESTAMPTZ becomes TIMESTAMP, and TIMESTAMP becomes TIMESTAMPTZ.
+    """Return the result type: TIMESTAMPTZ becomes TIMESTAMP, and TIMESTAMP becomes TIMESTAMPTZ.
 
-    Not DATE, which is a local midnight in DuckDB and one of UTC in PostgreSQL.
+    DATE is refused: it is a local midnight in DuckDB and one of UTC in PostgreSQL.
     """
     if len(types) != 2 or types[0].kind not in TEXT:  # noqa: PLR2004
         return None

@@ -1,4 +1,4 @@
-"""Moments and their parts: DATE_TRUNC, EXTRACT, moments so many units later, the units between.
+"""Moments and their parts: DATE_TRUNC, EXTRACT, addition of units, and units between moments.
 
 Parts are the ISO ones: weeks begin on Monday and belong to the year of their Thursday (`isoyear`),
 `dow` counts from Sunday = 0, `isodow` from Monday = 1. Infinite dates have no parts: NULL.
@@ -6,8 +6,8 @@ Parts are the ISO ones: weeks begin on Monday and belong to the year of their Th
 An end of an interval is a naive datetime, in UTC for TIMESTAMPTZ; DATE counts from its midnight.
 Infinite and far dates lie only in unbounded intervals.
 
-An interval of SQL is one or more `date_add(unit, count, moment)`, as the engines add it: months
-first, then days, then the rest. A month later is the same day, or the last of a shorter month.
+A SQL interval is one or more `date_add(unit, count, moment)`, as engines add it: months first, then
+days, then the rest. A month later is the same day, or the last of a shorter month.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LAST_MONTH = 12 * 9999 + 11
 
 
 def names(*parts: Container[str]) -> Callable[[tuple[Expression, ...]], bool]:
-    """Whether the first arguments are literals that name one of these parts each."""
+    """Return a test that the first arguments are literals that name one of these parts each."""
 
     def accepts(args: tuple[Expression, ...]) -> bool:
         return all(_written(arg) in allowed for arg, allowed in zip(args, parts, strict=False))
@@ -64,41 +64,47 @@ def _written(arg: Expression) -> str:
 
 
 def part_of(args: Args) -> str:
-    """The part that the first argument names, in lower case."""
+    """Return the part that the first argument names, in lower case."""
     name = args[0].point
     assert isinstance(name, str)
     return name.lower()
 
 
 def moments(arg: Facts) -> Interval:
-    """The argument's interval as timestamps."""
+    """Return the argument's interval as timestamps."""
     return midnights(arg.interval) if arg.type == DATE else arg.interval
 
 
 def is_far(arg: Facts) -> bool:
-    """Whether the argument may be infinite, or beyond the years 1 to 9999."""
+    """Test whether the argument may be infinite or outside the years 1 to 9999."""
     return not arg.interval.is_bounded
 
 
 def any_far(args: Args) -> bool:
-    """NULL where a moment is NULL or may be infinite."""
+    """Test whether an argument may be NULL, or a moment that may be infinite: the result is NULL
+    there.
+    """
     return any(arg.nullable or (arg.type.is_temporal and is_far(arg)) for arg in args)
 
 
 def midnight(day: date) -> datetime:
-    """The first moment of the day that `day` is, or is in."""
+    """Return the first moment of a day, or of the day of a moment."""
     return datetime(day.year, day.month, day.day)  # noqa: DTZ001
 
 
 def naive(value: date) -> datetime:
-    """A value as an end: a day's midnight, a time in UTC without its zone."""
+    """Convert a value to an end of an interval: a day's midnight, or a time in UTC without its
+    zone.
+    """
     if not isinstance(value, datetime):
         return midnight(value)
     return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
 
 
 def months_later(moment: datetime, months: int) -> datetime | None:
-    """The same day so many months later, the last of the month if it has no such day.
+    """Return the same day `months` months later, or the last day of a shorter month.
+
+    Returns None outside the years 1 to 9999.
 
     >>> months_later(datetime(2024, 1, 31), 1)
     datetime.datetime(2024, 2, 29, 0, 0)
@@ -112,7 +118,7 @@ def months_later(moment: datetime, months: int) -> datetime | None:
 
 
 def later(moment: datetime, step: timedelta, count: int = 1) -> datetime | None:
-    """The moment so many steps later, None beyond the years 1 to 9999."""
+    """Return the moment `count` steps later; None outside the years 1 to 9999."""
     try:
         return moment + step * count
     except OverflowError:
@@ -120,7 +126,7 @@ def later(moment: datetime, step: timedelta, count: int = 1) -> datetime | None:
 
 
 def values(kind: SqlType, ends: Iterable[datetime]) -> tuple[Value, ...]:
-    """Ends as values of a type: dates, or times with the zone that the type needs."""
+    """Convert ends to values of a type: dates, or times with the zone that the type needs."""
     if kind == DATE:
         return tuple(moment.date() for moment in ends)
     if kind == TIMESTAMPTZ:
@@ -131,7 +137,7 @@ def values(kind: SqlType, ends: Iterable[datetime]) -> tuple[Value, ...]:
 def every(
     kind: SqlType, interval: Interval, limit: int, following: Callable[[datetime], datetime | None]
 ) -> Domain:
-    """The values from one end of an interval of periods to the other; None beyond `limit`."""
+    """List the values from one end of an interval of periods to the other; None beyond `limit`."""
     moment, last = interval.lo, interval.hi
     if not (isinstance(moment, date) and isinstance(last, date)):
         return None
@@ -152,7 +158,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a date: its least and greatest value, or how it grows with time.
+    """A part of a date: its least and greatest value, or a function that increases with time.
 
     `raises_on` are the types on which DuckDB raises for some far date.
     """
@@ -167,7 +173,7 @@ WEEKLY = frozenset({DATE, TIMESTAMPTZ})
 
 
 CLOCK = frozenset("hour minute second milliseconds microseconds".split())
-"""The parts that a TIME has."""
+"""Parts of a TIME."""
 
 DAY_OF_SECONDS = Interval(Fraction(0), Fraction(86_400))
 
@@ -202,16 +208,16 @@ PARTS = {
     "microseconds": _Part(0, 59_999_999),
     "era": _Part(0, 1),
 }
-"""What EXTRACT can name. Not EPOCH, whose type is another."""
+"""Parts that EXTRACT may name. EPOCH is missing because its type differs."""
 
 
 def _month(moment: datetime, months: int) -> datetime:
-    """The first moment of the period of `months` months that `moment` is in."""
+    """Return the first moment of the period of `months` months that contains `moment`."""
     return datetime(moment.year, (moment.month - 1) // months * months + 1, 1)  # noqa: DTZ001
 
 
 def _years(count: int) -> Callable[[datetime], datetime | None]:
-    """Periods of so many years, from the year 0: the first one has no datetime."""
+    """Return the truncation to periods of `count` years, from year 0; the first has no datetime."""
 
     def first(moment: datetime) -> datetime | None:
         year = moment.year // count * count
@@ -238,7 +244,7 @@ UNITS: dict[str, tuple[Callable[[datetime], datetime | None], timedelta]] = {
     ),
     "microseconds": (lambda moment: moment, MICROSECOND),
 }
-"""What DATE_TRUNC can name: how to truncate, and a step that leads into the next period."""
+"""Units of DATE_TRUNC: the truncation, and a step that leads into the next period."""
 
 
 def _truncated_type(types: Types) -> SqlType | None:
@@ -286,7 +292,7 @@ def _extracted(args: Args, _kind: SqlType) -> Interval:
 
 
 def _in_one_year(name: str, inside: Interval) -> Interval | None:
-    """Months and quarters of an interval that lies within one year."""
+    """Return the months or quarters of an interval within one year; else None."""
     lo, hi = inside.lo, inside.hi
     if not (isinstance(lo, datetime) and isinstance(hi, datetime)) or lo.year != hi.year:
         return None
@@ -300,7 +306,7 @@ def _in_one_year(name: str, inside: Interval) -> Interval | None:
 
 
 def _has_part(args: tuple[Expression, ...]) -> bool:
-    """Whether the part is one of PARTS, and of a TIME one of the clock."""
+    """Test whether the part is one of PARTS, and for a TIME one of the clock."""
     return names(CLOCK if type_at(args, 1) == TIME else PARTS)(args)
 
 
@@ -315,7 +321,7 @@ def _seconds(args: Args, _kind: SqlType) -> Interval:
 
 
 def since_epoch(arg: Facts, unit: timedelta) -> Interval:
-    """How many units a moment is after 1970."""
+    """Return the interval of units between 1970 and a moment."""
 
     def count(end: Bound) -> Fraction:
         assert isinstance(end, datetime)
@@ -350,7 +356,7 @@ DAY = frozenset({Kind.DATE})
 INT32 = 2**31 - 1
 
 STEPS = {"month": INT32, "day": INT32, "microseconds": INT64}
-"""What DATE_ADD can name, and the most of them that DuckDB's INTERVAL holds."""
+"""Units of DATE_ADD, and the largest count that DuckDB's INTERVAL holds."""
 
 SEVEN = Interval(Fraction(7), Fraction(7))
 
@@ -363,14 +369,15 @@ LENGTHS = {
     "day": timedelta(days=1),
     "week": timedelta(days=7),
 }
-"""Units of one length each."""
+"""Units of fixed length."""
 
 MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
 """Units of whole months."""
 
 
 def moved(value: date, unit: str, count: int) -> datetime | None:
-    """The moment so many units later, in UTC and without a zone; None beyond the years 1 to 9999.
+    """Return the moment `count` units later, in UTC without a zone; None outside the years 1 to
+    9999.
 
     >>> moved(date(2024, 1, 31), "month", 1)
     datetime.datetime(2024, 2, 29, 0, 0)
@@ -390,7 +397,7 @@ def _added_type(types: Types) -> SqlType | None:
 
 
 def _added(args: Args, _kind: SqlType) -> Interval:
-    """Later moments and larger counts give later results."""
+    """Return the interval of sums: later moments and larger counts give later results."""
     unit, counts, start = part_of(args), args[1].interval, moments(args[2])
     return Interval(_end(start.lo, unit, counts.lo), _end(start.hi, unit, counts.hi))
 
@@ -435,7 +442,7 @@ def _days_raise(args: Args, kind: SqlType) -> bool:
 
 
 def _index(unit: str) -> Callable[[Bound], Fraction]:
-    """The number of the period that a moment is in, where periods can be numbered."""
+    """Return the number of the period of a moment, for units whose periods can be numbered."""
 
     def of(end: Bound) -> Fraction:
         assert isinstance(end, datetime)
@@ -447,7 +454,10 @@ def _index(unit: str) -> Callable[[Bound], Fraction]:
 
 
 def _crossings(args: Args, _kind: SqlType) -> Interval:
-    """Boundaries of the unit between two moments; of weeks, DuckDB divides those of days by 7."""
+    """Return the interval of unit boundaries between two moments.
+
+    For weeks, DuckDB divides the boundaries of days by 7.
+    """
     unit = part_of(args)
     weeks = unit == "week"
     first, second = (moments(arg).map(_index("day" if weeks else unit)) for arg in args[1:])
@@ -456,7 +466,10 @@ def _crossings(args: Args, _kind: SqlType) -> Interval:
 
 
 def _whole_units(args: Args, kind: SqlType) -> Interval:
-    """Complete units between two moments: at most one less than boundaries, in either sign."""
+    """Return the interval of complete units between two moments.
+
+    They are at most one less than the boundaries, in either sign.
+    """
     unit = part_of(args)
     if unit in MONTHS:
         return _crossings(args, kind).union(Interval(Fraction(0), Fraction(0)))
@@ -474,7 +487,7 @@ def _between_raises(args: Args, _kind: SqlType) -> bool:
 
 
 def _between_operands(types: Types) -> tuple[SqlType | None, ...]:
-    """Two moments of one type."""
+    """Return operand types with one type for both moments."""
     return (None, None, None) if types[1] == types[2] else (None, TIMESTAMP, TIMESTAMP)
 
 
@@ -498,7 +511,7 @@ def _last_days(_args: Args, kind: SqlType, interval: Interval, limit: int) -> Do
 
 
 def _next_last_day(day: datetime) -> datetime | None:
-    """The last day of the month after a last day."""
+    """Return the last day of the month after a last day."""
     first = later(day, timedelta(days=1))
     return None if first is None else first.replace(day=monthrange(first.year, first.month)[1])
 

@@ -1,7 +1,7 @@
-"""Lengths of time as whole microseconds, and AGE: years, months and days between two moments.
+"""Intervals as whole microseconds, and AGE: years, months and days between two moments.
 
-AGE is that of PostgreSQL: the fields of the earlier moment are taken from those of the later one,
-and what is negative then borrows from the next larger field. So months do not grow evenly with
+AGE is that of PostgreSQL: the fields of the earlier moment are subtracted from those of the later
+one, and a negative field borrows from the next larger field. So months do not grow evenly with
 time, but they never fall: the interval of months is that of the ends.
 """
 
@@ -28,11 +28,11 @@ AGE_PARTS = {
     "milliseconds": (-59_999, 59_999),
     "microseconds": (-59_999_999, 59_999_999),
 }
-"""What EXTRACT can name of an AGE besides its years, and how far it goes."""
+"""Parts of an AGE that EXTRACT may name besides years, with their ranges."""
 
 
 def _whole(args: Args, _kind: SqlType) -> Interval:
-    """A number of microseconds, rounded to whole ones."""
+    """Return the interval of microseconds, rounded to whole ones."""
     if args[0].type == INTEGER:
         return args[0].interval
     margin = Interval(Fraction(-1), Fraction(1))
@@ -44,7 +44,7 @@ def _too_long(args: Args, kind: SqlType) -> bool:
 
 
 def months_between(later: datetime, earlier: datetime) -> int:
-    """The months of AGE, negative where `later` comes first.
+    """Return the months of AGE, negative where `later` comes first.
 
     >>> months_between(datetime(2024, 2, 29), datetime(2024, 1, 31))
     0
@@ -57,7 +57,9 @@ def months_between(later: datetime, earlier: datetime) -> int:
 
 
 def _months(args: Args) -> Interval:
-    """Months between the last two arguments, of which the first is the later moment."""
+    """Return the interval of months between the last two arguments; the first of them is the later
+    moment.
+    """
     later, earlier = map(moments, args[-2:])
 
     def between(a: Bound | None, b: Bound | None) -> Fraction | None:
@@ -83,14 +85,16 @@ def _years(months: Bound) -> Fraction:
 
 
 def _age_us(args: Args, _kind: SqlType) -> Interval:
-    """Months of 30 days, and at most 31 days besides."""
+    """Return the interval of microseconds: months of 30 days, and at most 31 days more."""
     most = Fraction(32 * DAY_US)
     month = Interval(Fraction(MONTH_US), Fraction(MONTH_US))
     return _months(args) * month + Interval(-most, most)
 
 
 def _age_seconds(args: Args, _kind: SqlType) -> Interval:
-    """Years of 365.25 days, other months of 30, and at most 31 days besides."""
+    """Return the interval of seconds: years of 365.25 days, other months of 30, and at most 31 days
+    more.
+    """
     most = Fraction(32 * 86_400)
     shortest, longest = Fraction(30 * 86_400), Fraction(31 * 86_400)
     month = Interval(shortest, longest)
@@ -102,7 +106,7 @@ def _age_raises(args: Args, _kind: SqlType) -> bool:
 
 
 def _age_operands(types: Types) -> tuple[SqlType | None, ...]:
-    """AGE of dates is that of their midnights."""
+    """Return the operand types of AGE: dates count as their midnights."""
     return tuple(TIMESTAMP if kind == DATE else None for kind in types)
 
 

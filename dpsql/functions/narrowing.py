@@ -1,8 +1,8 @@
-"""What a predicate that holds adds to the facts of a column that it reads.
+"""Facts of a column that follow from a predicate on it.
 
-A predicate on an expression speaks of the column in it, whatever the functions between: the ends of
-a column's interval are cut off as far as the predicate cannot be true there by the interval rules
-alone: `year(day) = 2025` bounds `day`, `2 * x < 10` bounds `x`.
+A predicate may bound a column through functions. The ends of the column's interval are removed as
+far as the interval rules show that the predicate cannot be true there: `year(day) = 2025` bounds
+`day`, `2 * x < 10` bounds `x`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dpsql.model.walk import walk
 
 
 def narrow(facts: Facts, predicate: Expression) -> Facts:
-    """The facts of a column among the rows for which `predicate`, which reads no other, is true.
+    """Return the facts of a column in rows where `predicate` is true, which reads no other column.
 
-    Read are AND, OR, comparisons with literals, IN, BETWEEN and IS [NOT] NULL of the column
-    itself; of any other predicate nothing is concluded.
+    It uses AND, OR, comparisons with literals, IN, BETWEEN and IS [NOT] NULL of the column itself.
+    Other predicates change nothing.
 
     >>> from dpsql.model.tree import INTEGER
     >>> age = Facts(INTEGER, Interval(Fraction(0), Fraction(120)))
@@ -53,7 +53,7 @@ def narrow(facts: Facts, predicate: Expression) -> Facts:
 
 
 def intersect(facts: Facts, other: Facts) -> Facts:
-    """The facts of a column that equals another one in every row."""
+    """Return the facts of a column that equals another one in every row."""
     facts = replace(facts, nullable=False)
     if facts.type.kind is not other.type.kind:
         return facts
@@ -64,7 +64,7 @@ def intersect(facts: Facts, other: Facts) -> Facts:
 
 
 def either(a: Facts, b: Facts, kind: SqlType) -> Facts:
-    """What holds of a column of `kind` whose values come from one column or the other."""
+    """Return the facts of a column of `kind` whose values come from one column or the other."""
     if a.type.kind is not kind.kind or b.type.kind is not kind.kind:
         exact = {Kind.INTEGER, Kind.DECIMAL}
         if not {a.type.kind, b.type.kind, kind.kind} <= exact:
@@ -74,7 +74,7 @@ def either(a: Facts, b: Facts, kind: SqlType) -> Facts:
 
 
 def _either(a: Facts, b: Facts) -> Facts:
-    """What holds of a column in rows of one kind or the other."""
+    """Return the facts of a column in rows that satisfy one set of facts or the other."""
     domain = None if a.domain is None or b.domain is None else distinct((*a.domain, *b.domain))
     sides = [f.interval for f in (a, b) if f.domain != ()]
     interval = reduce(Interval.union, sides) if sides else a.interval
@@ -82,7 +82,9 @@ def _either(a: Facts, b: Facts) -> Facts:
 
 
 def _tests_column(inner: Expression) -> bool:
-    """IS NULL, LIKE or IN of the column itself: its negation holds only where it is not NULL."""
+    """Test for IS NULL, LIKE or IN of the column itself: its negation holds only where it is not
+    NULL.
+    """
     return (
         isinstance(inner, Call)
         and inner.function in ("is_null", "like", "ilike", "in")
@@ -91,7 +93,7 @@ def _tests_column(inner: Expression) -> bool:
 
 
 def _among(facts: Facts, options: Iterable[Expression]) -> Facts:
-    """Equal to one of the options; nothing is concluded unless all are literals."""
+    """Narrow facts to values equal to one of the options, if all of them are literals."""
     literals = [o for o in options if isinstance(o, Literal) and o.value is not None]
     others = [o for o in options if not isinstance(o, Literal)]
     if others or not literals:
@@ -128,7 +130,7 @@ def _half_line(function: str, bound: Bound, kind: SqlType) -> Interval:
 
 
 def _next(bound: Bound, kind: SqlType, sign: int) -> Bound:
-    """The value just beyond `bound` in a type with a grid; `bound` itself otherwise."""
+    """Return the value just beyond `bound` in a type with a grid; `bound` itself otherwise."""
     match bound:
         case Fraction() if kind.kind in (Kind.INTEGER, Kind.DECIMAL):
             step = Fraction(1, 10**kind.scale)
@@ -166,7 +168,7 @@ def _equal(facts: Facts, literal: Literal) -> Facts:
 
 
 def _bound(literal: Literal, kind: SqlType) -> Bound | None:
-    """The literal as an end among the column's values; None where it has no place there."""
+    """Return the literal as an end among the column's values; None where it is not comparable."""
     end = bound_of(literal.value)
     if kind.is_numeric and isinstance(end, Fraction):
         return end
@@ -174,7 +176,7 @@ def _bound(literal: Literal, kind: SqlType) -> Bound | None:
 
 
 MOST_NODES = 64
-"""Larger predicates are not looked into: each cut takes some sixty looks."""
+"""Largest predicate that is used: each removed end takes some sixty evaluations."""
 
 FIRST = datetime.min  # noqa: DTZ901
 MICROSECOND = timedelta(microseconds=1)
@@ -191,7 +193,9 @@ class _Grid:
 
 
 def shaved(column: Facts, number: int, predicate: Expression) -> Facts:
-    """The facts of a column among the rows for which `predicate`, which reads no other, is true.
+    """Return the facts of a column in rows where `predicate` is true, by trial on its interval.
+
+    The predicate reads no other column. Ends of the interval are removed where it cannot be true.
 
     >>> from dpsql.model.tree import BOOLEAN, INTEGER
     >>> x = Ref(1, INTEGER)
@@ -228,7 +232,7 @@ def shaved(column: Facts, number: int, predicate: Expression) -> Facts:
 
 
 def _facts(expression: Expression, number: int, piece: Facts) -> Facts:
-    """Facts by the rules alone, where the column's are `piece`."""
+    """Return the facts of an expression by the rules, where the column has the facts `piece`."""
     match expression:
         case Literal():
             return literal_facts(expression)
@@ -243,7 +247,7 @@ def _facts(expression: Expression, number: int, piece: Facts) -> Facts:
 
 
 def _cut(first: int, last: int, excluded: Callable[[int], bool]) -> int:
-    """The number behind the longest prefix that is excluded; `first` if none is.
+    """Return the number after the longest excluded prefix; `first` if none is excluded.
 
     >>> _cut(0, 100, lambda n: n < 7), _cut(0, 100, lambda n: False)
     (7, 0)

@@ -1,8 +1,8 @@
 """ABS, SIGN, rounding, roots, logarithms, powers, angles, divisors, bits and tests of numbers.
 
-DuckDB's libm is within one unit in the last place; four are allowed. `ln(0)` is -∞, `ln(-1)` and
-`sqrt(-1)` are NaN in DuckDB 2, as is everything outside of a function's domain, or an infinity;
-DuckDB 1 raises there.
+DuckDB's libm is within one unit in the last place; four are allowed. `ln(0)` is -∞. In DuckDB 2
+`ln(-1)` and `sqrt(-1)` are NaN, as any result outside a function's domain or at an infinity; DuckDB
+1 raises there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _same(types: Types) -> SqlType | None:
 
 
 def _whole(types: Types) -> SqlType | None:
-    """FLOOR and CEIL: a DECIMAL loses its scale, an INTEGER becomes DOUBLE."""
+    """Return the type of FLOOR and CEIL: a DECIMAL loses its scale, an INTEGER becomes DOUBLE."""
     kind = _same(types)
     if kind is None or kind.kind is not Kind.DECIMAL:
         return None if kind is None else DOUBLE
@@ -53,12 +53,14 @@ def _whole(types: Types) -> SqlType | None:
 
 
 def _truncated(types: Types) -> SqlType | None:
-    """TRUNC: a DECIMAL loses its scale, an INTEGER stays."""
+    """Return the type of TRUNC(x): a DECIMAL loses its scale, an INTEGER stays."""
     return INTEGER if types == (INTEGER,) else _whole(types)
 
 
 def _rounded_type(types: Types) -> SqlType | None:
-    """ROUND(x) as TRUNC; ROUND(x, n) keeps the scale, with a digit more for the carry."""
+    """Return the type of ROUND: ROUND(x) as TRUNC(x); ROUND(x, n) keeps the scale plus a digit for
+    the carry.
+    """
     if len(types) == 1:
         return _truncated(types)
     if len(types) != 2 or not types[0].is_numeric or types[1] != INTEGER:  # noqa: PLR2004
@@ -70,13 +72,13 @@ def _rounded_type(types: Types) -> SqlType | None:
 
 
 def _truncated_type(types: Types) -> SqlType | None:
-    """TRUNC(x, n) keeps the type of x."""
+    """Return the type of TRUNC: TRUNC(x, n) keeps the type of x."""
     fits = len(types) == 2 and types[0].is_numeric and types[1] == INTEGER  # noqa: PLR2004
     return types[0] if fits else _truncated(types)
 
 
 def _stepwise(step: Callable[[Fraction], int]) -> Callable[[Args, SqlType], Interval]:
-    """The interval of FLOOR, CEIL and TRUNC."""
+    """Return the interval rule of FLOOR, CEIL and TRUNC."""
 
     def interval(args: Args, kind: SqlType) -> Interval:
         source = as_double(args[0]) if kind == DOUBLE else args[0].interval
@@ -86,7 +88,7 @@ def _stepwise(step: Callable[[Fraction], int]) -> Callable[[Args, SqlType], Inte
 
 
 def _half_away(value: Fraction) -> int:
-    """Rounded to the nearest integer, halves away from zero, as DuckDB does.
+    """Round to the nearest integer, halves away from zero, as DuckDB does.
 
     >>> _half_away(Fraction(-5, 2)), _half_away(Fraction(5, 2))
     (-3, 3)
@@ -96,7 +98,7 @@ def _half_away(value: Fraction) -> int:
 
 
 def _to_digits(step: Callable[[Fraction], int]) -> Callable[[Args, SqlType], Interval]:
-    """The interval of ROUND(x, n) and TRUNC(x, n), which take a step at the n-th digit."""
+    """Return the interval rule of ROUND(x, n) and TRUNC(x, n), which step at the n-th digit."""
     return lambda args, kind: _stepped(step, args, kind)
 
 
@@ -121,12 +123,12 @@ def _stepped(step: Callable[[Fraction], int], args: Args, kind: SqlType) -> Inte
 
 
 def _on_doubles(interval: Interval, factor: Fraction) -> Interval:
-    """Each end times a power of ten, in double arithmetic."""
+    """Multiply each end by a power of ten, in double arithmetic."""
     return (interval * Interval(factor, factor)).outward(DOUBLE, ULPS if factor != 1 else 0)
 
 
 def _rounding_raises(args: Args, kind: SqlType) -> bool:
-    """ROUND(integer, -n) can leave 64 bits, and a carry 38 digits; other roundings have room."""
+    """Test whether rounding can overflow: ROUND(integer, -n) 64 bits, or a carry 38 digits."""
     if len(args) == 1:
         return False
     match kind.kind:
@@ -141,7 +143,7 @@ def _rounding_raises(args: Args, kind: SqlType) -> bool:
 
 
 def _whole_numbers(_args: Args, kind: SqlType, interval: Interval, limit: int) -> Domain:
-    """The whole numbers of an interval in the result's type."""
+    """List the whole numbers of an interval in the result's type."""
     grid = INTEGER if kind == DOUBLE else kind
     values = lattice(grid, interval, limit)
     if values is None or kind != DOUBLE:
@@ -150,16 +152,18 @@ def _whole_numbers(_args: Args, kind: SqlType, interval: Interval, limit: int) -
 
 
 def _rounded_values(args: Args, kind: SqlType, interval: Interval, limit: int) -> Domain:
-    """ROUND(x) gives whole numbers; ROUND(decimal, n) multiples of 10^-n, if n is known."""
+    """List the results of ROUND: whole numbers for ROUND(x), multiples of 10^-n for ROUND(decimal,
+    n).
+    """
     if len(args) == 1:
         return _whole_numbers(args, kind, interval, limit)
     return None if kind == DOUBLE else lattice(kind, interval, limit)
 
 
 def _few_digits(args: tuple[Expression, ...]) -> bool:
-    """The number of digits is a literal, small, and no more than a DECIMAL has before its point.
+    """Test for a small literal number of digits, below the digits of a DECIMAL before its point.
 
-    Beyond, DuckDB gives 0 even for NULL.
+    For more digits, DuckDB gives 0 even for NULL.
     """
     if len(args) == 1:
         return True
@@ -184,7 +188,7 @@ def _signum(end: Bound) -> Fraction:
 
 
 def image(function: Callable[[float], float], source: Interval) -> Interval:
-    """The interval of an increasing function computed by libm; overflow is unbounded."""
+    """Return the interval of an increasing function computed by libm; overflow is unbounded."""
 
     def end(value: Bound) -> Fraction | None:
         try:
@@ -214,7 +218,7 @@ def _logarithm(args: Args, _kind: SqlType) -> Interval:
 
 
 def negative_nan(args: Args) -> bool:
-    """NaN below zero: roots and logarithms."""
+    """Test whether a root or logarithm may be NaN: its argument may be negative."""
     return not _not_negative(args[0].interval)
 
 
@@ -223,7 +227,7 @@ def _negative_raises(args: Args, _kind: SqlType) -> bool:
 
 
 def not_positive_raises(args: Args, kind: SqlType) -> bool:
-    """Undefined from zero down: logarithms."""
+    """Test whether a logarithm may be undefined: its argument may be zero or negative."""
     return _negative_raises(args, kind) or args[0].interval.contains(Fraction(0))
 
 
@@ -325,12 +329,12 @@ def _times(factor: float) -> _Interval:
 
 
 def _infinite(args: Args) -> bool:
-    """Whether an argument may be infinite, where the function is undefined."""
+    """Test whether an argument may be infinite, where the function is undefined."""
     return not all(arg.interval.is_bounded for arg in args)
 
 
 def _beyond_one(args: Args) -> bool:
-    """Whether the argument may lie outside of [-1, 1]."""
+    """Test whether the argument may lie outside [-1, 1]."""
     return not args[0].interval.within(-1, 1)
 
 
@@ -341,7 +345,7 @@ def _unary(
     *,
     raises: bool = False,
 ) -> Function:
-    """A function of one number, NaN (and raising on DuckDB 1) where it is undefined."""
+    """Build a function of one number: NaN (or an error on DuckDB 1) where it is undefined."""
     return Function(
         name,
         fixed(DOUBLE, NUMBERS),
@@ -400,33 +404,35 @@ FARTHEST_BOUND = 10.0**15
 
 
 def _even(args: Args, _kind: SqlType) -> Interval:
-    """EVEN(x) is the next even number away from zero: at most two further."""
+    """Return the interval of EVEN(x), the next even number away from zero: at most two further."""
     room = Interval(Fraction(-2), Fraction(2))
     return (as_double(args[0]) + room).outward(DOUBLE, 4)
 
 
 def _length(source: Interval) -> int:
-    """How many bits the largest number of a bounded interval has."""
+    """Return the number of bits of the largest number of a bounded interval."""
     assert isinstance(source.hi, Fraction)
     return int(source.hi).bit_length()
 
 
 def _bits(args: Args, _kind: SqlType) -> Interval:
-    """XOR and | set no bit beyond those of the larger side; signs are left to the engine."""
+    """Return the interval of XOR and |: no bit beyond the larger side; unbounded for negative
+    sides.
+    """
     if not all(arg.interval.within(0, 2**127 - 1) for arg in args):
         return EVERYTHING
     return Interval(Fraction(0), Fraction(2 ** max(_length(arg.interval) for arg in args) - 1))
 
 
 def _common_bits(args: Args, _kind: SqlType) -> Interval:
-    """& sets no bit that a side without a sign has not."""
+    """Return the interval of &: no bit that a nonnegative side lacks."""
     sides = [arg.interval.hi for arg in args if arg.interval.within(0, 2**127 - 1)]
     most = [hi for hi in sides if hi is not None]
     return Interval(Fraction(0), min(most)) if most else EVERYTHING
 
 
 def _complement(args: Args, _kind: SqlType) -> Interval:
-    """~x is -1 - x."""
+    """Return the interval of ~x, which is -1 - x."""
     lo, hi = args[0].interval.lo, args[0].interval.hi
     ends = (-1 - end if isinstance(end, Fraction) else None for end in (hi, lo))
     return Interval(*ends)
@@ -444,7 +450,7 @@ def _buckets(args: Args, _kind: SqlType) -> Interval:
 
 
 def _true_buckets(args: tuple[Expression, ...]) -> bool:
-    """Literal bounds in order, and a literal number of buckets."""
+    """Test for literal bounds in order, and a literal number of buckets."""
     values = [arg.value if isinstance(arg, Literal) else None for arg in args[1:]]
     if len(values) != 3 or not all(isinstance(v, int | float | Decimal) for v in values):  # noqa: PLR2004
         return False
@@ -456,11 +462,11 @@ def _true_buckets(args: tuple[Expression, ...]) -> bool:
 
 
 MOST_FACTORS = 33
-"""34! has more than 128 bits."""
+"""Largest argument of FACTORIAL: 34! has more than 128 bits."""
 
 
 def _factorial(args: Args, _kind: SqlType) -> Interval:
-    """It grows; outside of 0 to 33 there is none."""
+    """Return the interval of FACTORIAL, which increases; it is undefined outside 0 to 33."""
     within = args[0].interval.intersect(Interval(Fraction(0), Fraction(MOST_FACTORS)))
     return within.map(lambda end: Fraction(factorial(_clamped(end))))
 

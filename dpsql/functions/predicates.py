@@ -39,9 +39,10 @@ def _like_type(types: Types) -> SqlType | None:
 
 
 def _well_escaped(args: tuple[Expression, ...]) -> bool:
-    """Pattern and escape character are literals that DuckDB reads: TRY does not catch its error.
+    """Test for a literal pattern and escape character that DuckDB accepts: TRY does not catch its
+    error.
 
-    It raises on an escape of other than one character, and on a pattern that ends with one.
+    It raises on an escape of more or less than one character, and on a pattern that ends with one.
     """
     if len(args) < 3:  # noqa: PLR2004
         return True
@@ -56,7 +57,7 @@ def _may_be(truth: bool, arg: Facts) -> bool:  # noqa: FBT001
 
 
 def _null_values(args: Args, *_: object) -> Domain:
-    """Whether a value is missing: what its facts leave open."""
+    """Return the possible results of IS NULL by the argument's facts."""
     (arg,) = args
     possible = (arg.domain != (), arg.nullable)
     return tuple(truth for truth in (False, True) if possible[truth])
@@ -77,12 +78,14 @@ def _not_values(args: Args, *_: object) -> Domain:
 
 
 def _not_after(a: Bound | None, b: Bound | None) -> bool:
-    """Whether a lower end leaves room below an upper end, or at it."""
+    """Test whether a lower end is at most an upper end."""
     return a is None or b is None or a <= b  # type: ignore[operator]
 
 
 def _orders(args: Args) -> tuple[bool, bool, bool]:
-    """Whether the first of two arguments may be less than, equal to and greater than the other."""
+    """Test whether the first of two arguments may be less than, equal to and greater than the
+    other.
+    """
     common = common_type(tuple(arg.type for arg in args))
     if common is None:
         return (True, True, True)
@@ -92,7 +95,7 @@ def _orders(args: Args) -> tuple[bool, bool, bool]:
 
 
 def _before(a: Interval, b: Interval) -> bool:
-    """Whether some value of `a` may lie before one of `b`."""
+    """Test whether some value of `a` may be less than one of `b`."""
     return a.lo is None or b.hi is None or (_not_after(a.lo, b.hi) and a.lo != b.hi)
 
 
@@ -105,7 +108,7 @@ def _comparison(name: str) -> Function:
 
 
 def _membership_values(args: Args, *_: object) -> Domain:
-    """Never true where no option can equal the value."""
+    """Return the possible results of IN: never true where no option can equal the value."""
     common = common_type(tuple(arg.type for arg in args))
     sides = (args[0].type, *(option.type for option in args[1:]))
     if len({t.kind for t in sides}) > 1 or common is None:

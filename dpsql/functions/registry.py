@@ -1,6 +1,6 @@
 """The table of scalar functions, and the facts of calls.
 
-A function that has no row does not exist; a missing row is a refusal: PRIVACY.md R25, SECURITY.md
+A function without a row does not exist, and a call of it is refused: PRIVACY.md R25, SECURITY.md
 S13.
 """
 
@@ -39,7 +39,7 @@ REGISTRY: dict[str, Function] = {
 
 
 def lookup(name: str) -> Function | None:
-    """The row of a function, None if there is none.
+    """Return the row of a function; None if it has none.
 
     >>> lookup("add").name, lookup("random")
     ('add', None)
@@ -51,7 +51,7 @@ DEFAULT_LIMIT = 10_000
 
 
 def literal_facts(literal: Literal) -> Facts:
-    """What a constant is.
+    """Return the facts of a constant.
 
     >>> from dpsql.model.tree import INTEGER
     >>> literal_facts(Literal(7, INTEGER)).domain
@@ -61,9 +61,10 @@ def literal_facts(literal: Literal) -> Facts:
 
 
 def facts_of_values(kind: SqlType, values: Iterable[Value]) -> Facts:
-    """What an expression with just these values is; NULL among them counts apart, and NaN is NULL.
+    """Return the facts of an expression with just these values. NULL counts separately; NaN is
+    NULL.
 
-    Dates of years that Python does not have, and 24:00, come as text: then nothing is known.
+    Dates in years that Python lacks, and 24:00, come as text: then only the type is known.
     """
     listed = list(values)
     if kind != VARCHAR and any(isinstance(value, str) for value in listed):
@@ -74,7 +75,9 @@ def facts_of_values(kind: SqlType, values: Iterable[Value]) -> Facts:
 
 
 def declared_facts(column: ColumnPolicy, limit: int = DEFAULT_LIMIT) -> Facts:
-    """What the owner declares of a column, with its domain if it has at most `limit` values."""
+    """Return the owner's declarations of a column, with its domain if it has at most `limit`
+    values.
+    """
     if column.values is not None:
         return replace(facts_of_values(column.type, column.values), nullable=column.nullable)
     lo, hi = (None, None) if column.bounds is None else map(bound_of, column.bounds)
@@ -84,7 +87,7 @@ def declared_facts(column: ColumnPolicy, limit: int = DEFAULT_LIMIT) -> Facts:
 
 
 def function_of(expression: Call | Cast) -> Function:
-    """The row of a call or cast that `resolve` typed.
+    """Return the row of a call or cast that `resolve` typed.
 
     Raises `Refused` where the function does not exist or does not accept the arguments as written.
     """
@@ -97,7 +100,7 @@ def function_of(expression: Call | Cast) -> Function:
 
 
 def unaccepted(call: Call) -> Refused:
-    """The refusal of constants with which a function may fail, or has no rule."""
+    """Return the refusal of constants for which a function may fail or has no rule."""
     constants = (arg.value if isinstance(arg, Literal) else None for arg in call.args)
     texts = (repr(v) if isinstance(v, str) else "…" if v is None else str(v) for v in constants)
     facts = {"name": call.function, "written": f"{call.function}({', '.join(texts)})"}
@@ -105,9 +108,9 @@ def unaccepted(call: Call) -> Refused:
 
 
 def is_pointwise(expression: Call | Cast) -> bool:
-    """Whether evaluating the call with columns for arguments gives the result's values.
+    """Test whether evaluating the call on columns of argument values lists the result's values.
 
-    Not where the result is one of the arguments, nor where some must be literals.
+    This fails where the result is one of the arguments, or where some arguments must be literals.
     """
     if isinstance(expression, Cast):
         return True
@@ -117,11 +120,11 @@ def is_pointwise(expression: Call | Cast) -> bool:
 
 
 LENIENT = frozenset({"and", "or", "in"})
-"""Functions that can have a value although an argument is NULL, without a rule of their own."""
+"""Functions that may return a value for a NULL argument, without a rule of their own."""
 
 
 def is_strict(name: str) -> bool:
-    """Whether a function is NULL as soon as one argument is."""
+    """Test whether a function is NULL as soon as one argument is."""
     function = lookup(name)
     if function is None or name in LENIENT:
         return False
@@ -129,10 +132,10 @@ def is_strict(name: str) -> bool:
 
 
 def facts(expression: Call | Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Facts:
-    """What a call is, given facts that are true of its arguments.
+    """Return the facts of a call, given true facts of its arguments.
 
-    The domain lists at most `limit` values; it is None where neither the arguments' domains nor
-    the interval give one without evaluating the call. Raises `Refused` as `function_of` does.
+    The domain lists at most `limit` values. It is None where neither the arguments' domains nor the
+    interval give one without evaluating the call. Raises `Refused` as `function_of` does.
     """
     function, kind = function_of(expression), expression.type
     if function.name == "case":
@@ -154,13 +157,13 @@ def facts(expression: Call | Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Fa
 def listed(
     expression: Call | Cast, args: Args, inferred: Facts, limit: int = DEFAULT_LIMIT
 ) -> Facts:
-    """`inferred`, of a call, with the domain that its interval leaves."""
+    """Return the `inferred` facts of a call with the domain that its interval allows."""
     domain = function_of(expression).image(args, inferred.type, inferred.interval, limit)
     return replace(inferred, domain=domain)
 
 
 def converted_facts(function: Function, args: Args) -> Args:
-    """The arguments as the call sees them: NULL where the conversion to its operand type fails."""
+    """Return the arguments after conversion to operand types: NULL where the conversion fails."""
     operands = function.operands(tuple(arg.type for arg in args))
     return tuple(
         replace(arg, nullable=True) if conversion_raises(arg, operand) else arg
@@ -179,7 +182,9 @@ def _domain(
 
 
 def _merged(sides: Sequence[Facts], kind: SqlType) -> Domain:
-    """The values of all sides; None where one is not finite or has values of another type."""
+    """Return the values of all sides; None where one is not finite or has values of another
+    type.
+    """
     values: list[Value] = []
     for side in sides:
         if side.domain is None or (side.domain and not _same_values(side.type, kind)):
@@ -196,7 +201,7 @@ def _same_values(source: SqlType, target: SqlType) -> bool:
 
 
 def _possible(values: Sequence[Value], interval: Interval) -> tuple[Value, ...]:
-    """The values that an interval leaves; of many whole numbers quickly."""
+    """Return the values inside an interval; integers take a fast path."""
     lo, hi = interval.lo, interval.hi
     whole = [value for value in values if type(value) is int]
     if len(whole) == len(values) and isinstance(lo, Fraction) and isinstance(hi, Fraction):

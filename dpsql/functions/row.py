@@ -1,4 +1,4 @@
-"""What is known of a scalar function: a row of the table, and the rules that rows share.
+"""The type of a scalar function: a row of the table, and rules that rows share.
 
 Every row has a form that cannot raise: SECURITY.md S8.
 """
@@ -28,33 +28,39 @@ Args: TypeAlias = "tuple[Facts, ...]"
 Domain: TypeAlias = "tuple[Value, ...] | None"
 
 LONGEST_TEXT = 4096
-"""Text that a function makes longer is cut here: doubling a text thirty times would otherwise
-exhaust memory if and only if some row holds it, and a failure is a bit about that row."""
+"""Longest text that a function returns; longer ones are cut. Doubling a text thirty times would
+exhaust memory if and only if some row holds it, and a failure is a bit about that row.
+"""
 
 LONGEST_REPLACEMENT = 64
-"""The longest text that may take the place of each of a text's parts, for the same reason."""
+"""Longest replacement of each part of a text, for the same reason."""
 
 
 def any_nullable(args: Args) -> bool:
-    """NULL if any argument is NULL: most functions."""
+    """Test whether any argument may be NULL: then most functions are NULL."""
     return any(arg.nullable for arg in args)
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One scalar function or operator.
+    """A scalar function or operator.
 
-    `result_type` is None where the types do not fit. `interval` bounds the result's values given
-    facts that are true of the arguments. `operands` are the types to which the engine converts
-    the arguments (None: as they are). `nulls` says whether the result can be NULL given the
-    arguments' facts; `raises`, whether the plain form can raise on arguments of these facts
-    (its total form is NULL there); `nan`, whether a DOUBLE can be NaN although no argument is (so
-    too there); `nonzero`, whether no result is zero. `union` gives, for a number of arguments,
-    those whose values are the result's; without it the result is a function of the arguments'
-    values alone, and `image` lists them from their facts and the interval.
-    `accepts` looks at the arguments as written: some must be literals. `called` are the fewest and
-    the most arguments (None: any number) with which a text may call it by this name, in this order;
-    without it it is written in other words alone (see `dialects.reading`).
+    `result_type` is None where the types do not fit. `interval` bounds the result's values, given
+    true facts of the arguments. `operands` are the types to which the engine converts the arguments
+    (None: unchanged).
+
+    `nulls` tests whether the result can be NULL, by the arguments' facts. `raises` tests whether
+    the plain form can raise on such arguments; its total form is NULL there. `nan` tests whether a
+    DOUBLE can be NaN although no argument is; it is NULL there too. `nonzero` tests that no result
+    is zero.
+
+    `union` returns, for a number of arguments, the positions whose values are the result's. Without
+    it the result is a function of the arguments' values, and `image` lists the results from the
+    arguments' facts and the interval.
+
+    `accepts` checks the arguments as written: some must be literals. `called` gives the fewest and
+    the most arguments (None: any number) for calls by this name, in this order. Without it, SQL
+    text writes the function in another way (see `dialects.reading`).
     """
 
     name: str
@@ -74,19 +80,19 @@ class Function:
 
 
 def always(_args: Args) -> bool:
-    """Can be NULL, or NaN, whatever the arguments."""
+    """Rule: the result may be NULL, or NaN, for any arguments."""
     return True
 
 
 def never(_args: Args) -> bool:
-    """Cannot be NULL, or NaN, whatever the arguments."""
+    """Rule: the result is never NULL, or NaN."""
     return False
 
 
 def fixed(
     result: SqlType, *kinds: frozenset[Kind], least: int | None = None
 ) -> Callable[[Types], SqlType | None]:
-    """The result type of a function with these kinds of arguments, all or at least `least`."""
+    """Return a rule: this result type if all arguments, or at least `least`, have these kinds."""
     fewest = len(kinds) if least is None else least
 
     def result_type(types: Types) -> SqlType | None:
@@ -99,18 +105,18 @@ def fixed(
 
 
 def constant(interval: Interval) -> Callable[[Args, SqlType], Interval]:
-    """An interval that holds whatever the arguments."""
+    """Return a rule: this interval for any arguments."""
     return lambda _args, _type: interval
 
 
 def value_at(args: tuple[Expression, ...], position: int) -> Value:
-    """The constant at a position, None where there is none."""
+    """Return the constant at a position; None if it is missing or no literal."""
     arg = args[position] if position < len(args) else None
     return arg.value if isinstance(arg, Literal) else None
 
 
 def type_at(args: tuple[Expression, ...], position: int) -> SqlType | None:
-    """The type of the argument at a position, None where it has none of its own."""
+    """Return the type of the argument at a position; None where it has no type of its own."""
     match args[position]:
         case Literal(type=kind) | Ref(type=kind) | Call(type=kind) | Cast(type=kind):
             return kind
@@ -121,17 +127,17 @@ def type_at(args: tuple[Expression, ...], position: int) -> SqlType | None:
 
 
 def unlisted(_args: Args, _kind: SqlType, _interval: Interval, _limit: int) -> Domain:
-    """No list of values from the interval: evaluating listed arguments says more."""
+    """Rule: list no values from the interval. Evaluating listed arguments gives more."""
     return None
 
 
 def raising(_args: Args, _kind: SqlType) -> bool:
-    """Can raise whatever the arguments."""
+    """Rule: the function can raise for any arguments."""
     return True
 
 
 def literal_at(*positions: int) -> Callable[[tuple[Expression, ...]], bool]:
-    """Accepts only literals other than NULL at these positions, where they are given."""
+    """Return a test that arguments at these positions, if given, are literals other than NULL."""
 
     def accepts(args: tuple[Expression, ...]) -> bool:
         return all(

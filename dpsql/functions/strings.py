@@ -2,10 +2,10 @@ r"""Functions of text: parts, digests, distances, regular expressions and litera
 
 Lengths and positions count code points, from 1.
 
-Regular expressions are those that RE2 surely reads, so that no accepted pattern can raise: literals
-of at most `LONGEST_PATTERN` ASCII characters. Their words are checked here and their structure by
-Python's own compiler, which is stricter than RE2 once what only Python reads (possessive
-repetition, `[\b]`) and what only RE2 reads (`[[:alpha:]]`) is left out.
+Regular expressions must be accepted by RE2 for certain, so that no accepted pattern can raise:
+literals of at most `LONGEST_PATTERN` ASCII characters. Their tokens are checked here and their
+structure by Python's own compiler. It is stricter than RE2 once syntax of Python alone (possessive
+repetition, `[\b]`) and of RE2 alone (`[[:alpha:]]`) is excluded.
 
 DuckDB raises on a field of PRINTF and FORMAT of another type and on one without an argument, so
 those are refused. Widths and digits have at most two digits, which bounds the result.
@@ -62,17 +62,17 @@ def _substring(types: Types) -> SqlType | None:
 
 
 def _too_far(args: Args, _kind: SqlType) -> bool:
-    """DuckDB raises on offsets and lengths beyond 32 bits."""
+    """Test for offsets or lengths beyond 32 bits, on which DuckDB raises."""
     return not all(arg.interval.within(-FARTHEST, FARTHEST) for arg in args[1:])
 
 
 def _uncounted(args: Args) -> bool:
-    """A number of more than 64 bits is none."""
+    """Test whether the result may be NULL: a NULL argument, or a count of more than 64 bits."""
     return any_nullable(args) or not args[1].interval.within(-INT64, INT64)
 
 
 def _is_short(args: tuple[Expression, ...]) -> bool:
-    """Literals, of which the second does not make the text much longer than the first."""
+    """Test for literals of which the replacement is not much longer than the search text."""
     sought, replacement = value_at(args, 1), value_at(args, 2)
     if not (isinstance(sought, str) and isinstance(replacement, str)):
         return False
@@ -80,11 +80,11 @@ def _is_short(args: tuple[Expression, ...]) -> bool:
 
 
 MOST_COPIES = 64
-"""How often a text that rows decide may be repeated."""
+"""Largest count of repetitions of a text that is no literal."""
 
 
 def _is_repetition(args: tuple[Expression, ...]) -> bool:
-    """Of a literal as often as rows say, or of any text a few times."""
+    """Test for a repetition of a literal, or of any text at most `MOST_COPIES` times."""
     count = value_at(args, 1)
     if isinstance(value_at(args, 0), str):
         return True
@@ -120,19 +120,21 @@ STRINGS = (
 
 
 LONGEST_COMPARED = 255
-"""Texts are cut here before their distance is taken, which costs the product of their lengths."""
+"""Longest text whose distance is computed; longer ones are cut. The cost is the product of
+lengths.
+"""
 
 CODE_POINTS = constant(Interval(Fraction(-1), Fraction(0x10FFFF)))
 LENGTHS = constant(Interval(Fraction(0), None))
 DISTANCES = constant(Interval(Fraction(0), Fraction(4 * LONGEST_COMPARED)))
-"""Distances count bytes, of which a character has up to four."""
+"""Range of distances, which count bytes: a character has up to four."""
 
 SHARES = constant(Interval(Fraction(0), Fraction(1)))
 TEXT_OR_WHOLE = frozenset({Kind.VARCHAR, Kind.INTEGER})
 
 
 def _padded(args: tuple[Expression, ...]) -> bool:
-    """A literal length within reason, and a literal padding that is there."""
+    """Test for a literal length within the limit, and a literal, nonempty padding."""
     length, padding = value_at(args, 1), value_at(args, 2)
     fits = type(length) is int and 0 <= length <= LONGEST_TEXT
     return fits and isinstance(padding, str) and bool(padding)
@@ -149,7 +151,7 @@ def _joined(types: Types) -> SqlType | None:
 
 
 def _wide_or_null(args: Args) -> bool:
-    """Integers of more than 64 bits have no digits here."""
+    """Test whether the result may be NULL: a NULL argument, or an integer of more than 64 bits."""
     wide = args[0].type == INTEGER and not args[0].interval.within(-INT64, INT64)
     return any_nullable(args) or wide
 
@@ -159,14 +161,14 @@ MOST_DIGITS = 64
 
 
 def _is_radix(args: tuple[Expression, ...]) -> bool:
-    """A literal radix, and a literal number of digits that DuckDB pads to."""
+    """Test for a literal radix, and a literal number of digits that DuckDB pads to."""
     digits = value_at(args, 2) if args[2:] else 0
     fits = type(digits) is int and 0 <= digits <= MOST_DIGITS
     return fits and value_at(args, 1) in RADIXES
 
 
 def _shown(types: Types) -> SqlType | None:
-    """Text of any one value."""
+    """Return VARCHAR for one value of any type."""
     return VARCHAR if len(types) == 1 else None
 
 
@@ -224,7 +226,7 @@ TEXTS = (
 
 LONGEST_PATTERN = 255
 MOST_COPIED = 256
-"""Most copies that counted repetitions may add up to: RE2 refuses programs that are too large."""
+"""Largest total of counted repetitions: RE2 refuses programs that are too large."""
 
 _PLAIN = r"""\w ,:;/@#%&=<>!~'"-"""
 _ESCAPED = r"\\[dDwWsS]|\\[.^$*+?()\[\]{}|\\/-]"
@@ -239,7 +241,7 @@ _PATTERN = re.compile(
 
 
 def groups_of(pattern: object) -> int | None:
-    r"""How many groups a pattern has; None for what is no pattern to us.
+    r"""Return the number of groups of a pattern; None for a pattern that is not accepted.
 
     >>> groups_of(r"(\d{4})-(\d\d)"), groups_of("a++"), groups_of("(a")
     (2, None, None)
@@ -255,7 +257,7 @@ def groups_of(pattern: object) -> int | None:
 
 
 def _copies(pattern: str) -> int:
-    """The sum of all numbers in counted repetitions."""
+    """Return the sum of all numbers in counted repetitions."""
     counted: list[str] = re.findall(r"\{([\d,]+)\}", pattern)
     return sum(int(number) for text in counted for number in text.split(",") if number)
 
@@ -276,7 +278,7 @@ def _is_extraction(args: tuple[Expression, ...]) -> bool:
 
 
 def _is_replacement(args: tuple[Expression, ...]) -> bool:
-    """A short literal that names no group that is not there, and known flags."""
+    """Test for a short literal that names existing groups only, and known flags."""
     groups, text = groups_of(value_at(args, 1)), value_at(args, 2)
     if groups is None or not isinstance(text, str) or len(text) > LONGEST_REPLACEMENT:
         return False
@@ -309,10 +311,10 @@ FRACTIONAL = frozenset({Kind.DECIMAL, Kind.DOUBLE})
 PLAIN = FRACTIONAL | WHOLE | TEXT | {Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP}
 
 PRINTED = {"d": WHOLE, "s": TEXT, "f": FRACTIONAL, "e": FRACTIONAL}
-"""The conversions of PRINTF, and what each can show."""
+"""Conversions of PRINTF, and the kinds that each can print."""
 
 FORMATTED = {**PRINTED, ",": WHOLE, "": PLAIN}
-"""The ends of FORMAT's fields: a type, a comma without one, or neither."""
+"""Endings of FORMAT's fields: a type, a comma without one, or neither."""
 
 _DIGITS = r"(?:\.\d{1,2}(?=[fe]))?"
 _WIDTH = r"(?:[1-9]\d?)?"
@@ -321,11 +323,11 @@ _FORMAT = (
     r"\{\{|\}\}|[^{}]"
     rf"|\{{(?::(?:(?:[<>^]?{_WIDTH}|,){_DIGITS}([dfe])|[<>^]?{_WIDTH}(s)|(,)|[<>^]?{_WIDTH}))?\}}"
 )
-"""A field has a width or a comma, not both."""
+"""A regular expression of FORMAT texts: a field has a width or a comma, not both."""
 
 
 def fields_of(text: object, name: str) -> tuple[frozenset[Kind], ...] | None:
-    """What each field of a format can show, in order; None for what is no format to us.
+    """Return the kinds that each field of a format can print, in order; None for an invalid format.
 
     >>> fields_of("%d%%", "printf") == (WHOLE,), fields_of("{0}", "format")
     (True, None)
@@ -340,7 +342,7 @@ def fields_of(text: object, name: str) -> tuple[frozenset[Kind], ...] | None:
 
 
 def _fits(name: str) -> Callable[[tuple[Expression, ...]], bool]:
-    """Whether there is one argument for each field, of a type that it can show."""
+    """Return a test for one argument for each field, of a type that it can print."""
 
     def accepts(args: tuple[Expression, ...]) -> bool:
         fields = fields_of(value_at(args, 0), name)

@@ -1,4 +1,4 @@
-"""Types: the common type of several, and whether a conversion to it can raise.
+"""Type rules: the common type of several, and a test whether a conversion to it can raise.
 
 INTEGER has any width up to 128 bits here, so beside a DECIMAL it counts as DECIMAL(38, ·). The
 precision of a DECIMAL is the most the engine may use; its scale is the engine's own. One corner
@@ -19,7 +19,7 @@ INT64 = 2**63 - 1
 
 
 def common_type(types: Types) -> SqlType | None:
-    """The type of CASE, COALESCE and comparisons over these; None where the engine has none.
+    """Return the type of CASE, COALESCE and comparisons over these; None where the engine has none.
 
     >>> from dpsql.model.tree import INTEGER
     >>> str(common_type((INTEGER, decimal(5, 2), NULL)))
@@ -49,18 +49,18 @@ def _common_exact(types: Types) -> SqlType:
 
 
 def digits_needed(decimals: Types) -> int:
-    """How many digits a DECIMAL needs to hold every value of these DECIMALs."""
+    """Return the number of digits that a DECIMAL needs to hold every value of these DECIMALs."""
     return max(t.precision - t.scale for t in decimals) + max(t.scale for t in decimals)
 
 
 def converted(types: Types) -> tuple[SqlType | None, ...]:
-    """Every argument converted to the common type."""
+    """Return the common type as the operand type of every argument."""
     common = common_type(types)
     return (None if common is NULL else common,) * len(types)
 
 
 def conversion_raises(arg: Facts, target: SqlType | None) -> bool:
-    """Whether an implicit conversion can raise on a value that these facts allow.
+    """Test whether an implicit conversion can raise on a value that these facts allow.
 
     Two can: to a DECIMAL with too few digits before the point, and DATE to TIMESTAMP, whose range
     is smaller (an interval of dates lies in the years 1 to 9999).
@@ -77,7 +77,7 @@ def conversion_raises(arg: Facts, target: SqlType | None) -> bool:
 
 
 def fits_decimal(interval: Interval, source: SqlType, target: SqlType) -> bool:
-    """Whether every value of `source` in `interval` has few enough digits for `target`."""
+    """Test whether every value of `source` in `interval` has few enough digits for `target`."""
     whole = target.precision - target.scale
     if source.kind is Kind.DECIMAL and source.precision - source.scale <= whole:
         return True
@@ -85,17 +85,17 @@ def fits_decimal(interval: Interval, source: SqlType, target: SqlType) -> bool:
 
 
 def as_double(arg: Facts) -> Interval:
-    """The interval after conversion to DOUBLE.
+    """Return the interval after conversion to DOUBLE.
 
-    Up to 15 digits the quotient of two exact doubles is rounded once; beyond, digits and power of
-    ten are rounded on their own, which four units in the last place cover.
+    Up to 15 digits the quotient of two exact doubles is rounded once. With more digits, the digits
+    and the power of ten are rounded separately, which four units in the last place cover.
     """
     wide = arg.type.kind is Kind.DECIMAL and arg.type.precision > 15  # noqa: PLR2004
     return arg.interval.outward(DOUBLE, 4 if wide else 0)
 
 
 def as_type(arg: Facts, target: SqlType) -> Interval:
-    """The interval after an implicit conversion to `target`."""
+    """Return the interval after an implicit conversion to `target`."""
     match (arg.type.kind, target.kind):
         case (Kind.INTEGER | Kind.DECIMAL, Kind.DOUBLE):
             return as_double(arg)
@@ -106,7 +106,7 @@ def as_type(arg: Facts, target: SqlType) -> Interval:
 
 
 def midnights(interval: Interval) -> Interval:
-    """Dates as the timestamps at which they begin."""
+    """Convert dates to the timestamps of their midnights."""
 
     def midnight(day: Bound) -> datetime:
         assert isinstance(day, date)

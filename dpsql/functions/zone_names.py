@@ -93,7 +93,7 @@ _AREAS = {
 }
 
 UTC = frozenset({"Etc/GMT", "Etc/UTC", "GMT", "UTC"})
-"""Names of the zone that no clock is ahead of or behind."""
+"""Names of UTC."""
 
 ZONES = {
     name.lower(): name
@@ -102,4 +102,4 @@ ZONES = {
         *(f"{area}/{place}" for area, text in _AREAS.items() for place in text.split()),
     )
 }
-"""The names, by their spelling in lower case."""
+"""All names, by their spelling in lower case."""

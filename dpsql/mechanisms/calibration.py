@@ -16,7 +16,7 @@ _LEAST_SCALE = Fraction(1, 64)
 """Least noise scale. At this scale a draw differs from zero at most once in 10**13."""
 
 _WHOLE_SIGMA = 1 << 10
-"""From this σ on, σ is a whole number: at most 0.1 % more noise, and a faster sampler."""
+"""Least σ that is rounded up to a whole number: at most 0.1 % more noise, and a faster sampler."""
 
 _ROOT = 1 << 32
 """Inverse of the step of square roots."""

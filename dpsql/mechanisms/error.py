@@ -12,7 +12,7 @@ from dpsql.mechanisms.tails import gaussian_weights, reach
 from dpsql.model.vocabulary import Mechanism, Noise
 
 _SMOOTH = 8
-"""From this σ on, the discrete Gaussian's deviation is σ to the last bit of a float."""
+"""Least σ at which the discrete Gaussian's deviation is σ to the last bit of a float."""
 
 _COARSE, _BENT = 2, 1e-3
 """Largest deviation of coarse noise, in grid steps, and how far a formula may bend over one

@@ -111,7 +111,9 @@ def _in_units(errors: Sequence[float | None], units: Sequence[float]) -> tuple[f
 
 
 _FEW = 10
-"""Up to one in this many numbers may be smaller than its half-width without a notice."""
+"""Divisor of the count of numbers: one in ten may be smaller than its half-width without a
+notice.
+"""
 
 
 def _unclear(values: Rows, margins: Sequence[tuple[float | None, ...]]) -> Iterator[Unclear]:
