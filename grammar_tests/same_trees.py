@@ -83,6 +83,7 @@ def changed_files(base: str, head: str) -> list[tuple[str, str]]:
 
 def differing(base: str, head: str, *, messages: bool = False) -> list[str]:
     """Modules that differ in more than words."""
+    base = _git("merge-base", base, head).strip()
     names = dict(_RENAME.findall(_git("log", "--format=%B", f"{base}..{head}")))
     return [
         before or after

@@ -310,9 +310,8 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall(Operators):
-    """An aggregate by its registry name; `args` is `(Star(),)` for COUNT(*).
-
-    `clip` and `epsilon` (its part of the query's ε) are its named arguments.
+    """An aggregate by its registry name; `args` is `(Star(),)` for COUNT(*). `clip` and `epsilon`
+    (its part of the query's ε) are its named arguments.
     """
 
     function: str
@@ -337,11 +336,9 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A ROWS, RANGE or GROUPS frame.
-
-    A bound is (offset, direction): None for UNBOUNDED, 0 for CURRENT ROW; direction -1 for
-    PRECEDING, +1 for FOLLOWING. `exclude` is CURRENT ROW, GROUP, TIES or empty. If `timed`,
-    distances are microseconds; `resolve` then makes the order in microseconds too.
+    """A ROWS, RANGE or GROUPS frame. A bound is (offset, direction): None for UNBOUNDED, 0 for
+    CURRENT ROW; direction -1 for PRECEDING, +1 for FOLLOWING. `exclude` is CURRENT ROW, GROUP, TIES
+    or empty. If `timed`, `resolve` makes distances and the order microseconds.
     """
 
     unit: str
@@ -358,10 +355,8 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class WindowCall(Operators):
-    """A window call: function([DISTINCT] args [IGNORE NULLS]) [FILTER] OVER (PARTITION BY ... ORDER
-    BY ... frame).
-
-    `base` names a window of the WINDOW clause until the parser has replaced it.
+    """An OVER call: function([DISTINCT] args [IGNORE NULLS]) [FILTER] OVER (...). `base` names a
+    window of the WINDOW clause until the parser has replaced it.
     """
 
     function: str
@@ -419,7 +414,7 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A subquery in FROM; if it is `lateral` it may read columns of the tables before it."""
+    """A subquery in FROM; a `lateral` one may read columns of the tables before it."""
 
     query: Query
     alias: str | None = None
@@ -452,10 +447,8 @@ class JoinKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class JoinedTables:
     """A join: left kind JOIN right ON condition, or USING (names); CROSS and comma joins have
-    neither.
-
-    A `natural` join equates all columns of the same name. An `asof` join takes, of the rows that
-    match a row, the nearest by the one inequality of its condition.
+    neither. A `natural` join equates all columns of one name. An `asof` join takes the nearest
+    matching row by the one inequality of its condition.
     """
 
     left: FromItem
@@ -551,14 +544,13 @@ class PlanForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A parsed request.
-
-    `epsilon`, `min_units` (the fewest units of a released private key), `max_error` ("5%" is
-    relative), `confidence`, `nonnegative` (counts), `mechanism` and `memory` (names) are values of
-    OPTIONS. `explain` is the form of EXPLAIN PRIVACY. `divided` says that an aggregate names its
-    own epsilon. Tables without a schema are searched along `search_path`. `instant` is the value of
-    NOW(). The statement `reads_clock` by a function, or `says_now` in a text that may be a time.
-    With `empty_rows`, a request for one private row (LIMIT 1) returns none.
+    """A parsed request. `epsilon`, `min_units` (the fewest units of a released private key),
+    `max_error` ("5%" is relative), `confidence`, `nonnegative` (counts), `mechanism` and `memory`
+    (names) are values of OPTIONS. `explain` is the form of EXPLAIN PRIVACY. `divided` says that an
+    aggregate names its own epsilon. Tables without a schema are searched along `search_path`.
+    `instant` is the value of NOW(). The statement `reads_clock` by a function, or `says_now` in a
+    text that may be a time. With `empty_rows`, a request for one private row (LIMIT 1) returns
+    none.
     """
 
     query: Query
