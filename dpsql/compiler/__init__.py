@@ -1,1 +1,1 @@
-"""The pure pipeline, one step a room."""
+"""The compiler: a pure pipeline, with one step per folder."""

@@ -1,4 +1,4 @@
-"""Aggregates: a recipe each. Adding one is its recipe, one row here and one case file.
+"""Aggregates. Each has a recipe; to add one, write its recipe, one row here and one case file.
 
 >>> from dpsql.model.tree import INTEGER
 >>> str(result_type("avg", (INTEGER,)))
@@ -46,11 +46,11 @@ from dpsql.model.tree import (
 Types = tuple[SqlType, ...]
 
 MOST_ROWS = 2**31
-"""Positions in a window are below it."""
+"""Upper limit of positions in a window."""
 
 
 def total(types: Types) -> SqlType | None:
-    """The type of a sum: DECIMAL keeps its scale, integers are as wide as needed."""
+    """Return the type of a sum: DECIMAL keeps its scale, integers are as wide as needed."""
     if len(types) != 1 or not types[0].is_numeric:
         return None
     (kind,) = types
@@ -58,32 +58,34 @@ def total(types: Types) -> SqlType | None:
 
 
 def double(types: Types) -> SqlType | None:
-    """DOUBLE over numbers."""
+    """Return DOUBLE if all arguments are numbers or NULL, else None."""
     return DOUBLE if types and all(t.is_numeric or t.kind is Kind.NULL for t in types) else None
 
 
 def pairs(types: Types) -> SqlType | None:
-    """The number of pairs of numbers."""
+    """Return INTEGER, the type of a number of pairs, if all arguments are numbers."""
     return None if double(types) is None else INTEGER
 
 
 def same(types: Types) -> SqlType | None:
-    """The type of the first argument."""
+    """Return the type of the first argument."""
     return types[0] if types else None
 
 
 def fixed(kind: SqlType) -> Callable[[Types], SqlType | None]:
-    """`kind` whatever the arguments."""
+    """Return a rule: the type `kind` for any arguments."""
     return lambda _types: kind
 
 
 def of(argument: Kind, kind: SqlType) -> Callable[[Types], SqlType | None]:
-    """`kind` where the first argument is of the kind `argument`."""
+    """Return a rule: the type `kind` if the first argument is of the kind `argument`."""
     return lambda types: kind if types and types[0].kind in (argument, Kind.NULL) else None
 
 
 def quantile(types: Types) -> SqlType | None:
-    """Between two values: DECIMAL keeps its scale, a date becomes a timestamp."""
+    """Return the type of a value between two values: DECIMAL keeps its scale, a date becomes a
+    timestamp.
+    """
     match types[0].kind if types else None:
         case Kind.INTEGER | Kind.DOUBLE:
             return DOUBLE
@@ -96,37 +98,38 @@ def quantile(types: Types) -> SqlType | None:
 
 
 def fraction(arg: Expression) -> bool:
-    """A constant between 0 and 1."""
+    """Test for a constant between 0 and 1."""
     if not isinstance(arg, Literal) or isinstance(arg.value, bool):
         return False
     return isinstance(arg.value, int | float | Decimal) and 0 <= arg.value <= 1
 
 
 def separator(arg: Expression) -> bool:
-    """A constant text."""
+    """Test for a constant text."""
     return isinstance(arg, Literal) and isinstance(arg.value, str)
 
 
 def number_of_rows(arg: Expression) -> bool:
-    """A constant whole number, also a negative one."""
+    """Test for a constant whole number, which may be negative."""
     if not isinstance(arg, Literal) or arg.type != INTEGER:
         return False
     return isinstance(arg.value, int) and abs(arg.value) < MOST_ROWS
 
 
 def positive(arg: Expression) -> bool:
-    """A constant whole number from 1 on."""
+    """Test for a constant whole number of at least 1."""
     value = arg.value if number_of_rows(arg) and isinstance(arg, Literal) else None
     return isinstance(value, int) and value >= 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """`type` gives the result's type (None: wrong arguments); no recipe: public data only.
+    """An aggregate: `type` returns the result's type (None: wrong arguments).
 
-    `constant` tests the argument at a place, which must be written as a constant. `ordered` says
-    that an ORDER BY inside the call can change its value. `called` are the fewest and the most
-    arguments (None: any number). An aggregate that is `ours` no engine has: it has a recipe alone.
+    Without a recipe it works on public data only. `constant` tests the argument at a place, which
+    must be written as a constant. `ordered` says that an ORDER BY inside the call can change its
+    value. `called` are the fewest and the most arguments (None: any number). An aggregate that is
+    `ours` exists in no engine, so it has a recipe only.
     """
 
     type: Callable[[Types], SqlType | None]
@@ -137,7 +140,7 @@ class _Row:
     ours: bool = False
 
     def accepts(self, args: tuple[Expression, ...]) -> bool:
-        """Whether the argument that must be a constant is one that no engine fails on."""
+        """Test whether the argument that must be a constant is one that no engine fails on."""
         if self.recipe is SAMPLED:
             return takes_samples(args)
         if self.constant is None:
@@ -147,48 +150,52 @@ class _Row:
 
 
 def result_type(name: str, types: Types) -> SqlType | None:
-    """The type of an aggregate over arguments of these types, None if it does not take them."""
+    """Return the type of an aggregate over arguments of these types; None if it does not accept
+    them.
+    """
     row = _ROWS.get(name)
     return None if row is None else row.type(types)
 
 
 def window_type(name: str, types: Types) -> SqlType | None:
-    """The type of a window function over arguments of these types, None if there is none."""
+    """Return the type of a window function over arguments of these types; None if there is none."""
     row = _WINDOWS.get(name)
     return result_type(name, types) if row is None else row.type(types)
 
 
 def accepts(name: str, args: tuple[Expression, ...]) -> bool:
-    """Whether an aggregate or window function takes these arguments as they are written."""
+    """Test whether an aggregate or window function accepts these arguments as they are written."""
     row = _WINDOWS.get(name, _ROWS.get(name))
     return row is not None and row.accepts(args)
 
 
 def is_ordered(name: str) -> bool:
-    """Whether an ORDER BY inside a call of the aggregate can change its value."""
+    """Test whether an ORDER BY inside a call of the aggregate can change its value."""
     row = _ROWS.get(name)
     return row is not None and row.ordered
 
 
 def of_engines(name: str) -> bool:
-    """Whether engines have the aggregate or window function, and not we alone."""
+    """Test whether engines have the aggregate or window function."""
     row = _WINDOWS.get(name, _ROWS.get(name))
     return row is not None and not row.ours
 
 
 def called(name: str) -> tuple[int, int | None] | None:
-    """The fewest and the most arguments of an aggregate of that name; None if there is none."""
+    """Return the fewest and the most arguments of an aggregate; None if there is no such
+    aggregate.
+    """
     row = _ROWS.get(name)
     return None if row is None else row.called
 
 
 def names() -> tuple[str, ...]:
-    """Every aggregate by its own name."""
+    """List the names of all aggregates."""
     return tuple(_ROWS)
 
 
 def recipe(name: str) -> Recipe | None:
-    """How an aggregate of private rows is released, None where there is no rule."""
+    """Return the recipe for an aggregate of private rows; None if there is no rule."""
     row = _ROWS.get(name)
     return None if row is None else row.recipe
 

@@ -1,11 +1,13 @@
-"""ARG_MAX(x, y) and the like of listed x: the value that a few people reach the highest y with.
+"""ARG_MAX(x, y) and similar aggregates of listed x: the value with the highest y that several units
+reach.
 
-The row with the largest y is somebody's, and one more row could always be it. So what is chosen is
-the x that so many people reach the highest y with as the choice needs to tell people from none,
-which `explain` shows. Of a unit only the row with its own largest y counts; of equal ones, that
-whose x is listed last (with the smallest y: first). For scores and proof see `mechanisms.scores`.
+The row with the largest y belongs to one unit, and one more row could always be the largest. So the
+result is the x with the highest y that enough units reach, as many as the choice needs to
+distinguish units from none; `explain` shows the number. Of each unit only the row with its own
+largest y counts; of equal ones, that whose x is listed last (with the smallest y: first). For
+scores and proof see `mechanisms.scores`.
 
-Proof (PRIVACY.md R50). Of a unit one row of a group counts, which changes the difference of two
+Proof (PRIVACY.md R50). One row of each unit counts in a group, which changes the difference of two
 options' scores by at most 2.
 """
 
@@ -29,9 +31,9 @@ from dpsql.model.tree import INTEGER, Expression, Literal, Ref, scalar
 
 
 def _end(*, lowest: bool, null: bool = False) -> Recipe:
-    """ARG_MIN or ARG_MAX: a cell is a level of y and, within it, an option of x.
+    """Build ARG_MIN or ARG_MAX: a cell is a level of y and, within it, an option of x.
 
-    With `null` rows without x count too: NULL is an option, the last.
+    With `null`, rows without x count too: NULL is the last option.
     """
 
     def options_of(bounded: BoundedCall) -> Grid:
@@ -68,7 +70,9 @@ def _check(bounded: BoundedCall, options: Grid) -> None:
 
 
 def _level(bounded: BoundedCall, most: int) -> tuple[Expression, int]:
-    """The level of y, from 0 on, and how many there are: at most `most`. Of NULL it is NULL."""
+    """Return the level of y, from 0 on and NULL for NULL, and the number of levels, at most
+    `most`.
+    """
     grid = coarser(grid_over(bounded, 1), most)
     level = scalar("sub", place_on(grid, bounded.call.args[1]), grid.lower, kind=INTEGER)
     if grid.width > 1:
@@ -77,7 +81,7 @@ def _level(bounded: BoundedCall, most: int) -> tuple[Expression, int]:
 
 
 def _option(bounded: BoundedCall, options: Grid) -> Expression:
-    """The place of x in its list; of what is not listed NULL."""
+    """Return the place of x in its list; NULL for unlisted values."""
     x = bounded.expression
     branches: list[Expression | int] = []
     for place, value in enumerate(options.values):

@@ -1,6 +1,6 @@
-"""Grids of candidates: the values that a choice can have, as integers, and back.
+"""Grids of candidates: the possible values of a choice, as integers, and back.
 
-A grid lies over the bounds of the argument and has at most 2^16 cells. Whole numbers, decimals and
+A grid covers the bounds of the argument and has at most 2^16 cells. Whole numbers, decimals and
 dates of no more values are their own cells; other cells stand for their middle.
 
 A grid is public: it follows from declarations and the text (PRIVACY.md R49).
@@ -31,7 +31,7 @@ from dpsql.model.tree import (
 )
 
 CELLS = 1 << 16
-"""Most candidates of one choice (PRIVACY.md R49)."""
+"""Largest number of candidates of one choice (PRIVACY.md R49)."""
 
 EXACT = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE})
 MICROSECOND = timedelta(microseconds=1)
@@ -39,9 +39,9 @@ EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  ends are in UTC
 
 
 def grid_over(bounded: BoundedCall, place: int = 0) -> Grid:
-    """The grid over the bounds of an argument, or a refusal where it has none.
+    """Return the grid over the bounds of an argument; raises `Refused` if it has none.
 
-    Of a type that has no bounds the listed values are the grid, in order.
+    For a type without bounds the listed values are the grid, in order.
     """
     facts = bounded.arguments[place]
     if facts.type.is_numeric:
@@ -58,7 +58,9 @@ def grid_over(bounded: BoundedCall, place: int = 0) -> Grid:
 
 
 def grid_of_values(bounded: BoundedCall) -> Grid:
-    """The listed values of the argument in order, or a refusal where they are not listed."""
+    """Return the grid of the argument's listed values, in order; raises `Refused` if they are not
+    listed.
+    """
     facts = bounded.argument
     assert facts is not None
     values = distinct(facts.domain or ())
@@ -73,7 +75,9 @@ def grid_of_values(bounded: BoundedCall) -> Grid:
 
 
 def grid_of_candidates(bounded: BoundedCall) -> Grid:
-    """The listed values of the argument, or the values that its bounds leave, if they are few."""
+    """Return the grid of the argument's listed values, or of the values within its bounds if they
+    are few.
+    """
     facts = bounded.argument
     assert facts is not None
     if not facts.domain and facts.type.kind in EXACT:
@@ -84,15 +88,15 @@ def grid_of_candidates(bounded: BoundedCall) -> Grid:
 
 
 def value_on(grid: Grid, place: Ref, kind: SqlType) -> Expression:
-    """The value that a released integer of a grid stands for, in the type that is wanted."""
+    """Return the value that a released integer of a grid stands for, cast to `kind`."""
     value = _listed(grid, place) if grid.values else _measured(grid, place)
     return value if grid.kind == kind else Cast(value, kind)
 
 
 def place_on(grid: Grid, value: Expression) -> Expression:
-    """The integer of a grid without listed values that a value is, clamped to the grid's ends.
+    """Return the integer of a value on a grid without listed values, clamped to the grid's ends.
 
-    It never falls where the value rises. NULL has none: of it it is NULL.
+    It never decreases where the value increases. It is NULL for NULL.
     """
     low, high = (Literal(grid.value(end), grid.kind) for end in (grid.lower, grid.upper))
     cases = (value.lt(low), low, value.gt(high), high)
@@ -100,7 +104,7 @@ def place_on(grid: Grid, value: Expression) -> Expression:
 
 
 def _steps(grid: Grid, inside: Expression) -> Expression:
-    """So many steps of the grid's lattice is a value within its ends."""
+    """Convert a value within the grid's ends to steps of the grid."""
     kind = grid.kind
     match kind.kind:
         case Kind.DATE:
@@ -141,12 +145,12 @@ def _grid(kind: SqlType, lattice: Lattice, lower: int, upper: int) -> Grid:
 
 
 def coarser(grid: Grid, cells: int) -> Grid:
-    """The same grid in at most so many cells."""
+    """Return the same grid with at most `cells` cells."""
     return replace(grid, width=max(grid.width, -(-(grid.upper - grid.lower + 1) // cells)))
 
 
 def _since_1970(end: Bound) -> int:
-    """Days of a date, microseconds of a time."""
+    """Return an end as an integer: days of a date, microseconds of a time."""
     match end:
         case datetime():
             return (end - EPOCH) // MICROSECOND

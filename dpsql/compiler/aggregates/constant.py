@@ -1,11 +1,11 @@
-"""MIN, MAX and ANY_VALUE of what has one value in every group: that value, never measured.
+"""MIN, MAX and ANY_VALUE of an argument with one value per group: that value, without measurement.
 
-The value follows from the query, the policy and the keys that are published anyway. It is told of
-no rows too, where SQL says NULL: whether there is a row is private. ANY_VALUE of anything else
-would be somebody's, and is refused.
+The value follows from the query, the policy and the keys that are published anyway. It is returned
+for a group without rows too, where SQL returns NULL: the existence of a row is private. Any other
+ANY_VALUE would belong to one unit, and is refused.
 
 Proof (PRIVACY.md R38). The value is public, or a function of a key that is released anyway, and it
-is there whether a row is or not.
+is returned with and without a row.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def _combine(bounded: BoundedCall, _parts: tuple[Ref, ...]) -> Expression:
 
 
 def one_value(bounded: BoundedCall) -> Expression | None:
-    """The one value: an expression over the keys, or a constant; None where there may be more.
+    """Return the only value, as an expression over the keys or a constant; None if there may be
+    more.
 
-    Where no row passes a FILTER the value is NULL, and whether one does is private.
+    With a FILTER the result is None: the value is NULL if no row passes, and that is private.
     """
     if bounded.call.filter is not None:
         return None

@@ -1,13 +1,14 @@
-"""COUNT(*), COUNT(x), COUNT(DISTINCT x), BOOL_OR and BOOL_AND: what is counted, in whole numbers.
+"""COUNT(*), COUNT(x), COUNT(DISTINCT x), BOOL_OR and BOOL_AND: counts of whole numbers.
 
-Proof (PRIVACY.md R31). A unit adds its number of rows, clipped to [0, c]; of its own key it adds 1.
+Proof (PRIVACY.md R31). A unit adds its number of rows, clipped to [0, c]; to a count of its own key
+it adds 1.
 
 COUNT(DISTINCT x): see `distinct`.
 
 BOOL_OR counts the rows where the condition is true, BOOL_AND those where it is false, and the
-answer is whether the noisy number is at least one. A few rows among much noise decide nothing: the
-answer is reliable where the count is far from zero or the noise below one row, as `explain` shows.
-Over no rows BOOL_OR is false and BOOL_AND true. They are counted as COUNT counts (R31).
+answer tests whether the noisy number is at least one. The answer is reliable only where the count
+is far from zero or the noise below one row, as `explain` shows. Without rows BOOL_OR is false and
+BOOL_AND true. They are counted as COUNT counts (R31).
 """
 
 from __future__ import annotations

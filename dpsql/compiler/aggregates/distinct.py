@@ -1,16 +1,18 @@
-"""DISTINCT inside aggregates: each value over all units of a group, at most k of each unit.
+"""DISTINCT inside aggregates: each value counts once in a group, and each unit adds at most k
+values.
 
 A unit that comes or goes adds or takes at most its own k values, so a count of them changes by at
-most k, and a sum of what is computed of each by k times as much. The smallest known k is used:
+most k, and a sum over values changes by at most k times the bound of one value. The smallest known
+k is used:
 
 * 1 where the unit's key or the group's keys leave one value,
 * the most rows of one unit that count in one group,
-* the number of values that x can take, if those outside of the list are not counted: a sum is then
-  no more than all of them add up to,
-* of a count, what the analyst's own bounds say.
+* the number of values that x can take, if those outside the list are not counted: then a sum is
+  bounded by their total,
+* for a count, the analyst's own bounds.
 
 Proof (PRIVACY.md R32). The values are the union of one set for each unit; without a set of at most
-k it loses at most k and gains none, and what is added up of each value is clipped by itself.
+k it loses at most k and gains none, and the term of each value is clipped separately.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ from dpsql.model.tree import BOOLEAN, Expression, Literal, scalar
 
 
 def distinct_values(bounded: BoundedCall) -> DistinctCount:
-    """The measurement of COUNT(DISTINCT x), or a refusal where nothing limits a unit's values."""
+    """Return the measurement of COUNT(DISTINCT x); raises `Refused` if nothing limits a unit's
+    values.
+    """
     condition = counted(bounded)
     if bounded.one_value:
         return _part(bounded, condition, 1, chosen=True)
@@ -45,9 +49,9 @@ def distinct_values(bounded: BoundedCall) -> DistinctCount:
 
 
 def over_values(bounded: BoundedCall, parts: Parts) -> Parts:
-    """The moments of one argument, of DISTINCT over each of its values once.
+    """Return the moments of one argument; with DISTINCT each value counts once.
 
-    Bounds of what a unit adds to a group say nothing of values that others have too.
+    Bounds on a unit's contribution to a group do not apply to values that other units have too.
     """
     if not bounded.call.distinct:
         return parts
@@ -59,7 +63,7 @@ def over_values(bounded: BoundedCall, parts: Parts) -> Parts:
 
 
 def _summed(bounded: BoundedCall, values: DistinctCount, part: ClippedSum) -> DistinctSum:
-    """What is computed of each value, added up: of listed numbers no more than those add up to."""
+    """Build the sum of a moment over distinct values, bounded by the total of listed values."""
     total = DistinctSum(
         values=values,
         argument=part.argument,
@@ -79,7 +83,7 @@ def _summed(bounded: BoundedCall, values: DistinctCount, part: ClippedSum) -> Di
 
 
 def _steps(value: Literal, part: ClippedSum) -> int:
-    """What a number adds."""
+    """Return the grid steps that a listed number adds to the sum."""
     assert isinstance(value.value, int | float | Decimal)
     rounded = floor(Fraction(value.value) / part.lattice.step + Fraction(1, 2))
     return min(max(rounded, part.lower), part.upper) - part.centre
@@ -96,9 +100,9 @@ def _part(
 
 
 def _listed(bounded: BoundedCall) -> tuple[Literal, ...] | None:
-    """The values that x can take, as constants; None where they are not finitely many.
+    """Return the possible values of x as constants; None if they are not finitely many.
 
-    NaN is a value for DISTINCT and has no place in a list.
+    NaN counts as a value for DISTINCT and is never listed.
     """
     facts = bounded.argument
     assert facts is not None

@@ -1,4 +1,4 @@
-"""Formulas over released columns: what an analyst could have written, in DOUBLE.
+"""Formulas over released columns in DOUBLE, as an analyst could have written them.
 
 >>> from dpsql.model.tree import INTEGER
 >>> (Ref(1, DOUBLE) / at_least_one(Ref(2, INTEGER))).function
@@ -15,24 +15,24 @@ from dpsql.model.tree import DOUBLE, Call, Cast, Expression, Literal, Ref, scala
 
 
 def at_least_one(count: Expression) -> Expression:
-    """A noisy count as a divisor."""
+    """Return a noisy count as a divisor: at least 1."""
     return scalar("greatest", 1.0, count.to(DOUBLE))
 
 
 def clamped(value: Expression, lower: float | Fraction, upper: float | Fraction) -> Expression:
-    """The nearest value in [lower, upper]."""
+    """Clamp a value to [lower, upper]."""
     return scalar("least", scalar("greatest", value, float(lower)), float(upper))
 
 
 def or_null(value: Expression) -> Expression:
-    """NULL in place of zero: a divisor without which there is no result."""
+    """Return the value, with NULL for zero, for use as a divisor."""
     return scalar("nullif", value, 0.0)
 
 
 def evaluate(formula: Expression, columns: Mapping[int, float]) -> float | None:
-    """The formula's value where columns have these values; None if it says more than arithmetic.
+    """Return the formula's value for these column values; None if it contains more than arithmetic.
 
-    CASE WHEN x IS NULL is its ELSE: the columns have values.
+    CASE WHEN x IS NULL is its ELSE, because the columns have values.
 
     >>> evaluate(Ref(1, DOUBLE) + 2.0, {1: 3.0})
     5.0
@@ -62,7 +62,7 @@ def _computed(name: str, values: Sequence[float]) -> float:
 
 
 def _mean_offset(s: float, n: float, lower: float, upper: float, k: float = 0.0) -> float:
-    """See `dpsql.compiler.errors.small_groups`."""
+    """Return the mean offset: see `dpsql.compiler.errors.small_groups`."""
     rows = max(1.0, n)
     return min(max(s * rows / (rows * rows + k), lower), upper)
 

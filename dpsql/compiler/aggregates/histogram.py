@@ -32,7 +32,7 @@ from dpsql.model.tree import (
 )
 
 MOST_VALUES = 100
-"""Beyond it a text is no way to show counts: GROUP BY is."""
+"""Most values of a histogram. GROUP BY is the better way to show more counts."""
 
 _PLAIN = re.compile(r"[\w.:/+-]+(?: [\w.:/+-]+)*")
 

@@ -2,19 +2,17 @@
 
 With z = x - c, c the middle of [L, U] and M = (U - L)/2, a row adds 1, z, z² - M²/2 and, for two
 arguments, z·w over the rows in which both are there. Centring halves the sensitivity of sums, and
-of squares once more. Equal sums of one query are released once, whoever asks for them: the count is
-the one that COUNT(x) asks for.
+of squares once more. Equal sums of one query are released once: the count is that of COUNT(x).
 
-* AVG is centre + noisy centred sum / noisy count, within the bounds. Where the count says little,
-  it is drawn towards the middle of its bounds: see `dpsql.compiler.errors.small_groups`.
-* A variance is Q/n + M²/2 - (S/n)², clamped to [0, M²]: no values in an interval of width 2M vary
-  more.
-* What two arguments have in common is a formula over the same noisy moments, clamped to what is
-  possible.
+* AVG is centre + noisy centred sum / noisy count, within the bounds. For small noisy counts it
+  shrinks towards the middle of its bounds: see `dpsql.compiler.errors.small_groups`.
+* A variance is Q/n + M²/2 - (S/n)², clamped to [0, M²]: the largest variance of values in an
+  interval of width 2M.
+* Statistics of two arguments are formulas over the same noisy moments, clamped to their range.
 
 Proof (PRIVACY.md R33). A row's z is clipped to [L - c, U - c] and a product to the range of its
 intervals; rows of a unit add up to as many times that. Every measurement is such a clipped sum; the
-ratios, the clamps and the drawing towards the middle read released numbers.
+ratios, clamps and shrinkage read released numbers.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ from dpsql.model.tree import DOUBLE, Expression, Ref, scalar, when
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The bounds of one argument in the units of its values."""
+    """The bounds of one argument, in the units of its values."""
 
     lower: Fraction
     upper: Fraction
@@ -53,15 +51,16 @@ class Range:
 
     @property
     def reach(self) -> Fraction:
-        """The most that a value differs from the centre."""
+        """Largest distance of a value from the centre."""
         return max(self.upper - self.centre, self.centre - self.lower)
 
     @property
     def offset(self) -> float:
-        """How far a mean is from the centre if every mean within the bounds is as likely.
+        """Typical distance of a mean from the centre, if every mean within the bounds is equally
+        likely.
 
-        From a centre that was looked for it is an eighth as far, and so it is of the way to 0 or to
-        a bound, since means are told apart more finely there.
+        For a centre that was found privately it is an eighth of that. It is also at most an eighth
+        of the distance to 0 or to a bound, since means are searched more finely there.
         """
         far = float(self.upper - self.lower) / sqrt(12)
         if not self.searched:
@@ -71,12 +70,12 @@ class Range:
 
     @property
     def deviation(self) -> float:
-        """A standard deviation if the bounds are three of them on either side of the mean."""
+        """Typical standard deviation: the bounds are three of them on either side of the mean."""
         return float(self.upper - self.lower) / 6
 
 
 def range_of(bounded: BoundedCall, place: int = 0) -> Range:
-    """The bounds of an argument, and its centre on the lattice."""
+    """Return the bounds of an argument, and its centre on the grid."""
     bounds = row_bounds(bounded, place)
     step = bounds.lattice.step
     searched = bounded.centres.get(place) is not None
@@ -86,23 +85,23 @@ def range_of(bounded: BoundedCall, place: int = 0) -> Range:
 
 
 def _centre(bounded: BoundedCall, place: int, bounds: RowBounds) -> int:
-    """What is subtracted from every row: what was found, or the middle."""
+    """Return the number that is subtracted from every row: a found centre, or the middle."""
     return bounded.centres.get(place, (bounds.lower + bounds.upper) // 2)
 
 
 def count_of_rows(bounded: BoundedCall) -> RowCount:
-    """The rows in which every argument is there: what COUNT(x) asks for too."""
+    """Return the count of rows without NULL arguments, the same measurement as COUNT(x)."""
     return RowCount(counted(bounded), rows_of_unit(bounded))
 
 
 def centred_sum(bounded: BoundedCall, place: int = 0) -> ClippedSum:
-    """Σz of one argument, over the rows in which the others are there too."""
+    """Return Σz of one argument, over the rows without NULL arguments."""
     bounds = row_bounds(bounded, place)
     return _clipped(bounded, bounded.call.args[place], bounds, _centre(bounded, place, bounds))
 
 
 def product_sum(bounded: BoundedCall, first: int, second: int) -> ClippedSum:
-    """Σz·w of two arguments; of one argument Σ(z² - `half_square`)."""
+    """Return Σz·w of two arguments; for one argument Σ(z² - `half_square`)."""
     a, b = range_of(bounded, first), range_of(bounded, second)
     most = a.reach * b.reach
     bounds = clip_between(bounded, DOUBLE, Fraction(0) if first == second else -most, most)
@@ -116,7 +115,7 @@ def product_sum(bounded: BoundedCall, first: int, second: int) -> ClippedSum:
 def _clipped(
     bounded: BoundedCall, argument: Expression, bounds: RowBounds, centre: int
 ) -> ClippedSum:
-    """The sum of what is computed of a row, less the centre, where all arguments are there."""
+    """Build the sum of an expression less the centre, over the rows without NULL arguments."""
     rows = rows_of_unit(bounded)
     return ClippedSum(
         argument=argument,
@@ -131,13 +130,15 @@ def _clipped(
 
 
 def half_square(bounded: BoundedCall, place: int = 0) -> Fraction:
-    """What `product_sum` takes from every square: the middle of its range."""
+    """Return the constant that `product_sum` subtracts from every square: the middle of its
+    range.
+    """
     part = product_sum(bounded, place, place)
     return part.centre * part.lattice.step
 
 
 def typical_square(bounded: BoundedCall, place: int = 0) -> float:
-    """What a row adds to the sum of squares in typical data."""
+    """Return the addition of a typical row to the sum of squares."""
     bounds = range_of(bounded, place)
     return bounds.deviation**2 + bounds.offset**2 - float(half_square(bounded, place))
 
@@ -159,7 +160,7 @@ def _average(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
 
 
 def mean(bounds: Range, count: Expression, centred: Expression) -> Expression:
-    """The ratio that a noisy count and a noisy centred sum say, clamped to the bounds."""
+    """Return the mean from a noisy count and a noisy centred sum, clamped to the bounds."""
     value = float(bounds.centre) + centred.to(DOUBLE) / at_least_one(count)
     return clamped(value, bounds.lower, bounds.upper)
 
@@ -179,7 +180,7 @@ def _variance_parts(bounded: BoundedCall) -> Parts:
 def variance(
     bounds: Range, half: float, count: Expression, centred: Expression, squares: Expression
 ) -> Expression:
-    """The population variance that the noisy moments of one argument say."""
+    """Return the population variance from the noisy moments of one argument."""
     n = at_least_one(count)
     offset = centred.to(DOUBLE) / n
     return clamped(squares / n + half - offset * offset, 0.0, bounds.reach**2)
@@ -223,12 +224,12 @@ _SUMS: dict[str, Callable[[BoundedCall], Measurement]] = {
     "xx": lambda bounded: product_sum(bounded, 1, 1),
 }
 _CORRELATION = 0.5
-"""What the split of the budget takes for typical."""
+"""Correlation that the split of the budget takes as typical."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Moments:
-    """The noisy moments of a call by name, and what is known of its two arguments."""
+    """The noisy moments of a call by name, with its bounded call."""
 
     bounded: BoundedCall
     sums: dict[str, Ref]
@@ -274,7 +275,7 @@ def _clamped_or_null(value: Expression, lower: float) -> Expression:
 
 
 def _regression(names: str, formula: Callable[[_Moments], Expression]) -> Recipe:
-    """The recipe of a formula over the named moments."""
+    """Build the recipe of a formula over the named moments."""
     listed = names.split()
 
     def parts(bounded: BoundedCall) -> Parts:
@@ -317,4 +318,4 @@ REGRESSION: dict[str, Recipe] = {
     "regr_sxx": _regression("n x xx", lambda m: m.n * m.variance("x")),
     "regr_sxy": _regression("n y x yx", lambda m: m.n * m.covariance()),
 }
-"""By the name of the function; the first argument is y."""
+"""Recipes by the name of the function; the first argument is y."""

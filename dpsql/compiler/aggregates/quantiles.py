@@ -1,13 +1,13 @@
 """MEDIAN, QUANTILE, PERCENTILE, MIN, MAX and MODE: a cell of a public grid, chosen privately.
 
-All forms of a quantile answer the value of one row, as QUANTILE_DISC does: the CONT forms would
-move less than the noise does by averaging two neighbours. MIN and MAX are extreme quantiles: the
-value of the row so many rows from the end as the choice needs to tell rows from none, which
-`explain` shows. Of a unit's rows only its own extreme counts there.
+All forms of a quantile return the value of one row, as QUANTILE_DISC does. The CONT forms average
+two neighbours, which changes less than the noise does. MIN and MAX are extreme quantiles: the value
+of a row some rows from the end, as many as the choice needs to distinguish rows from none;
+`explain` shows the number. Only the extreme row of each unit counts there.
 
 Proof (PRIVACY.md R49). One row changes the difference of two candidates' scores by at most the
-spread of the aim, a unit by that of its rows that count: of an extreme one, else as many as are
-proved or kept.
+spread of the aim, and a unit by that for each of its rows that count: one for an extreme quantile,
+else as many as are proved or kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpsql.model.tree import Expression, Literal, Ref
 
 HALF = Fraction(1, 2)
 SCANNED = 1 << 12
-"""Most cells of a scan: each of them is a draw, in every group."""
+"""Largest number of cells of a scan: each cell is a draw, in every group."""
 LOWEST, HIGHEST = Rank(0, 2, 1), Rank(2, 2, -1)
 
 
@@ -38,7 +38,7 @@ def _no_parts(_bounded: BoundedCall) -> tuple[()]:
 
 
 def _quantile(bounded: BoundedCall) -> Choices:
-    """The row of rank ⌈α·n⌉ from the end at which the order begins."""
+    """Choose the row of rank ⌈α·n⌉ from the end at which the order begins."""
     no_distinct(bounded)
     alpha = _fraction(bounded)
     falling = _falls(bounded)
@@ -50,7 +50,9 @@ def _quantile(bounded: BoundedCall) -> Choices:
 
 
 def _falls(bounded: BoundedCall) -> bool:
-    """Whether the rows are ordered from the greatest on; refuses any other order."""
+    """Test whether the rows are ordered descending; refuses any other ORDER BY than the
+    argument.
+    """
     call = bounded.call
     if not call.order_by:
         return False
@@ -85,7 +87,7 @@ def _value(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
 
 
 def _end(aim: Rank) -> Recipe:
-    """MIN or MAX: the one value if there is one, else an extreme quantile."""
+    """Build MIN or MAX: the only value if there is one, else an extreme quantile."""
 
     def choices(bounded: BoundedCall) -> Choices:
         return () if _constant(bounded) is not None else _extreme(bounded, aim)
@@ -97,12 +99,12 @@ def _end(aim: Rank) -> Recipe:
 
 
 def _constant(bounded: BoundedCall) -> Expression | None:
-    """The one value that all rows have: nothing is measured. None where there may be more."""
+    """Return the only value of all rows, without measurement; None where there may be more."""
     return one_value(bounded) if bounded.call.clip is None else None
 
 
 def _mode(bounded: BoundedCall) -> Choices:
-    """The listed value of most rows."""
+    """Choose the listed value with the most rows."""
     no_distinct(bounded)
     if bounded.call.order_by:
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, bounded.call.span, name="mode by an order")
@@ -116,7 +118,7 @@ def _mode_value(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
 
 
 def _fraction(bounded: BoundedCall) -> Fraction:
-    """The fraction asked for, one half where none is written; to six digits."""
+    """Return the fraction of the call to six digits, one half where none is written."""
     if len(bounded.call.args) == 1:
         return HALF
     written = bounded.call.args[1]

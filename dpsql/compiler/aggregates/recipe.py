@@ -1,7 +1,8 @@
-"""What a recipe is: the noisy parts an aggregate needs and how its value follows from them.
+"""The type of a recipe: the noisy parts that an aggregate needs, and the formula of its value.
 
 Proof (PRIVACY.md R28). Bounds are rounded outward to the lattice, a row is clamped before it is
-cast, and a clipped row has fewer than 2^62 steps: what it adds is a whole number within its clip.
+cast, and a clipped row has fewer than 2^62 steps: it adds a whole number within its clipping
+bounds.
 """
 
 from __future__ import annotations
@@ -32,22 +33,22 @@ from dpsql.model.tree import (
 )
 
 BITS, WIDE_BITS = 30, 60
-"""Of the largest DOUBLE of a lattice, and of one that is far larger than the values are."""
+"""Bits of the largest DOUBLE on a grid, and on a grid with far wider bounds than the values."""
 
 MAX_STEPS = 2**62
-"""Row clips stay below this many lattice steps, so that a clipped row always fits 64 bits."""
+"""Upper limit of row clipping bounds in grid steps, so that a clipped row always fits 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasurementOptions:
-    """What is asked of a whole query: what it may spend, and how its results are to be.
+    """Options of a whole query: its ε, and properties of its results.
 
-    `floor` is the fewest units of a private key that is shown, by a noisy count or by trial;
-    `nonnegative` asks for zero in place of counts, and of sums of what is never negative, that
-    noise took below it; `scans` for MIN and MAX by sparse vector; `whole` for noise on every group,
-    also where choosing the first ones, or trials of keys alone, would err less. `noise` is the
-    standard error of a sum that a person moves by one, were it all that the query asks. `norms` are
-    the bounds that polls have found, by their keys.
+    `floor` is the fewest units of a released private key, by a noisy count or by trial.
+    `nonnegative` raises negative noisy counts, and sums of nonnegative values, to zero. `scans`
+    uses sparse vector for MIN and MAX. `whole` adds noise to every group, also where choosing the
+    first ones, or trials of keys alone, would err less. `noise` is the standard error of a sum that
+    a unit moves by one, if it were the only measurement. `norms` are privately found bounds, by
+    their keys.
     """
 
     epsilon: Fraction
@@ -63,14 +64,16 @@ class MeasurementOptions:
 class BoundedCall:
     """One aggregate call of a private block.
 
-    `arguments` describes its arguments (none for COUNT(*)); `rows` is the most rows of one unit
-    that count in one group (None: no limit is known), `rows_proved` that no unit has more;
-    `is_unit` that the argument is the unit key itself; `one_value` that the argument has one value
-    in the rows of one unit and group. `of_keys` writes the argument over the columns of the group's
-    keys, None where it reads any other. `options` are those of the whole query. Where no limit is
-    known and units are `polled`, bounds of what they add are found by a private question, and so
-    are `centres`, in lattice steps, that rows are measured from, by the places of arguments. So
-    they are where arguments are `wide`: bounded by as many rows as nobody has.
+    `arguments` are the facts of its arguments (none for COUNT(*)). `rows` is the most rows of one
+    unit that count in one group (None: unlimited), and `rows_proved` says that no unit has more.
+    `is_unit` says that the argument is the unit key. `one_value` says that the argument has one
+    value in the rows of one unit and group. `of_keys` is the argument as an expression over the
+    group's keys, None where it reads other columns. `options` are those of the whole query.
+
+    Where rows are unlimited and units are `polled`, a private query finds the bounds of a unit's
+    contribution. It also finds `centres`, in grid steps, that are subtracted from rows, by the
+    places of arguments. This is also done where arguments are `wide`, which means that their bounds
+    are far too large.
     """
 
     call: AggregateCall
@@ -87,7 +90,7 @@ class BoundedCall:
 
     @property
     def searched(self) -> bool:
-        """Whether what a unit adds has no bound but one that is found."""
+        """True if a unit's contribution has no bound except a privately found one."""
         clip = self.call.clip
         unknown = self.rows is None or self.wide
         return unknown and self.polled and not (clip is not None and clip.per_group)
@@ -102,7 +105,7 @@ class BoundedCall:
 
     @property
     def one_row(self) -> bool:
-        """Whether a unit's total in a group is one row."""
+        """True if a unit's total in a group is one row."""
         return self.rows_proved and self.rows == 1
 
 
@@ -111,16 +114,16 @@ Parts = tuple[Measurement, ...]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """`parts` lists the measurements; `combine` gives the value from their released columns.
+    """The recipe of an aggregate: `parts` lists the measurements; `combine` computes the value from
+    them.
 
-    `typical` says what one row adds to each part in typical data, in units of its values (None:
-    1 each). The budget is split by how the value depends on its parts there. `moments` says that
-    the parts are count, centred sum and perhaps sum of squares of one argument. `centred` gives the
-    count and the centred sum that would do in place of the one part, if they can. Of so many first
-    arguments `deviations` from a centre are measured; `names` says which moment each part is, where
-    there are products (n, y, x, yx, yy, xx). `choices` lists
-    what is chosen, whose columns follow those of the parts; where it is given, it reads the ORDER
-    BY of the call too.
+    `typical` returns the addition of one typical row to each part, in units of its values (None: 1
+    each). The budget is split by the sensitivity of the value to its parts there. `moments` says
+    that the parts are count, centred sum and perhaps sum of squares of one argument. `centred`
+    returns a count and a centred sum that can replace the one part. The first `deviations`
+    arguments are measured from a centre. `names` names the moment of each part, where there are
+    products (n, y, x, yx, yy, xx). `choices` lists private choices, whose columns follow those of
+    the parts; a recipe with choices also reads the ORDER BY of the call.
     """
 
     parts: Callable[[BoundedCall], Parts]
@@ -135,7 +138,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class RowBounds:
-    """The clip of one row in steps of the lattice, rounded outward."""
+    """The clipping bounds of one row in grid steps, rounded outward."""
 
     lattice: Lattice
     lower: int
@@ -143,7 +146,7 @@ class RowBounds:
 
 
 def rows_of_unit(bounded: BoundedCall) -> int:
-    """The most rows of one unit in one group, or a refusal where nothing limits them."""
+    """Return the most rows of one unit in one group; raises `Refused` where nothing limits them."""
     if bounded.rows is not None:
         return bounded.rows
     if bounded.searched:
@@ -152,7 +155,7 @@ def rows_of_unit(bounded: BoundedCall) -> int:
 
 
 def unlimited(span: Span, declared: DeclaredLimits | None = None) -> Refused:
-    """What is said where nothing limits the rows of a unit, and nobody may be bounded."""
+    """Return the refusal where nothing limits the rows of a unit."""
     limit = "max_rows_per_group"
     tables = (declared or DeclaredLimits()).lacking(limit)
     fix = f"Ask the data owner to declare {limit} for {tables}."
@@ -160,7 +163,8 @@ def unlimited(span: Span, declared: DeclaredLimits | None = None) -> Refused:
 
 
 def row_bounds(bounded: BoundedCall, place: int = 0) -> RowBounds:
-    """The lattice and clip of an aggregated expression, or a refusal where it is unbounded.
+    """Return the grid and clipping bounds of an aggregated expression; raises `Refused` if
+    unbounded.
 
     INTEGER and DECIMAL are exact; DOUBLE uses the step 2^-k of PRIVACY.md R28.
     """
@@ -179,9 +183,10 @@ def row_bounds(bounded: BoundedCall, place: int = 0) -> RowBounds:
 
 
 def total_clip(bounded: BoundedCall, bounds: RowBounds) -> tuple[int, int]:
-    """The clip of a unit's total of such rows in one group, in lattice steps.
+    """Return the clipping bounds of a unit's total in one group, in grid steps.
 
-    It follows from the rows; an analyst's own bounds narrow it, and stand where rows have no limit.
+    They follow from the rows. An analyst's own bounds narrow them, and apply alone where rows are
+    unlimited.
     """
     clip, step = bounded.call.clip, bounds.lattice.step
     per_group = clip is not None and clip.per_group
@@ -200,23 +205,23 @@ def total_clip(bounded: BoundedCall, bounds: RowBounds) -> tuple[int, int]:
 
 
 def no_bounds_of_totals(bounded: BoundedCall) -> None:
-    """Refuse bounds of what a unit adds to a group where they say nothing of its several rows."""
+    """Refuse bounds per group where a unit may have several rows, for which they say nothing."""
     if bounded.call.clip is not None and bounded.call.clip.per_group and not bounded.one_row:
         raise _no_clip(bounded, "a unit can have several rows here: ask for bounds per row")
 
 
 def no_bounds(bounded: BoundedCall) -> None:
-    """Refuse contribution bounds of what is no number."""
+    """Refuse contribution bounds of values that are no numbers."""
     if bounded.call.clip is not None:
         raise _no_clip(bounded, "they are for numbers")
 
 
 COUNTED = RowBounds(Lattice(10, 0), 1, 1)
-"""A row that counts 1."""
+"""Bounds of a row that counts 1."""
 
 
 def count_clip(bounded: BoundedCall) -> int:
-    """The most that a unit's number of rows counts in one group."""
+    """Return the most that a unit's number of rows counts in one group."""
     if bounded.call.clip is None:
         return rows_of_unit(bounded)
     if bounded.call.clip.lower != 0:
@@ -230,7 +235,9 @@ def _no_clip(bounded: BoundedCall, why: str) -> Refused:
 
 
 def clip_between(bounded: BoundedCall, kind: SqlType, lo: Fraction, hi: Fraction) -> RowBounds:
-    """The lattice and clip of values in [lo, hi], or a refusal where they are too wide."""
+    """Return the grid and clipping bounds of values in [lo, hi]; raises `Refused` if they are too
+    wide.
+    """
     lattice = _lattice(kind, lo, hi, WIDE_BITS if bounded.wide else BITS)
     bounds = RowBounds(lattice, floor(lo / lattice.step), ceil(hi / lattice.step))
     if max(abs(bounds.lower), abs(bounds.upper)) >= MAX_STEPS:
@@ -241,7 +248,9 @@ def clip_between(bounded: BoundedCall, kind: SqlType, lo: Fraction, hi: Fraction
 
 
 def counted(bounded: BoundedCall) -> Expression | None:
-    """The rows that count: those the FILTER keeps whose arguments are there; None for every row."""
+    """Return the condition of rows that count: the FILTER, and no NULL arguments; None for all
+    rows.
+    """
     condition = bounded.call.filter
     for argument, facts in zip(bounded.call.args, bounded.arguments, strict=False):
         if facts.nullable:
@@ -250,12 +259,12 @@ def counted(bounded: BoundedCall) -> Expression | None:
 
 
 def conjunction(condition: Expression | None, other: Expression) -> Expression:
-    """Both conditions, of which the first may be missing."""
+    """Combine two conditions, of which the first may be None."""
     return other if condition is None else condition & other
 
 
 def no_distinct(bounded: BoundedCall) -> None:
-    """Refuse DISTINCT where no rule reads it."""
+    """Refuse DISTINCT for an aggregate that has no rule for it."""
     if bounded.call.distinct:
         raise Refused(
             Reason.UNSUPPORTED_AGGREGATE,
@@ -265,7 +274,7 @@ def no_distinct(bounded: BoundedCall) -> None:
 
 
 def not_below_zero(bounded: BoundedCall, value: Expression, part: Measurement) -> Expression:
-    """The value, zero instead of a negative number where that is asked for and is impossible."""
+    """Raise a negative number to zero if the options ask for it and the part cannot be negative."""
     if not bounded.options.nonnegative or part.total_lower < 0:
         return value
     kind = bounded.call.type
@@ -273,7 +282,7 @@ def not_below_zero(bounded: BoundedCall, value: Expression, part: Measurement) -
 
 
 def part_type(lattice: Lattice) -> SqlType:
-    """The type of a released part in the units of its values."""
+    """Return the type of a released part in the units of its values."""
     if lattice.base == 2:  # noqa: PLR2004
         return DOUBLE
     return decimal(38, lattice.digits) if lattice.digits else INTEGER
@@ -291,7 +300,7 @@ def _lattice(kind: SqlType, lo: Fraction, hi: Fraction, bits: int) -> Lattice:
 
 
 def _log2_ceil(value: Fraction) -> int:
-    """The smallest e with value <= 2**e; -40 or less for tiny values."""
+    """Return the smallest e with value <= 2**e, at least -40."""
     exponent = -40
     while Fraction(2) ** exponent < value:
         exponent += 1

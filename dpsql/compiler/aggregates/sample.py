@@ -1,14 +1,14 @@
 """SAMPLE_AGGREGATE(expression, lower, upper [, blocks]): the average of an aggregate over blocks.
 
 A keyed hash puts each unit, with all of its rows, into one of k blocks, whatever its group. The
-expression is computed of every block of a group and clipped to [lower, upper]; a block without a
+expression is computed for every block of a group and clipped to [lower, upper]. A block without a
 finite value counts as the middle. The answer is the noisy average of the k numbers (sample and
 aggregate: Nissim, Raskhodnikova and Smith 2007).
 
-A unit that comes or goes changes the rows of one block of each of its groups, and so one number
-of k by at most upper - lower, whatever the expression; a replaced unit changes two. What is
-estimated is the average of the expression over samples of a k-th of the units each, not its value
-over all of them: they differ where the expression is not linear.
+A unit that comes or goes changes the rows of one block of each of its groups. So it changes one
+number of k by at most upper - lower, for any expression; a replaced unit changes two. The estimate
+is the average of the expression over samples of a k-th of the units each. It differs from the value
+over all units where the expression is not linear.
 
 Proof (PRIVACY.md R37). All rows of a unit are in one block: one number of k changes in each of its
 groups, within the clip.
@@ -39,18 +39,19 @@ from dpsql.model.walk import children, map_children, walk
 SAMPLE = "sample_aggregate"
 
 _PEOPLE = 1000
-"""People of a group in typical data."""
+"""Number of units of a typical group."""
 
 _FEWEST, _MOST = 10, 10_000
 
 
 def blocks_at(noise: float) -> int:
-    """The default number of blocks, from 10 to 10,000, where a sum that one moves has this noise.
+    """Return the default number of blocks, from 10 to 10,000.
 
-    Of k blocks the noise of the average is noise/k of the width upper - lower. What a block of n/k
-    people says differs from what all n say by up to k/n of the width: that is how far within its
-    bounds the largest of so many evenly spread values is. Smoother aggregates differ less. Both
-    grow with the width, so bounds do not matter; (noise/k)² + (k/n)² is least at k = √(n·noise).
+    `noise` is the noise of a sum that one unit moves by one. With k blocks the noise of the average
+    is noise/k of the width upper - lower. The value of a block of n/k units differs from that of
+    all n by up to k/n of the width: that is the distance of the largest of n/k evenly spread values
+    from its bound. Smoother aggregates differ less. Both grow with the width, so bounds do not
+    matter; (noise/k)² + (k/n)² is least at k = √(n·noise).
 
     >>> blocks_at(0.14), blocks_at(1.41), blocks_at(14.1), blocks_at(float("inf"))
     (12, 38, 119, 10000)
@@ -60,7 +61,7 @@ def blocks_at(noise: float) -> int:
 
 
 def takes_samples(args: tuple[Expression, ...]) -> bool:
-    """Whether bounds and blocks are constants in order: lower < upper, 1 to 10,000 blocks.
+    """Test whether bounds and blocks are constants in order: lower < upper, 1 to 10,000 blocks.
 
     >>> takes_samples((Ref(1, DOUBLE), Literal(0.0, DOUBLE), Literal(1.0, DOUBLE)))
     True
@@ -114,7 +115,7 @@ def _parts(bounded: BoundedCall) -> Parts:
 
 
 def _filtered(expression: Expression, condition: Expression | None) -> Expression:
-    """The expression over the rows that a FILTER of the whole keeps."""
+    """Apply a FILTER of the whole call to every aggregate of the expression."""
     if condition is None:
         return expression
     if not isinstance(expression, AggregateCall):
@@ -133,7 +134,7 @@ def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
 
 
 def check_sampled(expression: Expression) -> None:
-    """Refuse what is no expression over aggregates: a bare column, a window, no aggregate."""
+    """Refuse anything but an expression over aggregates: a bare column, a window, no aggregate."""
     if not any(isinstance(node, AggregateCall) for node in walk(expression)):
         construct = "SAMPLE_AGGREGATE of no aggregate"
         raise Refused(Reason.UNSUPPORTED_SYNTAX, expression.span, construct=construct)

@@ -1,7 +1,7 @@
 """PTR_MEAN(x, rows): the mean of x if there are about `rows` rows or more, else NULL.
 
-See `dpsql.mechanisms.stability`. The count is a test of its own, not the COUNT that others ask for:
-of it one bit is shown.
+See `dpsql.mechanisms.stability`. The count is a separate test and not the measurement of COUNT:
+only one bit of it is released.
 
 Proof (PRIVACY.md R55). See `dpsql.mechanisms.stability`: one row for each unit is required, and the
 distance is that of a mean of `rows` rows, rounded up to whole steps.
@@ -22,7 +22,7 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import DOUBLE, Expression, Literal, Ref
 
 _FINER = {2: (20, 60), 10: (6, 18)}
-"""By the lattice's base: how many digits finer a mean is, and the most digits that it has then."""
+"""Additional digits of a mean, and its most digits, by the base of the grid."""
 
 
 def _parts(bounded: BoundedCall) -> Parts:

@@ -48,9 +48,10 @@ def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
 
 
 def _unfolded(bounded: BoundedCall) -> tuple[Expression, Expression | None]:
-    """What is summed, and of which rows: SUM(CASE WHEN c THEN x ELSE 0 END) sums those of c.
+    """Return the summed expression and its condition: SUM(CASE WHEN c THEN x ELSE 0 END) sums x
+    where c.
 
-    Of DISTINCT each value counts once, wherever it is.
+    With DISTINCT the CASE stays, because each value counts once over all rows.
     """
     match bounded.expression:
         case Call(
@@ -63,7 +64,7 @@ def _unfolded(bounded: BoundedCall) -> tuple[Expression, Expression | None]:
 
 
 def _typical(bounded: BoundedCall) -> tuple[float, ...]:
-    """The middle of the bounds; what is counted adds 1."""
+    """Return the addition of a typical row: the middle of the bounds, or 1 for a count."""
     if _unfolded(bounded)[0] == Literal(1, INTEGER):
         return (1.0,)
     bounds = row_bounds(bounded)

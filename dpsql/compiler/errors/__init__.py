@@ -1,1 +1,1 @@
-"""The error of every number, carried through the outer query."""
+"""Errors of all numbers, carried through the outer query."""

@@ -1,9 +1,9 @@
 """The error of one expression over bases: the root of its summed squared changes.
 
-Bases with independent errors move one at a time, each by its standard deviation. Of bases with
-dependent errors and correlations R = L·Lᵀ, the errors are D·L·z for independent z of variance 1:
-they move together, by one column of D·L at a time. Where nothing is known of how errors depend on
-one another, the changes are added up: no standard deviation of a sum exceeds the sum of theirs.
+Bases with independent errors move one at a time, each by its standard deviation. Bases with
+dependent errors and correlations R = L·Lᵀ have the errors D·L·z for independent z of variance 1.
+They move together, by one column of D·L at a time. Where the dependence of errors is unknown, the
+changes are added up: no standard deviation of a sum exceeds the sum of theirs.
 """
 
 from __future__ import annotations
@@ -35,21 +35,23 @@ from dpsql.model.walk import refs, substitute, walk
 NAN = Literal(float("nan"), DOUBLE)
 
 _HALF = NormalDist().inv_cdf(0.975)
-"""Half a 95 % interval, in standard errors."""
+"""The 95 % half-width in standard errors."""
 
 _FAR = 1.9
-"""Steps of almost half a 95 % interval."""
+"""Number of standard errors in a step, almost a 95 % half-width."""
 
 _LOST = 4.0
-"""A count or a sum that is no more than so many of its errors may be of nothing but noise."""
+"""A count or a sum of at most this many of its standard errors may be nothing but noise."""
 
 _NOTHING = 1e-12
-"""Eigenvalues of correlations below it are zero: sums that agree have no error of their own."""
+"""Limit below which eigenvalues of correlations are zero: consistent sums have no error of their
+own.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joint:
-    """Bases whose errors depend on one another, and their correlations (None: unknown)."""
+    """Bases with dependent errors, and their correlations (None: unknown)."""
 
     bases: tuple[int, ...]
     correlation: np.ndarray | None = None
@@ -58,7 +60,10 @@ class Joint:
 def error_of(
     expression: Expression, deviation: Mapping[int, Expression | None], joint: Sequence[Joint] = ()
 ) -> Expression:
-    """The standard error where bases have these deviations (None: unknown, and so is the error)."""
+    """Return the standard error of an expression, given the deviations of its bases.
+
+    An unknown deviation (None) makes the error unknown.
+    """
     bases = sorted(refs(expression) & deviation.keys())
     errors = {number: error for number in bases if (error := deviation[number]) is not None}
     if len(errors) < len(bases):
@@ -94,9 +99,10 @@ def error_of(
 def _of_sum(
     expression: Expression, errors: Mapping[int, Expression], joint: Sequence[Joint]
 ) -> float | None:
-    """The error of a sum of multiples of bases, of which every row has the same; None of others.
+    """Return the error of a sum of multiples of bases, which is equal in all rows; None for others.
 
-    One number says what moving each base by itself would say at the square of the length.
+    It replaces the formula that moves each base separately, which is as long as the square of the
+    sum.
     """
     slopes = _slopes(expression)
     if slopes is None:
@@ -118,11 +124,11 @@ def _of_sum(
 
 
 _FEW = 2
-"""So many bases may move one by one: only of more does it matter that each is looked at once."""
+"""Largest number of bases that simply move one by one; the shorter formula matters above it."""
 
 
 def _of_weighed(expression: Expression, errors: Mapping[int, Expression]) -> Expression | None:
-    """The error of a sum of many independent bases, each times a column; None of anything else."""
+    """Return the error of a sum of many independent bases, each times a column; None for others."""
     factors = dict[int, Expression]()
     terms = [expression]
     while terms and len(errors) > _FEW:
@@ -142,7 +148,7 @@ def _of_weighed(expression: Expression, errors: Mapping[int, Expression]) -> Exp
 
 
 def _slopes(expression: Expression) -> dict[int, float] | None:
-    """By how much each column moves a sum of multiples of columns; None of anything else."""
+    """Return the slope of each column in a sum of multiples of columns; None for others."""
     match expression:
         case Ref(id=base):
             return {base: 1.0}
@@ -165,7 +171,7 @@ def _slopes(expression: Expression) -> dict[int, float] | None:
 def _added(
     one: dict[int, float] | None, other: dict[int, float] | None, factor: float
 ) -> dict[int, float] | None:
-    """The slopes of one expression and so many times another one."""
+    """Add the slopes of one expression and `factor` times those of another."""
     if one is None or other is None:
         return None
     more = {base: one.get(base, 0.0) + factor * slope for base, slope in other.items()}
@@ -173,7 +179,7 @@ def _added(
 
 
 def _of_root(square: Expression, error: Expression) -> Expression:
-    """The error of a square root: of the ends of the square's 95 % interval."""
+    """Return the error of a square root, from the ends of the square's 95 % interval."""
     half = error * _HALF
     ends = (square + half, scalar("greatest", square - half, 0.0))
     root = scalar("sqrt", square)
@@ -181,9 +187,10 @@ def _of_root(square: Expression, error: Expression) -> Expression:
 
 
 def _unclamped(expression: Expression) -> tuple[Expression, Expression | None]:
-    """What is clamped to constants, and the error of whose interval holds all between them.
+    """Return the value inside a clamp to constants, and the error that covers the whole clamp
+    interval.
 
-    A value that is clamped is no further from the truth than it was, but moves less.
+    A clamped value is no further from the truth than before, but moves less.
     """
     match expression:
         case Call("least", (Call("greatest", (inner, Literal(float(low)))), Literal(float(high)))):
@@ -196,12 +203,12 @@ def _unclamped(expression: Expression) -> tuple[Expression, Expression | None]:
 
 
 def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expression | None:
-    """The change of a step, the larger one there or back; None where none is known.
+    """Return the larger change of the expression by a step forth or back; None where it is unknown.
 
-    Bases move by almost two steps, for half the change: an interval reaches that far. It is not a
-    number where the expression is then not defined, or a divisor has changed its sign; nor where a
-    divisor that noise is added to is lost in it: the values of few rows that noise has lifted that
-    far are all others than the truth.
+    Bases move by almost two standard errors, for half the change: an interval reaches that far. The
+    change is NaN where the moved expression is undefined, or a divisor changes its sign. It is also
+    NaN where noise may exceed a divisor: values of few rows whose count noise has raised that far
+    all differ from the truth.
     """
     near = _moved(expression, steps, 1.0)
     if _kind(near) is None:
@@ -224,14 +231,14 @@ def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expressi
 
 
 def _moved(expression: Expression, steps: Mapping[int, Expression], factor: float) -> Expression:
-    """The expression when bases move by so many of these steps."""
+    """Return the expression with bases moved by `factor` of these steps."""
     columns = {node.id: node for node in walk(expression) if isinstance(node, Ref)}
     moved = {n: columns[n].to(DOUBLE) + steps[n] * factor for n in steps if n in columns}
     return substitute(expression, moved)
 
 
 def _is_linear(expression: Expression) -> bool:
-    """Whether equal steps change the expression equally."""
+    """Test whether equal steps change the expression equally."""
     match expression:
         case Ref() | Literal():
             return True
@@ -264,7 +271,9 @@ def _never_negative(divisor: Expression) -> bool:
 def _moves(
     errors: Mapping[int, Expression], joint: Sequence[Joint]
 ) -> Iterator[list[dict[int, Expression]]]:
-    """Steps of the bases whose changes are independent, each in parts that add up at most."""
+    """Yield steps of bases whose changes are independent, each in parts whose changes add up at
+    most.
+    """
     together = {base for each in joint for base in each.bases}
     yield from ([{base: error}] for base, error in errors.items() if base not in together)
     for each in joint:
@@ -279,7 +288,9 @@ def _moves(
 
 
 def _kind(expression: Expression) -> SqlType | None:
-    """The type of a scalar expression; None where a function takes no DOUBLE in a base's place."""
+    """Return the type of a scalar expression; None where a function accepts no DOUBLE for a
+    base.
+    """
     if not isinstance(expression, Call):
         arg = expression.arg if isinstance(expression, Cast) else None
         typed = arg is None or _kind(arg) is not None
@@ -296,10 +307,10 @@ def _distance(a: Expression, b: Expression) -> Expression:
 
 
 def or_zero(value: Expression) -> Expression:
-    """The value in DOUBLE, and 0 where it is NULL."""
+    """Return the value in DOUBLE, and 0 where it is NULL."""
     return scalar("coalesce", value.to(DOUBLE), 0.0)
 
 
 def remaining(variance: Expression, part: Expression) -> Expression:
-    """The standard error of what is left of a total without an independent part of it."""
+    """Return the standard error of the rest of a total without an independent part of it."""
     return scalar("sqrt", scalar("greatest", variance - or_zero(part), 0.0))

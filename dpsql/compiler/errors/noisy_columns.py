@@ -1,4 +1,4 @@
-"""Noisy columns on their way through the outer query: what they are made of, and their errors."""
+"""Noisy columns in the outer query: their formulas over bases, and their errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from dpsql.model.walk import refs, substitute
 class Settled:
     """The noise of table number `table` after several tables are made to agree.
 
-    `steps` are those of its columns, in units of their values, in the order of its quantities.
+    `steps` are the grid steps of its columns, in units of their values, in the order of its
+    quantities.
     """
 
     spread: Spread
@@ -41,7 +42,7 @@ class Settled:
     steps: Mapping[int, float]
 
     def cells(self, reads: Mapping[int, Field], read: int) -> dict[int, Cell]:
-        """The measurements that take part, by the fields that read their columns."""
+        """Return the measurements that take part, by the fields that read their columns."""
         quantities = self.spread.levels.tables[self.table].quantities
         return {
             reads[column].id: Cell(self.spread, (self.table, place), step, read)
@@ -62,7 +63,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """A measurement that tables agree on, in a cell as it is read at one place of the query."""
+    """A measurement of tables that agree, in a cell that is read at one place of the query."""
 
     spread: Spread
     reading: Reading
@@ -74,7 +75,7 @@ class Cell:
         return sqrt(self.spread.between(self.reading, self.reading)) * self.step
 
     def correlation(self, other: Cell) -> float | None:
-        """That of the errors of two; None where it depends on which cells meet."""
+        """Return the correlation of two errors; None where it depends on which cells meet."""
         if self.spread is not other.spread:
             return 0.0
         tables = [self.spread.levels.tables[cell.reading[0]] for cell in (self, other)]
@@ -93,7 +94,7 @@ class Near:
     step: float
 
     def factor(self, parts: Sequence[Expression]) -> Expression:
-        """By how much margins grow, over the columns."""
+        """Return the factor by which half-widths grow near the threshold, over the columns."""
         doubles: list[Operators] = [part.to(DOUBLE) for part in parts]
         steps = reduce(add, doubles) / self.step
         lines = (a + b * steps for a, b in self.widening.lines)
@@ -103,16 +104,15 @@ class Near:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoiseOfBlock:
-    """The noise of a released table, in units of its values.
+    """The noise of a released table, in units of its values. Columns are named by their ids.
 
-    All columns go by their ids. `deviations` has one of each (None: unknown); `correlation` is that
-    of those that are `measured`, in this order. The errors of columns depend on one another in each
-    set of `dependent` ones. `halves` says which column is half the interval of a quantile; those
-    depend on one another too. All that is before several tables are made to agree, which is
-    `settled`. `selected` says that noise decides which groups there are; columns that are
-    `withheld` are NULL where it says so. The errors of counts grow towards a threshold as `near`
-    says. Derived numbers err by themselves as `single` says, and in what is made of several at most
-    as if each erred by its deviation.
+    `deviations` has the deviation of each column (None: unknown). `correlation` is that of the
+    `measured` columns, in this order. Errors are dependent within each set of `dependent` columns.
+    `halves` maps columns to quantiles whose half-intervals they are; those are dependent too. All
+    this is before several tables are made to agree, which is `settled`. `selected` says that noise
+    decides which groups exist. Columns that are `withheld` may be NULL because of noise. The errors
+    of counts grow towards a threshold as `near` says. Derived numbers have the error `single` by
+    themselves; in combinations they err at most as if each had its deviation.
     """
 
     deviations: Mapping[int, float | None]
@@ -128,11 +128,11 @@ class NoiseOfBlock:
 
     @property
     def shown_deviations(self) -> Mapping[int, float | None]:
-        """Standard deviations of what the outer query reads, after all tables agree."""
+        """Standard deviations of the columns that the outer query reads, after all tables agree."""
         return {**self.deviations, **({} if self.settled is None else self.settled.deviations)}
 
     def origin(self, column: int, block: int, read: int) -> ErrorSource:
-        """Where a column comes from; quantiles of trees count as read from one tree."""
+        """Return the error source of a column; quantiles of trees count as read from one tree."""
         chosen = column not in self.measured
         if column in self.halves:
             dependent = frozenset((block, other) for other in self.halves)
@@ -145,9 +145,9 @@ class NoiseOfBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Addend:
-    """What every row of a released table adds to a total of all of them.
+    """The addition of each row of a released table to a total over all of its rows.
 
-    `expression` is over bases, of which `places` says what parts they are.
+    `expression` is over bases; `places` maps these to parts of the block.
     """
 
     block: int
@@ -157,14 +157,14 @@ class Addend:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ErrorSource:
-    """Where the error of a base comes from.
+    """The source of a base's error.
 
-    It may depend on the noise of the `dependent` (block, part) pairs, and is independent of other
-    noise. Bases with the same `read` are of the same rows: if each is of one part, its `place` in
-    the block, their correlation is that of the parts. It is independent of the bases whose `read`
-    is in `apart`. `many` says that its values in different rows may depend on one another, but (if
-    there are any) not in rows that agree on the columns in `by`. What is
-    `chosen`, or read from a tree, can be other than a number.
+    The error may depend on the noise of the `dependent` (block, part) pairs, and is independent of
+    other noise. Bases with the same `read` come from the same rows. If each is of one part, its
+    `place` in the block, their correlation is that of the parts. It is independent of bases whose
+    `read` is in `apart`. `many` says that its values in different rows may be dependent, but not in
+    rows that agree on the columns `by`, if there are any. A `chosen` value, or one read from a
+    tree, may be no number.
     """
 
     dependent: frozenset[tuple[int, int]]
@@ -178,7 +178,7 @@ class ErrorSource:
     addend: Addend | None = None
 
     def is_apart(self, other: ErrorSource) -> bool:
-        """Whether the two errors are known to be independent."""
+        """Test whether the two errors are known to be independent."""
         return (
             self.dependent.isdisjoint(other.dependent)
             or other.read in self.apart
@@ -188,18 +188,18 @@ class ErrorSource:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """`meaning` writes noisy columns over bases; `deviation` is a base's error (None: unknown).
+    """A relation with noisy columns: `meaning` maps them to expressions over bases.
 
-    Each row has one of the released table `table`, (block, read); `whole`: has each of them once.
+    `deviation` is the error of each base (None: unknown). Each row has one row of the released
+    table `table`, (block, read); with `whole` it has each of them once. Consistent tables have no
+    larger errors than before, but in totals their errors are unknown. There the errors before
+    consistency are used, as if cells were independent. Only `alone` has the errors of single
+    consistent bases, and `cells` the released measurements of several, None where they do not
+    apply.
 
-    Tables that are made to agree have no larger errors than before in anything, and in totals none
-    that are known: there the errors are those from before, as if cells were independent. But
-    `alone` has the errors of single bases, and `cells` what is known of several: of the released
-    measurements, None where they have nothing to do with it.
-
-    Noise decides which rows there are if they are `selected`, and their order if `shuffled`: how
-    many there are, and what is made of several, is then not known. Noise does not decide whether
-    the bases that are `certain` are NULL.
+    Noise decides which rows exist if they are `selected`, and their order if `shuffled`: then the
+    number of rows and aggregates over them are uncertain. Noise does not decide whether the bases
+    that are `certain` are NULL.
     """
 
     relation: Relation
@@ -218,8 +218,9 @@ class Traced:
         return replace(self, relation=relation)
 
     def repeated(self, by: frozenset[int] = frozenset()) -> Traced:
-        """The same where a row may be read many times, but once for all that agree on what it is
-        repeated `by`, if anything is known to be so.
+        """Return the same where a row may be read many times.
+
+        It is read once among rows that agree on the columns `by`, if there are any.
         """
         origin = {
             n: replace(o, many=True, by=o.by | by if by and (o.by or not o.many) else frozenset())
@@ -228,7 +229,7 @@ class Traced:
         return replace(self, origin=origin)
 
     def within(self, grouped: frozenset[int]) -> Traced:
-        """The same among rows that agree on these columns: of none that is repeated twice."""
+        """Return the same within rows that agree on these columns, where no row is read twice."""
         origin = {
             n: replace(o, many=False) if o.by and o.by <= grouped else o
             for n, o in self.origin.items()
@@ -236,34 +237,36 @@ class Traced:
         return replace(self, origin=origin)
 
     def rewritten(self, expression: Expression) -> Expression | None:
-        """The expression over bases, or None where no noise reaches it."""
+        """Return the expression over bases; None where no noise reaches it."""
         if not refs(expression) & self.meaning.keys():
             return None
         return substitute(expression, self.meaning)
 
     def is_noisy(self, *expressions: Expression | None) -> bool:
-        """Whether noise reaches any of these."""
+        """Test whether noise reaches any of these expressions."""
         return any(e is not None and self.rewritten(e) is not None for e in expressions)
 
     def is_certain(self, expression: Expression) -> bool:
-        """Whether noise is known not to decide if an expression is NULL."""
+        """Test whether noise is known not to decide if an expression is NULL."""
         return not self.is_noisy(expression) or (
             _is_certain(self.rewritten(expression) or expression, self.certain, self.deviation)
         )
 
     def perhaps(self) -> Traced:
-        """The same where noise decides whether there is a row, or NULL in all of its columns."""
+        """Return the same where noise decides whether a row exists, or is NULL in all of its
+        columns.
+        """
         new = {f.id: f.ref for f in self.relation.fields if f.id not in self.meaning}
         meaning, deviation = {**self.meaning, **new}, {**self.deviation, **dict.fromkeys(new)}
         return replace(self, meaning=meaning, deviation=deviation, certain=frozenset())
 
     def bases(self, expression: Expression) -> list[int]:
-        """The bases that an expression over this relation's columns reads."""
+        """List the bases that an expression over this relation's columns reads."""
         over_bases = self.rewritten(expression)
         return [] if over_bases is None else sorted(refs(over_bases) & self.origin.keys())
 
     def error(self, expression: Expression) -> Expression:
-        """The standard error of an expression over this relation's columns."""
+        """Return the standard error of an expression over this relation's columns."""
         over_bases = self.rewritten(expression)
         if over_bases is None:
             return EXACT
@@ -287,15 +290,17 @@ class Traced:
         return error_of(over_bases, deviation, [*others, *([together] if together.bases else [])])
 
     def error_in_total(self, expression: Expression) -> Expression:
-        """The same where it is added up with others: no less, and independent of theirs."""
+        """Return the standard error of an expression as a term of a total: no less, and independent
+        of others.
+        """
         over_bases = self.rewritten(expression)
         return EXACT if over_bases is None else self.error_over(over_bases)
 
     def error_over(self, over_bases: Expression) -> Expression:
-        """The standard error of an expression over bases, as if no tables were made to agree.
+        """Return the standard error of an expression over bases, ignoring consistency of tables.
 
-        Where it is not known how errors depend on one another, it is the most that it may be; of
-        what is read from one tree, it is not known.
+        Where the dependence of errors is unknown, it is the largest possible error. For values read
+        from one tree, it is unknown.
         """
         together = self._together(sorted(refs(over_bases)))
         if any(self.origin[base].chosen for joint in together for base in joint.bases):
@@ -303,7 +308,7 @@ class Traced:
         return error_of(over_bases, self.deviation, together)
 
     def _together(self, bases: Sequence[int]) -> list[Joint]:
-        """The bases in groups of which each is independent of the others."""
+        """Group the dependent bases into sets that are independent of one another."""
         groups: list[list[int]] = []
         for base in (base for base in bases if base in self.origin):
             own = self.origin[base]
@@ -322,7 +327,9 @@ class Traced:
         return Joint(tuple(bases), correlation[np.ix_(places, places)])
 
     def total(self, expression: Expression, read: int) -> ErrorSource | None:
-        """The origin of a total of such values, of the rows `read`; None where they are exact."""
+        """Return the error source of a total of such values, over the rows `read`; None if they are
+        exact.
+        """
         origins = [self.origin[base] for base in self.bases(expression)]
         if not origins:
             return None
@@ -333,7 +340,9 @@ class Traced:
         return ErrorSource(noise_of(origins), read, place, correlation, many=many, chosen=chosen)
 
     def addend(self, expression: Expression) -> Addend | None:
-        """What each row adds to the sum of an expression over all rows of a released table."""
+        """Return the addition of each row to the sum of an expression over all rows of a released
+        table.
+        """
         over_bases = self.rewritten(expression)
         if over_bases is None or self.table is None or not self.whole:
             return None
@@ -343,18 +352,20 @@ class Traced:
         return Addend(block, over_bases, places) if places.keys() == refs(over_bases) else None
 
     def unknown(self, column: Ref) -> bool:
-        """Whether a column is made of what is chosen: if it is no number, its error is unknown."""
+        """Test whether a column contains chosen values: if it is no number, its error is
+        unknown.
+        """
         return any(self.origin[base].chosen for base in self.bases(column))
 
     def needed(self) -> frozenset[int]:
-        """Columns that meanings and deviations read."""
+        """Return the columns that meanings and deviations read."""
         read = [*self.meaning.values(), *(d for d in self.deviation.values() if d is not None)]
         read += self.alone.values()
         return frozenset().union(*map(refs, read))
 
 
 _KEEP_NULL = frozenset({"add", "sub", "mul", "neg", "abs", "greatest", "least", "case", "coalesce"})
-"""Functions whose value is NULL or not by that of their arguments, or by which of them is NULL."""
+"""Functions for which NULL depends only on which arguments are NULL."""
 
 
 def _is_certain(
@@ -372,14 +383,14 @@ def _is_certain(
 
 
 def noise_of(origins: Iterable[ErrorSource]) -> frozenset[tuple[int, int]]:
-    """What any of them may depend on."""
+    """Return all noise that any of these may depend on."""
     return frozenset[tuple[int, int]]().union(*(origin.dependent for origin in origins))
 
 
 def of_totals(
     source: Traced, totals: Sequence[tuple[Field, AggregateCall]]
 ) -> dict[int, ErrorSource]:
-    """The origins of aggregates; those over the same rows are as if read at the same place."""
+    """Return the error sources of aggregates; those over the same rows share their `read`."""
     reads: dict[AggregateCall, int] = {}
     origin = {}
     for column, call in totals:
@@ -395,5 +406,5 @@ def of_totals(
 
 
 def is_linear(call: AggregateCall | WindowCall) -> bool:
-    """Whether the value is a sum over all rows, up to a factor."""
+    """Test whether the value is a sum over all rows, up to a factor."""
     return call.function in ("sum", "avg") and call.filter is None and not call.distinct

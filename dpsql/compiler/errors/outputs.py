@@ -1,4 +1,4 @@
-"""What a query shows, as formulas over its measurements: what the budget is split for."""
+"""Output columns as formulas over the measurements, by which the budget is split."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dpsql.model.tree import DOUBLE, Expression, Literal
 from dpsql.model.walk import composed, map_children, refs, relations, substitute
 
 EXACT = Literal(None, DOUBLE)
-"""The error of what no noise reaches."""
+"""Error of a value that no noise reaches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Outputs of a block beside the columns of its query.
+    """Additional outputs of a block beside the columns of its query.
 
-    The measures at `places`, which no column reads whole (they order, filter or are aggregated
-    again), and counts that decide something: they are worth as much as any other output. Where a
-    count decides of more than is shown, the others are worth as much as so many `times`.
+    These are the measures at `places`, which no column reads directly (they order, filter or are
+    aggregated again), and `deciding` counts. They weigh as much as any other output. Where a count
+    decides about more than is shown, the other outputs weigh `times` as much.
     """
 
     places: tuple[int, ...] = ()
@@ -30,12 +30,14 @@ class Apart:
     times: int = 1
 
     def of(self, measures: Sequence[Expression]) -> list[Expression]:
-        """The outputs, where the measures are these."""
+        """Return the outputs for these measures."""
         more = (self.times - 1) * [*measures] if self.deciding else []
         return [*(measures[place] for place in self.places), *self.deciding, *more]
 
     def counted_by(self, formulas: Mapping[int, Expression]) -> Apart:
-        """The same outputs, where columns that decide are measured as these formulas."""
+        """Return the same outputs, with deciding columns replaced by the formulas that measure
+        them.
+        """
         return replace(self, deciding=tuple(substitute(d, formulas) for d in self.deciding))
 
 
@@ -45,7 +47,7 @@ NOTHING_APART = Apart()
 def apart(
     outputs: Sequence[Expression], measures: Sequence[Expression], deciding: Sequence[Field]
 ) -> Apart:
-    """What counts as an output of its own beside these `outputs`: no output is counted twice."""
+    """Return the additional outputs beside `outputs`; no output is counted twice."""
     read = frozenset[int]().union(*map(refs, outputs))
     unread = [n for n, measure in enumerate(measures) if not refs(measure) <= read]
     there = [*outputs, *(measures[n] for n in unread)]
@@ -54,7 +56,7 @@ def apart(
 
 
 def shown(outer: Relation, parts: Sequence[Sequence[Field]]) -> list[Expression]:
-    """The output columns that noise reaches, over the columns `parts` of each block."""
+    """List the output columns that noise reaches, over the columns `parts` of each block."""
     meaning = by_row(outer)
     columns = _columns(outer, parts)
     outputs = [
@@ -67,14 +69,14 @@ def shown(outer: Relation, parts: Sequence[Sequence[Field]]) -> list[Expression]
 
 
 def _without_errors(expression: Expression) -> Expression:
-    """The expression with a number in place of each error that it states: errors have none."""
+    """Replace each stated error in the expression by a number: errors have no noise."""
     if is_stated(expression):
         return Literal(1.0, DOUBLE)
     return map_children(expression, _without_errors)
 
 
 def by_row(relation: Relation) -> Mapping[int, Expression]:
-    """Each column as a formula over released tables, as far as it is computed row by row."""
+    """Return each column as a formula over released tables, as far as it is computed row by row."""
     match relation:
         case Released():
             return {f.id: f.ref for f in relation.fields}
@@ -91,7 +93,7 @@ def by_row(relation: Relation) -> Mapping[int, Expression]:
 
 
 def is_by_row(outer: Relation) -> bool:
-    """Whether a query over one released table makes each of its numbers of one row."""
+    """Test whether a query over one released table computes each of its numbers from one row."""
     match outer:
         case Released():
             return True
@@ -102,7 +104,7 @@ def is_by_row(outer: Relation) -> bool:
 
 
 def _columns(outer: Relation, parts: Sequence[Sequence[Field]]) -> dict[int, Expression]:
-    """The columns of released tables, wherever they are read, as the measurements they are."""
+    """Map the columns of released tables, wherever they are read, to their measurements."""
     columns: dict[int, Expression] = {}
     for relation in relations(outer):
         if isinstance(relation, Released):
@@ -115,10 +117,10 @@ def _columns(outer: Relation, parts: Sequence[Sequence[Field]]) -> dict[int, Exp
 def steady(
     relation: Relation, errors: Sequence[Expression], far: float = 0.0
 ) -> tuple[float | None, ...]:
-    """The error of each output before any data is seen: None if exact, NaN if data decide it.
+    """Return the error of each output before release: None if exact, NaN if it depends on the data.
 
-    An error over released values is a number of the plan if it is the same for different values,
-    all of which are `far` from the thresholds of private keys.
+    An error over released values is a constant of the plan if it is equal for different values, all
+    `far` from the thresholds of private keys.
     """
     meaning = by_row(relation)
     columns = {f.id for r in relations(relation) if isinstance(r, Released) for f in r.fields}

@@ -7,13 +7,13 @@ by finite differences; exact for linear expressions). Bases travel upwards as hi
 
 Errors are post-processing too: PRIVACY.md R66.
 
-A total beside its rows, `n / (SELECT SUM(n) FROM t)`, is what the row adds to it and an independent
+A total beside its rows, `n / (SELECT SUM(n) FROM t)`, is the row's own addition plus an independent
 rest, as with a window.
 
 DP_STDDEV, DP_INTERVAL_LOW and DP_INTERVAL_HIGH of released numbers are columns. They are computed
-from scales of noise and released values, which are public, so that they measure and cost nothing.
-An exact number has the error 0. What is stated is exact itself, and the budget is split as if it
-were not asked for: the same numbers are measured with and without their errors.
+from noise scales and released values, which are public, so they cost no budget. An exact number has
+the error 0. A stated error is exact itself, and does not influence the split of the budget: the
+same numbers are measured with and without their errors.
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ def propagate(
     identities: Identities,
     factor: float = 0.0,
 ) -> tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]:
-    """The outer query with its hidden columns, its outputs, and the error of each output.
+    """Return the outer query with its hidden columns, its outputs, and the error of each output.
 
-    `noise` is that of each block, `keys` knows the keys of relations, `factor` is half an interval
-    over an error. An error is NULL where the output is exact, or not a number and not chosen, and
-    NaN where it is unknown. The errors that the query states are columns then.
+    `noise` has the noise of each block, `keys` returns the keys of relations, `factor` is the
+    half-width over the standard error. An error is NULL where the output is exact, or not a number
+    and not chosen, and NaN where it is unknown. The stated errors of the query become columns.
     """
     shown = frozenset() if states(outer) else frozenset(_of_unions(outer))
     traced = _Tracer(noise, keys, identities, Stating(identities, factor), shown).trace(outer)
@@ -121,12 +121,14 @@ def propagate(
 
 
 _A_HAIR_LESS = 1 - 1e-9
-"""An interval ends at a value: rounding must not leave it outside."""
+"""Factor by which a stated interval is shortened, so that rounding leaves its end inside."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Tracer:
-    """`shown` are columns of unions that the query shows as they are."""
+    """The traversal of an outer query. `shown` are the columns of unions that are output
+    unchanged.
+    """
 
     noise: Sequence[NoiseOfBlock]
     keys: Callable[[Relation], Keys]
@@ -163,7 +165,7 @@ class _Tracer:
                 assert_never(relation)
 
     def _read(self, relation: OneInput) -> tuple[OneInput, Traced]:
-        """The relation, and its input with the errors that it states."""
+        """Return the relation with stated errors as columns, and its traced input."""
         return self.stating.over(relation, self.trace(relation.input))
 
     def _released(self, relation: Released) -> Traced:
@@ -203,7 +205,7 @@ class _Tracer:
     def _with_factor(
         self, relation: Released, parts: Mapping[int, Field], near: Near | None
     ) -> tuple[Relation, Mapping[int, Expression]]:
-        """The rows with a column by which errors grow towards a threshold, for its counts each."""
+        """Add a column with the factor by which the errors of counts grow towards a threshold."""
         if near is None:
             return relation, {}
         factor = self.identities.field("error", DOUBLE)
@@ -228,7 +230,9 @@ class _Tracer:
         return traced.over(Project(source.relation, relation.items + hidden))
 
     def _join(self, relation: Join) -> Traced:
-        """Both sides; the rows of one are repeated unless they meet at most one of the other."""
+        """Trace both sides; the rows of one are repeated unless they meet at most one of
+        the other.
+        """
         require_none(relation, "in ON")
         left, right = self.trace(relation.left), self.trace(relation.right)
         equal = equal_columns(relation.condition, {f.id for f in relation.left.fields})
@@ -256,12 +260,12 @@ class _Tracer:
         return replace(joined(left, right, relation, self.identities), selected=selected)
 
     def _apart(self, other: Relation, equated: frozenset[int]) -> frozenset[int]:
-        """Columns that tell apart the rows which meet one row; none where none are known."""
+        """Return columns that distinguish the rows which meet one row; empty if none are known."""
         keys = (key.columns - equated for key in self.keys(other) if key.nulls)
         return min(keys, key=len, default=frozenset())
 
     def _match(self, relation: Match) -> Traced:
-        """The rows; where noise decides what matches, their mark is noisy."""
+        """Trace the rows; where noise decides about matches, their mark is noisy."""
         require_none(relation, "in a condition on a subquery")
         source, other = self.trace(relation.input), self.trace(relation.other)
         traced = source.over(replace(relation, input=source.relation, other=other.relation))
@@ -325,7 +329,7 @@ class _Tracer:
         common = noise_of(left.origin.values()) & noise_of(right.origin.values())
 
         def added(errors: Sequence[Expression]) -> Expression:
-            """A column of the union that has these errors of its sides."""
+            """Add a column to the union with these errors of its sides."""
             fields.append(self.identities.field("error", DOUBLE))
             for listed, error in zip(items, errors, strict=True):
                 listed.append(Item(self.identities.field("error", DOUBLE), error))
@@ -356,7 +360,7 @@ class _Tracer:
 
 
 def _of_unions(relation: Relation) -> Iterator[int]:
-    """The columns of unions of which nothing is computed."""
+    """Yield the columns of unions that are output without further computation."""
     match relation:
         case Filter() | Sort() | Limit():
             yield from _of_unions(relation.input)
@@ -371,7 +375,9 @@ def _of_unions(relation: Relation) -> Iterator[int]:
 
 
 def _of_sides(relation: Union, sides: Sequence[Traced]) -> bool:
-    """Whether noise decides which rows a union has: by those of a side, or as it compares them."""
+    """Test whether noise decides which rows a union has, through a side or its comparison
+    of rows.
+    """
     listed = zip(sides, (relation.left.fields, relation.right.fields), strict=True)
     noisy = any(side.is_noisy(*(f.ref for f in fields)) for side, fields in listed)
     compared = noisy and not (relation.kind == "UNION" and relation.all)
@@ -381,7 +387,7 @@ def _of_sides(relation: Union, sides: Sequence[Traced]) -> bool:
 def _with_addends(
     source: Traced, totals: Sequence[tuple[Field, AggregateCall]], origin: Mapping[int, ErrorSource]
 ) -> dict[int, ErrorSource]:
-    """The origins of totals of all rows; those of sums know what each row adds."""
+    """Return the sources of totals over all rows; those of sums record the addition of each row."""
     origins = dict(origin)
     for column, call in totals:
         if column.id in origins and call.function == "sum" and is_linear(call):
@@ -392,13 +398,13 @@ def _with_addends(
 def _certain_totals(
     source: Traced, totals: Sequence[tuple[Field, AggregateCall]]
 ) -> frozenset[int]:
-    """The totals of the rows of a group that noise makes no NULL of."""
+    """Return the totals over a group's rows that noise cannot make NULL."""
     linear = ((column.id, call.args) for column, call in totals if is_linear(call))
     return frozenset(n for n, args in linear if all(map(source.is_certain, args)))
 
 
 def _chosen(traced: Traced, relation: Filter | Sort | Limit) -> Traced:
-    """The rows that are left, in their order: noise may decide which and how."""
+    """Return the remaining rows in their order; noise may decide both."""
     match relation:
         case Filter():
             selected = traced.selected or traced.is_noisy(relation.predicate)
@@ -413,7 +419,7 @@ def _chosen(traced: Traced, relation: Filter | Sort | Limit) -> Traced:
 
 
 def joined(left: Traced, right: Traced, relation: Join, identities: Identities) -> Traced:
-    """Both sides of a join, with hidden columns for the rests of the totals on its right."""
+    """Join two traced sides, with hidden columns for the rests of totals on the right."""
     result = Traced(
         relation=replace(relation, left=left.relation, right=right.relation),
         meaning={**left.meaning, **right.meaning},
@@ -432,7 +438,7 @@ def joined(left: Traced, right: Traced, relation: Join, identities: Identities) 
 
 
 def _own(left: Traced, addend: Addend) -> Expression | None:
-    """What a row of this side adds, over its bases."""
+    """Return the addition of a row of this side, over its bases."""
     if left.table is None or left.table[0] != addend.block:
         return None
     types = {f.id: f.type for f in left.relation.fields}
@@ -447,7 +453,7 @@ def _own(left: Traced, addend: Addend) -> Expression | None:
 
 
 def _split(traced: Traced, base: int, own: Expression, identities: Identities) -> Traced:
-    """The same with a total as the sum of its own row and a new, independent base."""
+    """Write a total as the sum of its own row and a new, independent base."""
     total, error = traced.deviation[base], traced.error_over(own)
     types = {f.id: f.type for f in traced.relation.fields}
     if total is None or base not in types or traced.table is None:
@@ -471,21 +477,21 @@ OneInput = TypeVar("OneInput", bound=Filter | Sort | Limit | Project | Aggregate
 
 
 def states(relation: Relation) -> bool:
-    """Whether errors are stated anywhere in a query."""
+    """Test whether errors are stated anywhere in a query."""
     return any(True for part in relations(relation) for _ in stated_in(part))
 
 
 @dataclass(frozen=True, slots=True)
 class Stating:
-    """Writes stated errors as columns; `factor` is half an interval over the standard error."""
+    """Writer of stated errors as columns; `factor` is the half-width over the standard error."""
 
     identities: Identities
     factor: float
 
     def over(self, relation: OneInput, source: Traced) -> tuple[OneInput, Traced]:
-        """The relation reading errors as columns, and its input, `source`, with these columns.
+        """Return the relation with errors read as columns, and its input with these columns.
 
-        Raises `Refused` where an error is not known.
+        Raises `Refused` where an error is unknown.
         """
         while calls := {c for c in stated_in(relation) if _is_innermost(c)}:
             errors = {call: self.identities.field("error", DOUBLE) for call in calls}
@@ -497,7 +503,9 @@ class Stating:
         return relation, source
 
     def _formula(self, call: Call, source: Traced) -> Expression:
-        """NULL where the number is, or where its error is not known for its row."""
+        """Return the formula of a stated error: NULL where the number is, or where its error is
+        unknown.
+        """
         (number,) = call.args
         error = source.error(number)
         if error is NAN:

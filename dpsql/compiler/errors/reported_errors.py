@@ -1,7 +1,7 @@
-"""The errors of what is estimated from people's reports: those of the counts, and of the reports.
+"""Errors of estimates from randomised reports: those of the counts, and those of the reports.
 
-An estimate is a base of its own. The two parts of its error are independent: noise is drawn without
-a look at what was reported. How the errors of two estimates depend on one another is not known.
+An estimate is a base of its own. The two parts of its error are independent: noise is drawn
+independently of the reports. The dependence of the errors of two estimates is unknown.
 
 It is post-processing: PRIVACY.md R66, R81.
 """
@@ -20,13 +20,13 @@ from dpsql.model.tree import Call, Cast, Expression, scalar
 from dpsql.model.walk import expressions, map_children, map_expressions, walk
 
 _REPORTS = (-1, 0)
-"""In the place of a block: what people reported, on which errors of all estimates may depend."""
+"""Pseudo-block of the reports, on which the errors of all estimates may depend."""
 
 
 def with_estimates(
     relation: Project, source: Traced, identities: Identities
 ) -> tuple[Project, Traced]:
-    """The relation reading its estimates as columns, and its input with these as bases."""
+    """Return the relation with its estimates read as columns, and its input with these as bases."""
     nodes = (node for expression in expressions(relation) for node in walk(expression))
     calls = [node for node in nodes if isinstance(node, Call) and node.function == ESTIMATE]
     if not calls:

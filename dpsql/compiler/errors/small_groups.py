@@ -1,15 +1,15 @@
-"""Means of groups whose noisy count says little: drawn towards the middle of their bounds.
+"""Means of groups with a small noisy count, shrunk towards the middle of their bounds.
 
 A mean's offset from the middle lies in [-M, M]; if it may be anywhere there, its variance is M²/3.
 Of a noisy centred sum S = n·offset + noise and a noisy count n, the linear estimate with the least
 mean squared error is S·n/(n² + k), k = (σS² + σn²·M²/3) / (M²/3): the ratio S/n where n is large
-against the noise, and the middle where n is lost in it (ridge regression of S on n; Hoerl and
-Kennard 1970). It reads released numbers and scales of noise only, which are public.
+against the noise, and the middle where n is small against it (ridge regression of S on n; Hoerl and
+Kennard 1970). It reads released numbers and noise scales only, which are public.
 
 The formula is `mean_offset(S, n, lower, upper)` until the noise is known, which adds k. Its error
-is that of S/√max(k/2, n² - k): of the ratio where n is large; elsewhere of one by fewer
-rows, since a large noisy count of a small group hides how far it was drawn; at its most about
-M·√(2/3), so that a mean at one bound is within 1.96 of them from most of the range.
+is that of S/√max(k/2, n² - k): of the ratio where n is large; elsewhere of one by fewer rows, since
+a large noisy count of a small group hides how far the mean was shrunk; at its most about M·√(2/3),
+so that a mean at one bound is within 1.96 of them from most of the range.
 
 It is post-processing: PRIVACY.md R66.
 """
@@ -28,11 +28,13 @@ from dpsql.model.walk import map_children, map_inputs, refs
 NAME = "mean_offset"
 
 Deviations = Mapping[int, float]
-"""The standard deviation of each column of a released table, in units of its values."""
+"""Standard deviation of each column of a released table, in units of its values."""
 
 
 def with_noise_known(relation: Relation, blocks: Sequence[Mapping[int, float | None]]) -> Relation:
-    """The query with k in every mean: `blocks` gives the deviation of each column by its id."""
+    """Return the query with k in every mean; `blocks` has the deviation of each column by
+    its id.
+    """
 
     def with_deviations(expression: Expression, source: Relation) -> Expression:
         if not isinstance(source, Released):
@@ -46,7 +48,7 @@ def with_noise_known(relation: Relation, blocks: Sequence[Mapping[int, float | N
 
 
 def written_out(relation: Relation) -> Relation:
-    """The query with every mean in the functions of SQL."""
+    """Return the query with every mean written in SQL functions."""
     return _map_items(relation, lambda expression, _source: _estimate(expression))
 
 
@@ -74,7 +76,7 @@ def _with_deviation(expression: Expression, deviations: Deviations) -> Expressio
 
 
 def _deviation(formula: Expression, deviations: Deviations) -> float:
-    """That of a linear formula over columns with independent noise."""
+    """Return the deviation of a linear formula over columns with independent noise."""
     nothing = dict.fromkeys(refs(formula), 0.0)
     moved = (evaluate(formula, {**nothing, n: deviations[n]}) for n in nothing)
     least = evaluate(formula, nothing)
@@ -92,7 +94,9 @@ def _estimate(expression: Expression) -> Expression:
 
 
 def as_ratio(expression: Expression) -> Expression:
-    """The formula whose error is the error of the estimate: a ratio by fewer rows than counted."""
+    """Return the formula whose error is that of the estimate: a ratio by fewer rows than
+    counted.
+    """
     node = map_children(expression, as_ratio)
     if not isinstance(node, Call) or node.function != NAME:
         return node

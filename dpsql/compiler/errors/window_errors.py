@@ -1,8 +1,9 @@
-"""The errors of windows and aggregates over noisy rows.
+"""Errors of windows and aggregates over noisy rows.
 
-The total of a window that holds its own row is what that row adds and a rest, which is independent
-of it and has the remaining variance. So the error of a share, `n / SUM(n) OVER ()`, heeds that n
-is in both. The total of a window that holds a smaller one is the smaller total and such a rest.
+The total of a window that contains its own row is the row's addition plus a rest, which is
+independent of it and has the remaining variance. So the error of a share, `n / SUM(n) OVER ()`,
+takes into account that n is in both. The total of a window that contains a smaller one is the
+smaller total plus such a rest.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ from dpsql.model.walk import children
 
 
 def is_noisy(source: Traced, call: AggregateCall | WindowCall) -> bool:
-    """Whether noise reaches the call's value: by its rows, arguments, filter, order or partition.
+    """Test whether noise reaches the call's value: by its rows, arguments, filter, order or
+    partition.
 
-    COUNT(x) of a noisy x alone is exact where noise makes no x NULL.
+    COUNT(x) of a noisy x alone is exact where noise cannot make x NULL.
     """
     if source.selected:
         return True
@@ -43,7 +45,9 @@ def is_noisy(source: Traced, call: AggregateCall | WindowCall) -> bool:
 
 
 def argument_error(source: Traced, call: AggregateCall | WindowCall) -> Expression | None:
-    """The error of the first argument; None where noise also decides which rows count, or how."""
+    """Return the error of the first argument; None where noise also decides which rows count, or
+    how.
+    """
     others = children(call)[1:]
     if not call.args or call.distinct or source.selected or source.is_noisy(*others):
         return None
@@ -58,10 +62,10 @@ def error_of_many(
     error: Expression | None,
     named: Callable[[str, Expression], Expression],
 ) -> Expression | None:
-    """The error of an aggregate of values with these errors; None where it has no rule.
+    """Return the error of an aggregate of values with these errors; None where there is no rule.
 
-    Where the values are not known to be independent, it is at most the sum of theirs. `named` makes
-    a hidden column of an aggregate over the same rows.
+    Where the values may be dependent, it is at most the sum of their errors. `named` adds a hidden
+    column with an aggregate over the same rows.
     """
     if error is None:
         return None
@@ -83,12 +87,12 @@ def error_of_many(
 
 
 def of_counted(value: Expression, error: Expression) -> Expression:
-    """The error of what an aggregate counts: none where it is NULL."""
+    """Return the error of a counted value: 0 where it is NULL."""
     return when(value.is_null(), 0.0, error)
 
 
 def trace_windows(source: Traced, relation: Window, identities: Identities) -> Traced:
-    """The relation with the hidden columns of its windows' errors."""
+    """Return the relation with the hidden columns of its windows' errors."""
     windows = _Windows(source, relation, identities)
     calls = [item.call for item in relation.items]
     for item in sorted(relation.items, key=lambda i: sum(_holds(i.call, c) for c in calls)):
@@ -99,9 +103,10 @@ def trace_windows(source: Traced, relation: Window, identities: Identities) -> T
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a total holds: its own row, or the total of the window `call`.
+    """A part of a total: its own row, or the total of the window `call`.
 
-    Its value over the rows' columns and over bases, its variance, and the reads of its bases.
+    It has its value over the rows' columns and over bases, its variance, and the reads of its
+    bases.
     """
 
     value: Expression
@@ -147,7 +152,7 @@ class _Windows:
             self._whole(item, error, reads if apart and _is_of_others(call) else frozenset())
 
     def _whole(self, item: WindowItem, error: Expression | None, apart: frozenset[int]) -> None:
-        """A window as one base, independent of what is read at `apart`."""
+        """Record a window as one base, independent of bases with a read in `apart`."""
         call, base = item.call, item.field.id
         self._meaning[base] = Ref(base, item.field.type)
         self._deviation[base] = error_of_many(
@@ -158,7 +163,7 @@ class _Windows:
             self._origin[base] = replace(origin, place=None, apart=apart, many=True)
 
     def _split(self, item: WindowItem, error: Expression, reads: frozenset[int]) -> None:
-        """A total as the sum of a part that is known and an independent base."""
+        """Record a total as the sum of a known part and an independent base."""
         call, argument = item.call, item.call.args[0]
         if call.function == "sum":
             total: Expression = item.field.ref.to(DOUBLE)
@@ -187,7 +192,7 @@ class _Windows:
         self._meaning[item.field.id] = whole
 
     def _named(self, call: WindowCall, function: str, arg: Expression) -> Expression:
-        """A hidden column: another function over the same rows."""
+        """Return a hidden column: another function over the same rows."""
         kind = INTEGER if function == "count" else DOUBLE
         hidden = self._identities.field("error", kind)
         args = (arg, *call.args[1:]) if function == call.function else (arg,)
@@ -201,7 +206,7 @@ def _rows(call: WindowCall) -> WindowCall:
 
 
 def _bounds(frame: Frame) -> tuple[float, float]:
-    """How far behind its row a frame begins and ends."""
+    """Return the offsets from its row at which a frame begins and ends."""
     (start, before), (end, after) = frame.start, frame.end
     return (
         -inf if start is None else start * before,
@@ -217,7 +222,7 @@ def _holds_its_row(call: WindowCall) -> bool:
 
 
 def _is_of_others(call: WindowCall) -> bool:
-    """Whether the row itself is not among those that the value is of."""
+    """Test whether the row itself does not contribute to the value."""
     if call.function in ("lag", "lead"):
         offset = call.args[1] if len(call.args) > 1 else Literal(1, INTEGER)
         return isinstance(offset, Literal) and offset.value != 0
@@ -228,7 +233,7 @@ def _is_of_others(call: WindowCall) -> bool:
 
 
 def _holds(call: WindowCall, other: WindowCall) -> bool:
-    """Whether a total is of all rows that another total of the same values is of, and of more."""
+    """Test whether a total covers all rows of another total of the same values, and more."""
     if call.args != other.args or not (is_linear(call) and is_linear(other)):
         return False
     if not _holds_its_row(other) or _rows(call) == _rows(other):
