@@ -1,1 +1,1 @@
-"""calibrate: Bounded → PrivatePlan. Strategies, sensitivities, noise and the charge."""
+"""calibrate: Bounded → PrivatePlan. It chooses strategies, sensitivities, noise and the charge."""

@@ -1,12 +1,10 @@
-"""What is measured of a block: the measurements that its calls need, each once, and how the
-measures follow from them.
+"""Measurements of a block: those that its calls need, each once, and formulas of the measures.
 
-A call is measured with the limits that are proved or declared; where there are none, polls are
-listed, and clips are those that they found. A sum that is read only over another one is measured
-as what it is beyond its ratio to that.
+A call is measured with limits that are proved or declared. Where there are none, polls are listed
+(noisy histograms that find bounds), and clipping bounds are those that they found. A sum that is
+read only over another one is measured as its excess over their ratio.
 
-Proof (PRIVACY.md R31). Equal measurements are one, under whatever names: what is released is
-released once.
+Proof (PRIVACY.md R31). Equal measurements are one, under any names: each is released once.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ from dpsql.model.walk import substitute
 def measured_blocks(
     bounded: Bounded, identities: Identities, options: MeasurementOptions, accountant: Accountant
 ) -> list[Measured]:
-    """What is measured of each block, by what the query reads of it.
+    """Return the measurements of each block that the query needs.
 
     Raises `Refused` where a contribution has no limit, an argument no bound or an aggregate no
     recipe.
@@ -80,9 +78,10 @@ def _measure(
     ratios: Mapping[int, int],
     first: int | None,
 ) -> Measured:
-    """The measurements a block needs, each once, and how its measures follow from them.
+    """Return the measurements of a block, each once, and the formulas of its measures.
 
-    Of its private groups perhaps only the `first` are shown, in the order of a number.
+    If `first` is given, the query shows only that many of its private groups, in the order of a
+    number.
     """
     block, contributions = bounded.block, contributions_of(bounded)
     values, choices = list[Expression](), dict[ChoiceQuery, Field]()
@@ -124,7 +123,9 @@ def _with_polls(measured: Measured, polls: Polls, named: _Columns) -> Measured:
 
 
 def _adds(recipe: Recipe, call: BoundedCall, parts: Parts) -> tuple[float, ...]:
-    """What a row typically adds: of squares that are searched, as much as of what is found."""
+    """Return the addition of a typical row to each part; for unbounded squares, relative to their
+    bounds.
+    """
     adds = recipe.typical(call) if recipe.typical else (1.0,) * len(parts)
     if not (call.searched and recipe.names):
         return adds
@@ -147,8 +148,8 @@ def _totals(block: PrivateBlock, contributions: Contributions, norm: Norm) -> De
 def _limited(
     placed: tuple[int, BoundedCall], recipe: Recipe, polls: Polls, alike: _Alike
 ) -> tuple[BoundedCall, Parts, Parts]:
-    """A call as it is measured, its measurements, and these with limits that are declared or
-    found.
+    """Return a call as it is measured, its measurements, and these with declared or found
+    limits.
     """
     place, call = placed
     parts = tuple(map(alike.first, parts_of(polls.block, recipe, call)))
@@ -178,7 +179,9 @@ def _over(
     named: _Columns,
     alike: _Alike,
 ) -> Expression | None:
-    """A sum that is read only over another one, as what it is beyond about its ratio to that."""
+    """Return a sum that is read only over another one as its excess over their approximate
+    ratio.
+    """
     place, other = places
     if other is None:
         return None
@@ -213,7 +216,7 @@ def _polls(
     identities: Identities,
     first: int | None,
 ) -> Polls:
-    """What is asked of the units of a block, and what is declared of their totals."""
+    """Return the polls of a block's units, and the declared limits on their totals."""
     block, groups = bounded.block, contributions.groups.value or 1
     norm = norm_of(accountant, groups)
     return Polls(
@@ -230,16 +233,16 @@ def _polls(
 
 
 def _centred(recipe: Recipe, call: BoundedCall) -> Parts:
-    """The count and the centred sum that would do in the place of the one part, if they can."""
+    """Return the count and the centred sum that can replace the one part; empty if they cannot."""
     return () if recipe.centred is None else recipe.centred(call)
 
 
 class _Columns:
     """The measurements of a block, each once, as columns of its released table.
 
-    Rows of which a unit counts one at most are its units (PRIVACY.md R31): they are called rows
-    where it is proved to have one in a group, so that what is known of rows is known of them.
-    What is measured on a finer grid is read as what was asked for: `finer` says how.
+    A count of rows with at most one per unit is a count of units (PRIVACY.md R31). It is called a
+    row count where a unit is proved to have one row in a group, so that facts about rows apply. A
+    measurement on a finer grid is converted for its reader: `finer` holds the formulas.
     """
 
     def __init__(self, identities: Identities, block: PrivateBlock) -> None:
@@ -249,7 +252,7 @@ class _Columns:
 
     @classmethod
     def of(cls, polls: Polls, identities: Identities, bounded: BoundedBlock) -> _Columns:
-        """None, but for the count that private keys need."""
+        """Return columns without measurements, except the count that private keys need."""
         columns = cls(identities, bounded.block)
         if bounded.domain is None:
             columns(polls.counted_units, 1.0)
@@ -257,16 +260,16 @@ class _Columns:
 
     @property
     def alone(self) -> tuple[tuple[PartColumn, ...], ...]:
-        """Each by itself."""
+        """The columns, each as a charge of its own."""
         return tuple((column,) for column in self.listed.values())
 
     @property
     def places(self) -> dict[Measurement, int]:
-        """The identities of the columns."""
+        """Ids of the columns by measurement."""
         return {part: column.field.id for part, column in self.listed.items()}
 
     def __call__(self, part: Measurement, adds: float) -> Ref:
-        """The column of a measurement to which a row typically adds so much."""
+        """Return the column of a measurement to which a typical row adds `adds`."""
         match part:
             case UnitCount(condition=condition) if self._one_row:
                 part = RowCount(condition, 1)
@@ -286,12 +289,12 @@ class _Columns:
 
 
 class _Alike:
-    """Measurements by what they measure: `1 <= x` and `x >= 1` are written in one way."""
+    """Measurements by their canonical text: `1 <= x` and `x >= 1` are equal."""
 
     def __init__(self, rows: Relation) -> None:
         self._writer, self._by_text = Writer(), dict[str, Measurement]()
         self._writer.number(rows)
 
     def first(self, part: Measurement) -> Measurement:
-        """The first measurement of the same: none is made twice, and none has two names."""
+        """Return the first equal measurement, so that none is made or named twice."""
         return self._by_text.setdefault(self._writer.write(part), part)

@@ -1,11 +1,11 @@
 """calibrate: Bounded → PrivatePlan. Contribution bounds, sensitivities, noise and the charge.
 
-One joint release per query, in which equal measurements are made once and share what it may spend
-as its outputs err least.
+One joint release per query. Equal measurements are made once, and the budget is split for the least
+error of the outputs.
 
 Proof (PRIVACY.md R31, R34, R56). The event has the noise of every charge with the distance that it
-was made for, every tree, choice and test, and what showing keys costs; a measurement has no part of
-its own only where the charge before it is for both.
+was made for, every tree, choice and test, and the cost of showing keys. A measurement lacks its own
+part only where the charge before it covers both.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from dpsql.model.vocabulary import NANO, Event, EventPart, Loss, Neighbours, Noi
 from dpsql.model.walk import refs
 
 _FIRST = 5
-"""How much more the numbers of the first groups are worth than the count that shows all."""
+"""Weight of the numbers of the first groups, relative to the count that shows all groups."""
 
 
 def calibrate(
@@ -73,10 +73,10 @@ def calibrate(
     delta: Fraction,
     identities: Identities,
 ) -> PrivatePlan:
-    """The plan of a query that may spend its epsilon, with δ up to `delta` for private keys.
+    """Return the plan of a query that may spend its epsilon, with δ up to `delta` for private keys.
 
     Raises `Refused` where a contribution has no limit, an argument no bound, an aggregate no
-    recipe, or private keys no δ to be selected with.
+    recipe, or private keys no δ for selection.
     """
     options = replace(options, noise=noise_of_one(accountant, neighbours, options.epsilon, delta))
     measured = measured_blocks(bounded, identities, options, accountant)
@@ -107,15 +107,17 @@ def calibrate(
 
 
 def _whole(loss: Loss, allowance: Allowance, shares: Fraction) -> Loss:
-    """What measurements may lose that are paid for before their bounds are found: the noise of any
-    is a little more than it has to be, so that what is charged would depend on them.
+    """Raise a loss to the whole allowance of measurements that are charged before their bounds are
+    found.
+
+    Noise is rounded up a little, so otherwise the charge would depend on the found bounds.
     """
     return replace(loss, amount=max(loss.amount, floor(allowance.share(shares).amount * NANO)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Spending:
-    """Blocks and who pays for each of them, by what share."""
+    """Blocks, the payer of each, and their shares."""
 
     measured: Sequence[Measured]
     payers: Sequence[Payer]
@@ -124,7 +126,7 @@ class _Spending:
     options: MeasurementOptions
 
     def paid(self, shares: Sequence[Fraction]) -> list[list[Allowance]]:
-        """What each measurement and choice of each block may spend."""
+        """Return the allowance of each measurement and choice of each block."""
         each = iter(shares)
         return [[self.allowance.share(next(each)) for _ in paid_for(m)] for m in self.measured]
 
@@ -140,7 +142,9 @@ def _priced(
     epsilon: Fraction,
     shares: Sequence[Fraction],
 ) -> PrivatePlan:
-    """The plan of these blocks, with noise that groups share where that is better, and its cost."""
+    """Return the plan of these blocks and its cost, with shared noise of groups where that is
+    better.
+    """
     outer, *stages = queries
     levels = levels_of(blocks, stages)
     blocks = with_common_noise(blocks, queries, levels, accountant)
@@ -160,7 +164,7 @@ def _priced(
 def _allowance(
     measured: list[Measured], accountant: Accountant, epsilon: Fraction, delta: Fraction
 ) -> tuple[Allowance, Fraction]:
-    """What the query may spend, and the δ of each of its steps that need one."""
+    """Return the allowance of the query, and the δ of each step that needs one."""
     private = [m for m in measured if m.bounded.domain is None]
     if private and not accountant.supports_selection:
         raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, private[0].bounded.block.span)
@@ -183,7 +187,7 @@ def _with_trees(
 
 
 def _apart(measured: list[Measured], outer: Relation) -> list[Measured]:
-    """The blocks with what counts as an output of its own: see `Apart`."""
+    """Add the additional outputs to each block: see `Apart`."""
     outputs = shown(outer, [m.fields for m in measured])
     each = (apart(outputs, m.values, _deciding(m)) for m in measured)
     times = (_FIRST if m.first else 1 for m in measured)
@@ -195,9 +199,10 @@ def _apart(measured: list[Measured], outer: Relation) -> list[Measured]:
 def _claims(
     measured: list[Measured], accountant: Accountant, allowance: Allowance, delta: Fraction
 ) -> list[Claim]:
-    """What single aggregates may spend by their own epsilon, as parts of the allowance.
+    """Return the allowances of single aggregates by their own epsilon, as parts of the query's
+    allowance.
 
-    What is written once may stand for several: the elements of a list, groupings of ROLLUP.
+    One written call may stand for several: elements of a list, groupings of ROLLUP.
     """
     selects = bool(allowance.selection_delta)
     columns, shares = dict[Span, frozenset[int]](), dict[Span, Fraction]()
@@ -212,7 +217,7 @@ def _claims(
 
 
 def _deciding(measured: Measured) -> list[Field]:
-    """The counts that are looked at: private keys are chosen by one, and so are tests."""
+    """List the counts that decide something: the selection of private keys, and tests."""
     tests = {mean.test for mean in means_of(measured.measurements.parts)}
     keys = measured.fields[:1] if measured.bounded.domain is None else ()
     return [
@@ -264,7 +269,7 @@ def _released(
 def _range_strategies(
     measured: Measured, allowances: Sequence[Allowance], payer: Payer
 ) -> Iterator[RangeStrategy]:
-    """How ranges are measured together, with the errors that what they spend would have."""
+    """Yield the strategies of range workloads, with the errors at their allowances."""
     paid = list(zip(measured.measurements.paid, allowances, strict=False))
     for workload in measured.measurements.workloads:
         cells = workload.part(workload.levels[-1][0])
@@ -285,7 +290,7 @@ def _range_strategies(
 def _paid(
     measured: Measured, together: tuple[PartColumn, ...], allowance: Allowance, payer: Payer
 ) -> Iterator[Release]:
-    """The columns that share one payment."""
+    """Yield the releases of columns that share one payment."""
     size, neighbours = len(together), payer.neighbours
     (sensitivity,) = {measured.sensitivity(c, neighbours, size) for c in together}
     share = allowance.amount, allowance.noise_delta, sensitivity

@@ -4,12 +4,12 @@
 sensitivity M and the plain one M + |c|, so that two measurements do the work of three (SUM beside
 AVG), or the same two with less noise (SUM beside COUNT).
 
-That it is never worse under Gaussian noise: let the plain sum have the share h. Given to the count
-and the centred sum in proportion |c| to M, it leaves both at least |c|·h/(M + |c|) and
-M·h/(M + |c|), and the variance c²/share + M²/share is at most (M + |c|)²/h, that of the plain sum.
+Under Gaussian noise it is never worse. Let the plain sum have the share h. Given to the count and
+the centred sum in proportion |c| to M, it leaves both at least |c|·h/(M + |c|) and M·h/(M + |c|),
+and the variance c²/share + M²/share is at most (M + |c|)²/h, that of the plain sum.
 
-It needs a proof that no unit has more rows than counted: a unit's clipped total is then the sum of
-its clipped rows, however it is written.
+It needs a proof that no unit has more rows than counted: then a unit's clipped total is the sum of
+its clipped rows in both forms.
 
 Proof (PRIVACY.md R39). Σx and Σ(x - c) + c·n are equal row by row, and both parts are clipped sums.
 """
@@ -28,9 +28,10 @@ from dpsql.model.walk import substitute
 
 
 def about_centres(measurements: Measurements, identities: Identities) -> Measurements:
-    """The same measures, sums of counted rows being centred ones and a multiple of the count.
+    """Write sums of counted rows as centred sums plus a multiple of the count; measures stay the
+    same.
 
-    The sums may be anywhere, and others may read what they measure.
+    The sums may be at any place, and other measures may read their measurements.
     """
     table = {column.part: column for column in measurements.columns}
     formulas: dict[int, Expression] = {}
@@ -54,7 +55,7 @@ def about_centres(measurements: Measurements, identities: Identities) -> Measure
 
 
 def _whole_sum(family: Family, count: Field, centred: Field) -> Expression:
-    """Σ(x - c) + c·n in the type of the sum."""
+    """Return Σ(x - c) + c·n in the type of the sum."""
     n, z = count.ref, centred.ref
     steps = family.centred.centre
     match z.type.kind:

@@ -1,12 +1,12 @@
-"""How a choice is made: its mechanism, its rate, and what it costs.
+"""Private choices: their mechanism, rate and cost.
 
 A unit has rows in at most L0 groups and at most `rows` of them in each. Each group is one choice of
 ε-bounded range, or ε-DP for permute-and-flip, so all groups together are L0 adaptive ones. Under
 REPLACE a unit's rows go and another's come, in the worst case in the same groups: the range
-doubles, which also covers 2·L0 groups swayed once, since 2·L0·ε² <= L0·(2ε)².
+doubles, which also covers 2·L0 groups influenced once, since 2·L0·ε² <= L0·(2ε)².
 
 Proof (PRIVACY.md R47, R48, R49, R53). The spread is that of a row times the rows of a unit, twice
-where it is replaced, and the loss that of as many adaptive rounds as a unit has groups.
+that under replacement. The loss is that of as many adaptive rounds as a unit has groups.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONFIDENCE = 0.95
 def columns_of(
     queries: Iterable[ChoiceQuery], columns: dict[ChoiceQuery, Field], identities: Identities
 ) -> tuple[Ref, ...]:
-    """The columns of the choices, each made once: those not yet in `columns` come there."""
+    """Return the columns of choices, each made once; new ones are added to `columns`."""
     fields = []
     for query in queries:
         if query not in columns:
@@ -44,7 +44,7 @@ def columns_of(
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """Who pays for a block, and what one unit's change means there: it is in `l0` groups."""
+    """The accountant and neighbours of a block, in which one unit is in at most `l0` groups."""
 
     accountant: Accountant
     neighbours: Neighbours
@@ -52,14 +52,15 @@ class Payer:
 
     @property
     def rounds(self) -> int:
-        """In how many groups a unit sways a choice; none is for nothing, even of no group."""
+        """Number of groups in which a unit influences a choice, at least 1."""
         return max(1, self.l0)
 
 
 def choice(field: Field, query: ChoiceQuery, amount: Fraction, payer: Payer) -> Choice:
-    """The choice that spends at most `amount`, by the mechanism that may use the larger ε.
+    """Return the choice that spends at most `amount`, by the mechanism that may use the larger ε.
 
-    At equal ε permute-and-flip is never worse (McKenna and Sheldon 2020), but composes by ε alone.
+    At equal ε permute-and-flip is never worse (McKenna and Sheldon 2020), but it composes by ε
+    alone.
     """
     if isinstance(query.aim, Reached):
         return _scan(field, query, query.aim, amount, payer)
@@ -79,29 +80,31 @@ def choice(field: Field, query: ChoiceQuery, amount: Fraction, payer: Payer) -> 
 
 
 def expected_error(query: ChoiceQuery, amount: Fraction, payer: Payer) -> float:
-    """The root mean square of how many rows from the rank asked for is what is chosen.
+    """Return the root mean squared rank error of a choice, in rows.
 
-    Where rows are many, the rank of the choice has Laplace's law: its candidates fall off by
-    exp(-rate·per_row) for every row between them and the rank asked for.
+    With many rows, the rank of the choice has a Laplace distribution: probabilities fall by
+    exp(-rate·per_row) for every row between a candidate and the requested rank.
     """
     epsilon = float(max(_epsilons(amount, payer)))
     return sqrt(2) * _spread(query, payer) / (epsilon * query.aim.per_row) if epsilon else inf
 
 
 def _epsilons(amount: Fraction, payer: Payer) -> tuple[Fraction, Fraction]:
-    """The ε of one group by the exponential mechanism, and by permute-and-flip."""
+    """Return the ε of one group for the exponential mechanism, and for permute-and-flip."""
     rounds = payer.rounds
     return payer.accountant.choice(amount, rounds), payer.accountant.step(amount) / rounds
 
 
 def _spread(query: ChoiceQuery, payer: Payer) -> int:
-    """The most by which one unit changes the difference of two scores in a group."""
+    """Return the largest change of the difference of two scores in a group by one unit."""
     twice = 2 if payer.neighbours is Neighbours.REPLACE else 1
     return twice * query.histogram.rows * query.aim.spread
 
 
 def _scan(field: Field, query: ChoiceQuery, aim: Reached, amount: Fraction, payer: Payer) -> Choice:
-    """Sparse vector, an ε-DP step in each group: see `mechanisms.sparse_vector`."""
+    """Return a choice by sparse vector, an ε-DP step in each group: see
+    `mechanisms.sparse_vector`.
+    """
     rounds = payer.rounds * (2 if payer.neighbours is Neighbours.REPLACE else 1)
     epsilon = payer.accountant.step(amount / rounds)
     law = scanning(epsilon)
@@ -119,7 +122,7 @@ def _scan(field: Field, query: ChoiceQuery, aim: Reached, amount: Fraction, paye
 
 
 def event_of(chosen: Choice) -> EventPart:
-    """The loss of a choice in all groups."""
+    """Return the loss of a choice in all groups."""
     if chosen.scan is not None:
         return ApproximateEvent(chosen.epsilon, rounds=chosen.rounds)
     if chosen.flips:
@@ -128,11 +131,11 @@ def event_of(chosen: Choice) -> EventPart:
 
 
 def rank_error(chosen: Choice) -> float:
-    """How many rows from the rank asked for the choice is at most, in 95 % of all cases.
+    """Return an upper bound, with 95 % confidence, on the rank error of the choice, in rows.
 
     A candidate is x or more behind the best with probability at most cells·exp(-rate·x) (McSherry
-    and Talwar 2007, Theorem 6), whatever the data. A scan passes over a cell that twice
-    as many rows reach as it looks for, or takes one that none reach, no more often.
+    and Talwar 2007, Theorem 6), for any data. A scan passes over a cell that twice the rows reach,
+    or takes one that none reach, no more often.
     """
     if isinstance(chosen.aim, Reached):
         return float(chosen.aim.rows)
@@ -146,7 +149,9 @@ def _behind(query: ChoiceQuery, rate: Fraction) -> float:
 
 
 def _within_reach(query: ChoiceQuery, rate: Fraction) -> Aim:
-    """The rank to ask for: an extreme one so far from the end that the choice rarely passes it."""
+    """Return the rank to choose: an extreme one far enough from the end that the choice rarely
+    passes it.
+    """
     match query.aim:
         case Rank() as aim if aim.is_extreme:
             rows = max(1, ceil(_behind(query, rate) / aim.per_row))

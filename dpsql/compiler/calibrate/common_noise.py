@@ -1,12 +1,13 @@
 """Counts and sums of many public groups with noise of which the groups share one draw.
 
 Where one unit may be in many groups, such noise is less in each of them at the same loss, and more
-in their sum. So it is for groups that are shown one by one: not where the query adds them up again,
-joins or compares them, makes tables of several groupings agree, or a later step reads them. Errors
-of shown numbers are then as ever; those of sums that a reader makes are not, which is told.
+in their sum. It is used for groups that are shown one by one. It is not used where the query adds
+groups, joins or compares them, makes tables of several groupings agree, or where a later step reads
+them. Errors of shown numbers are as usual. Errors of sums that a reader computes are not, and the
+plan says so.
 
-Proof (PRIVACY.md R58, R72). What was to be charged for independent noise is what is spent, a ρ or
-an ε with its δ; which noise is taken depends on the text, on public keys and on limits.
+Proof (PRIVACY.md R58, R72). The spent amount is that of independent noise, a ρ or an ε with its δ.
+The choice of noise depends on the text, on public keys and on limits.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from dpsql.model.vocabulary import (
 from dpsql.model.walk import relations
 
 _WORTH = 0.9
-"""Errors that depend on one another have to be so much less than others."""
+"""Largest ratio of the errors with shared noise to those without, for which it is used."""
 
 _GUARD = 1 - Fraction(1, 1 << 26)
-"""A little less than the price leaves room for roundings outward."""
+"""Factor slightly below 1, which leaves room for outward rounding of the price."""
 
 
 def with_common_noise(
@@ -46,9 +47,9 @@ def with_common_noise(
     levels: Sequence[Marginals],
     accountant: Accountant,
 ) -> tuple[BlockPlan, ...]:
-    """The blocks, with noise that groups share where what is asked errs less with it.
+    """Replace noise by noise that groups share, in blocks whose outputs then err less.
 
-    Tables of `levels` are made to agree.
+    Tables of `levels` are made to agree, and keep independent noise.
     """
     outer, *stages = queries
     staged = {r.block for stage in stages for r in relations(stage) if isinstance(r, Released)}
@@ -58,7 +59,9 @@ def with_common_noise(
 
 
 def events_of_noise(payment: Payment) -> tuple[NoiseEvent | ApproximateEvent, ...]:
-    """What the noise of a payment loses: with a δ, one step at the least ε of its ρ and that δ."""
+    """Return the loss of a payment's noise: with a δ, one step at the least ε of its ρ and
+    that δ.
+    """
     noise = payment.noise
     if not isinstance(noise, CorrelatedNoise):
         return (NoiseEvent(noise, payment.sensitivity),)
@@ -68,7 +71,7 @@ def events_of_noise(payment: Payment) -> tuple[NoiseEvent | ApproximateEvent, ..
 
 
 def _shown_by_group(outer: Relation) -> Iterator[int]:
-    """The block of which the query shows groups, each by itself, if it does no more."""
+    """Yield the block whose groups the query shows one by one, if it does nothing else."""
     match outer:
         case Released():
             yield outer.block
@@ -91,7 +94,7 @@ def _shared(block: BlockPlan, accountant: Accountant) -> BlockPlan:
 
 
 def _better(payment: Payment, groups: int, accountant: Accountant) -> Payment:
-    """The payment with noise that groups share, where that is worth it and costs no more."""
+    """Return the payment with shared noise, if that is worth it and costs no more."""
     noise, sensitivity = payment.noise, payment.sensitivity
     if isinstance(noise, CorrelatedNoise) or noise.mechanism is not Mechanism.DISCRETE_GAUSSIAN:
         return payment

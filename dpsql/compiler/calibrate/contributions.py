@@ -1,11 +1,11 @@
-"""How much one unit contributes to a block: groups, rows, and rows in one group.
+"""Contribution bounds of one unit in a block: groups, rows, and rows in one group.
 
-Proof (PRIVACY.md R5, R26, R31, R74, R76). A group of a unit has a row of it, so there are no more
-than rows; keys that the unit determines have one value, others as many as their list, outside of
-which rows are dropped. Where no proof is as small as the owner's limit, SQL keeps so many. Where
-there is no limit of the groups of private keys, what a unit adds to all of them is scaled to a
-norm, and SQL keeps so many that hardly anybody has more; where there is a loose one, so is what it
-adds to the count of units.
+Proof (PRIVACY.md R5, R26, R31, R74, R76). A group of a unit has a row of it, so a unit has at most
+as many groups as rows; keys that the unit determines have one value, others as many as their list,
+outside of which rows are dropped. Where no proved bound is as small as the owner's limit, SQL
+enforces the limit. Where nothing limits the groups of private keys, a unit's contribution to all of
+them is scaled to a norm, and SQL keeps so many that hardly any unit has more. With a loose limit,
+the contribution to the count of units is scaled too.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.walk import relations
 
 MOST_KEYS = 2**10
-"""Private keys of one unit that are kept where nobody limits them: they cost a little δ alone."""
+"""Number of a unit's private keys that are kept without a limit. They cost only a little δ."""
 LOOSE_KEYS = 8
-"""A limit of so many private keys of one unit is taken for loose: most units have fewer."""
+"""Limit of a unit's private keys from which it is loose: most units have fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """The limits of one unit's groups and rows in a block, proved or to be enforced.
+    """Limits on one unit's groups and rows in a block, proved or to be enforced.
 
-    Where nothing limits its rows, or what is aggregated of them, units can be `polled` for it. All
-    that a unit adds to private keys is `scaled` where nobody limits how many they are; where a
-    limit of them is `loose`, what it adds to their count of units may be.
+    Where nothing limits its rows, or their values, units can be `polled` for bounds. Contributions
+    to private keys are `scaled` where the number of keys is unlimited. With a `loose` limit of
+    keys, the contribution to the count of units may be scaled.
     """
 
     groups: Contribution
@@ -44,9 +44,9 @@ class Contributions:
 
 
 def contributions_of(bounded: BoundedBlock) -> Contributions:
-    """The limits of a block: L0 is proved before it is enforced.
+    """Return the limits of a block: a proved L0 takes precedence over enforcement.
 
-    Raises `Refused` for private keys of rows that belong to several people.
+    Raises `Refused` for private keys of rows that belong to several units.
     """
     block = bounded.block
     if bounded.domain is None:
@@ -66,7 +66,7 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
     else:
         name = by_keys.name if per_group == by_keys.value else "max_rows_per_unit"
         rows_per_group = Contribution(per_group, f"enforced by clipping each unit's total: {name}")
-    # Rows that are joined to what is released first wait: nobody can be polled before.
+    # Rows that are joined to an earlier release wait for it: no unit can be polled before.
     waits = any(isinstance(r, Staged) and r.source is None for r in relations(block.rows))
     polled, private = not (block.several or waits), bounded.domain is None
     # Norms bound all groups together: a limit of public ones would only leave some of them out.
@@ -86,7 +86,7 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """L0, whether SQL must enforce it by sampling, and whether what a unit adds is scaled."""
+    """The limit L0, and whether SQL enforces it by sampling or contributions are scaled."""
 
     most: Contribution
     enforce: bool = False
@@ -94,7 +94,9 @@ class _Groups:
 
 
 def _groups(bounded: BoundedBlock, *, limited: bool) -> _Groups:
-    """The groups of one unit; of private ones the owner may limit how many there are."""
+    """Return the limit on groups of one unit; for private groups the owner may limit their
+    number.
+    """
     block = bounded.block
     if not block.keys:
         return _Groups(Contribution(1, "proved: the query has one group"))
@@ -121,7 +123,9 @@ def _groups(bounded: BoundedBlock, *, limited: bool) -> _Groups:
 
 
 def unscalable(block: PrivateBlock) -> Refused:
-    """What is said where no norm bounds what a unit adds to any number of private groups."""
+    """Return the refusal where no norm bounds a unit's contribution to any number of private
+    groups.
+    """
     limit = "max_groups_per_unit"
     return Refused(
         Reason.UNBOUNDED_CONTRIBUTION,

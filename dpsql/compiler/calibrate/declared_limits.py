@@ -1,20 +1,19 @@
-"""What the owner declares of the rows of a block: by what they are grouped, and of their totals.
+"""The owner's declarations about the rows of a block: by its grouping, and of totals.
 
-A limit of rows by one key holds for a grouping by that key and others too, whose groups are finer:
-the least of those that are grouped by. One of groups holds for what is computed of its keys too,
-which has no more values; by several keys a unit has as many groups as their limits multiply to.
-For every other grouping the limit that names none is taken.
+A limit of rows by one key holds for any grouping by that key and others, whose groups are finer:
+the least such limit is used. A limit of groups holds for expressions over its keys too, which have
+no more values. For several keys, the limits on groups multiply. For every other grouping the limit
+without a grouping applies.
 
-All rows that a unit may have add up to as many times the widest row, whatever groups they are in.
+All rows that a unit may have add up to at most their number times the widest row, in any groups.
+The absolute values of a unit in a column add up to at most its limit, over all groups and for any
+kept rows. So does the L1 norm of its totals over the groups, and no norm is larger.
 
-The sizes of a unit's values of a column add up to its limit at most, over all groups and whatever
-rows are kept: so does the L1 norm of its totals over the groups, and no norm is larger.
+Over many groups a smaller clipping bound errs less: the L2 norm is far below the total, and the
+clipped amount is spread. There a noisy histogram finds the bound, up to the limit.
 
-Over many groups a smaller clip errs less: the L2 norm is far below what they add up to, and what is
-cut is spread. There a vote finds it, of no more than the limit.
-
-Proof (PRIVACY.md R74). All of them are clips: SQL keeps so many groups and clips totals. That they
-hold of the data is never used.
+Proof (PRIVACY.md R74). All of them are enforced: SQL keeps so many groups and clips totals. It is
+never assumed that they hold in the data.
 """
 
 from __future__ import annotations
@@ -43,25 +42,25 @@ from dpsql.model.vocabulary import Norm
 from dpsql.model.walk import composed, inputs, refs
 
 _SPREAD_GROUPS = 8
-"""From here on what a unit adds is spread, and so is what is cut of it."""
+"""Number of groups from which a unit's contribution, and the clipped amount, are spread."""
 WIDEST_TOTAL = 2**54
-"""Steps of a unit's total beyond which it is cut, unless one row has more."""
+"""Largest total of a unit in steps, unless one row has more. Larger totals are clipped."""
 _LARGEST_NORM = 2**62
-"""Steps that a norm has fewer than, so that products with totals are exact."""
+"""Upper limit of norms in steps, so that products with totals are exact."""
 FINE = 10**4
-"""Steps that a row's bound has at least, so that rounding toward zero loses little."""
+"""Least number of steps in a row's bound, so that rounding toward zero loses little."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedLimit:
-    """A declared limit (None: there is none), and what the policy calls it."""
+    """A declared limit (None: there is none), and its name in the policy."""
 
     value: int | None
     name: str
 
 
 def rows_limit(block: PrivateBlock) -> NamedLimit:
-    """The most rows of one unit in a group of this grouping, as declared."""
+    """Return the declared most rows of one unit in a group of this grouping."""
     declared, key = block.declared, _Keys(block)
     named = [limit for limit in declared.rows_by if key.is_grouped_by(limit)]
     if not named:
@@ -71,7 +70,7 @@ def rows_limit(block: PrivateBlock) -> NamedLimit:
 
 
 def groups_limit(block: PrivateBlock) -> NamedLimit:
-    """The most groups of this grouping that one unit is in, as declared."""
+    """Return the declared most groups of this grouping for one unit."""
     others = NamedLimit(block.declared.groups_per_unit, "max_groups_per_unit")
     limits = _Keys(block).covering()
     if not limits:
@@ -84,7 +83,7 @@ def groups_limit(block: PrivateBlock) -> NamedLimit:
 
 
 class _Keys:
-    """The keys of a block over columns of tables, through what subqueries call them."""
+    """The keys of a block as expressions over columns of tables, without subquery names."""
 
     def __init__(self, block: PrivateBlock) -> None:
         self._writer = Writer()
@@ -95,11 +94,11 @@ class _Keys:
         self._texts = set(map(self._writer.write, self._keys))
 
     def is_grouped_by(self, limit: KeyLimit) -> bool:
-        """Whether one of the keys is that of the limit."""
+        """Test whether one of the keys is that of the limit."""
         return self._is(limit, self._texts)
 
     def covering(self) -> tuple[KeyLimit, ...]:
-        """Limits of groups by all of which every key is determined; none if there are no such."""
+        """Return limits of groups that together determine every key; empty if there are none."""
         limits: dict[KeyLimit, None] = {}
         for key in self._keys:
             exact = [x for x in self._declared.groups_by if self._is(x, {self._writer.write(key)})]
@@ -116,9 +115,9 @@ class _Keys:
 
 
 def over_tables(expression: Expression, rows: Relation) -> Expression:
-    """The expression over columns of tables, through what subqueries call them.
+    """Rewrite the expression over columns of tables, without subquery names.
 
-    What they compute by aggregates stays, and so does all where it would be too long.
+    Results of aggregates in subqueries stay, and so does an expression that would grow too long.
     """
     match rows:
         case Project(items=items) | Aggregate(keys=items):
@@ -135,10 +134,11 @@ def over_tables(expression: Expression, rows: Relation) -> Expression:
 
 @dataclass(slots=True)
 class DeclaredTotals:
-    """The declared limits of one unit's totals in a block of up to so many `groups` of one unit.
+    """The declared limits on one unit's totals in a block, where a unit is in at most `groups`
+    groups.
 
-    None `applies` where a unit has one row, or where rows belong to several people. Those that some
-    measurement is clipped to are `binding`. Units can be `polled`, or not.
+    None `applies` where a unit has one row, or where rows belong to several units. Limits that clip
+    some measurement are `binding`. `polled` says whether units can be polled.
     """
 
     block: PrivateBlock
@@ -150,13 +150,15 @@ class DeclaredTotals:
 
     @property
     def is_spread(self) -> bool:
-        """Whether a vote may find a clip far below what a unit's totals add up to."""
+        """True if a noisy histogram may find a bound far below the limit of a unit's totals."""
         return self.polled and self.groups >= _SPREAD_GROUPS
 
     def limited(self, part: Measurement) -> Measurement:
-        """The same sum with the totals of each unit clipped as declared, if it has less noise so.
+        """Return the sum with the totals of each unit clipped as declared, if that gives less
+        noise.
 
-        Several groups are scaled as a whole; of one the total is clipped.
+        Over several groups all totals of a unit are scaled together; in one group the total is
+        clipped.
         """
         limit = self._limit(part)
         if limit is None:
@@ -175,8 +177,10 @@ class DeclaredTotals:
         return ScaledTotal(total, self.norm, most * part.lattice.base**digits, digits)
 
     def of_rows(self, part: Measurement) -> Measurement:
-        """The same total scaled to what all rows that a unit may have add up to, if it has less
-        noise so than where as many may be in each of its groups.
+        """Return the total scaled to the sum of all rows that a unit may have, if that gives less
+        noise.
+
+        The alternative allows as many rows in each of its groups.
         """
         rows = self.block.declared.rows_per_unit
         if rows is None or not self.applies or not isinstance(part, RowCount | ClippedSum):
@@ -192,7 +196,7 @@ class DeclaredTotals:
         return ScaledTotal(total, self.norm, bound, digits)
 
     def _limit(self, part: Measurement) -> TotalLimit | None:
-        """That of the column whose values are summed as they are."""
+        """Return the declared limit of the column whose values are summed directly, if any."""
         match part:
             case ClippedSum(argument=argument, centre=0) if self.applies:
                 column = over_tables(argument, self.block.rows)
@@ -205,20 +209,22 @@ class DeclaredTotals:
 
 
 def clipped(part: ClippedSum, most: int) -> ClippedSum:
-    """The sum with totals of at most so many steps in size."""
+    """Return the sum with totals of at most `most` steps in absolute value."""
     lower, upper = max(-most, part.total_lower), min(most, part.total_upper)
     return replace(part, total_lower=lower, total_upper=upper)
 
 
 def is_of_rows(query: ScaledTotal, rows: int) -> bool:
-    """Whether totals are scaled to what so many rows add up to: see `DeclaredTotals`."""
+    """Test whether totals are scaled to the sum of `rows` rows: see `DeclaredTotals`."""
     if isinstance(query.total, UnitCount):
         return False
     return query.bound == _norm_of_rows(query.total, query.norm, rows, query.steps)
 
 
 def _norm_of_rows(part: AdditiveTotal, norm: Norm, rows: int, steps: int) -> int:
-    """What so many rows add up to; a little more where roots are rounded up, to cut nothing."""
+    """Return the norm of `rows` rows; slightly more for L2, where roots are rounded up, to clip
+    nothing.
+    """
     most = rows * _most_of_row(part) * steps
     return most if norm is Norm.L1 else most + (most >> 12) + 2
 
@@ -228,19 +234,19 @@ def _most_of_row(part: AdditiveTotal) -> int:
 
 
 def widest_row(part: ClippedSum) -> int:
-    """The most steps that one row adds."""
+    """Return the most steps that one row adds."""
     return max(abs(part.lower - part.centre), abs(part.upper - part.centre))
 
 
 def within_integers(part: ClippedSum) -> ClippedSum:
-    """The measurement with totals that exact integers hold."""
+    """Return the measurement with totals that exact integers can hold."""
     most = max(widest_row(part), WIDEST_TOTAL)
     lower, upper = max(-most, part.total_lower), min(most, part.total_upper)
     return replace(part, total_lower=lower, total_upper=upper)
 
 
 def more_digits(part: AdditiveTotal | UnitCount, row: int) -> int:
-    """How many more digits the grid of a scaled total has than that of rows of so many steps."""
+    """Return the additional digits of a scaled total's grid, for rows of at most `row` steps."""
     most, base, digits = max(-part.total_lower, part.total_upper), part.lattice.base, 0
     row = max(row, 1)  # rows that add nothing have no grid
     while row * base**digits < FINE and most * base ** (digits + 1) < WIDEST_TOTAL:

@@ -1,11 +1,12 @@
 """Measurements of disjoint rows: `x = 'a'` and `x = 'b'` cannot both be true of a row.
 
-Where no unit has more rows than are counted, its rows are spread over such measurements, and all
-together they change by no more than one of them could: one charge pays for all (parallel
-composition within a unit). A pivot table costs what its COUNT alone costs.
+Where no unit has more rows than are counted, its rows are spread over such measurements. Together
+they change by no more than one of them could: one charge pays for all (parallel composition within
+a unit). A pivot table costs what its COUNT alone costs.
 
-Proof (PRIVACY.md R34). What a unit adds to all of them in a group is a mean of vectors with all of
-its rows in one measurement; a norm is convex, so none is farther than the farthest of these.
+Proof (PRIVACY.md R34). A unit's contribution to all of them in a group is a mean of vectors with
+all of its rows in one measurement. A norm is convex, so its norm is at most the largest norm of
+these.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from dpsql.model.tree import Expression, Kind, Value
 from dpsql.model.walk import conjuncts
 
 _EXACT = frozenset({Kind.INTEGER, Kind.VARCHAR, Kind.BOOLEAN, Kind.DATE})
-"""Types of which different constants are never equal to one value."""
+"""Types for which different constants never equal the same value."""
 
 
 def pooled(measurements: Measurements, rows: int) -> Measurements:
-    """The same measurements, those of disjoint rows next to one another and paid for together.
+    """Return the same measurements, with those of disjoint rows adjacent and in one charge.
 
-    Two of them are if their conditions differ in one equality with different constants. No unit has
-    more than `rows` rows in a group.
+    Two measurements are disjoint if their conditions differ in one equality with different
+    constants. No unit has more than `rows` rows in a group.
     """
     sides = [
         _sides(together[0].part, rows) if len(together) == 1 else {}
@@ -60,7 +61,7 @@ def pooled(measurements: Measurements, rows: int) -> Measurements:
 
 
 def _sides(part: Measurement, rows: int) -> dict[Hashable, Value]:
-    """The measurement without each equality of its condition, and that equality's constant."""
+    """Return, for each equality in the condition, the measurement without it, and its constant."""
     if part.condition is None or not divisible(part, rows):
         return {}
     conditions = conjuncts(part.condition)
@@ -75,10 +76,11 @@ def _sides(part: Measurement, rows: int) -> dict[Hashable, Value]:
 
 
 def divisible(part: Measurement, rows: int) -> TypeGuard[AdditiveTotal]:
-    """Whether measurements of disjoint rows like this one add up to that of all of them.
+    """Test whether measurements of disjoint rows like this one are together bounded as one of all
+    rows.
 
-    They do not where a unit's total is clipped below what its rows allow, or away from zero, as an
-    analyst's own bounds may: several clipped totals could add up to more than the one clip.
+    They are not where a unit's total is clipped below the bound of its rows, or away from zero, as
+    an analyst's own bounds may do: several clipped totals could exceed the single bound.
     """
     match part:
         case RowCount():
@@ -103,7 +105,7 @@ def divisible(part: Measurement, rows: int) -> TypeGuard[AdditiveTotal]:
 
 
 def compared(condition: Expression) -> tuple[Expression, Value] | None:
-    """An expression and the constant that it equals."""
+    """Return the expression and constant of an equality; None for other conditions."""
     match against_constant(condition):
         case ("eq", side, constant) if type_of(side).kind is constant.type.kind:
             return (side, constant.value) if constant.type.kind in _EXACT else None

@@ -1,10 +1,10 @@
 """`epsilon => …` of single aggregates: parts of a query's budget that are fixed (GoogleSQL).
 
-An aggregate that names its ε may spend on all that it measures what a query of that ε alone may.
-Aggregates that measure something together pool what they may spend. The rest of the budget is for
-what none of them measures; if there is nothing of that kind it is not spent.
+An aggregate with its own ε may spend as much on its measurements as a query of that ε. Aggregates
+with common measurements pool their allowances. The rest of the budget is for all other
+measurements; if there are none it is not spent.
 
-Shares add up to at most what the query may spend: PRIVACY.md R62.
+Shares add up to at most the allowance of the query: PRIVACY.md R62.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from dpsql.model.tree import Span
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The part of the budget that may be spent on `columns`, as an aggregate at `span` says."""
+    """The part of the budget that may be spent on `columns`, as the aggregate at `span`
+    requests.
+    """
 
     columns: frozenset[int]
     share: Fraction
@@ -30,7 +32,7 @@ class Claim:
 def with_claims(
     shares: Sequence[Fraction], parts: Sequence[Part], claims: Sequence[Claim]
 ) -> list[Fraction]:
-    """The shares of the parts, scaled to what is claimed and to the rest.
+    """Scale the shares of the parts to the claims and to the rest.
 
     Raises `Refused` where a claim measures nothing, or where too little is left.
 
@@ -59,7 +61,7 @@ def with_claims(
 def _pooled(
     pools: Iterable[tuple[frozenset[int], Fraction]], places: frozenset[int], share: Fraction
 ) -> list[tuple[frozenset[int], Fraction]]:
-    """The pools, those that have a place in common put together."""
+    """Add a pool, and merge pools that have a place in common."""
     apart = []
     for members, amount in pools:
         if members & places:

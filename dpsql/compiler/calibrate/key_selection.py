@@ -1,11 +1,10 @@
-"""How private keys are published: beside counts by a threshold, alone by whichever shows more.
+"""Partition selection: by a threshold beside counts, or alone by the method that shows more keys.
 
-Both ways are (ε, δ) steps of the same query, so the one is taken that shows a key of fewer units
-at least every other time: see `dpsql.mechanisms.threshold` and `.truncated_geometric`.
+Both methods are (ε, δ) steps of the same query. The chosen one needs fewer units to show a key with
+probability one half: see `dpsql.mechanisms.threshold` and `.truncated_geometric`.
 
-Proof (PRIVACY.md R44, R46). The count has its own noise and charge, and looking at it for the
-threshold costs δ; trials spend in its place no more than it would have, as many rounds as a unit
-has keys.
+Proof (PRIVACY.md R44, R46). The count has its own noise and charge, and comparing it with the
+threshold costs δ. Trials replace it and spend no more, in as many rounds as a unit has keys.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from dpsql.model.walk import map_inputs
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Another way to count the units of a block, and what it would have to spend."""
+    """Another way to count the units of a block, and its allowance."""
 
     counted: UnitCounting
     allowance: Allowance
@@ -35,10 +34,10 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class KeySelection:
-    """How private keys are to be shown.
+    """The method by which private keys are selected.
 
-    The first of the measurements are `counted` as units, unless the `rival` does better. No key of
-    fewer than `floor` units is shown. `alone` says that nobody asks for a number.
+    The first measurements are `counted` as units, unless the `rival` is better. No key of fewer
+    than `floor` units is released. `alone` says that the query reads no number.
     """
 
     counted: UnitCounting = ALONE
@@ -54,10 +53,11 @@ def keys_selected(
     delta: Fraction,
     selection: KeySelection,
 ) -> tuple[ThresholdKeys | TrialKeys, tuple[Release, ...]]:
-    """How private keys are shown, and what is then released: a threshold on the first releases.
+    """Return the selection of private keys, and the remaining releases.
 
-    Where a count is all that is measured and nobody asks for it, trials spend its `allowance` in
-    its place, if they show more. Trials are about whole units: there are none of scaled counts.
+    By default it is a threshold on the first releases. If the only measurement is a count that the
+    query does not read, trials spend its `allowance` instead, where they show more. Trials are of
+    whole units, so scaled counts have none.
     """
     counted, rival, floor = selection.counted, selection.rival, selection.floor
     first, *others = releases[: counted.columns]
@@ -90,7 +90,7 @@ def _threshold(
 
 
 def selection_events(keys: Keys) -> tuple[EventPart, ...]:
-    """What publishing the keys of a block costs beside its noise."""
+    """Return the cost of publishing a block's keys, beside its noise."""
     match keys:
         case ListedKeys():
             return ()
@@ -105,10 +105,10 @@ def selection_events(keys: Keys) -> tuple[EventPart, ...]:
 
 
 def as_released(relation: Relation, blocks: tuple[BlockPlan, ...]) -> Relation:
-    """A query over the columns that its blocks do release.
+    """Rewrite a query over the columns that its blocks release.
 
-    Keys shown by trial have no others; those chosen as the top and not measured have their place
-    in its stead.
+    Keys selected by trial have no other columns. Top keys without measurements have their place as
+    a column.
     """
     if not isinstance(relation, Released):
         return map_inputs(relation, lambda source: as_released(source, blocks))

@@ -1,10 +1,10 @@
-"""Private keys by the moments that a query asks for, where noise is Laplace's.
+"""Partition selection by a vector of moments that a query needs, under Laplace noise.
 
 A vector of moments (see `dpsql.compiler.calibrate.measurements`) counts its rows: each adds `row`
-steps to the sum of its sums, whatever its value. Where every unit has one row, that sum is the
-number of units, and the keys are shown by it: one charge pays for the count, the means and the
-keys, and two draws of its noise have less variance than one draw of a count that shares the budget
-with a centred sum. Rows that a family does not count (NULL, or a FILTER) are one sum more.
+steps to the sum of its sums, for any value. Where every unit has one row, that sum is the number of
+units, and keys are selected by it. One charge then pays for the count, the means and the keys. Two
+draws of its noise have less variance than one draw for a count that shares the budget with a
+centred sum. Rows that a family does not count (NULL, or a FILTER) are one more sum.
 
 One such vector is enough: others have its count, and may be measured by centred sums beside it.
 
@@ -25,9 +25,9 @@ from dpsql.model.tree import Expression
 
 
 def led_by_vectors(measurements: Measurements, identities: Identities) -> Iterator[Measurements]:
-    """The ways to measure the same with a vector as the count of units, of one row each.
+    """Yield ways to measure the same with a vector as the count of units, of one row each.
 
-    With one vector alone, with all of those that have squares, and with all.
+    They use one vector only, all vectors that have squares, or all vectors.
     """
     units, vectors = measurements.parts[0], _vectors(measurements)
     vectors.sort(key=lambda v: (v.family.squares is None, v.family.count != units))
@@ -40,7 +40,7 @@ def led_by_vectors(measurements: Measurements, identities: Identities) -> Iterat
 
 
 def _vectors(measurements: Measurements) -> list[Vector]:
-    """What may be measured together: moments, and sums with the number of their rows."""
+    """List possible vectors: moments, and sums with the number of their rows."""
     plain = {family.key: part for part, family in measurements.sums.values()}
     families = merged(
         [*measurements.families.values(), *(family for _, family in measurements.sums.values())]
@@ -49,7 +49,7 @@ def _vectors(measurements: Measurements) -> list[Vector]:
 
 
 def number_of_units(measurements: Measurements) -> Expression:
-    """The noisy count that the keys are shown by."""
+    """Return the noisy count by which keys are selected."""
     columns = tuple(f.ref for f in measurements.fields[: measurements.counted.columns])
     unit = measurements.counted.unit * measurements.parts[0].lattice.step
     return whole(summed(columns) / float(unit))

@@ -1,13 +1,13 @@
-"""What tables of the same rows by fewer keys get of the budget, where amounts are ε.
+"""Budget shares of tables of the same rows by fewer keys, where amounts are ε.
 
-Such a table is also the sum of a finer one's cells, and the two are made to agree. Where variances
-fall with the square of a share, half of the budget for each leaves both with four times the
-variance: below some number of cells the finer table alone errs less, in both. So shares are moved
-from a table to those that are finer as long as what all of them show after they agree errs less; a
-table that is left with the least share is the sum of the finer one's cells.
+Such a table is also the sum of a finer table's cells, and the two are made to agree. Where
+variances fall with the square of a share, half of the budget for each gives both four times the
+variance. Below some number of cells the finer table alone errs less, in both. So shares are moved
+from a table to finer ones as long as the outputs of all of them err less after they agree. A table
+with the least share is in effect the sum of the finer one's cells.
 
-Proof (PRIVACY.md R62, R67). Shares add up to as much as before, and which they are follows from
-public numbers of cells. Agreement weighs each table by its own variance.
+Proof (PRIVACY.md R62, R67). Shares add up to as much as before, and they follow from public numbers
+of cells. Agreement weighs each table by its own variance.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from itertools import accumulate, pairwise
 from dpsql.consistency.marginals import Marginal, Marginals, Spread
 
 LEAST = Fraction(1, 1 << 10)
-"""What a table keeps of its share that others tell better."""
+"""Least part of its share that a table keeps when finer tables are more precise."""
 _PARTS = (LEAST, Fraction(1, 8), Fraction(1, 4), Fraction(1, 2))
 
 
 def with_levels(
     shares: Sequence[Fraction], sizes: Sequence[int], levels: Sequence[Marginals], order: int
 ) -> list[Fraction]:
-    """The shares of blocks, of which each has so many, moved to finer tables where all err less.
+    """Move shares of blocks, each of which has `sizes` shares, to finer tables where all err less.
 
     The variance of a measurement falls with its share to the power of `order`.
     """
@@ -41,7 +41,7 @@ def with_levels(
 
 
 def _factors(levels: Marginals, totals: Sequence[Fraction], order: int) -> dict[int, Fraction]:
-    """By how much the share of each table is multiplied; together they have what they had."""
+    """Return the factor of each table's share; their total stays the same."""
     coarse = [table.block for table in levels.tables if _is_coarse(table, levels.tables)]
     parts = dict.fromkeys(coarse, Fraction(1))
     plain = _variances(levels, _shared(levels, parts, totals), order)
@@ -62,7 +62,7 @@ def _factors(levels: Marginals, totals: Sequence[Fraction], order: int) -> dict[
 def _shared(
     levels: Marginals, parts: Mapping[int, Fraction], totals: Sequence[Fraction]
 ) -> dict[int, Fraction]:
-    """Those of coarse tables, and what is left for the finest in equal measure."""
+    """Return the factors of coarse tables, and divide the rest equally among the finest."""
     finest = [table.block for table in levels.tables if table.block not in parts]
     left = sum((totals[block] * (1 - part) for block, part in parts.items()), Fraction(0))
     more = 1 + left / sum(totals[block] for block in finest)
@@ -70,14 +70,14 @@ def _shared(
 
 
 def _is_coarse(table: Marginal, tables: Sequence[Marginal]) -> bool:
-    """Whether all that it measures is measured by more keys too."""
+    """Test whether all quantities of a table are also measured by a table with more keys."""
     own = {quantity for quantity in table.quantities if quantity is not None}
     finer = [other for other in tables if {*table.axes} < {*other.axes}]
     return None not in table.quantities and any(own <= {*other.quantities} for other in finer)
 
 
 def _variances(levels: Marginals, factors: Mapping[int, Fraction], order: int) -> list[float]:
-    """Those of all that the tables show, once they agree."""
+    """Return the variances of all outputs of the tables, after they agree."""
     tables = tuple(
         replace(
             table,

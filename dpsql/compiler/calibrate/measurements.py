@@ -1,9 +1,7 @@
-"""What is measured of a block, one by one or with families of moments as vectors.
+"""Measurements of a block, one by one or as vectors of moments.
 
-See `dpsql.compiler.calibrate.moment_vectors` for what a vector is and why it costs what one
-measurement does.
-
-One charge pays for a vector: PRIVACY.md R36.
+See `dpsql.compiler.calibrate.moment_vectors` for the definition of a vector and for the reason why
+it costs as much as one measurement. One charge pays for a vector: PRIVACY.md R36.
 """
 
 from __future__ import annotations
@@ -27,9 +25,10 @@ from dpsql.model.walk import substitute
 
 @dataclass(frozen=True, slots=True)
 class PartColumn:
-    """A part as a column of the released table, and what one row adds to it in typical data.
+    """A part as a column of the released table, and the addition of a typical row to it.
 
-    Its clip is what one unit changes, and that of so many as are measured `together` in L2.
+    Its clipping bound is the change by one unit. For several parts measured `together` it bounds
+    their L2 change.
     """
 
     part: Measurement
@@ -40,14 +39,13 @@ class PartColumn:
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """What is measured of a block, and its measures over that.
+    """The measurements of a block, and its measures as formulas over them.
 
-    Columns that are listed together in `paid` share one payment. `families` gives the moments that
-    a measure is made of, by its place; `sums` the plain sum that a measure is, and the moments that
-    it could be made of; `pairs` the moments of two arguments that one is made of. The lists of an
-    agreement add up to the same number each. `workloads` are the ranges that are measured together.
-    `counted` says how the units are counted that private
-    keys need.
+    Columns that are listed together in `paid` share one payment. `families` has the moments of a
+    measure, by its place. `sums` has the plain sum of a measure, and the moments that can replace
+    it. `pairs` has the moments of two arguments. The lists of an agreement add up to the same
+    number. `workloads` are ranges that are measured together. `counted` says how units are counted
+    for private keys.
     """
 
     paid: tuple[tuple[PartColumn, ...], ...]
@@ -61,7 +59,7 @@ class Measurements:
 
     @property
     def columns(self) -> tuple[PartColumn, ...]:
-        """All that is measured, in the order of the released table."""
+        """All measured columns, in the order of the released table."""
         return tuple(column for together in self.paid for column in together)
 
     @property
@@ -83,7 +81,7 @@ class Measurements:
 
 
 def together(one_by_one: Measurements, identities: Identities) -> Measurements:
-    """The same measures with every family of moments measured by one vector."""
+    """Return the same measures with every family of moments measured by one vector."""
     vectors = [Vector(family) for family in merged(one_by_one.families.values())]
     return with_vectors(one_by_one, vectors, identities)
 
@@ -91,10 +89,11 @@ def together(one_by_one: Measurements, identities: Identities) -> Measurements:
 def with_vectors(
     one_by_one: Measurements, vectors: Sequence[Vector], identities: Identities
 ) -> Measurements:
-    """The same measures with these families measured by vectors, of which one may count units.
+    """Return the same measures with these families measured by vectors, of which one may count
+    units.
 
-    That one comes first, as the count of units does whose place it takes. A measurement that a
-    vector has too is read from there: SUM(x) of x from 0 on is Σ(x - L).
+    That one comes first, like the count of units that it replaces. A measurement that a vector
+    contains is read from there: SUM(x) of x from 0 on is Σ(x - L).
     """
     gone = {part for each in vectors for part in (*each.members, *each.parts)}
     columns = {column.part: column for column in one_by_one.columns}
@@ -121,7 +120,7 @@ def with_vectors(
 
 
 def merged(families: Iterable[Family]) -> Sequence[Family]:
-    """One family per count and sum, with squares if one measure asks for them."""
+    """Merge families with the same count and sum, with squares if one measure needs them."""
     by_key: dict[Key, Family] = {}
     for family in families:
         squares = by_key.get(family.key, family).squares or family.squares
@@ -133,7 +132,9 @@ def _over_vectors(
     one_by_one: Measurements,
     formulas: Mapping[Key, Mapping[Measurement, Expression]],
 ) -> tuple[Expression, ...]:
-    """The measures, each over its own family's vector, or the first that knows what it reads."""
+    """Return the measures, each over its own family's vector, or the first that provides its
+    columns.
+    """
     columns = dict(zip(one_by_one.parts, one_by_one.fields, strict=True))
     anywhere: dict[int, Expression] = {}
     counts: dict[Measurement, Expression] = {}

@@ -3,11 +3,11 @@
 With t = (x - L)/(U - L) in [0, 1], a row adds to each Bernstein polynomial of degree d a number
 from 0 to 1, and to all of them together exactly 1: a row changes the vector of their sums by 1 in
 L1, however large d is. One charge pays for the whole vector, and counts, sums and sums of squares
-are linear in it. Measured one by one they would share the budget. (For Gaussian noise what counts
-is L2, and separate measurements with a weighted split are better.)
+are linear in it. Measured one by one they would share the budget. (Gaussian noise depends on L2,
+and separate measurements with a weighted split are better.)
 
-The argument needs a proof that no unit has more rows than counted: the clip of a unit's total
-could not keep several totals within one bound.
+The argument needs a proof that no unit has more rows than counted: the clip of a unit's total could
+not keep several totals within one bound.
 
 Proof (PRIVACY.md R36). Bernstein polynomials of one degree are not negative and add up to 1;
 rounding adds at most the slack that the clips include.
@@ -45,20 +45,20 @@ from dpsql.model.tree import (
 )
 
 UNIT = Lattice(2, 30)
-"""The lattice of polynomials of degree 2."""
+"""Grid of polynomials of degree 2."""
 
 Key: TypeAlias = tuple[RowCount, ClippedSum]
-"""Count and centred sum: no two families have both in common."""
+"""A count and a centred sum, which identify a family."""
 
 SLACK = 3
-"""Lattice steps by which three rounded numbers may exceed the rounded sum."""
+"""Grid steps by which three rounded numbers may exceed the rounded sum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The moments of one argument that a query asks for: count, centred sum, perhaps squares.
+    """The moments of one argument that a query needs: count, centred sum, perhaps squares.
 
-    The argument has more than one value (`width` > 0): of a constant there is nothing but a count.
+    The argument has more than one value (`width` > 0): a constant has only a count.
     """
 
     count: RowCount
@@ -67,18 +67,18 @@ class Family:
 
     @property
     def argument(self) -> Expression:
-        """What is summed."""
+        """The summed expression."""
         return self.centred.argument
 
     @property
     def row(self) -> int:
-        """What a row adds to all sums of the vector together, in lattice steps."""
+        """Addition of a row to all sums of the vector together, in grid steps."""
         x = self.centred
         return x.upper - x.lower if self.squares is None else 1 << UNIT.digits
 
     @property
     def key(self) -> Key:
-        """Its count and its centred sum."""
+        """The count and the centred sum."""
         return self.count, self.centred
 
     @property
@@ -88,22 +88,22 @@ class Family:
 
     @property
     def width(self) -> Fraction:
-        """U - L."""
+        """Width U - L of the bounds."""
         return (self.centred.upper - self.centred.lower) * self.centred.lattice.step
 
     @property
     def offset(self) -> float:
-        """What a row adds to the centred sum in typical data."""
+        """Typical addition of a row to the centred sum."""
         return float(self.width) / sqrt(12)
 
     @property
     def shift(self) -> Fraction:
-        """From the lower bound to the centre of the sums."""
+        """Distance of the centre of the sums from the lower bound."""
         return (self.centred.centre - self.centred.lower) * self.centred.lattice.step
 
 
 def family_of(parts: tuple[Measurement, ...]) -> Family | None:
-    """The moments that these are, in the order of a family; None where there is nothing to vary."""
+    """Return these parts as a family; None for other parts, or an argument with one value."""
     match parts:
         case (RowCount() as count, ClippedSum() as centred):
             family = Family(count, centred)
@@ -116,10 +116,10 @@ def family_of(parts: tuple[Measurement, ...]) -> Family | None:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A family measured together; its sums are also the `plain` sum of its argument.
+    """A family measured together; its sums also give the `plain` sum of its argument.
 
-    With `units`, a count of all rows, they are that too: what the family does not count is then a
-    sum of its own, so that a row adds to one or to the others.
+    With `units`, a count of all rows, they give that too. Rows that the family does not count are
+    then an additional sum, so that every row adds to one or the others.
     """
 
     family: Family
@@ -128,13 +128,13 @@ class Vector:
 
     @property
     def members(self) -> frozenset[Measurement]:
-        """What it measures in the place of."""
+        """Measurements that the vector replaces."""
         more = (part for part in (self.plain, self.units) if part is not None)
         return frozenset((*self.family.members, *more))
 
     @property
     def parts(self) -> tuple[ClippedSum, ...]:
-        """Its sums."""
+        """The sums of the vector."""
         own = vector(self.family)
         if self.units is None or self.units == self.family.count:
             return own
@@ -143,11 +143,11 @@ class Vector:
 
     @property
     def counted(self) -> UnitCounting:
-        """How its sums together count units that have one row each."""
+        """The way its sums together count units that have one row each."""
         return UnitCounting(len(self.parts), self.family.row, self.parts[0].total_upper)
 
     def formulas(self, columns: tuple[Ref, ...]) -> dict[Measurement, Expression]:
-        """The measurements that it replaces, over the columns of its sums."""
+        """Return the replaced measurements as formulas over the columns of its sums."""
         own = len(vector(self.family))
         formulas = moments(self.family, columns[:own])
         count, centred = (formulas[part] for part in self.family.key)
@@ -161,25 +161,27 @@ class Vector:
 
     @property
     def row(self) -> float:
-        """What a row adds to all its sums together."""
+        """Addition of a row to all its sums together."""
         return float(self.family.row * self.parts[0].lattice.step)
 
     def typical(self, moments: Mapping[Measurement, float]) -> tuple[float, ...]:
-        """What one row adds to each of its sums in typical data: nothing to those left out."""
+        """Return the addition of a typical row to each of its sums: 0 for rows that are
+        left out.
+        """
         own = typical(self.family, moments)
         return (*own, *(0.0 for _ in self.parts[len(own) :]))
 
 
 def vector(family: Family) -> tuple[ClippedSum, ...]:
-    """The sums of the Bernstein polynomials, scaled by U - L for degree 1.
+    """Return the sums of the Bernstein polynomials, scaled by U - L for degree 1.
 
-    Each is clipped to what a unit changes all of them by together.
+    Each is clipped to the change of all of them together by one unit.
     """
     return _ends(family) if family.squares is None else _squares(family)
 
 
 def _ends(family: Family) -> tuple[ClippedSum, ...]:
-    """Σ(U - x) and Σ(x - L), exact in the lattice of x."""
+    """Return Σ(U - x) and Σ(x - L), exact on the grid of x."""
     x = family.centred
     argument = family.argument
     # A row of a DOUBLE at the middle of two lattice points is rounded up on both sides.
@@ -193,7 +195,7 @@ def _ends(family: Family) -> tuple[ClippedSum, ...]:
 
 
 def _rest(last: ClippedSum, row: int, counted: Expression) -> ClippedSum:
-    """Of each row that is not counted what any row adds, in the lattice of the vector."""
+    """Return the sum over rows that are not counted, each with the addition of any row."""
     kind, step = part_type(last.lattice), last.lattice.step
     each = float(row * step) if kind == DOUBLE else Decimal(f"{row}E-{last.lattice.digits}")
     value = Literal(row if kind == INTEGER else each, kind)
@@ -202,12 +204,12 @@ def _rest(last: ClippedSum, row: int, counted: Expression) -> ClippedSum:
 
 
 def untrue(condition: Expression) -> Expression:
-    """False or NULL."""
+    """Return the test that a condition is false or NULL."""
     return ~scalar("coalesce", condition, Literal(False, BOOLEAN), kind=BOOLEAN)
 
 
 def _squares(family: Family) -> tuple[ClippedSum, ...]:
-    """Σ(1 - t)², Σ2t(1 - t) and Σt²."""
+    """Return Σ(1 - t)², Σ2t(1 - t) and Σt²."""
     x = family.centred
     lower, width = float(x.lower * x.lattice.step), float(family.width)
     place = (family.argument.to(DOUBLE) - lower) / width
@@ -231,7 +233,7 @@ def _squares(family: Family) -> tuple[ClippedSum, ...]:
 
 
 def moments(family: Family, columns: tuple[Ref, ...]) -> dict[Measurement, Expression]:
-    """The moments of the family as formulas over the columns of its vector."""
+    """Return the moments of the family as formulas over the columns of its vector."""
     parts, total = [column.to(DOUBLE) for column in columns], summed(columns)
     width, shift = float(family.width), float(family.shift)
     if family.squares is None:
@@ -249,13 +251,13 @@ def moments(family: Family, columns: tuple[Ref, ...]) -> dict[Measurement, Expre
 
 
 def summed(columns: Sequence[Ref]) -> Expression:
-    """The sum of some columns in DOUBLE."""
+    """Return the sum of some columns in DOUBLE."""
     doubles: list[Operators] = [column.to(DOUBLE) for column in columns]
     return operand(reduce(add, doubles))
 
 
 def typical(family: Family, adds: Mapping[Measurement, float]) -> tuple[float, ...]:
-    """What one row adds to the vector where it `adds` so much to the moments."""
+    """Return the addition of a typical row to the vector, given its additions to the moments."""
     width, shift = float(family.width), float(family.shift)
     mean = adds.get(family.centred, family.offset) + shift
     if family.squares is None:
@@ -267,12 +269,12 @@ def typical(family: Family, adds: Mapping[Measurement, float]) -> tuple[float, .
 
 
 def whole(count: Expression) -> Expression:
-    """A count that a query shows."""
+    """Round a count for output, as INTEGER."""
     return scalar("round", count).to(INTEGER)
 
 
 def fitted(value: Expression, kind: SqlType) -> Expression:
-    """The value, computed in DOUBLE from vectors, in the type that its measure has."""
+    """Convert a value, computed in DOUBLE from vectors, to the type of its measure."""
     match kind.kind:
         case Kind.INTEGER:
             return whole(value)

@@ -1,10 +1,10 @@
-"""The moments of two arguments measured together, where noise is Laplace's.
+"""The moments of two arguments measured together, under Laplace noise.
 
 With t and s in [0, 1] for the two arguments between their bounds, a row adds B_i(t)·B_j(s) to the
 sums of all products of Bernstein polynomials of the two: numbers from 0 to 1 that add up to 1. So
-one charge pays for all of them, and the count, both sums, that of products and those of squares are
-linear in them: polynomials of degree 1 in each argument do for a covariance, of degree 2 where
-squares are asked for too.
+one charge pays for all of them. The count, both sums, that of products and those of squares are
+linear in them. Polynomials of degree 1 in each argument suffice for a covariance; squares need
+degree 2.
 
 The arguments need a proof that no unit has more rows than counted: the clip of a unit's total could
 not keep several totals within one bound.
@@ -29,9 +29,7 @@ from dpsql.model.tree import DOUBLE, Expression, Ref, operand, scalar
 
 @dataclass(frozen=True, slots=True)
 class PairMoments:
-    """The moments of two arguments: the count of rows, sums about centres, of their product, and
-    perhaps those of squares.
-    """
+    """Moments of two arguments: count, centred sums, centred products, and perhaps squares."""
 
     count: RowCount
     sums: tuple[ClippedSum, ClippedSum]
@@ -40,7 +38,7 @@ class PairMoments:
 
     @property
     def key(self) -> tuple[Measurement, ...]:
-        """What is the same of two of which one asks for more squares."""
+        """Identity of the moments without squares, which may differ between two measures."""
         return (self.count, *self.sums, self.products)
 
     @property
@@ -49,19 +47,19 @@ class PairMoments:
 
     @property
     def degrees(self) -> tuple[int, int]:
-        """Of the polynomials in each argument."""
+        """Degrees of the polynomials in each argument."""
         first, second = (1 if square is None else 2 for square in self.squares)
         return first, second
 
     @property
     def places(self) -> list[tuple[int, int]]:
-        """Which polynomial of each argument is in each product."""
+        """Indices of the polynomials of each argument, for each product."""
         first, second = self.degrees
         return list(product(range(first + 1), range(second + 1)))
 
     @property
     def parts(self) -> tuple[ClippedSum, ...]:
-        """Its sums, each clipped to what a unit changes all of them by together."""
+        """Its sums, each clipped to the change of all of them together by one unit."""
         first, second = (
             _polynomials(_place(x), degree)
             for x, degree in zip(self.sums, self.degrees, strict=True)
@@ -82,13 +80,13 @@ class PairMoments:
         )
 
     def formulas(self, columns: Sequence[Ref]) -> dict[Measurement, Expression]:
-        """The moments over the columns of its sums."""
+        """Return the moments as formulas over the columns of its sums."""
         read = list(zip(self.places, columns, strict=True))
         degrees, ends = self.degrees, [_ends(x) for x in self.sums]
         (width, shift), (other_width, other_shift) = ends
 
         def total(*powers: int) -> Expression:
-            """Of t^a·s^b, in rows."""
+            """Return the sum of t^a·s^b over rows."""
             terms = [(_weight(place, degrees, powers), column) for place, column in read]
             weighed = [
                 column if weight == 1.0 else column * weight for weight, column in terms if weight
@@ -114,9 +112,9 @@ class PairMoments:
         return moments
 
     def typical(self, adds: Mapping[Measurement, float]) -> tuple[float, ...]:
-        """What one row adds to its sums where it `adds` so much to the moments.
+        """Return the addition of a typical row to its sums, given its additions to the moments.
 
-        As if the two were independent, but for what their product says.
+        The two arguments are treated as independent, except for their product.
         """
         means, chances = list[float](), list[tuple[float, ...]]()
         for x, square in zip(self.sums, self.squares, strict=True):
@@ -141,8 +139,8 @@ class PairMoments:
 
 
 def pair_of(names: Sequence[str], parts: Parts) -> PairMoments | None:
-    """The moments that these are, by what the recipe calls them; None where some are missing, or
-    where an argument has one value.
+    """Return the moments by their names in the recipe; None where some are missing, or an argument
+    has one value.
     """
     by_name = dict(zip(names, parts, strict=False))
     match [by_name.get(name) for name in ("n", "y", "x", "yx")]:
@@ -158,20 +156,20 @@ def pair_of(names: Sequence[str], parts: Parts) -> PairMoments | None:
 
 
 def _place(x: ClippedSum) -> Expression:
-    """Where an argument is between its bounds, in [0, 1]."""
+    """Return the position of an argument between its bounds, in [0, 1]."""
     argument, lower, width = x.argument, float(x.lower * x.lattice.step), _ends(x)[0]
     place = (argument.to(DOUBLE) - lower) / width
     return scalar("case", place.lt(0.0), 0.0, place.gt(1.0), 1.0, place)
 
 
 def _polynomials(t: Expression, degree: int) -> list[Expression]:
-    """The Bernstein polynomials of degree 1 or 2."""
+    """Return the Bernstein polynomials of degree 1 or 2."""
     rest = operand(1.0 - t)
     return [rest, t] if degree == 1 else [rest * rest, 2.0 * (t * rest), t * t]
 
 
 def _weight(place: tuple[int, int], degrees: tuple[int, int], powers: tuple[int, ...]) -> float:
-    """How often a product of polynomials counts in that of powers of the two arguments."""
+    """Return the weight of a product of polynomials in a product of powers of the two arguments."""
     weight = 1.0
     for i, degree, power in zip(place, degrees, powers, strict=True):
         weight *= (1.0, i / degree, float(i == degree))[power]
@@ -179,11 +177,11 @@ def _weight(place: tuple[int, int], degrees: tuple[int, int], powers: tuple[int,
 
 
 def _ends(x: ClippedSum) -> tuple[float, float]:
-    """U - L of an argument, and from L to the centre of its sum."""
+    """Return U - L of an argument, and the distance from L to the centre of its sum."""
     step = x.lattice.step
     return float((x.upper - x.lower) * step), float((x.centre - x.lower) * step)
 
 
 def _middle(part: ClippedSum) -> float:
-    """What is taken from every product or square."""
+    """Return the constant that is subtracted from every product or square."""
     return float(part.centre * part.lattice.step)

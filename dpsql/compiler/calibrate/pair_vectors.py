@@ -1,4 +1,4 @@
-"""Moments of two arguments in the place of those that are measured one by one: see `pair_moments`.
+"""Vectors of moments of two arguments that replace separate measurements: see `pair_moments`.
 
 One charge pays for a vector: PRIVACY.md R36.
 """
@@ -20,13 +20,11 @@ from dpsql.model.tree import DOUBLE, Expression
 from dpsql.model.walk import MOST_NODES, substitute, walk
 
 _MOST_NODES = MOST_NODES // 4 * 3
-"""What is asked of a measure makes its formula longer."""
+"""Longest formula of a measure; the query around it makes it longer."""
 
 
 def with_pairs_together(measurements: Measurements, identities: Identities) -> Measurements:
-    """The same measures, moments of two arguments measured together, unless their formulas would be
-    so long that nobody reads through them.
-    """
+    """Measure the moments of two arguments together, unless the formulas would be too long."""
     columns = {column.part: column for column in measurements.columns}
     alone = {together[0].part for together in measurements.paid if len(together) == 1}
     adds = {part: column.typical for part, column in columns.items()}
@@ -66,7 +64,7 @@ def with_pairs_together(measurements: Measurements, identities: Identities) -> M
 
 
 def _merged(pairs: Iterable[PairMoments]) -> list[PairMoments]:
-    """One for the same sums, with the squares that any measure asks for."""
+    """Merge pairs with the same sums, with the squares that any measure needs."""
     by_key: dict[tuple[Measurement, ...], PairMoments] = {}
     for pair in pairs:
         same = by_key.get(pair.key, pair)

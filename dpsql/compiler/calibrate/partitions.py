@@ -2,23 +2,23 @@
 
 `x <= 10` and `x <= 20` are measured as the rows of the first, and those of the second that are not
 of the first: disjoint rows, paid for once (see `compiler.calibrate.disjoint`), of which the second
-is a sum. Of k thresholds the j-th then has j times the variance of a single one, and one by one
-each has k times that, or k² where noise is Laplace.
+is a sum. Of k thresholds the j-th then has j times the variance of a single one. Separate
+measurements have k times that each, or k² under Laplace noise.
 
 Where two such divisions of one whole are measured (by sex, and by age; or the whole itself), each
-gets what it lacks: the rows for which none of its conditions is true, which costs nothing either.
-(Nothing is lacking where one of them is declared to hold of every row: a wrong declaration costs
-accuracy, and no privacy.) Then all of them must add up to the same number, and are made to: see
+gets its missing part: the rows for which none of its conditions is true, at no cost. (Nothing is
+missing where one of them is declared to hold for every row: a wrong declaration costs accuracy, and
+no privacy.) Then all divisions must add up to the same number, and are made to agree: see
 `dpsql.consistency.least_squares`.
 
 Ranges of one value that overlap are divided into cells, or measured by a tree of these: see
 `compiler.calibrate.range_workloads`.
 
-All of it needs a proof that no unit has more rows than are counted, as that of disjoint rows does:
-clipped totals of parts need not add up to the clipped total of the whole.
+This needs a proof that no unit has more rows than are counted, as disjoint rows do: clipped totals
+of parts need not add up to the clipped total of the whole.
 
-Proof (PRIVACY.md R35). Each part is joined with the denial of the smaller ones, and the rest with
-the denial of all, NULL included: no row is in two of them.
+Proof (PRIVACY.md R35). Each part is combined with the negation of the smaller ones, and the rest
+with the negation of all, NULL included: no row is in two of them.
 """
 
 from __future__ import annotations
@@ -48,15 +48,17 @@ from dpsql.model.walk import both, conjuncts, substitute
 
 _NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})
 _MOST = 32
-"""Conditions of one division: what each excludes of the others grows as their square."""
+"""Largest number of conditions of one division: the total length of exclusions is quadratic
+in it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """The condition that sets `part` apart from others of its whole.
+    """The condition that separates `part` from others of its whole.
 
-    Tests of one subject are disjoint, or where `nested` the first implies the second and so on, in
-    the order of their places.
+    Tests of one subject are disjoint. If `nested`, the first implies the second and so on, in the
+    order of their places.
     """
 
     part: AdditiveTotal
@@ -68,11 +70,12 @@ class _Test:
 
 @dataclass(frozen=True, slots=True)
 class RowLimits:
-    """No unit has more than `rows` rows in a group; the `first` measurements are left alone.
+    """Limits of a block: no unit has more than `rows` rows in a group.
 
-    Conditions are `described`, and what they compare with constants. Shares of the
-    budget count by the accountant's `order`. `nonnegative` asks for sums of
-    parts none of which is below zero where it cannot be: then counts by rising thresholds rise.
+    The `first` measurements stay unchanged. `described` has facts of conditions and of the
+    expressions that they compare with constants. Budget shares count by the accountant's `order`.
+    `nonnegative` raises negative parts to zero where they cannot be negative, so that counts by
+    rising thresholds rise.
     """
 
     rows: int
@@ -86,7 +89,7 @@ class RowLimits:
 class _Division:
     """Disjoint parts of a whole; `sums` has the measurements that several of them add up to.
 
-    What is paid for together is listed in `charges`. Each part of `families` is the sum of others.
+    Each tuple of `charges` is paid together. Each part of `families` is the sum of others.
     """
 
     parts: tuple[AdditiveTotal, ...]
@@ -97,7 +100,7 @@ class _Division:
     workload: RangeWorkload | None = None
 
     def of(self, whole: AdditiveTotal) -> _Division:
-        """The division of a whole that is measured by its parts alone."""
+        """Return the division of a whole that is measured only by its parts."""
         sums = {**self.sums, whole: self.parts}
         return replace(self, sums=sums, members=(*self.members, whole))
 
@@ -105,9 +108,9 @@ class _Division:
 def divided(
     measurements: Measurements, limits: RowLimits, identities: Identities, *, wholes: bool = True
 ) -> Measurements:
-    """The same measures over divisions of the wholes that they measure.
+    """Return the same measures over divisions of the wholes that they measure.
 
-    Without `wholes` a whole that is divided is not measured itself: it is the sum of its parts.
+    Without `wholes`, a divided whole is not measured itself: it is the sum of its parts.
     """
     deciding = measurements.columns[: limits.first]
     alone = [c.part for c, *others in measurements.paid if not others and c not in deciding]
@@ -146,7 +149,7 @@ def _as_whole(part: AdditiveTotal) -> Whole:
 
 
 def _claimed(parts: Sequence[AdditiveTotal]) -> dict[Whole, list[_Test]]:
-    """Each measurement's test in the one whole of which most is measured."""
+    """Assign the test of each measurement to the whole with the most measurements."""
     candidates: dict[Whole, list[_Test]] = defaultdict(list)
     for part in parts:
         bare, conditions = _as_whole(part)
@@ -181,7 +184,7 @@ def _test(part: AdditiveTotal, condition: Expression) -> _Test:
 def _threshold(
     part: AdditiveTotal, condition: Expression, sign: str, side: Expression, limit: Literal
 ) -> _Test:
-    """Below a limit more rows as it grows, above it fewer."""
+    """Return the test of a threshold: more rows below a larger limit, fewer above it."""
     value, kinds = limit.value, {type_of(side).kind, limit.type.kind}
     if not (kinds <= _NUMBERS and isinstance(value, int | float | Decimal) and isfinite(value)):
         return _Test(part, condition, ("is", condition), True)
@@ -192,7 +195,7 @@ def _threshold(
 
 
 def _families(tests: Sequence[_Test]) -> list[list[_Test]]:
-    """Tests of one subject each, in their order; of two that say the same the first."""
+    """Group tests by subject, in their order; of two equal tests only the first is kept."""
     families: dict[Hashable, dict[Any, _Test]] = defaultdict(dict)
     for test in tests:
         families[test.subject].setdefault(test.place, test)
@@ -205,7 +208,7 @@ def _families(tests: Sequence[_Test]) -> list[list[_Test]]:
 
 
 def _complete(family: Sequence[_Test], described: Mapping[Expression, Facts]) -> bool:
-    """Whether one of the tests holds of every row, as far as it is known."""
+    """Test whether, by known facts, one of the tests holds for every row."""
     kind, side = family[0].subject
     facts = described.get(side)
     if facts is None or facts.nullable or kind not in ("eq", "is"):
@@ -215,7 +218,7 @@ def _complete(family: Sequence[_Test], described: Mapping[Expression, Facts]) ->
 
 
 def _division(family: Sequence[_Test], *, rest: bool) -> _Division:
-    """The parts of a family, perhaps with what is the rest of the whole."""
+    """Return the parts of a family, with the rest of the whole if requested."""
     tests = [test.condition for test in family]
     others = tuple(c for c in conjuncts(family[0].part.condition) if c != tests[0])
     query = family[0].part
@@ -232,9 +235,9 @@ def _division(family: Sequence[_Test], *, rest: bool) -> _Division:
 
 
 def _of_ranges(workload: RangeWorkload, *, rest: bool) -> _Division:
-    """The nodes over a workload, those of each level in a charge of its own, perhaps with the rest.
+    """Return the nodes of a range workload, one charge per level, with the rest if requested.
 
-    The rest is in no node: the first level pays for it too.
+    The rest is in no node, so the first level's charge covers it too.
     """
     part = {node: workload.part(node) for level in workload.levels for node in level}
     charges = [tuple(part[node] for node in level) for level in workload.levels]
@@ -265,7 +268,7 @@ def _measured(
     identities: Identities,
     limits: RowLimits,
 ) -> Measurements:
-    """The measurements with each division in the place of its first member."""
+    """Return the measurements with each division in place of its first member."""
     columns = {column.part: column for column in measurements.columns}
     at: dict[Measurement, _Division] = {member: d for d in divisions for member in d.members}
     charges: dict[tuple[Measurement, ...], None] = {}

@@ -1,6 +1,6 @@
-"""Polls as one query, which of its rows are about which, and the groups that their norms are of.
+"""Polls as one query: noisy histograms from which clipping bounds are read.
 
-What is asked together is released together, each poll by itself: PRIVACY.md R71.
+What is released together is released poll by poll: PRIVACY.md R71.
 
 Proof (PRIVACY.md R91). A poll is about the totals of a block over the same rows of the same units.
 """
@@ -28,7 +28,9 @@ def polled(
     stages: Sequence[Relation],
     identities: Identities,
 ) -> Bounded:
-    """Polls as one query: how many units vote for what, each row with the place of its poll."""
+    """Return several polls as one query: noisy counts of units per bin, with the place of each
+    poll.
+    """
     by_key = {poll.key: poll for poll in needed}
     polls = [by_key[key] for key in keys]
     rows = [relation for poll in polls for relation in relations(poll.block.rows)]
@@ -54,7 +56,7 @@ def polled(
 
 
 def about_blocks(polls: PrivatePlan, question: PrivatePlan) -> PrivatePlan:
-    """Polls that know of the blocks whose totals they are about."""
+    """Record in the polls' plan the blocks whose totals they are about."""
 
     def knowing(plan: BlockPlan) -> BlockPlan:
         whose = (plan.block.rows, plan.block.unit)
@@ -65,9 +67,9 @@ def about_blocks(polls: PrivatePlan, question: PrivatePlan) -> PrivatePlan:
 
 
 def of_shown(polls: Sequence[Sequence[Poll]], bounded: Bounded) -> tuple[Poll, ...]:
-    """The polls of every block: where a query shows its k largest groups, less is cut of these.
+    """Return the polls of every block; for a query's k largest groups, clipping there counts less.
 
-    What is cut is nowhere as large as in the largest groups: it counts as if spread over √(k·d).
+    The clipped amount is largest in the largest groups: it counts as if spread over √(k·d).
     """
     largest = _largest_shown(bounded)
 
@@ -79,7 +81,7 @@ def of_shown(polls: Sequence[Sequence[Poll]], bounded: Bounded) -> tuple[Poll, .
 
 
 def _largest_shown(bounded: Bounded) -> Mapping[int, int]:
-    """How many groups a query shows, those of the largest measures, of the block that has these."""
+    """Return how many groups a query shows, by block, if it shows those of the largest measures."""
     outer = bounded.outer
     while isinstance(outer, Project):
         outer = outer.input
@@ -96,7 +98,7 @@ def _largest_shown(bounded: Bounded) -> Mapping[int, int]:
 
 
 def _votes(place: int, poll: Poll, identities: Identities) -> Relation:
-    """The place of a poll, what is voted for, and how many do."""
+    """Return the rows of a poll: its place, the bin, and the count of units."""
     block = poll.block
     fields = (block.keys[0].field, block.measures[0].field)
     columns = tuple(identities.field(f.name, f.type) for f in fields)
@@ -111,7 +113,7 @@ def _both(left: Relation, right: Relation, identities: Identities) -> Relation:
 
 
 def places(poll: Poll) -> range:
-    """What there are votes for: octaves of norms, or places of means between edges."""
+    """Return the bins of a poll: octaves of norms, or places of means between edges."""
     match poll.block.vote:
         case Vote(bins=bins):
             return bins.places

@@ -1,16 +1,17 @@
-"""Private bounds of what a person contributes: the polls of a block, and clips by what they find.
+"""Private bounds on a unit's contribution: the polls of a block, and clipping bounds from them.
 
-Where nothing limits the rows of a unit, each unit votes once for the octave of the norm of what it
-adds to a measurement, over the groups of the question. A clip is chosen by the noisy votes, and
-totals are scaled as a whole to it: no unit needs a limit on its groups or rows.
+Where nothing limits the rows of a unit, each unit counts once in a noisy histogram of log2 norms:
+the norm of its contribution to a measurement, over the groups of the query. A clipping bound is
+chosen from the noisy histogram, and a unit's totals are scaled together to it. No limit on its
+groups or rows is needed.
 
-Where groups are private and nobody limits how many a unit has, all that it adds is scaled, and so
-is the count of units that shows them. Most of them are shown where that norm is small, whatever
-units have, which takes no vote. Where that count is asked for, it is the largest of those that show
-about as many, or errs least in the first groups, which both take one.
+Where groups are private and their number per unit is unlimited, all contributions are scaled, and
+so is the count of units for partition selection. A small norm shows most keys, for any data, and
+needs no poll. If the query reads that count, the norm is the largest of those that show about as
+many keys, or the one with the least error in the first groups; both take a poll.
 
-Proof (PRIVACY.md R71, R73, R76). A unit has one vote. The clip is a number that was released, and
-holds for every unit whatever it is.
+Proof (PRIVACY.md R71, R73, R76). A unit has one vote. The bound is a released number, and is
+enforced for every unit.
 """
 
 from __future__ import annotations
@@ -72,28 +73,31 @@ from dpsql.model.vocabulary import Mechanism, Norm, Sensitivity
 from dpsql.model.walk import refs
 
 MEANS = frozenset(("avg", "regr_avgx", "regr_avgy", "regr_intercept"))
-"""What errs as much as the sum of differences does, and not as its square."""
+"""Aggregates whose error grows with that of the centred sum, and not with its square."""
 OCTAVES = 40
-"""How many powers of two are told apart, up to the largest total that is possible."""
+"""Number of octaves that are distinguished, up to the largest possible total."""
 _FINEST = 14
-"""Into how small parts the bounds of a mean are divided near their ends: 2^-14 of them."""
+"""Finest division of a mean's bounds near their ends: 2^-14 of them."""
 MANY_GROUPS = 32
-"""From here on a Gaussian norm is expected to be the better one, where both laws are possible."""
+"""Number of groups from which Gaussian noise is expected to be better, where both kinds are
+possible.
+"""
 SQUARED_KEYS = 2
-"""The square of the norm of a unit's counts by private keys that shows most of them."""
+"""Square of the norm of a unit's counts by private keys that shows most of them."""
 SHOWN_KEYS, ORDERED_KEYS = 32, 128
-"""Of so many private keys errors are weighed where nothing says how many are to be shown, and so
-many are taken to be there where the first of them are."""
+"""Numbers of private keys over which errors are weighed, where the query shows all or the first
+ones.
+"""
 
 
 @dataclass(slots=True)
 class Polls:
-    """Makes the measurements of one block whose clip is found, and lists what is to be found.
+    """The polls of one block: they build measurements with found bounds, and list missing bounds.
 
-    Of public groups, of which there are so many `listed`, errors are weighed over all, of private
-    ones (0) over some.
-    An L2 `norm` over many public groups is asked for with the L1 norm, which says how much is cut
-    of all groups, and is taken if it errs less where `either` has noise of its own.
+    Errors are weighed over all public groups, of which `listed` exist, or over some private groups
+    (0). An L2 `norm` over many public groups is polled together with the L1 norm, which says how
+    much is clipped over all groups. The L1 norm is used if it errs less and the accountant has
+    `either` kind of noise.
     """
 
     block: PrivateBlock
@@ -111,32 +115,33 @@ class Polls:
 
     @property
     def size(self) -> int:
-        """The groups whose errors are weighed."""
+        """Number of groups whose errors are weighed."""
         return self.listed or (ORDERED_KEYS if self.first else SHOWN_KEYS)
 
     @property
     def counted_units(self) -> Measurement:
-        """The count of units that shows private keys (PRIVACY.md R44): beside averages it is nobody
-        else's.
+        """The count of units for partition selection (PRIVACY.md R44), which averages do
+        not share.
         """
         units, many = UnitCount(None), self.contributions.scaled or self.contributions.loose
         return self._units(units, None) if many else units
 
     @property
     def _scales_units(self) -> bool:
-        """Whether units that are asked for count less in many private keys: not in an average's
-        count, whose sum has all of them.
+        """True if requested counts of units are scaled in many private keys.
+
+        This excludes the count of an average, because its sum has all rows.
         """
         return self.contributions.scaled or (self.contributions.loose and self._adds_up)
 
     def _scales(self, part: Measurement) -> bool:
-        """Whether what a unit adds to private keys is scaled, however many it has of them."""
+        """Test whether a unit's contribution to private keys is scaled for any number of keys."""
         of_units = isinstance(part, UnitCount) or (isinstance(part, RowCount) and part.reach == 1)
         return self._scales_units if of_units else self.contributions.scaled
 
     @property
     def counting(self) -> UnitCounting:
-        """How the units of private keys are counted."""
+        """The way in which the units of private keys are counted."""
         match self.counted_units:
             case ScaledTotal() as scaled:
                 return UnitCounting(1, scaled.steps, scaled.bound, scaled.norm)
@@ -144,7 +149,7 @@ class Polls:
                 return ALONE
 
     def swayed(self, choices: tuple[ChoiceQuery, ...]) -> tuple[ChoiceQuery, ...]:
-        """Choices, each of which a unit of the group sways.
+        """Return choices that each unit of a group influences.
 
         Raises `Refused` where a unit may be in many private groups.
         """
@@ -153,10 +158,11 @@ class Polls:
         return choices
 
     def bounded(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
-        """A measurement whose clip is declared, or found by private keys that nobody limits.
+        """Return a measurement whose bound is declared, or found if the number of private keys is
+        unlimited.
 
-        Raises `Refused` where a unit may be in many private groups, for what no norm bounds and for
-        what nobody can be polled.
+        Raises `Refused` where a unit may be in many private groups, if no norm bounds the
+        measurement or units cannot be polled.
         """
         if self._scales(part):
             return self._scaled(part, measure, call)
@@ -164,16 +170,16 @@ class Polls:
         return self.totals.of_rows(part) if limited == part and self._adds_up else limited
 
     def searched(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
-        """A measurement whose clip is found; raises as `bounded` does."""
+        """Return a measurement with a found bound; raises as `bounded` does."""
         return (self._scaled if self._scales(part) else self.clipped)(part, measure, call)
 
     def all_searched(
         self, parts: Parts, names: Sequence[str], measure: int, call: BoundedCall
     ) -> Parts:
-        """The measurements of a call, named as its recipe does; raises as `bounded` does.
+        """Return the measurements of a call, with the recipe's names; raises as `bounded` does.
 
-        What differences from a centre add up to is in any norm no more than the root of what rows
-        and squares add: where these are bounded and no mean is shown, that needs no vote.
+        Any norm of a centred sum is at most the root of the product of the bounds for rows and
+        squares. Where these are bounded and no mean is shown, it needs no poll.
         """
         added = all(isinstance(part, RowCount | ClippedSum) for part in parts)
         shows_means = any(measure.call.function in MEANS for measure in self.block.measures)
@@ -196,12 +202,12 @@ class Polls:
         return tuple(clipped[n] for n in range(len(parts)))
 
     def _digits(self, part: ClippedSum, call: BoundedCall) -> tuple[ClippedSum, int]:
-        """The sum with totals that fit, and the digits of its scaled totals."""
+        """Return the sum with totals that fit, and the digits of its scaled totals."""
         total = within_integers(part)
         return total, more_digits(total, 1 if call.wide else widest_row(total))
 
     def _within(self, part: ClippedSum, bound: int, digits: int) -> Measurement:
-        """A sum of which a unit adds so many steps of rows at most."""
+        """Return the sum with a contribution of at most `bound` steps of rows per unit."""
         if self.totals.groups > 1:
             return ScaledTotal(part, self.norm, bound * part.lattice.base**digits, digits)
         lower, upper = max(-bound, part.total_lower), min(bound, part.total_upper)
@@ -210,7 +216,7 @@ class Polls:
         return replace(part, total_lower=lower, total_upper=upper)
 
     def _scaled(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
-        """By private keys, of which nobody limits how many a unit has."""
+        """Return a measurement by private keys whose number per unit is unlimited."""
         match part:
             case UnitCount():
                 return self._units(part, measure)
@@ -228,7 +234,9 @@ class Polls:
                 raise unscalable(self.block)
 
     def _units(self, part: UnitCount, measure: int | None) -> ScaledTotal:
-        """Units, each counting less in many groups: by a vote where their number is asked for."""
+        """Count units, each with less weight in many groups: with a poll if the query reads their
+        number.
+        """
         digits, norm = more_digits(part, 1), None
         steps = part.lattice.base**digits
         if self.contributions.polled and (part.condition or self._asks_for_units):
@@ -255,7 +263,7 @@ class Polls:
 
     @property
     def _asks_for_units(self) -> bool:
-        """Whether the number of units is asked for that private keys are shown by."""
+        """True if the query reads the number of units by which private keys are selected."""
         one_row = self.contributions.rows_per_group.value == 1
         return self._scales_units and any(
             call.function == "count"
@@ -265,11 +273,13 @@ class Polls:
 
     @property
     def _adds_up(self) -> bool:
-        """Whether sums and counts alone are asked for: means share a count, and are centred."""
+        """True if only sums and counts are requested: means share a count, and are centred."""
         return all(measure.call.function in {"sum", "count"} for measure in self.block.measures)
 
     def limited(self, part: Measurement, measure: int) -> Measurement:
-        """A measurement whose clip is declared; over many groups what is found, of no more."""
+        """Return a measurement with its declared bound; over many groups a found bound, at most as
+        large.
+        """
         limited = self.totals.limited(part)
         match limited:
             case ScaledTotal(total=ClippedSum() as total, bound=most) if self.totals.is_spread:
@@ -280,7 +290,7 @@ class Polls:
                 return limited
 
     def clipped(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
-        """A measurement whose clip is declared, or found, or the widest that is possible."""
+        """Return a measurement with its declared bound, a found one, or the widest possible."""
         limited = self.limited(part, measure)
         if limited != part:
             return limited
@@ -304,8 +314,10 @@ class Polls:
     def measured_from(
         self, call: BoundedCall, recipe: Recipe, parts: Parts, measure: int
     ) -> BoundedCall:
-        """A call whose rows are measured from about their mean, where deviations are measured, and
-        whose choices keep as many rows of a unit as most units have, where they keep some.
+        """Return a call whose rows are measured from about their mean, where deviations are
+        measured.
+
+        Its choices keep as many rows of a unit as most units have, if they keep only some.
         """
         if any(isinstance(part, ClippedSum) for part in parts):
             call = self._centred(call, recipe.deviations)
@@ -322,7 +334,7 @@ class Polls:
         return replace(call, rows=rows)
 
     def _within_range(self, call: BoundedCall) -> BoundedCall:
-        """A call whose argument is as large as the largest rows that are seen."""
+        """Return a call whose argument is bounded by the largest rows that the poll shows."""
         rows = centred_sum(replace(call, centres={0: 0}))
         highest = (max(-rows.lower, rows.upper, 1) - 1).bit_length()
         vote = RangeVote(rows, (max(0, highest - OCTAVES), highest))
@@ -345,7 +357,7 @@ class Polls:
         return replace(call, centres=centres)
 
     def ratio(self, above: AdditiveTotal, below: AdditiveTotal) -> Fraction:
-        """About how many steps of the one there are for a step of the other."""
+        """Return the approximate ratio of the first to the second measurement, in steps."""
         above, below = (
             part if isinstance(part, RowCount) else within_integers(part) for part in (above, below)
         )
@@ -357,13 +369,13 @@ class Polls:
 
     @property
     def released(self) -> tuple[ContributionBound, ...]:
-        """The norms that are known, each once."""
+        """The known norms, each once."""
         return tuple(dict.fromkeys(self.bounds))
 
     def held_before(self, columns: Mapping[Measurement, int]) -> tuple[Poll, ...]:
-        """The polls for what is not known yet, and the released columns that they are about.
+        """Return the polls for unknown bounds, and the released columns that they are about.
 
-        Centres come first: from where rows are measured, their norms depend.
+        Centres come first, because norms depend on the centre that is subtracted from rows.
         """
         about = {key: columns[part] for part, key in self.keys.items() if part in columns}
         beside = {poll.beside: about.get(poll.key) for poll in self.missing.values()}
@@ -393,7 +405,7 @@ class Polls:
         measure: int,
         most: int | None = None,
     ) -> tuple[str, int]:
-        """The norm that was found, or the largest of which there is a vote; no more than `most`."""
+        """Return the found norm, or the largest bin before the poll; at most `most`."""
         key, bound = self._voted(part, norm, digits, most)
         if key in self.norms:
             released = replace(self.norms[key], bound=bound)
@@ -424,8 +436,9 @@ class Polls:
         return writer.write(expression)
 
     def _better(self, part: AdditiveTotal, digits: int, most: int | None) -> Norm:
-        """The norm that totals over several groups are scaled to; of many public ones both are
-        asked for, and the one that was found to be better is taken.
+        """Return the norm to which totals over several groups are scaled.
+
+        Over many public groups both norms are polled, and the better one is used.
         """
         many = min(self.totals.groups, self.listed) >= MANY_GROUPS
         if self.norm is not Norm.L2 or not many:
@@ -446,7 +459,9 @@ class Polls:
         *,
         of_keys: bool = False,
     ) -> tuple[str, int]:
-        """The poll of a norm, and what it found or the largest of which there is a vote."""
+        """Return the key of a norm's poll, and the found norm, or the largest bin before
+        the poll.
+        """
         # How many steps are 1, so that one number is clipped alike on whichever decimal grid it is:
         # where octaves end is not for the digits to say with which a column is declared.
         base, power = part.lattice.base, part.lattice.digits
@@ -469,8 +484,8 @@ class Polls:
         return key, bound if most is None else min(bound, most)
 
     def _parts(self, norm: Norm) -> int:
-        """Of how many parts of an octave votes are: what is cut of one unit is spread over groups,
-        or over all others.
+        """Return the number of bins per octave: 2 where the clipped amount of a unit is spread over
+        groups.
         """
         spread = norm is not Norm.MAX or self.totals.groups == 1
         return 2 if spread and self.listed >= HALVED else 1
@@ -481,7 +496,7 @@ class Polls:
             self.missing[key] = Poll(key, self._polled(vote), None, self.size, of_keys, alone=alone)
 
     def _key(self, vote: UnitVote) -> str:
-        """What makes two polls the same."""
+        """Return the identity of a poll."""
         writer, rows = written_rows(self.block)
         keys = tuple(item.expression for item in vote.keys)
         call = rows, self.block.unit, keys, vote.total
@@ -515,7 +530,7 @@ class Polls:
 
 
 def norm_of(accountant: Accountant, groups: int) -> Norm:
-    """The norm that is bounded: that of the noise which is expected, or asked for by name."""
+    """Return the norm to bound: that of the noise that is expected, or requested by name."""
     if accountant.order == 1 or (accountant.supports_selection and groups >= MANY_GROUPS):
         many = Sensitivity(groups, 0, 1, norm=Norm.L2)
         noise = accountant.noise(Fraction(1, 2), Fraction(1, 10**6), many)
@@ -524,13 +539,14 @@ def norm_of(accountant: Accountant, groups: int) -> Norm:
 
 
 def _most_of(part: Measurement) -> Fraction:
-    """What a unit adds at most, in units of the values."""
+    """Return the largest contribution of a unit, in units of the values."""
     return max(-part.total_lower, part.total_upper) * part.released.step
 
 
 def _edges(lower: int, upper: int, finest: int) -> tuple[int, ...]:
-    """Edges between which means are told apart: closer where the ends and 0 are, two to an octave,
-    down to a part of 2^-finest of them.
+    """Return edges between bins of means: closer near the ends and 0, two per octave.
+
+    They reach down to a part of 2^-finest of the bounds.
     """
     width = upper - lower
     ends = [lower + (width * n >> 4) for n in range(1, 16)]

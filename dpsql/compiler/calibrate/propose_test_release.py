@@ -1,7 +1,7 @@
-"""What a proposal needs beside its noise: a δ, public groups, and no exchange between groups.
+"""Requirements of propose-test-release beside noise: a δ, public groups, add/remove neighbours.
 
-Proof (PRIVACY.md R55). A test costs its count's noise and δ, a mean the noise for what one unit
-moves it by if the test could be passed; what the proof does not cover is refused.
+Proof (PRIVACY.md R55). A test costs its count's noise and δ, a mean the noise for its largest
+change by one unit if the test could pass; cases that the proof does not cover are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpsql.model.vocabulary import EventPart, Neighbours, SelectionEvent
 
 
 def means_of(parts: Sequence[Measurement]) -> list[StableMean]:
-    """What is shown where its test is passed, among a block's measurements."""
+    """List the means in a block's measurements that are released only if their test passes."""
     return [part for part in parts if isinstance(part, StableMean)]
 
 
@@ -29,7 +29,7 @@ def require_testable(
     accountant: Accountant,
     neighbours: Neighbours,
 ) -> None:
-    """Raises `Refused` for a proposal that no proof covers, or that has no δ."""
+    """Raise `Refused` for a mean that no proof covers, or that has no δ."""
     if not means_of(parts):
         return
     name, span = "PTR_MEAN", bounded.block.span
@@ -44,7 +44,7 @@ def require_testable(
 
 
 def tested(releases: tuple[Release, ...], delta: Fraction, l0: int) -> tuple[Release, ...]:
-    """The releases with the test of each mean, for which it may use `delta` in `l0` groups."""
+    """Return the releases with the test of each mean, which may use `delta` in `l0` groups."""
     counts = {release.query: release for release in releases}
 
     def with_test(release: Release) -> Release:
@@ -59,5 +59,5 @@ def tested(releases: tuple[Release, ...], delta: Fraction, l0: int) -> tuple[Rel
 
 
 def events_of_tests(releases: Sequence[Release]) -> tuple[EventPart, ...]:
-    """What the tests cost beside the noise of their counts."""
+    """Return the loss of the tests beside the noise of their counts."""
     return tuple(SelectionEvent(r.stability.delta) for r in releases if r.stability is not None)

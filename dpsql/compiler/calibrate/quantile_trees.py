@@ -1,9 +1,9 @@
-"""Which quantiles of one histogram are read from a tree: those that separate choices rank worse.
+"""Quantiles of one histogram that are read from a tree, where separate choices have larger rank
+errors.
 
-k choices share what the tree has alone; MIN, MAX and other ends of the same values are read from it
-too, where that is closer. Both errors are compared as root mean squares over the
-quantiles asked for, in rows; where neighbouring rows have equal values, these err less in both ways
-alike.
+k choices share the budget that the tree has alone. MIN, MAX and other ends of the same values are
+read from it too, where that is closer. Errors are compared as root mean squares over the requested
+quantiles, in rows. Equal values in adjacent rows reduce both errors alike.
 
 Proof (PRIVACY.md R51). The nodes of all levels are one measurement: a unit moves as many groups as
 there are levels, each by its rows at most.
@@ -31,9 +31,9 @@ from dpsql.model.vocabulary import Noise, Sensitivity
 
 @dataclass(frozen=True, slots=True)
 class HistogramQueries:
-    """What a block asks of histograms, with its columns: a choice each, and trees of quantiles.
+    """The histogram queries of a block with their columns: single choices, and trees of quantiles.
 
-    Each tree has a list of `halves`, columns for half the intervals of its quantiles, or none.
+    Each tree has a list of `halves`, columns for half-widths of its quantiles' intervals, or none.
     """
 
     single: Mapping[ChoiceQuery, Field]
@@ -42,13 +42,13 @@ class HistogramQueries:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The columns, those of trees behind the others, and half their intervals last."""
+        """The columns: choices, then quantiles of trees, then half-widths."""
         read = chain.from_iterable(t.values() for t in self.trees)
         return (*self.single.values(), *read, *chain.from_iterable(self.halves))
 
     @property
     def parts(self) -> list[Part]:
-        """What shares of the budget pay for: every choice and every tree."""
+        """The parts that budget shares pay for: every choice and every tree."""
         paid = [[field] for field in self.single.values()]
         paid += [list(tree.values()) for tree in self.trees]
         return [Part(tuple(f.id for f in fields), 1.0, (1.0,) * len(fields)) for fields in paid]
@@ -57,7 +57,9 @@ class HistogramQueries:
 def planned(
     histograms: HistogramQueries, allowance: Allowance, payer: Payer, identities: Identities
 ) -> HistogramQueries:
-    """The same columns, quantiles of one histogram from a tree where its error is the smaller."""
+    """Return the same columns, with quantiles of a histogram from a tree where its error is
+    smaller.
+    """
     single, trees = dict(histograms.single), []
     for histogram, queries in _families(histograms.single):
         tree = _best(histogram, allowance, payer)
@@ -72,7 +74,7 @@ def planned(
 
 
 def _ends(histogram: Histogram, single: Mapping[ChoiceQuery, Field]) -> Mapping[ChoiceQuery, Field]:
-    """The ends of the same values."""
+    """Return the extreme quantiles of the same values."""
     values = histogram.argument, histogram.condition, histogram.grid
     return {
         query: field
@@ -85,9 +87,10 @@ def _ends(histogram: Histogram, single: Mapping[ChoiceQuery, Field]) -> Mapping[
 def _reached_sooner(
     ends: Mapping[ChoiceQuery, Field], tree: _Best, allowance: Allowance, payer: Payer
 ) -> bool:
-    """Whether a tree of the whole allowance reads ends closer to them than choices beside it would.
+    """Test whether a tree with the whole allowance reads ends closer to them than separate choices.
 
-    A tree reads rows and a choice people, who may have several rows: that favours the choice.
+    A tree counts rows, and a choice counts units, which may have several rows: that favours the
+    choice.
     """
     amount = allowance.amount / (1 + len(ends))
     chosen = (choice(field, query, amount, payer).aim for query, field in ends.items())
@@ -96,7 +99,7 @@ def _reached_sooner(
 
 
 def _halves(tree: Mapping[ChoiceQuery, Field], identities: Identities) -> tuple[Field, ...]:
-    """A column for half the interval of each quantile, where these are numbers."""
+    """Return a column for the half-width of each quantile's interval, where these are numbers."""
     return tuple(
         identities.field("half", field.type)
         for query, field in tree.items()
@@ -107,7 +110,7 @@ def _halves(tree: Mapping[ChoiceQuery, Field], identities: Identities) -> tuple[
 def trees_of(
     histograms: HistogramQueries, allowances: Sequence[Allowance], payer: Payer
 ) -> tuple[tuple[Choice, ...], tuple[TreeRelease, ...]]:
-    """Each choice and each tree, paid for by an allowance of its own."""
+    """Return each choice and each tree with its own allowance."""
     paid = dict(zip(histograms.single, allowances, strict=False))
     rivals = {
         query: _best(histogram, paid[query].share(Fraction(len(queries))), payer).error
@@ -145,9 +148,9 @@ class _Best:
 
 
 def _best(histogram: Histogram, allowance: Allowance, payer: Payer) -> _Best:
-    """A row counts once on every level: a unit moves levels·L0 counts by its rows at most.
+    """Return the best tree. A row counts once per level: a unit moves levels·L0 counts by its rows.
 
-    If its rows are in several nodes of a level, it moves these together no farther in L1 and L2.
+    If its rows are in several nodes of a level, these move together no farther in L1 and L2.
     """
 
     def with_levels(levels: int) -> tuple[Sensitivity, Noise]:
@@ -183,14 +186,14 @@ def _is_end(query: ChoiceQuery) -> bool:
 
 
 def _error_of_choices(queries: Sequence[ChoiceQuery], amount: Fraction, payer: Payer) -> float:
-    """The root mean squared error in rows of choices that share the amount equally."""
+    """Return the root mean squared error, in rows, of choices that share the amount equally."""
     share = amount / len(queries)
     errors = [expected_error(query, share, payer) for query in queries if not _is_end(query)]
     return sqrt(sum(error**2 for error in errors) / len(errors))
 
 
 def _families(queries: Iterable[ChoiceQuery]) -> list[tuple[Histogram, list[ChoiceQuery]]]:
-    """The quantiles of each histogram; MIN and MAX are none, they read each unit's extreme."""
+    """Group quantiles by histogram, without MIN and MAX, which read only each unit's extreme."""
     families: dict[Histogram, list[ChoiceQuery]] = {}
     for query in queries:
         if isinstance(query.aim, Rank) and not _is_end(query):

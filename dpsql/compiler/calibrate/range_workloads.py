@@ -1,15 +1,15 @@
-"""Ranges of one value as one workload: measured one by one, by cells, or by a tree over these.
+"""Ranges of one value as a workload: measured one by one, by cells, or by a tree over cells.
 
-The ends of all ranges that are asked for cut the values into cells, of which each range is a run.
-Cells are disjoint, so that one charge pays for all of them (see `compiler.calibrate.disjoint`), and
-a range errs by as many of them as it has. A tree also measures runs of cells, those of one width as
-a level with a charge of its own: a range is then a few nodes of each level, and all nodes are made
-to agree (Hay, Rastogi, Miklau, Suciu 2010).
+The ends of all requested ranges divide the values into cells, and each range is a run of cells.
+Cells are disjoint, so one charge pays for all of them (see `compiler.calibrate.disjoint`), and a
+range has the noise of each of its cells. A tree also measures runs of cells, those of one width as
+a level with its own charge. A range is then a few nodes of each level, and all nodes are made to
+agree (Hay, Rastogi, Miklau, Suciu 2010).
 
-Which it is follows from the summed variance of the ranges, in units of the noise of a count that
-has the whole budget: a share s has 1/s of that variance where amounts are ρ, 1/s² where they are ε
-(`order`). Of a tree it is that of least squares over all nodes, diag(R (AᵀWA)⁻¹ Rᵀ) with a row of A
-for each node, of R for each range, and the nodes' precisions W.
+The choice follows from the summed variance of the ranges, relative to the noise of a count with the
+whole budget. A share s has 1/s of that variance where amounts are ρ, 1/s² where they are ε
+(`order`). For a tree it is that of least squares over all nodes, diag(R (AᵀWA)⁻¹ Rᵀ) with a row of
+A for each node, of R for each range, and the nodes' precisions W.
 
 Proof (PRIVACY.md R35). The ends are in the order of their type. A cell says "from this end on" and
 "not from the next one on", a node the same of its first and last cell, so that no row is in two
@@ -36,26 +36,28 @@ from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER, Expression, Kind, Literal
 from dpsql.model.walk import both, conjuncts
 
 MOST_CELLS = 256
-"""Cells of a workload: each is a condition of its own in the statement."""
+"""Largest number of cells of a workload: each is a condition in the statement."""
 _THRESHOLDS = 16
-"""So many thresholds or single values, among no ranges of two ends, are left to
-`compiler.calibrate.partitions`, where several divisions of a whole may meet."""
+"""Number of thresholds or single values, without ranges of two ends, that is left to
+`compiler.calibrate.partitions`, where several divisions of a whole may meet.
+"""
 _MOST_BRANCHES = 16
 _LEAST = 1 / 16
-"""How much less a level counts at least than the one that counts most, where a range reads it: see
-`compiler.calibrate.splitting`."""
+"""Least weight of a level that a range reads, relative to the largest: see
+`compiler.calibrate.splitting`.
+"""
 _EXACT = 2**53
-"""Integers up to here are the same in every type that an engine might compare them in."""
+"""Largest integer that is exact in every type in which an engine may compare."""
 _NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})
 
 Run: TypeAlias = tuple[int, int]
-"""Cells that follow one another: the first, and the one behind the last."""
+"""A run of adjacent cells: the first, and the one after the last."""
 
 Levels: TypeAlias = tuple[tuple[Run, ...], ...]
-"""The nodes of each level, the cells last; none where ranges are measured one by one."""
+"""The nodes of each level, cells last; empty where ranges are measured one by one."""
 
 Whole: TypeAlias = tuple[AdditiveTotal, frozenset[Expression]]
-"""What measurements of ranges measure, and the conditions that they share."""
+"""The measured quantity of ranges, and the conditions that they share."""
 
 
 # --- ranges --------------------------------------------------------------------------------------
@@ -63,26 +65,26 @@ Whole: TypeAlias = tuple[AdditiveTotal, frozenset[Expression]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class End:
-    """Where values are cut: before a value, or `behind` it."""
+    """A cut between values: before a value, or `behind` it."""
 
     value: Any
     behind: bool
     literal: Literal = field(compare=False)
 
     def above(self, side: Expression) -> Expression:
-        """Whether a value lies beyond the cut."""
+        """Return the condition that a value lies after the cut."""
         return scalar("gt" if self.behind else "ge", side, self.literal, kind=BOOLEAN)
 
     def below(self, side: Expression) -> Expression:
-        """Whether it does not."""
+        """Return the condition that a value lies before the cut."""
         return scalar("le" if self.behind else "lt", side, self.literal, kind=BOOLEAN)
 
 
 @dataclass(frozen=True, slots=True)
 class AskedRange:
-    """The measurement of the values between two ends, None for all on that side.
+    """The measurement of values between two ends; None is no limit on that side.
 
-    It is `simple` if one comparison says it: a threshold, or one value.
+    It is `simple` if one comparison expresses it: a threshold, or one value.
     """
 
     part: AdditiveTotal
@@ -92,7 +94,9 @@ class AskedRange:
 
 
 def _ranges(part: AdditiveTotal) -> Iterator[tuple[Expression, frozenset[Expression], AskedRange]]:
-    """What a measurement compares with constants, its other conditions, and between which ends."""
+    """Yield each expression that a measurement compares with constants, its other conditions, and
+    the range.
+    """
     conditions = dict.fromkeys(conjuncts(part.condition))
     tests: dict[Expression, dict[Expression, tuple[End | None, End | None]]] = defaultdict(dict)
     for condition in conditions:
@@ -108,7 +112,7 @@ def _ranges(part: AdditiveTotal) -> Iterator[tuple[Expression, frozenset[Express
 
 
 def _cuts(sign: str, kind: SqlType, constant: Literal) -> tuple[End | None, End | None] | None:
-    """Between which ends a comparison with a constant is true; None where that is not known."""
+    """Return the ends between which a comparison with a constant is true; None if unknown."""
     around = _around(kind, constant)
     if around is None:
         return None
@@ -129,9 +133,9 @@ def _cuts(sign: str, kind: SqlType, constant: Literal) -> tuple[End | None, End 
 
 
 def _around(kind: SqlType, constant: Literal) -> tuple[End, End] | None:
-    """The ends before and behind a constant, in the type of what is compared with it.
+    """Return the ends before and after a constant, in the type of the compared expression.
 
-    Between integers, and between days, there is nothing: what is behind one is before the next.
+    Integers and days are discrete: the end after one value is the end before the next.
     """
     value = constant.value
     match kind.kind:
@@ -175,10 +179,10 @@ def _number(constant: Literal) -> Fraction | None:
 
 @dataclass(frozen=True, slots=True)
 class RangeWorkload:
-    """Ranges of `subject`, each with its run of the cells between `edges`, and their `levels`.
+    """Ranges of `subject`, each as a run of the cells between `edges`, and their `levels`.
 
-    `errors` are the root mean squared ones of a range, by these levels, by cells alone and one by
-    one, in units of the noise of a count that has the whole budget.
+    `errors` are root mean squared errors of a range, by these levels, by cells alone and one by
+    one, relative to the noise of a count with the whole budget.
     """
 
     subject: Expression
@@ -190,11 +194,11 @@ class RangeWorkload:
     errors: tuple[float, float, float]
 
     def part(self, run: Run) -> AdditiveTotal:
-        """The measurement of a run of cells."""
+        """Return the measurement of a run of cells."""
         return replace(self.query, condition=both((*self.others, *self._tests(run))))
 
     def _tests(self, run: Run) -> tuple[Expression, ...]:
-        """What is true of the values of a run, and not of NULL."""
+        """Return the conditions that hold for the values of a run, and not for NULL."""
         low, high = (self.edges[place] for place in run)
         above = () if low is None else (low.above(self.subject),)
         below = () if high is None else (high.below(self.subject),)
@@ -206,7 +210,7 @@ class RangeWorkload:
 
     @property
     def within(self) -> Expression:
-        """What is true of the values of all cells."""
+        """The condition that holds for the values of all cells."""
         condition = both(self._tests(self._all))
         assert condition is not None
         return condition
@@ -217,20 +221,21 @@ class RangeWorkload:
         return decomposed(self._all, self.levels)
 
     def nodes(self, run: Run) -> tuple[Run, ...]:
-        """The fewest nodes that make up a run of cells."""
+        """Return the fewest nodes that make up a run of cells."""
         return decomposed(run, self.levels)
 
     @property
     def families(self) -> Iterator[tuple[Run, tuple[Run, ...]]]:
-        """Each node above the cells, and the nodes below it, from the top."""
+        """Each node above the cells with the nodes below it, from the top."""
         for n, level in enumerate(self.levels[:-1], start=1):
             yield from ((node, decomposed(node, self.levels[n:])) for node in level)
 
 
 def workloads(parts: Sequence[AdditiveTotal], order: int) -> dict[Whole, list[RangeWorkload]]:
-    """The ranges that are measured better together than one by one, by what they are ranges of.
+    """Return the range workloads that err less than separate measurements, by the measured
+    quantity.
 
-    A measurement is in one workload at most: of what most is measured.
+    A measurement is in one workload at most: the one with the most measurements.
     """
     candidates: dict[tuple[Whole, Expression], dict[AdditiveTotal, AskedRange]] = defaultdict(dict)
     for part in parts:
@@ -251,7 +256,9 @@ def workloads(parts: Sequence[AdditiveTotal], order: int) -> dict[Whole, list[Ra
 def _workload(
     side: Expression, whole: Whole, ranges: Sequence[AskedRange], order: int
 ) -> RangeWorkload | None:
-    """The workload of these ranges; None where each by itself, or by its threshold, errs less."""
+    """Return the workload of these ranges; None where separate measurements or thresholds
+    err less.
+    """
     cuts = sorted({end for each in ranges for end in (each.low, each.high) if end is not None})
     edges: tuple[End | None, ...] = (
         *([None] if any(each.low is None for each in ranges) else []),
@@ -290,7 +297,8 @@ def _workload(
 def best_levels(
     runs: Sequence[Run], cells: int, order: int
 ) -> tuple[Levels, tuple[float, float, float]]:
-    """The levels by which runs of cells err least, and the `errors` of a `RangeWorkload`.
+    """Return the levels with the least error for runs of cells, and the `errors` of a
+    `RangeWorkload`.
 
     >>> best_levels([(0, 1), (1, 2), (2, 3)], 3, 1)[0]  # disjoint
     (((0, 1), (1, 2), (2, 3)),)
@@ -315,7 +323,7 @@ def best_levels(
 
 
 def _trees(cells: int) -> Iterator[Levels]:
-    """Trees over cells by how many nodes of a level are one of the next."""
+    """Yield trees over cells, by the number of nodes per node of the next level."""
     for branching in range(2, min(cells, _MOST_BRANCHES + 1)):
         levels, there, width = list[tuple[Run, ...]](), set[Run](), 1
         while width < cells:
@@ -327,7 +335,7 @@ def _trees(cells: int) -> Iterator[Levels]:
 
 
 def decomposed(run: Run, levels: Levels) -> tuple[Run, ...]:
-    """The fewest nodes that make up a run, in its order.
+    """Return the fewest nodes that make up a run, in its order.
 
     >>> decomposed((1, 5), (((0, 2), (2, 4), (4, 6)), tuple((n, n + 1) for n in range(6))))
     ((1, 2), (2, 4), (4, 5))
@@ -336,7 +344,7 @@ def decomposed(run: Run, levels: Levels) -> tuple[Run, ...]:
 
 
 def _by_start(levels: Levels) -> dict[int, list[int]]:
-    """Where the nodes end that begin at a cell, the longest first."""
+    """Map each cell to the ends of nodes that begin there, the longest first."""
     stops: dict[int, list[int]] = defaultdict(list)
     for level in levels:
         for start, stop in level:
@@ -353,10 +361,10 @@ def _along(run: Run, stops: Mapping[int, Sequence[int]]) -> Iterator[Run]:
 
 
 def variance(levels: Levels, runs: Sequence[Run], order: int) -> float:
-    """The summed variance of runs of cells by least squares over all nodes.
+    """Return the summed variance of runs of cells by least squares over all nodes.
 
-    Levels have the shares that `compiler.calibrate.splitting` gives them: by how many of their
-    nodes make up each run.
+    Levels have the shares of `compiler.calibrate.splitting`: by how many of their nodes make up
+    each run.
     """
     nodes = [node for level in levels for node in level]
     place = {node: n for n, level in enumerate(levels) for node in level}
@@ -371,7 +379,7 @@ def variance(levels: Levels, runs: Sequence[Run], order: int) -> float:
 
 
 def _reads(levels: Levels, runs: Sequence[Run]) -> np.ndarray:
-    """How many nodes of each level make up each run."""
+    """Return how many nodes of each level make up each run."""
     place = {node: n for n, level in enumerate(levels) for node in level}
     reads, stops = np.zeros((len(runs), len(levels)), dtype=int), _by_start(levels)
     for n, run in enumerate(runs):
@@ -381,7 +389,7 @@ def _reads(levels: Levels, runs: Sequence[Run]) -> np.ndarray:
 
 
 def _rows(runs: Sequence[Run], levels: Levels) -> np.ndarray:
-    """Each run as a row of ones and zeros, a column for each cell."""
+    """Return each run as a row of ones and zeros, with a column for each cell."""
     cells = np.arange(len(levels[-1]))
     starts, stops = np.array(runs).T
     return np.asarray((starts[:, None] <= cells) & (cells < stops[:, None]), dtype=float)

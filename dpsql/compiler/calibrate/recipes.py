@@ -1,4 +1,4 @@
-"""What the recipe of an aggregate is asked."""
+"""Input of aggregate recipes: calls with the facts of their arguments."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ WIDE = frozenset(
     """sum avg var_pop var_samp variance stddev stddev_pop stddev_samp median quantile_cont
     quantile_disc""".split()
 )
-"""Aggregates whose argument may have bounds that are found."""
+"""Aggregates whose argument may have privately found bounds."""
 
 
 def recipe_of(call: AggregateCall) -> Recipe:
-    """How an aggregate of private rows is answered. Raises `Refused` where there is no way."""
+    """Return the recipe of an aggregate of private rows. Raises `Refused` if there is none."""
     recipe = aggregates.recipe(call.function)
     if recipe is None or (call.order_by and recipe.choices is None):
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=call.function)
@@ -34,7 +34,7 @@ def bounded_call(
     contributions: Contributions,
     options: MeasurementOptions,
 ) -> BoundedCall:
-    """What a recipe is asked: the call of a measure, and what is known of its arguments."""
+    """Return the input of a recipe: the call of a measure, and the facts of its arguments."""
     block = bounded.block
     call, arguments = block.measures[place].call, bounded.arguments[place]
     summed = call.function in WIDE and not call.distinct
@@ -56,8 +56,9 @@ def bounded_call(
 
 
 def _only_wide(bounded: BoundedBlock, place: int) -> bool:
-    """Whether the argument of a measure has bounds only if no unit has more rows than anybody looks
-    for, and the analyst says none.
+    """Test whether an argument is bounded only under the largest assumed number of rows per unit.
+
+    It is False if the analyst gives bounds.
     """
     kinds = bounded.arguments[place], *bounded.wide[place : place + 1]
     plain, *wide = (
@@ -67,14 +68,16 @@ def _only_wide(bounded: BoundedBlock, place: int) -> bool:
 
 
 def parts_of(block: PrivateBlock, recipe: Recipe, call: BoundedCall) -> tuple[Measurement, ...]:
-    """What SQL sums for an aggregate. Raises `Refused` for what cannot be asked of this block."""
+    """Return the measurements of an aggregate. Raises `Refused` for those that this block cannot
+    have.
+    """
     parts = recipe.parts(call)
     require_direct(block, call.call, parts, chosen=recipe.choices is not None)
     return parts
 
 
 def _over_keys(expression: Expression, keys: tuple[Item, ...]) -> Expression | None:
-    """The expression over the columns of the keys, None where it reads anything else."""
+    """Return the expression over the columns of the keys; None where it reads other columns."""
     columns = {key.expression: key.field.ref for key in keys}
 
     def over(node: Expression) -> Expression:

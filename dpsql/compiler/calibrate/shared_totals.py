@@ -1,9 +1,10 @@
-"""Which released tables of a query are sums of the same rows, and so have totals in common.
+"""Released tables of a query that are sums of the same rows, and so have totals in common.
 
-A table's cells add up to the exact total of the rows if every row has one of its keys: if the keys
-are public. (A row of a key that the policy does not list is in no cell. A wrong declaration costs
-accuracy, and no privacy.) Of private keys those that are not shown are missing. And no row may be
-left out: no unit has more rows or groups than are counted, as in `compiler.calibrate.partitions`.
+A table's cells add up to the exact total of the rows if every row has one of its keys, which
+requires public keys. (A row with a key that the policy does not list is in no cell. A wrong
+declaration costs accuracy, and no privacy.) With private keys, unreleased ones are missing. No row
+may be left out either: no unit has more rows or groups than are counted, as in
+`compiler.calibrate.partitions`.
 
 Making totals agree is post-processing: PRIVACY.md R67.
 """
@@ -28,17 +29,17 @@ from dpsql.model.tree import Value
 from dpsql.model.walk import relations
 
 _MOST_KEYS = 6
-"""Keys of one table: its effects are as many as there are sets of them."""
+"""Largest number of keys of one table: it has an effect for every subset of them."""
 
 _Quantity: TypeAlias = tuple[str, ...]
-"""A measurement as text, behind those that lie before it on the line of its agreements."""
+"""A measurement as text, after those that precede it on the line of its agreements."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """A block's table in words that are the same in other blocks of the same rows.
+    """A block's table, described so that blocks of the same rows can be compared.
 
-    `quantities` has one of each measurement, None of one that does not add up; `lists` are the
+    `quantities` has one for each measurement, None for one that does not add up; `lists` are the
     agreements over them.
     """
 
@@ -50,9 +51,9 @@ class _Cells:
 
 
 def levels_of(blocks: Sequence[BlockPlan], stages: Sequence[Relation]) -> tuple[Marginals, ...]:
-    """The tables that measure some of the same, those of the same rows together.
+    """Return the tables with common quantities, grouped by their rows.
 
-    A table that a stage reads is left as it is: the others are not yet there.
+    A table that a stage reads stays as it is, because the others do not exist yet.
     """
     if len(blocks) < 2:  # noqa: PLR2004 - two tables are the fewest that can agree
         return ()
@@ -82,7 +83,7 @@ def _adds_up(block: BlockPlan) -> bool:
 
 
 def _cells_of(number: int, block: BlockPlan, writer: Writer) -> _Cells | None:
-    """None where there is no group, a key stands twice, or its values depend on another's."""
+    """Describe a block; None where it has no group, a repeated key, or dependent keys."""
     rows, domain = block.rows.value, block.domain
     assert rows is not None
     assert domain is not None
@@ -112,7 +113,7 @@ def _cells_of(number: int, block: BlockPlan, writer: Writer) -> _Cells | None:
 
 
 def _before(agreements: Sequence[Agreement]) -> dict[int, tuple[int, ...]]:
-    """The places that lie before each one, where lists that add up to the same start together."""
+    """Return the places before each place, where lists with equal totals start together."""
     before: dict[int, tuple[int, ...]] = {}
     for agreement in agreements:
         alone = [listed[0] for listed in agreement.lists if len(listed) == 1]
@@ -124,7 +125,7 @@ def _before(agreements: Sequence[Agreement]) -> dict[int, tuple[int, ...]]:
 
 
 def _shared(tables: Sequence[_Cells]) -> Iterator[Marginals]:
-    """The tables that measure what another one measures too, if there are any."""
+    """Yield the tables that share a quantity with another one, if there are any."""
     count: dict[_Quantity, int] = defaultdict(int)
     for table in tables:
         for quantity in table.quantities:

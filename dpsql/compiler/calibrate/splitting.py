@@ -1,13 +1,13 @@
-"""How the budget of one query is split among its measurements.
+"""The split of one query's budget among its measurements.
 
 To first order an output moves by g·(noise of a part), g its derivative by that part. The variance
 of the noise is D²/share^n times a constant: n = 1 where amounts are ρ and n = 2 where they are ε.
 Each output's variance is divided by the one it has where all parts have equal shares, so that
-outputs in different units count alike, and on the average none is worse off than there. The shares
-that minimise the sum of these ratios are
-Σ c/share^n → min, Σ share = 1: share ∝ c^(1/(n+1)), with c the summed (g·D)² of a part.
+outputs in different units have equal weight, and none is worse on average. The shares that minimise
+the sum of these ratios are Σ c/share^n → min, Σ share = 1: share ∝ c^(1/(n+1)), with c the summed
+(g·D)² of a part.
 
-Proof (PRIVACY.md R62). Losses add up, and shares add up to at most 1, whatever they are.
+Proof (PRIVACY.md R62). Losses add up, and any shares add up to at most 1.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from dpsql.model.tree import Expression
 from dpsql.model.walk import refs
 
 ROWS = 1000.0
-"""Rows of a group in typical data; where the parts are many, the split does not depend on it."""
+"""Number of rows of a typical group. With many parts, the split does not depend on it."""
 
 _STEP = 1e-3
 _LEAST = 0.25
 _GRAIN = 1 << 20
-"""Shares are whole multiples of its inverse: one in a million is more than enough."""
+"""Inverse of the step of shares: one in a million is more than enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one share pays for: columns that one unit changes by `reach`, all of them together.
+    """Columns that one share pays for, and their joint change `reach` by one unit.
 
     `typical` are their values in typical data.
     """
@@ -44,7 +44,7 @@ class Part:
 
 
 def split(parts: Sequence[Part], outputs: Sequence[Expression], order: int) -> list[Fraction]:
-    """One share per part; together they are at most 1, and none is zero.
+    """Return one share per part. Their sum is at most 1, and none is zero.
 
     >>> from dpsql.model.tree import DOUBLE, Ref
     >>> both = [Part((1,), 1.0, (1.0,)), Part((2,), 9.0, (1.0,))]
@@ -65,7 +65,7 @@ def better(
     other: tuple[Sequence[Part], Sequence[Expression]],
     order: int,
 ) -> bool:
-    """Whether the first way to measure the same outputs has the smaller summed variance ratios."""
+    """Test whether the first way to measure the same outputs has smaller summed variance ratios."""
     moves = [_Reader(parts).moves(outputs) for parts, outputs in (one, other)]
     equal = list(map(_equally, moves[1]))
     sizes = [len(parts) for parts, _ in (one, other)]
@@ -76,17 +76,19 @@ def better(
 
 
 def _least(costs: Sequence[float], order: int) -> float:
-    """Σ c/share^n at the best shares."""
+    """Return Σ c/share^n at the best shares."""
     return float(sum(cost ** (1 / (order + 1)) for cost in costs) ** (order + 1))
 
 
 def _equally(moves: Mapping[int, float]) -> float:
-    """An output's variance if all parts had equal shares, but for a factor common to outputs."""
+    """Return an output's variance with equal shares for all parts, up to a common factor."""
     return sum(move**2 for move in moves.values())
 
 
 def _costs(parts: int, moves: Sequence[Mapping[int, float]], equal: Sequence[float]) -> list[float]:
-    """The c of each part: the summed (g·D)², each output's over its variance at equal shares."""
+    """Return the c of each part: the summed (g·D)², each output's over its variance at equal
+    shares.
+    """
     costs = [0.0] * parts
     for move, base in zip(moves, equal, strict=True):
         for part, distance in move.items() if base else ():
@@ -95,7 +97,7 @@ def _costs(parts: int, moves: Sequence[Mapping[int, float]], equal: Sequence[flo
 
 
 class _Reader:
-    """How far outputs move when one unit moves each part that they read."""
+    """Computes the change of outputs when one unit changes each part that they read."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts
@@ -106,10 +108,10 @@ class _Reader:
         return [self._moves(output) for output in outputs]
 
     def _moves(self, output: Expression) -> dict[int, float]:
-        """|g|·D of each part that the output reads, over its columns in L2.
+        """Return |g|·D of each part that the output reads, over its columns in L2.
 
-        No part that it reads counts less than a quarter of the one that counts most: data need not
-        be typical. Where the formula says more than arithmetic, its parts count alike.
+        Each such part counts at least a quarter of the largest, because data need not be typical.
+        Where the formula contains more than arithmetic, its parts count equally.
         """
         read = refs(output) & self._typical.keys()
         places = sorted({self._part[n] for n in read})

@@ -1,12 +1,12 @@
 """Σz and Σz² of one argument measured together, where noise is Gaussian.
 
 With u = z/M in [-1, 1] a row adds (s·u, u² - h), h = (1 + s²)/2. That vector is no longer than h in
-L2, since s²·u² + (u² - h)² = h² - u²·(1 - u²): it is as long at the centre as at both ends, where
-sums that are paid for apart have to allow for the longest of each at once. At the same error of
-the variance the mean has 0.6 of its variance.
+L2, since s²·u² + (u² - h)² = h² - u²·(1 - u²): it is as long at the centre as at both ends.
+Separate sums would have to allow for the longest of each at once. At the same error of the variance
+the mean has 0.6 of its variance.
 
-The argument needs a proof that no unit has more rows than counted: the clip of a unit's total
-could not keep two totals within one length.
+The argument needs a proof that no unit has more rows than counted: the clip of a unit's total could
+not keep two totals within one length.
 
 Proof (PRIVACY.md R75). The identity above; u² is no more than 1, and rounding adds less than a
 step.
@@ -27,18 +27,19 @@ from dpsql.model.tree import DOUBLE, Expression, Ref, scalar
 from dpsql.model.walk import substitute
 
 SLOPE = Fraction(11, 16)
-"""s: where means and variances of one argument are asked for, their errors are least about here.
-It and h are exact as DOUBLE."""
+"""The s at which the errors of mean and variance of one argument are about least. It and h are
+exact as DOUBLE.
+"""
 
 LENGTH = (1 + SLOPE**2) / 2
-"""h: the most that a row adds to both sums in L2."""
+"""The h: largest addition of a row to both sums in L2."""
 
 _SLACK = 1
-"""Lattice steps by which two rounded numbers may be farther from 0 than the exact ones."""
+"""Grid steps by which two rounded numbers may be farther from 0 than the exact ones."""
 
 
 def with_squares_together(measurements: Measurements, identities: Identities) -> Measurements:
-    """The same measures, each sum that has squares beside it measured together with them."""
+    """Measure each sum together with its squares, where it has any; measures stay the same."""
     table = {column.part: column for column in measurements.columns}
     alone = {together[0].part for together in measurements.paid if len(together) == 1}
     formulas, paid = dict[int, Expression](), list[tuple[PartColumn, ...]]()
@@ -57,26 +58,26 @@ def with_squares_together(measurements: Measurements, identities: Identities) ->
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Σs·u and Σ(u² - h) of a family, in the place of its centred sum and its squares."""
+    """The sums Σs·u and Σ(u² - h) of a family, which replace its centred sum and its squares."""
 
     family: Family
     squares: ClippedSum
 
     @property
     def _reach(self) -> Fraction:
-        """M, the most that a value is from the centre."""
+        """M, the largest distance of a value from the centre."""
         x = self.family.centred
         return max(x.upper - x.centre, x.centre - x.lower) * x.lattice.step
 
     @property
     def _half(self) -> float:
-        """What is taken from every square of z."""
+        """Constant that is subtracted from every square of z."""
         return float(self.squares.centre * self.squares.lattice.step)
 
     def columns(
         self, table: Mapping[Measurement, PartColumn], identities: Identities
     ) -> Iterator[PartColumn]:
-        """The two sums, and what a row adds to them in typical data."""
+        """Yield the two sums, with the additions of a typical row."""
         reach, length = float(self._reach), float(LENGTH)
         mean = table[self.family.centred].typical / reach
         square = (table[self.squares].typical + self._half) / reach**2
@@ -107,7 +108,7 @@ class _Pair:
     def formulas(
         self, table: Mapping[Measurement, PartColumn], first: Ref, second: Ref
     ) -> dict[int, Expression]:
-        """The centred sum and the squares over the two sums and the count."""
+        """Return the centred sum and the squares as formulas over the two sums and the count."""
         reach, x, squares = float(self._reach), self.family.centred, self.squares
         rows = table[self.family.count].field.ref.to(DOUBLE)
         shift = reach**2 * float(LENGTH) - self._half

@@ -1,9 +1,9 @@
-"""The ways to measure a query, and the one whose outputs err least.
+"""Ways to measure a query, and the choice of the one with the least error of outputs.
 
-Whatever is measured, every output follows from it; what differs is what the budget is spent on.
+Every output follows from any of these measurements; they differ in how the budget is spent.
 
-Proof (PRIVACY.md R30, R62). Every way measures the same outputs and is charged for what it
-measures; which one is taken depends on public numbers.
+Proof (PRIVACY.md R30, R62). Every way measures the same outputs and is charged for its
+measurements; the choice depends on public numbers.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from dpsql.model.walk import map_inputs, refs, substitute
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A block with its contribution limits, what is measured of it, and what is chosen.
+    """A block with its contribution limits, its measurements and its choices.
 
-    `apart` are outputs of its own that the budget is split for, whatever way it is measured; the
-    `rival` is the next best way to count its units; `polls` are held before, and found
-    `norms`; declared limits of `totals` are clipped to. Perhaps only the `first` groups are shown.
+    `apart` are additional outputs for the split of the budget. The `rival` is the second-best way
+    to count its units. `polls` are run before, and `norms` are those found already. `totals` are
+    declared limits that clip measurements. If `first` is given, only that many groups are shown.
     """
 
     bounded: BoundedBlock
@@ -62,7 +62,7 @@ class Measured:
 
     @property
     def l0(self) -> int:
-        """The most groups of one unit, which is limited by now; see also
+        """The most groups of one unit, which is limited at this stage; see also
         `compiler.track.table_scans`.
         """
         if self.bounded.block.several:
@@ -71,9 +71,10 @@ class Measured:
         return self.contributions.groups.value
 
     def sensitivity(self, column: PartColumn, neighbours: Neighbours, sharing: int) -> Sensitivity:
-        """What one unit changes of a measurement, whose charge `sharing` of them have.
+        """Return the sensitivity of a measurement whose charge is shared by `sharing` measurements.
 
-        What is known of one alone is so of a unit that is all in one group or in each as much.
+        Results for a single measurement hold for a unit with all rows in one group, or equally many
+        in each.
         """
         part = column.part
         ends = part.total_lower, part.total_upper
@@ -84,7 +85,7 @@ class Measured:
 
     @property
     def keys_alone(self) -> bool:
-        """Whether nobody asks for a number."""
+        """True if the query reads no number."""
         read = frozenset[int]().union(*map(refs, self.values))
         return read.isdisjoint(field.id for field in self.fields)
 
@@ -104,9 +105,10 @@ def least_error(
     allowance: Allowance,
     identities: Identities,
 ) -> list[Measured]:
-    """The same blocks, measured as the outputs err least, and how else they count their units.
+    """Return the blocks, measured so that the outputs err least, and the alternative counts of
+    units.
 
-    That is not told where aggregates have an epsilon of their own.
+    Alternatives are omitted where aggregates have an epsilon of their own.
     """
     order = accountant.order
     share = allowance.amount, allowance.noise_delta, Sensitivity(1, 0, 1)
@@ -132,7 +134,7 @@ def least_error(
 def _with_rivals(
     best: list[Measured], rival: list[Measured], shares: Iterator[Allowance]
 ) -> list[Measured]:
-    """The best way, knowing how the other counts the units of private keys and what that costs."""
+    """Add to the best way the alternative count of private keys' units, and its cost."""
     spent = [[next(shares) for _ in paid_for(m)] for m in rival]
     return [
         replace(m, rival=Rival(other.measurements.counted, own[0]))
@@ -145,9 +147,9 @@ def _with_rivals(
 def _strategies(
     measured: list[Measured], accountant: Accountant, identities: Identities, *, in_l2: bool
 ) -> Iterator[list[Measured]]:
-    """As asked for, sums about their centres, and moments together where that may err less.
+    """Yield ways: as requested, with centred sums, and with joint moments where these may err less.
 
-    So may wholes that are also sums of their parts. What moves a vector counts in L1, or `in_l2`.
+    Wholes may also be sums of their parts. The change of a vector counts in L1, or `in_l2`.
     """
     vectors = accountant.vectors_help
     centred = [replace(m, measurements=about_centres(m.measurements, identities)) for m in measured]
@@ -164,7 +166,7 @@ def _strategies(
 
 
 def _joined(way: list[Measured], identities: Identities) -> Iterator[list[Measured]]:
-    """The ways in which some block has a vector; each block has its last where it has no more."""
+    """Yield the ways in which some block has a vector; a block without more keeps its last one."""
     vectors = [list(_by_vectors(m, identities)) or [m] for m in way]
     for n in range(max(map(len, vectors), default=0)):
         joined = [strategies[min(n, len(strategies) - 1)] for strategies in vectors]
@@ -173,7 +175,7 @@ def _joined(way: list[Measured], identities: Identities) -> Iterator[list[Measur
 
 
 def _by_vectors(measured: Measured, identities: Identities) -> Iterator[Measured]:
-    """The ways to measure a block with moments together."""
+    """Yield the ways to measure a block with moments together."""
     measurements, private = measured.measurements, measured.bounded.domain is None
     if not private and measurements.pairs:
         paired = with_pairs_together(measurements, identities)
@@ -191,7 +193,9 @@ def _by_vectors(measured: Measured, identities: Identities) -> Iterator[Measured
 def _pooled(
     way: list[Measured], identities: Identities, *, order: int, sums: bool
 ) -> Iterator[list[Measured]]:
-    """Disjoint rows paid for once; with `sums`, wholes also as sums of their parts."""
+    """Yield ways in which disjoint rows are paid once; with `sums`, also wholes as sums of
+    parts.
+    """
     with_wholes = [_divided(m, identities, order, wholes=True) for m in way]
     yield with_wholes
     if sums and any(m.measurements.agreements for m in with_wholes):
@@ -209,14 +213,16 @@ def _divided(measured: Measured, identities: Identities, order: int, *, wholes: 
 
 
 def charges(measured: list[Measured], outer: Relation) -> tuple[list[Part], list[Expression]]:
-    """What shares of the budget pay for, in the order of blocks, and the outputs they serve."""
+    """Return the parts that budget shares pay for, in the order of blocks, and the outputs."""
     parts = [part for m in measured for part in paid_for(m)]
     outputs = shown(outer, [m.fields for m in measured])
     return parts, outputs + [output for m in measured for output in m.apart.of(m.values)]
 
 
 def paid_for(m: Measured) -> Iterator[Part]:
-    """What shares of the budget pay for in one block: its measurements, then its choices."""
+    """Yield the parts of one block that budget shares pay for: its measurements, then its
+    choices.
+    """
     for columns in m.measurements.paid:
         yield Part(
             tuple(column.field.id for column in columns),
@@ -227,9 +233,9 @@ def paid_for(m: Measured) -> Iterator[Part]:
 
 
 def with_values(outer: Relation, measured: list[Measured], identities: Identities) -> Relation:
-    """A query with each released table followed by the measures computed from it.
+    """Add to each released table of a query the measures computed from it.
 
-    A table that is read twice has columns of its own each time.
+    A table that is read twice gets separate columns each time.
     """
 
     def expand(relation: Relation) -> Relation:

@@ -1,13 +1,13 @@
-"""Chooses the first keys of public groups instead of releasing every group, if that errs less.
+"""Top-k selection of public groups instead of releasing every group, if that errs less.
 
-The keys are chosen one after another: a unit in many groups sways a choice by one contribution, and
-a release by all of them. What is shown of the chosen groups is then measured, of them alone: of k
-groups a unit can change no more than k. Every share of the budget for the choice is tried, and the
-way is taken that makes the largest of these errors smallest, compared with the same error of a
-release of every group (`dpsql.mechanisms.top_keys`).
+The keys are chosen one after another: a unit in many groups influences a choice by one
+contribution, and a release by all of them. The numbers of the chosen groups are then measured only
+there, where a unit can change at most k groups. Every share of the budget for the choice is tried.
+The way with the smallest maximum error is taken, relative to the same error of a release of every
+group (`dpsql.mechanisms.top_keys`).
 
-Proof (PRIVACY.md R54). The rounds are charged for the difference that a unit makes to two scores in
-however many groups, and then numbers of the k chosen groups for at most k groups of a unit.
+Proof (PRIVACY.md R54). The rounds are charged for the change of two scores' difference by a unit in
+any number of groups, and then the numbers of the k chosen groups for at most k groups of a unit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpsql.model.walk import relations
 NOT_NEEDED = "no limit is needed: a unit sways a choice by one group's contribution"
 
 SHARES = tuple(Fraction(n, 16) for n in range(1, 16))
-"""What a choice may spend where the chosen groups are measured too."""
+"""Shares of the budget for a choice where the chosen groups are measured too."""
 
 
 def with_top(
@@ -38,10 +38,10 @@ def with_top(
     paid: Sequence[Sequence[Allowance]],
     accountant: Accountant,
 ) -> tuple[tuple[BlockPlan, ...], list[Relation]]:
-    """The blocks; one whose first keys alone are asked chooses them, if that errs less.
+    """Let a block choose its first keys, if the query needs only these and that errs less.
 
-    `queries` are the outer query and the stages, `paid` what the charges of each block may spend.
-    With the blocks come the queries over the columns that they then release.
+    `queries` are the outer query and the stages, `paid` the allowances of each block. Returns the
+    blocks and the queries over the columns that they then release.
     """
     shape = top_shape(queries[0], [len(block.block.keys) for block in blocks])
     read = [r.block for query in queries for r in relations(query) if isinstance(r, Released)]
@@ -81,14 +81,14 @@ def _chosen(
 def _epsilons(
     paid: Sequence[Allowance], share: Fraction, rounds: int, accountant: Accountant
 ) -> tuple[Fraction, Fraction]:
-    """The ε of each round of the exponential mechanism, and of permute-and-flip."""
+    """Return the ε of each round of the exponential mechanism, and of permute-and-flip."""
     amount = share * sum((allowance.amount for allowance in paid), Fraction(0))
     return accountant.choice(amount, rounds), accountant.step(amount / rounds)
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What is to be chosen of a block, which is then perhaps `measured`."""
+    """A choice of a block's groups, which are then `measured` if numbers are shown."""
 
     block: BlockPlan
     keys: ListedKeys
@@ -97,7 +97,9 @@ class _Choice:
     measured: bool = field(kw_only=True)
 
     def with_share(self, share: Fraction, paid: Sequence[Allowance]) -> BlockPlan:
-        """The block that spends a share of the budget on its choice, the rest on measurements."""
+        """Return the block that spends a share of the budget on its choice, the rest on
+        measurements.
+        """
         block, shape, accountant = self.block, self.shape, self.accountant
         (scored,) = (r for r in block.releases if r.field.id == shape.scored)
         keys = len(self.keys.domain)
@@ -131,7 +133,9 @@ class _Choice:
 def _measured(
     block: BlockPlan, rest: Sequence[Allowance], l0: int, accountant: Accountant
 ) -> tuple[Release, ...]:
-    """The measurements of the chosen groups; the runner-up is the noise of a release of all."""
+    """Return the measurements of the chosen groups; the runner-up is the noise of a full
+    release.
+    """
 
     def of_few(payment: Payment, allowance: Allowance) -> Payment:
         sensitivity = replace(payment.sensitivity, l0=l0)
@@ -143,7 +147,7 @@ def _measured(
 
 
 def _worst(way: BlockPlan, block: BlockPlan) -> float:
-    """The largest of the errors of a way, each over that of releasing every group of the block."""
+    """Return the largest error of a way, relative to releasing every group of the block."""
     if not isinstance(way.keys, TopKeys):
         return 1.0
     measured = [

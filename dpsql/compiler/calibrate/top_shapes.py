@@ -1,4 +1,4 @@
-"""Recognises the queries that ask for the first keys of public groups.
+"""Recognition of queries for the first keys of public groups.
 
 They are ORDER BY aggregate LIMIT k, and ARG_MAX(key, aggregate) over grouped rows, alone or beside
 MAX(aggregate): the first key of such an order.
@@ -14,15 +14,15 @@ from dpsql.model.tree import Cast, Expression, Ref
 from dpsql.model.walk import composed, refs
 
 _ENDS = {"arg_max": "max", "arg_min": "min"}
-"""Aggregates that name a row by a value, and those that give that value."""
+"""Aggregates that name a row by its value, and the aggregates that return the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopShape:
     """The `count` first keys of `block`, ordered by the measurement in column `scored`.
 
-    `scored` is the id of a released column. `shown` says that measurements are shown too;
-    `filled` are the places of keys of which no NULL counts.
+    `scored` is the id of a released column. `shown` says that measurements are shown too. `filled`
+    are places of keys whose NULLs do not count.
     """
 
     block: int
@@ -34,9 +34,9 @@ class TopShape:
 
 
 def top_shape(query: Relation, keys: Sequence[int]) -> TopShape | None:
-    """What a query asks for, None where it is not the first groups of a block in an order.
+    """Return the shape of a query for the first groups of a block in an order; None for others.
 
-    `keys` says how many columns of each block are keys.
+    `keys` has the number of key columns of each block.
     """
     outputs: list[Expression] = [f.ref for f in query.fields]
     while isinstance(query, Project):
@@ -54,9 +54,9 @@ def top_shape(query: Relation, keys: Sequence[int]) -> TopShape | None:
 
 
 def first_groups(query: Relation, keys: Sequence[int]) -> Mapping[int, int]:
-    """How many groups of a block a query shows, where it shows those of its largest numbers.
+    """Return how many groups of a block a query shows, if it shows those of its largest numbers.
 
-    `keys` says how many columns of each block are keys.
+    `keys` has the number of key columns of each block.
     """
     while isinstance(query, Project):
         query = query.input
@@ -75,7 +75,7 @@ def first_groups(query: Relation, keys: Sequence[int]) -> Mapping[int, int]:
 def _first_rows(
     ordered: Sort, outputs: list[Expression], limit: int, keys: Sequence[int]
 ) -> TopShape | None:
-    """Ordered by a measurement first."""
+    """Return the shape of rows ordered by a measurement first."""
     order = [key.expression for key in ordered.keys]
     measured_over = _over_released(ordered.input, [*outputs, *order])
     if measured_over is None:
@@ -95,7 +95,7 @@ def _first_rows(
 def _of_ends(
     source: Relation, measures: tuple[Measure, ...], keys: Sequence[int]
 ) -> TopShape | None:
-    """ARG_MAX(key, y) and MAX(y) of one measurement y, or ARG_MIN and MIN."""
+    """Return the shape of ARG_MAX(key, y) and MAX(y) of one measurement y, or ARG_MIN and MIN."""
     calls = [measure.call for measure in measures]
     ends = {call.function for call in calls} & _ENDS.keys()
     measured_over = _over_released(source, [arg for call in calls for arg in call.args])
@@ -130,7 +130,7 @@ def _of_ends(
 def _over_released(
     source: Relation, expressions: list[Expression]
 ) -> tuple[Released, list[Expression]] | None:
-    """The expressions over the table of a block, if nothing but projections is above it."""
+    """Return the expressions over the table of a block, if only projections are above it."""
     while isinstance(source, Project):
         shorter = _composed(expressions, source)
         if shorter is None:
@@ -140,14 +140,14 @@ def _over_released(
 
 
 def _composed(expressions: Sequence[Expression], project: Project) -> list[Expression] | None:
-    """The expressions over what the projection reads; None where they grow too large."""
+    """Return the expressions over the input of the projection; None where they grow too large."""
     by_field = {item.field.id: item.expression for item in project.items}
     over_input = [composed(expression, by_field) for expression in expressions]
     return [e for e in over_input if e is not None] if None not in over_input else None
 
 
 def _measurement(score: Expression, released: Released, keys: Sequence[int]) -> int | None:
-    """The measurement that an expression is, whatever number it is written as."""
+    """Return the column of the measurement that an expression reads, ignoring numeric casts."""
     while isinstance(score, Cast) and score.type.is_numeric:
         score = score.arg
     behind = {field.id for field in released.fields[keys[released.block] :]}

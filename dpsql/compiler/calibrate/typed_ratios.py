@@ -1,12 +1,13 @@
-"""Ratios typed by hand: SUM(x) / COUNT(*), SUM(x) / SUM(y) and such over the same private rows.
+"""Ratios written as quotients: SUM(x) / COUNT(*), SUM(x) / SUM(y) and such over the same private
+rows.
 
-With m about the ratio, which units vote for, Σx = Σ(x - m·y) + m·Σy. Where a query reads Σx only
-over Σy, the two terms are measured instead of Σx: of the quotient the noise of Σy takes part only
-as far as m is off, and what a unit adds to the other term is little where its own ratio is near m.
+With m an approximate ratio, found by a poll of units, Σx = Σ(x - m·y) + m·Σy. Where a query reads
+Σx only over Σy, the two terms are measured instead of Σx. The noise of Σy then enters the quotient
+only as far as m is off, and a unit adds little to the other term where its own ratio is near m.
 Where Σx is read anywhere else it is measured plainly: alone it would have the noise of both terms.
 
 Proof (PRIVACY.md R71). m is found by one vote of each unit, as a mean is; Σ(x - m·y) is a clipped
-sum of rows whatever m is; the rest is computed from what is released.
+sum of rows for any m; the rest is computed from released numbers.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from dpsql.model.tree import DOUBLE, Call, Cast, Expression, Literal, Ref, when
 from dpsql.model.walk import expressions, relations, walk
 
 RATIO_STEPS = 2**60
-"""A ratio that was found is a whole number of such parts."""
+"""Inverse of the step of found ratios."""
 _FINEST = 24
-"""Down to what part, 2^-24, of the largest ratio of bounds ratios are told apart."""
+"""Finest distinguished ratio: 2^-24 of the largest ratio of bounds."""
 _ABOVE = 10
-"""Up to what multiple, 2^10, of it."""
+"""Largest distinguished ratio: 2^10 of the largest ratio of bounds."""
 
 
 def typed_ratios(outer: Relation, block: int) -> Mapping[int, int]:
-    """The measures of a block that are read only over one other measure each, with that."""
+    """Map the measures of a block that are read only over one other measure to that measure."""
     tables = [r for r in relations(outer) if isinstance(r, Released) and r.block == block]
     if len(tables) != 1:
         return {}
@@ -69,7 +70,7 @@ def _quotient(node: Expression) -> Iterator[tuple[int, int]]:
 
 
 def _multiple(node: Expression) -> int | None:
-    """The column that an expression is a multiple of, NULL in place of a number perhaps."""
+    """Return the column of which an expression is a multiple, ignoring NULLIF and COALESCE."""
     match node:
         case Ref(id=number):
             return number
@@ -84,7 +85,9 @@ def _multiple(node: Expression) -> int | None:
 
 
 def both_additive(above: Measurement, below: Measurement) -> bool:
-    """Whether rows add to both, of any number, and those of the lower one are never negative."""
+    """Test whether rows in any number add to both, and those of the lower one are never
+    negative.
+    """
     return all(
         isinstance(part, RowCount | ClippedSum)
         and max(-part.total_lower, part.total_upper) >= MOST_ROWS
@@ -93,7 +96,7 @@ def both_additive(above: Measurement, below: Measurement) -> bool:
 
 
 def ratio_edges(above: AdditiveTotal, below: AdditiveTotal) -> tuple[Fraction, ...]:
-    """Edges between which ratios, in steps for a step, are told apart: closer towards 0."""
+    """Return edges between bins of ratios, in steps per step: closer towards 0."""
     largest = Fraction(max(map(abs, _row(above))), _row(below)[1])
     parts = [Fraction(n, 16) for n in range(1, 17)]
     for n in range(-_ABOVE, _FINEST + 1):
@@ -103,7 +106,7 @@ def ratio_edges(above: AdditiveTotal, below: AdditiveTotal) -> tuple[Fraction, .
 
 
 def residual(above: AdditiveTotal, below: AdditiveTotal, ratio: Fraction) -> ClippedSum:
-    """Σ(x - ratio·y), row by row, of which a unit has as many as anybody looks for."""
+    """Return Σ(x - ratio·y), row by row, with the largest assumed number of rows per unit."""
     x, y = _value(above), _value(below)
     zero = Fraction(0)
     least, largest = (Fraction(end) * above.lattice.step for end in _row(above))
@@ -124,12 +127,12 @@ def residual(above: AdditiveTotal, below: AdditiveTotal, ratio: Fraction) -> Cli
 
 
 def _row(part: AdditiveTotal) -> tuple[int, int]:
-    """What one row adds, in steps."""
+    """Return the least and largest addition of one row, in steps."""
     return (0, 1) if isinstance(part, RowCount) else (part.lower, part.upper)
 
 
 def _value(part: AdditiveTotal) -> Expression:
-    """What a row adds, in DOUBLE: nothing where it does not count."""
+    """Return the addition of a row, in DOUBLE: 0 where it does not count."""
     value: Expression = Literal(1.0, DOUBLE)
     if isinstance(part, ClippedSum):
         ends = (Fraction(end) * part.lattice.step for end in (part.lower, part.upper))

@@ -1,1 +1,1 @@
-"""What the final relations of a plan prove by themselves."""
+"""The kernel: proofs about one unit's rows, from the final relations of a plan alone."""

@@ -1,12 +1,12 @@
-"""enforce: a plan whose blocks leave out the units that break what the kernel does not prove.
+"""enforce: exclusion of units that violate a claim which the kernel does not prove.
 
-The planner claims rows, groups and values of one unit, and calibrate made use of it: limits that
-are proved are not enforced, totals within them not clipped. Here each claim is asked of the kernel.
-Rows of several people, and rows that it does not see to be of one unit each, are refused.
+The planner makes claims about rows, groups and values of one unit, and calibrate uses them: proved
+limits are not enforced, totals within them not clipped. Here the kernel checks each claim. Rows of
+several units, and rows that it cannot assign to one unit each, are refused.
 
 Proof (PRIVACY.md R96). Every claim of a block that `compiler.calibrate` reads is here: its rows of
-a unit, in all and in a group, the keys that a unit determines, and its groups. Where a unit is said
-to have one value of an argument, SQL keeps one (PRIVACY.md R27).
+a unit, in all and in a group, the keys that a unit determines, and its groups. Where a unit is
+claimed to have one value of an argument, SQL keeps one (PRIVACY.md R27).
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from dpsql.model.walk import refs
 
 
 def enforced(plan: PrivatePlan, policy: Policy, frequency: Frequency) -> PrivatePlan:
-    """The plan, in which every claim of one unit's rows is proved by the kernel or enforced.
+    """Return the plan in which the kernel proves, or SQL enforces, every claim about one unit's
+    rows.
 
-    Raises `Refused` for rows that are not proved to be of one unit each, or where nothing proves
-    how many rows name one of several people.
+    Raises `Refused` for rows that are not proved to be of one unit each, or where nothing bounds
+    the rows that name one of several units.
     """
     counts = [len(block.block.keys) for block in plan.blocks]
     kernel = Kernel(policy, plan.stages, counts, frequency)
@@ -48,7 +49,7 @@ def _enforced(kernel: Kernel, plan: BlockPlan, policy: Policy) -> BlockPlan:
 
 
 def _of_one_unit(kernel: Kernel, block: PrivateBlock, policy: Policy) -> tuple[PrivateBlock, Proof]:
-    """The block by a column of the unit that each row is seen to belong to."""
+    """Return the block with a unit column that the kernel confirms, and the proof."""
     rows = kernel.proof(block.rows, block.unit.id, block.keys).rows
     kinds = {f.id: f.type for f in block.rows.fields}
     for unit in (block.unit.id, *sorted(block.unit_ids & kinds.keys())):
@@ -59,7 +60,7 @@ def _of_one_unit(kernel: Kernel, block: PrivateBlock, policy: Policy) -> tuple[P
 
 
 def _unproved_claims(plan: BlockPlan, proof: Proof) -> Iterator[Enforcement]:
-    """What the plan rests on that the kernel does not prove."""
+    """Yield the claims of the plan that the kernel does not prove."""
     block = plan.block
     if block.max_rows is not None and not _within(proof.most_rows(), block.max_rows):
         yield Enforcement(block.max_rows)
@@ -77,7 +78,7 @@ def _unproved_claims(plan: BlockPlan, proof: Proof) -> Iterator[Enforcement]:
 
 
 def _rests_on_groups(plan: BlockPlan) -> bool:
-    """Whether the limit of groups is that of rows before they met public ones."""
+    """Test whether the limit of groups is that of rows before they were joined to public ones."""
     most = plan.block.max_groups
     return most is not None and not plan.enforce_l0 and plan.groups.value == most
 

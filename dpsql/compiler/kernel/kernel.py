@@ -1,7 +1,7 @@
-"""kernel: what the final relation of a block proves of one unit's rows.
+"""kernel: proofs about one unit's rows from the final relation of a block.
 
-It reads the tree that is printed, the facts of base tables and nothing else. A claim that it does
-not prove is enforced, by leaving out the units that break it, or the query is refused.
+It reads the printed tree and the facts of base tables, and nothing else. A claim that it does not
+prove is enforced, by leaving out the units that violate it, or the query is refused.
 
 Proof (PRIVACY.md R96). By induction over the tree: each rule keeps the statements of `Rows` true.
 At the end all numbers of units are in the class of the unit's column. Then a row was made of this
@@ -37,14 +37,15 @@ from dpsql.model.walk import conjuncts, refs, relations
 Frequency: TypeAlias = Callable[[Relation, tuple[Ref, ...]], int]
 
 BY_POSITION = frozenset("row_number ntile lag lead first_value last_value nth_value".split())
-"""Window functions whose result depends on which of two equal rows comes first."""
+"""Window functions whose result depends on the order of equal rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The rules; `stages` are what `Staged` rows are, `keys` how many keys each block has.
+    """The rules of the kernel; `stages` are the sources of `Staged` rows, `keys` the key counts of
+    blocks.
 
-    `frequency` says how many rows of a public relation agree on columns.
+    `frequency` returns how many rows of a public relation agree on columns.
     """
 
     policy: Policy
@@ -54,11 +55,11 @@ class Kernel:
     numbers: Iterator[int] = field(default_factory=lambda: count(-1, -1), compare=False)
 
     def proof(self, relation: Relation, unit: int, items: Sequence[algebra.Item] = ()) -> Proof:
-        """What the relation proves of the rows of each value of `unit`, with computed columns."""
+        """Return the proof about the rows of each value of `unit`, with computed columns."""
         return Proof(self.rows_of(relation).projected(items), unit)
 
     def proof_of_several(self, relation: Relation) -> Proof:
-        """What it proves of the rows that name one person, where each may name several."""
+        """Return the proof about rows that name one unit, where each row may name several."""
         rows = self.rows_of(relation)
         scans = (p for p in relations(relation) if isinstance(p, algebra.Scan))
         several = [t for s in scans if (t := self.policy.table(s.table)) and t.several]
@@ -66,7 +67,7 @@ class Kernel:
         return Proof(replace(rows, local=alone), max(rows.owners, default=0))
 
     def rows_of(self, relation: Relation) -> Rows:
-        """What is known of a relation."""
+        """Derive the knowledge about a relation."""
         match relation:
             case algebra.Scan():
                 return self._scan(relation)
@@ -94,14 +95,16 @@ class Kernel:
     # --- public rows ---
 
     def _unknown(self, relation: Relation) -> Rows:
-        """A relation of which nothing is known but whether it is public."""
+        """Return a relation without knowledge, except whether it is public."""
         scans = (p for p in relations(relation) if isinstance(p, algebra.Scan))
         tables = [self.policy.table(scan.table) for scan in scans]
         public = all(table is not None and not table.private for table in tables)
         return Rows(frozenset(f.id for f in relation.fields), local=public)
 
     def _public(self, relation: Relation) -> Rows:
-        """Constants, released rows and stages; nothing is known of any other relation."""
+        """Return the knowledge about constants, released rows and stages; of others only
+        publicity.
+        """
         rows, fields = self._unknown(relation), relation.fields
         match relation:
             case algebra.OneRow() | algebra.Limit(limit=1):
@@ -120,7 +123,7 @@ class Kernel:
                 return rows
 
     def _renamed(self, rows: Rows, old: Sequence[Field], new: Sequence[Field]) -> Rows:
-        """The keys and dependencies of public rows under other numbers."""
+        """Return the keys and dependencies of public rows under new column numbers."""
         names = {a.id: b.id for a, b in zip(old, new, strict=True)}
         names |= {column: next(self.numbers) for column in sorted(rows.columns - names.keys())}
         closure = Closure(rows)
@@ -142,7 +145,7 @@ class Kernel:
     # --- tables ---
 
     def _scan(self, scan: algebra.Scan) -> Rows:
-        """The rows of a table; a key is one only where no two rows have it, NULL included."""
+        """Return the rows of a table; its key counts only if no two rows have it, NULL included."""
         table, row = self.policy.table(scan.table), next(self.numbers)
         own, alone = frozenset(f.id for f in scan.fields), frozenset({row})
         rows = Rows(own | alone, most=(RowBound(alone),))
@@ -156,15 +159,15 @@ class Kernel:
         return self._owned(rows, row, scan, table) if table.private else rows
 
     def _has(self, kind: FactKind, table: TablePolicy, about: str = "") -> bool:
-        """Whether a fact holds; nothing that was recorded of a view is believed."""
+        """Test whether a fact holds; recorded facts of views are ignored."""
         return not table.view and self.policy.fact(kind, about or table.name) is not None
 
     def _is_unique(self, table: TablePolicy, scan: algebra.Scan) -> bool:
-        """Whether no two rows have the key of the table, NULL apart."""
+        """Test whether no two rows have the key of the table, except NULL."""
         return self._has(FactKind.UNIQUE_KEY, table) and bool(_stored(table.key, scan))
 
     def _owned(self, rows: Rows, row: int, scan: algebra.Scan, table: TablePolicy) -> Rows:
-        """The rows of a private table, each with the number of its unit."""
+        """Return the rows of a private table, each with the number of its unit."""
         owner, unit, link = next(self.numbers), self.policy.unit, table.link
         rows = replace(rows, columns=rows.columns | {owner}, owners=frozenset({owner}))
         if table.name == unit.table:
@@ -196,7 +199,7 @@ class Kernel:
         return rows
 
     def _link(self, table: TablePolicy, scan: algebra.Scan) -> tuple[int, ...]:
-        """The columns of a link, in the order of the key that they lead to."""
+        """Return the columns of a link, in the order of the target's key."""
         assert table.link is not None
         target = self.policy.table(table.link.table)
         there = dict(zip(table.link.keys, table.link.columns, strict=True))
@@ -204,7 +207,9 @@ class Kernel:
         return _places([there.get(name, "") for name in order], scan)
 
     def _leads(self, lead: Lead, table: TablePolicy) -> Iterator[Lead]:
-        """Where a link leads: on past keys that are links too, if a row is known to be there."""
+        """Yield the targets of a link: past keys that are links too, if the linked row surely
+        exists.
+        """
         yield lead
         target = self.policy.table(lead.table)
         while target is not None and target.link is not None and _key_is_link(target):
@@ -215,7 +220,7 @@ class Kernel:
             table, target = target, self.policy.table(lead.table)
 
     def _is_of_one_unit(self, columns: tuple[str, ...], table: TablePolicy) -> bool:
-        """Whether rows that agree on columns are of one unit, which every row of them has."""
+        """Test whether rows that agree on columns belong to one unit, which every such row has."""
         hop: TablePolicy | None = table
         while hop is not None and hop.name != self.policy.unit.table:
             kinds = FactKind.LINK_RESOLVES, FactKind.NOT_NULL_LINK
@@ -251,7 +256,7 @@ class Kernel:
         return rows.having(Dependency(frozenset(a for a, _ in pairs), there)) if only else rows
 
     def _met(self, relation: Relation, rows: Rows, others: Rows, closure: Closure) -> int | None:
-        """How many rows of a side meet one row of the other; None where nothing bounds them."""
+        """Return how many rows of a side meet one row of the other; None if unbounded."""
         proved = closure.most(rows.most, others.columns)
         if proved == 1 or rows.owners or not rows.local or self.frequency is None:
             return proved
@@ -265,7 +270,9 @@ class Kernel:
         return measured if proved is None else min(measured, proved)
 
     def _match(self, match: algebra.Match) -> Rows:
-        """The rows of the input, which rows of their own unit and public ones decide about."""
+        """Return the rows of the input, with a mark that depends on rows of their own unit and
+        public ones.
+        """
         rows, other = self.rows_of(match.input), self.rows_of(match.other)
         inner = rows.beside(other).where(match.condition, match.input.fields + match.other.fields)
         closure, mark = Closure(inner), frozenset({match.mark.id})
@@ -276,7 +283,7 @@ class Kernel:
         return rows.having(Dependency(read & rows.columns, mark))
 
     def _aggregate(self, relation: algebra.Aggregate) -> Rows:
-        """One row for each group, of one unit: equal keys have to be the same keys."""
+        """Return one row per group of one unit, if equal keys are identical."""
         rows, key = self.rows_of(relation.input).projected(relation.keys), _ids(relation.keys)
         if not rows.owners:
             return Rows(_ids(relation.measures) | key, most=(RowBound(key),), local=rows.local)
@@ -303,7 +310,9 @@ class Kernel:
         return grouped.having(Dependency(key, row), *alone)
 
     def _window(self, relation: algebra.Window) -> Rows:
-        """The same rows, whose partitions are within one unit and leave no tie to the engine."""
+        """Return the same rows, if partitions are within one unit and ties do not depend on the
+        engine.
+        """
         rows = self.rows_of(relation.input)
         closure, units = Closure(rows), Closure(rows).classes(rows.owners)
         rules, ranks, local = list[Dependency](), dict(rows.ranks), rows.local
@@ -329,7 +338,9 @@ class Kernel:
         return replace(rows, columns=columns, ranks=ranks, local=local).having(*rules)
 
     def _union(self, relation: algebra.Union) -> Rows:
-        """Rows of both sides, with the unit, or a key that leads to it, in one place of both."""
+        """Return the rows of both sides, if the unit, or a key that leads to it, is in one place of
+        both.
+        """
         inputs = relation.left, relation.right
         sides = [self.rows_of(side) for side in inputs]
         if not all(side.owners for side in sides):
@@ -351,7 +362,7 @@ class Kernel:
     # --- keys that several rows share, which are one unit's ---
 
     def _alone(self, relation: algebra.Filter) -> Rows | None:
-        """The keys of a table all of whose rows are of one unit, if the relation is that."""
+        """Return the keys whose rows all belong to one unit, if the relation has that form."""
         whole, fields = self._whole(relation.input), {f.id: f for f in relation.fields}
         if whole is None or not whole.different:
             return None
@@ -365,7 +376,9 @@ class Kernel:
         return rows.led(Lead(owner, unit, whole.ends[:1]), unit)
 
     def _whole(self, relation: Relation) -> _Whole | None:
-        """The rows of a whole table with the first and last unit of their key, if it is that."""
+        """Return a whole table with the first and last unit of each key, if the relation has that
+        form.
+        """
         match relation:
             case algebra.Scan(table=name):
                 table = self.policy.table(name)
@@ -403,8 +416,9 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The rows of a table, but for those that lead nowhere, with the first and last unit of their
-    key; `different` says that no two rows have one key.
+    """The rows of a table that link to a unit, with the first and last unit of their key.
+
+    `different` says that no two rows have one key.
     """
 
     table: str
@@ -414,7 +428,7 @@ class _Whole:
 
 
 def _end(call: AggregateCall) -> tuple[str, int] | None:
-    """The column of which a call is the least or greatest value."""
+    """Return MIN or MAX and its column, if a call is just that."""
     match call.args:
         case (Ref(id=column) as argument,):
             plain = AggregateCall(call.function, (argument,), type=call.type)
@@ -430,7 +444,7 @@ def _ids(parts: Iterable[Field | algebra.Item | algebra.Measure | algebra.Window
 def _units_at(
     rows: Rows, fields: Sequence[Field], unit: str
 ) -> frozenset[tuple[str, tuple[int, ...]]]:
-    """What says whose rows these are, by the places of columns; nothing where units differ."""
+    """Return the columns that identify the unit of rows, by places; empty where units differ."""
     closure, places = Closure(rows), dict[int, list[int]]()
     units = closure.classes(rows.owners)
     for place, column in enumerate(fields):
@@ -446,33 +460,35 @@ def _units_at(
 
 
 def _is_alike(relation: algebra.Union, places: Sequence[int]) -> bool:
-    """Whether columns have one exact type on both sides and in the result."""
+    """Test whether columns have one exact type on both sides and in the result."""
     sides = relation.left.fields, relation.right.fields, relation.fields
     kinds = [{fields[n].type for fields in sides} for n in places]
     return all(len(kind) == 1 and INEXACT.isdisjoint(k.kind for k in kind) for kind in kinds)
 
 
 def _places(listed: Sequence[str], scan: algebra.Scan) -> tuple[int, ...]:
-    """The columns of these names, if all are there and exact."""
+    """Return the columns of these names, if all of them exist and are exact."""
     names = {f.name.lower(): f for f in scan.fields if f.type.kind not in INEXACT}
     ids = [names[name.lower()].id for name in listed if name.lower() in names]
     return tuple(ids) if len(ids) == len(listed) else ()
 
 
 def _stored(listed: Sequence[str], scan: algebra.Scan) -> Columns:
-    """The same, of which facts speak: they are read as they are stored."""
+    """Return the columns of these names that are read as they are stored, as facts assume."""
     read = {name.lower() for name, _ in scan.readings}
     return NONE if read & {name.lower() for name in listed} else frozenset(_places(listed, scan))
 
 
 def _key_is_link(table: TablePolicy) -> bool:
-    """Whether the key of a table is its link too, so that its values are keys behind it."""
+    """Test whether the key of a table is its link too, so that its values are keys of the
+    target.
+    """
     link = () if table.link is None else table.link.columns
     return len(table.key) == len(link) == 1 and table.key[0].lower() == link[0].lower()
 
 
 def _pairs_of(join: algebra.Join) -> Iterator[tuple[int, int]]:
-    """The columns of the left side that the condition equates with columns of the right one."""
+    """Yield pairs of left and right columns that the join condition equates."""
     kinds = {f.id: f.type for f in join.fields}
     here = _ids(join.left.fields)
     for part in conjuncts(join.condition):
@@ -486,7 +502,9 @@ def _pairs_of(join: algebra.Join) -> Iterator[tuple[int, int]]:
 
 
 def _told_apart(expression: Expression) -> Columns:
-    """The column whose values an order tells apart: equal instants are one stored value."""
+    """Return the column whose values an ORDER BY distinguishes: equal instants are one stored
+    value.
+    """
     match expression:
         case Ref(id=column, type=SqlType(kind=kind)) if kind not in INEXACT - {Kind.TIMESTAMPTZ}:
             return frozenset({column})

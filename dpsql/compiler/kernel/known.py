@@ -1,11 +1,11 @@
-"""What is known of a relation: which columns follow from others, and how many rows agree on some.
+"""Knowledge about a relation: dependencies between columns, and bounds on rows that agree on some.
 
 Every row of a private table has a number of its own and the number of its unit: they are columns
-with numbers below zero. A column stays known when it is no longer selected, as long as every row
+with negative numbers. A column stays known when it is no longer selected, as long as every row
 still has one value of it.
 
-Proof (PRIVACY.md R96). Each statement holds for the rows of any one unit, for those of nobody as
-far as they are compared by value, and for public rows. `Closure` applies dependencies alone.
+Proof (PRIVACY.md R96). Each statement holds for the rows of any one unit, for unowned rows as far
+as they are compared by value, and for public rows. `Closure` applies dependencies alone.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ Columns: TypeAlias = frozenset[int]
 NONE: Columns = frozenset()
 
 INEXACT = frozenset({Kind.DOUBLE, Kind.TIMESTAMPTZ, Kind.INTERVAL, Kind.LIST, Kind.NULL})
-"""Types of which equal values may be told apart, so that an equality is no dependency."""
+"""Types whose equal values may be distinguishable, so that an equality is no dependency."""
 
 BOUNDS_KEPT = 24
-"""Bounds that are kept of one relation: joins of many tables would have very many."""
+"""Number of bounds that are kept per relation: joins of many tables would have very many."""
 
 MOST_SPREADS = 5
-"""Tables whose rows are multiplied to bound the rows of a unit."""
+"""Number of tables whose rows are multiplied to bound the rows of a unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """Rows that agree on `given` agree on `then`, unless a column of `present` is NULL."""
+    """A dependency: rows that agree on `given` agree on `then`, unless a column of `present` is
+    NULL.
+    """
 
     given: Columns
     then: Columns
@@ -46,7 +48,7 @@ class Dependency:
 
 @dataclass(frozen=True, slots=True)
 class RowBound:
-    """At most `rows` rows agree on `columns`."""
+    """A bound: at most `rows` rows agree on `columns`."""
 
     columns: Columns
     rows: int = 1
@@ -54,7 +56,9 @@ class RowBound:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """The unit `owner` is that of the row of `table` with this key, or nobody."""
+    """The unit `owner` is that of the row of `table` with this key; none if there is no
+    such row.
+    """
 
     owner: int
     table: str
@@ -63,11 +67,11 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What is known of a relation.
+    """Knowledge about a relation.
 
     `equal` are pairs of columns with one value; no column of `present` is NULL. `owners` are the
     units of the private rows that a row is made of. Rows of `keyed` tables with these keys are
-    among them, and no other unit has a row with the key. One unit has at most so many different
+    among them, and no other unit has a row with the key. One unit has at most a number of distinct
     values of each column of `spread`. `ranks` number the rows of a partition. Where a column of the
     first of an `optional` pair is not NULL, the second holds too. Without `local` nothing is known:
     a row may be made of several units' rows.
@@ -87,17 +91,17 @@ class Rows:
     local: bool = True
 
     def having(self, *rules: Dependency) -> Rows:
-        """The same with more dependencies."""
+        """Return the same with more dependencies."""
         return replace(self, dependencies=self.dependencies + rules)
 
     @property
     def of_keys(self) -> tuple[Dependency, ...]:
-        """That rows which agree on a key are one row."""
+        """Dependencies of keys: rows that agree on a key are one row."""
         keys = (m for m in self.most if m.rows == 1)
         return tuple(Dependency(m.columns, self.columns) for m in keys)
 
     def beside(self, other: Rows) -> Rows:
-        """Both in one row; bounds of rows are left to the join."""
+        """Combine both in one row; the join adds bounds of rows."""
         return Rows(
             columns=self.columns | other.columns,
             owners=self.owners | other.owners,
@@ -113,14 +117,18 @@ class Rows:
         )
 
     def led(self, lead: Lead, unit: str) -> Rows:
-        """The rows, whose unit is where a lead goes: a column that holds it is equal to it."""
+        """Return the rows with a lead to their unit; a column that holds the unit is equal
+        to it.
+        """
         if lead.table == unit:
             return replace(self, equal=(*self.equal, (lead.owner, lead.key[0])))
         rule = Dependency(frozenset(lead.key), frozenset({lead.owner}))
         return replace(self, leads=(*self.leads, lead)).having(rule)
 
     def settled(self) -> Rows:
-        """The relation with all equalities that follow: of units by keys, of optional rows."""
+        """Return the relation with all equalities that follow: of units by keys, of
+        optional rows.
+        """
         closure, first = Closure(self), dict[tuple[str, tuple[int, ...]], int]()
         for part in self.optional:
             if any(closure.is_present((n,)) for n in part[0]):
@@ -136,7 +144,7 @@ class Rows:
         return replace(self, equal=(*self.equal, *sorted(new))).settled() if new else self
 
     def projected(self, items: Iterable[Item]) -> Rows:
-        """The rows with computed columns; those that are no longer selected stay known."""
+        """Return the rows with computed columns; unselected ones stay known."""
         equal, rules, added = list(self.equal), list[Dependency](), set(self.columns)
         for item in items:
             added.add(item.field.id)
@@ -147,7 +155,7 @@ class Rows:
         return replace(self, columns=frozenset(added), equal=tuple(equal)).having(*rules)
 
     def where(self, condition: tree.Expression | None, fields: Sequence[Field]) -> Rows:
-        """The rows for which a condition is true, with what it says of columns."""
+        """Return the rows for which a condition is true, with its consequences for columns."""
         kinds = {f.id: f.type for f in fields}
         equal, present, rules = list(self.equal), set(self.present), list[Dependency]()
         for part in conjuncts(condition):
@@ -166,7 +174,7 @@ class Rows:
         return rows.ranked(conjuncts(condition)).settled()
 
     def ranked(self, parts: Iterable[tree.Expression]) -> Rows:
-        """The rows whose number in their partition is at most a constant."""
+        """Return the rows whose number in their partition is at most a constant."""
         closure = Closure(self)
         ranks, most = {closure.same(n): n for n in self.ranks}, list(self.most)
         for part in parts:
@@ -182,14 +190,16 @@ class Rows:
 
 
 def _exactly(kinds: Mapping[int, tree.SqlType], column: int, kind: tree.SqlType | None) -> bool:
-    """Whether a column has this type, whose equal values are one value."""
+    """Test whether a column has this type, and equal values of the type are identical."""
     return kind is not None and kind.kind not in INEXACT and kinds.get(column) == kind
 
 
 def products(
     left: Sequence[RowBound], right: Sequence[RowBound], times: int | None, back: int | None
 ) -> tuple[RowBound, ...]:
-    """Bounds of a join whose rows of the left meet `times` rows each, those of the right `back`."""
+    """Return bounds of a join: rows of the left meet `times` rows each, those of the right
+    `back`.
+    """
     bounds = [] if times is None else [replace(m, rows=m.rows * times) for m in left]
     bounds += [] if back is None else [replace(m, rows=m.rows * back) for m in right]
     bounds += [RowBound(a.columns | b.columns, a.rows * b.rows) for a in left for b in right]
@@ -201,7 +211,7 @@ def products(
 
 
 def keys_of_constants(relation: Values) -> Iterator[RowBound]:
-    """The columns whose constants are all different, or all of them together."""
+    """Yield the columns whose constants are all different, or all of them together."""
     rows, fields = relation.rows, relation.fields
     if len(rows) <= 1:
         yield RowBound(NONE)
@@ -212,7 +222,7 @@ def keys_of_constants(relation: Values) -> Iterator[RowBound]:
 
 
 class Closure:
-    """Which columns follow from others, in a relation."""
+    """The columns that follow from others, in a relation."""
 
     def __init__(self, rows: Rows) -> None:
         self._first: dict[int, int] = {}
@@ -228,21 +238,23 @@ class Closure:
         ]
 
     def same(self, column: int) -> int:
-        """The one column that stands for all that are equal."""
+        """Return the representative of all columns equal to this one."""
         while column in self._first:
             column = self._first[column]
         return column
 
     def classes(self, columns: Iterable[int]) -> Columns:
-        """The columns that stand for these."""
+        """Return the representatives of these columns."""
         return frozenset(map(self.same, columns))
 
     def is_present(self, columns: Iterable[int]) -> bool:
-        """Whether no row has NULL in one of these."""
+        """Test whether no row has NULL in one of these columns."""
         return self.classes(columns) <= self._present
 
     def of(self, columns: Iterable[int]) -> Columns:
-        """What rows that agree on these columns agree on: one column of each class."""
+        """Return the columns on which rows agree if they agree on these; one column of each
+        class.
+        """
         reached, left, more = self.classes(columns), self._rules, True
         while more:
             applied = [then for given, then in left if given <= reached]
@@ -251,7 +263,7 @@ class Closure:
         return reached
 
     def most(self, bounds: Sequence[RowBound], given: Iterable[int]) -> int | None:
-        """The least of these bounds on the rows that agree on some columns."""
+        """Return the least of these bounds on the rows that agree on some columns."""
         reached = self.of(given)
         proved = (bound.rows for bound in bounds if self.classes(bound.columns) <= reached)
         return min(proved, default=None)
@@ -259,24 +271,26 @@ class Closure:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a relation proves of the rows of each value of `unit`."""
+    """A proof about the rows of each value of `unit` in a relation."""
 
     rows: Rows
     unit: int
 
     @property
     def is_local(self) -> bool:
-        """Whether each row is made of the rows of its unit and of public ones."""
+        """True if each row is made of the rows of its unit and of public ones."""
         closure = Closure(self.rows)
         whose = closure.classes(self.rows.owners)
         return self.rows.local and whose == closure.classes({self.unit})
 
     def most_rows(self, within: Iterable[int] = ()) -> int | None:
-        """The most rows of one unit that agree on some columns; None where nothing proves it."""
+        """Return the most rows of one unit that agree on some columns; None if unproved."""
         return self._least(lambda closure, given: closure.most(self.rows.most, (*given, *within)))
 
     def most_values(self, columns: Iterable[int], within: Iterable[int] = ()) -> int | None:
-        """The most different values of columns together that one unit has, agreeing on others."""
+        """Return the most distinct values of columns that one unit has, among rows that agree on
+        others.
+        """
         selected = frozenset(columns)
 
         def one(closure: Closure, given: tuple[int, ...]) -> int | None:
@@ -285,7 +299,9 @@ class Proof:
         return self._least(one)
 
     def _least(self, bound: Callable[[Closure, tuple[int, ...]], int | None]) -> int | None:
-        """The least bound, of rows that agree on the unit and on rows of which it has few."""
+        """Return the least bound, over rows that agree on the unit and on rows of which it
+        has few.
+        """
         if not self.is_local:
             return None
         closure, bounds = Closure(self.rows), list[int]()

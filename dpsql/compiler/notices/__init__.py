@@ -1,1 +1,1 @@
-"""What a plan enforces that nothing proves, and that it cannot be of use."""
+"""Notices about the limits that a plan enforces, and about useless answers."""

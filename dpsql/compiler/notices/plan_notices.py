@@ -1,12 +1,12 @@
-"""What a plan enforces that nothing proves, and that it cannot be of use.
+"""Notices about the limits that a plan enforces without proof, and about useless answers.
 
 A bound is proved if it follows from types, constraints, recorded facts and the text alone. So the
-facts of every argument and key are inferred once more, from a policy without the bounds, values
-and row limits that the owner only declares: what SQL would clip to all the same cuts nothing.
+facts of every argument and key are inferred again, from a policy without the bounds, values and row
+limits that the owner only declares. A clipping bound that holds there too removes nothing.
 
-That an answer cannot be of use is known before anything is charged: the text may leave so few
-units, as a key that equals a constant does, or so few may be expected (`expected_rows`), that all
-they add is within the noise, or below the threshold of private keys.
+A useless answer is detected before anything is charged. The text may leave so few units, as an
+equality of a key with a constant does, or so few may be expected (`expected_rows`), that their
+whole contribution is within the noise, or below the threshold of private keys.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ def notices(
     evaluate: Evaluate,
     options: MeasurementOptions,
 ) -> tuple[Notice, ...]:
-    """What is told with every answer of the plan, in the order of its blocks, each thing once.
+    """Return the notices of every answer of the plan, in the order of its blocks, each once.
 
-    Whom the owner leaves unprotected is told with every answer, whatever it reads: each is a part
-    of what is not promised to them.
+    Units that the owner leaves unprotected are named with every answer, because the guarantee
+    excludes them.
     """
     limit = policy.limits.max_public_groups
     plain = FactSource(undeclared(policy), public, evaluate, limit)
@@ -128,7 +128,7 @@ def notices(
 
 
 def _numbers(bounded: Bounded, fed: _Fed) -> tuple[int, ...]:
-    """The columns that tell what was measured; all of them where that is the keys alone."""
+    """Return the columns with measured numbers; all columns if only keys are released."""
     measured = (
         fed.measures(number, len(block.block.keys), place)
         for number, block in enumerate(bounded.blocks)
@@ -142,7 +142,7 @@ def _numbers(bounded: Bounded, fed: _Fed) -> tuple[int, ...]:
 
 
 def undeclared(policy: Policy) -> Policy:
-    """The policy without what only the owner says of the values of private columns."""
+    """Return the policy without the owner's mere declarations about values of private columns."""
     return replace(
         policy,
         tables=tuple(
@@ -159,7 +159,7 @@ def _plain(column: ColumnPolicy) -> ColumnPolicy:
 
 
 def _unlimited(relation: Relation) -> Relation:
-    """The relation without the owner's limits on the rows within one unit."""
+    """Return the relation without the owner's limits on the rows within one unit."""
     below = map_inputs(relation, _unlimited)
     return replace(below, rows=None) if isinstance(below, Aggregate | Window) else below
 
@@ -169,7 +169,7 @@ def _unlimited(relation: Relation) -> Relation:
 
 @dataclass(frozen=True, slots=True)
 class _Fed:
-    """Which columns of the result the columns of released tables feed, by block."""
+    """Result columns that each column of released tables contributes to, by block."""
 
     outputs: Mapping[int, frozenset[int]]
     tables: tuple[Released, ...]
@@ -188,11 +188,11 @@ class _Fed:
         return cls(outputs, tuple(r for r in relations(outer) if isinstance(r, Released)))
 
     def keys(self, block: int, place: int) -> tuple[int, ...]:
-        """The places that key number `place` of a block feeds."""
+        """Return the result columns that read key number `place` of a block."""
         return self._of([t.fields[place].id for t in self.tables if t.block == block])
 
     def measures(self, block: int, keys: int, measure: int) -> tuple[int, ...]:
-        """The places that a measure of a block with so many keys feeds."""
+        """Return the result columns that read a measure of a block with this number of keys."""
         return self._of(
             [
                 t.fields[keys + t.measures.index(measure)].id
@@ -206,7 +206,7 @@ class _Fed:
 
 
 def _sources(outer: Relation) -> Iterator[tuple[int, frozenset[int]]]:
-    """The columns that each computed column reads."""
+    """Yield each computed column with the columns that it reads."""
     for relation in relations(outer):
         match relation:
             case Project(items=items):
@@ -268,14 +268,16 @@ class _Block:
             yield Scaled(columns, self.units, bound.what, bound.most, *beyond, side=side)
 
     def _side(self, bound: ContributionBound, measure: int) -> CutSide:
-        """Where the truth is of a measure of which something is missing."""
+        """Return the side of the truth for a measure from which something is missing."""
         signs = {(False, True): CutSide.ABOVE, (True, False): CutSide.BELOW}
         side = signs.get((bound.negative, bound.positive), CutSide.EITHER)
         function = self.block.measures[measure].call.function
         return side if function in {"sum", "count"} else CutSide.EITHER
 
     def _sampled(self, every: Sequence[tuple[int, ...]]) -> Iterator[Sampled]:
-        """What is missing of groups that are not kept is missing as what a norm cuts is."""
+        """Yield notices about groups that are not kept; a norm on the same measure gives
+        the side.
+        """
         if not self.plan.enforce_l0:
             return
         norms = {
@@ -330,13 +332,15 @@ class _Block:
                 yield Listed(columns, None, len(listed))
 
     def _rows_in_all(self, parts: Sequence[Measurement]) -> int:
-        """As many rows of a unit as count over all groups together; 0 without such a limit."""
+        """Return the limit on a unit's rows over all groups together; 0 without such a limit."""
         most = self.block.declared.rows_per_unit or 0
         scaled = (q for q in self.plan.queries if isinstance(q, ScaledTotal))
         return most if any(q.total in parts and is_of_rows(q, most) for q in scaled) else 0
 
     def _agreeing(self, columns: tuple[int, ...], proved: Columns) -> Iterator[Assumed]:
-        """Parts agree with their total as if a column held nothing but what it declares."""
+        """Yield notices about declared values that parts and totals assume when they are made to
+        agree.
+        """
         for expression, facts in self.bounded.tested.items():
             domain = facts.domain
             if domain is None or not isinstance(expression, Ref):
@@ -362,7 +366,7 @@ class _Block:
 def _counts_listed(
     bounded: BoundedCall, parts: Sequence[Measurement], choices: Sequence[ChoiceQuery]
 ) -> bool:
-    """Whether listed values of the argument alone count; numbers beyond a grid are clipped."""
+    """Test whether only listed values of the argument count; numbers beyond a grid are clipped."""
     if bounded.call.distinct:
         return any(values.condition != counted(bounded) for values in _sets(parts))
     kind = None if bounded.argument is None else bounded.argument.type
@@ -371,18 +375,18 @@ def _counts_listed(
 
 
 def _sets(parts: Sequence[Measurement]) -> tuple[DistinctCount, ...]:
-    """The sets of values that are counted or summed, each once."""
+    """Return the sets of values that are counted or summed, each once."""
     sets = (part.values for part in parts if isinstance(part, DistinctCount | DistinctSum))
     return tuple(dict.fromkeys(sets))
 
 
 def _beyond(proved: tuple[Value, ...] | None, values: Sequence[Value]) -> bool:
-    """Whether there may be values that are not among the known ones."""
+    """Test whether there may be values outside the listed ones."""
     return proved is None or not set(proved) <= set(values)
 
 
 def _is_cut(bounded: BoundedCall, part: DistinctCount) -> bool:
-    """Whether a unit may have more different values than are counted of it."""
+    """Test whether a unit may have more distinct values than are counted."""
     domain = bounded.argument.domain if bounded.argument is not None else None
     possible = [1] * bounded.one_value + [bounded.rows] * bounded.rows_proved
     possible += [] if domain is None else [len(domain)]
@@ -390,7 +394,7 @@ def _is_cut(bounded: BoundedCall, part: DistinctCount) -> bool:
 
 
 def _total(parts: Sequence[Measurement]) -> Ends | None:
-    """What a unit adds at most to the sum of one part, in its own units."""
+    """Return the clipping bounds of a unit's total in a sum of one part, in its own units."""
     if len(parts) != 1:
         return None
     (part,) = parts
@@ -399,7 +403,7 @@ def _total(parts: Sequence[Measurement]) -> Ends | None:
 
 
 def _clipped(bounded: BoundedCall, proved: Columns) -> Iterator[Ends]:
-    """The ends to which arguments are clipped whose values nothing keeps there."""
+    """Yield the clipping bounds of arguments whose values may lie outside."""
     for place, facts in enumerate(bounded.arguments):
         argument = bounded.call.args[place]
         if isinstance(argument, Star | Literal):
@@ -427,14 +431,14 @@ def _inside(interval: Interval, lower: Bound, upper: Bound) -> bool:
 
 
 def _number(value: Fraction) -> Value:
-    """A number of a lattice as a value: whole, or with the digits that it has."""
+    """Return a number on a grid as a value: whole, or with its digits."""
     return int(value) if value.denominator == 1 else float(value)
 
 
 def useless(
     plan: PrivatePlan, origin: FactSource, policy: Policy
 ) -> Iterator[Drowned | NeverShown]:
-    """Why no part of the answer can be of use; nothing where some part can, or may be."""
+    """Yield the reason why no part of the answer can be useful; nothing if some part may be."""
     reasons = [_reason(block, origin, policy) for block in plan.blocks]
     if reasons and all(reason is not None for reason in reasons):
         yield from (reason for reason in reasons[:1] if reason is not None)
@@ -454,7 +458,7 @@ def _reason(plan: BlockPlan, origin: FactSource, policy: Policy) -> Drowned | Ne
 
 
 def too_few(plan: PrivatePlan, origin: FactSource, policy: Policy) -> Iterator[TooFew]:
-    """Why polls cannot find what they are held for; nothing where each may find it."""
+    """Yield the reasons why polls cannot find bounds; nothing for polls that may."""
     for block in plan.blocks:
         most = _most_units(block.block, origin, policy)
         needed = visible_from(block.releases[0].noise)
@@ -463,7 +467,7 @@ def too_few(plan: PrivatePlan, origin: FactSource, policy: Policy) -> Iterator[T
 
 
 def _noise_in_units(plan: BlockPlan) -> Iterator[float]:
-    """How many units change each number by as much as its margin at 95 %."""
+    """Yield how many units change each number by as much as its 95 % half-width."""
     for release in plan.releases:
         query = release.query
         width = (query.total_upper - query.total_lower) * query.lattice.step
@@ -475,8 +479,9 @@ def _noise_in_units(plan: BlockPlan) -> Iterator[float]:
 
 
 def _most_units(block: PrivateBlock, origin: FactSource, policy: Policy) -> int | None:
-    """How many units the text leaves: as many as the values of a key in every row, or as many as
-    rows are expected; None: any number.
+    """Return the most units that the text leaves; None for any number.
+
+    It is the number of values of a unit's key in every row, or the expected number of rows.
     """
     rows = Columns(block.rows, origin)
     domains, expected = [rows.facts(block.unit).domain], [policy.unit.table]
@@ -493,7 +498,7 @@ def _most_units(block: PrivateBlock, origin: FactSource, policy: Policy) -> int 
 
 
 def _key(part: Relation, policy: Policy) -> tuple[Field, ...]:
-    """The key of a private table, if it is one column: no two units share a row."""
+    """Return the key of a private table, if it is one column: no two units share a row."""
     table = policy.table(part.table) if isinstance(part, Scan) else None
     if not isinstance(part, Scan) or table is None or not table.private or len(table.key) != 1:
         return ()
@@ -501,7 +506,7 @@ def _key(part: Relation, policy: Policy) -> tuple[Field, ...]:
 
 
 def counted_keys(plan: PrivatePlan) -> tuple[CountedKeys, ...]:
-    """One notice for the private keys of each block whose shown groups are counted."""
+    """Return one notice for the private keys of each block whose released groups are counted."""
     return tuple(dict.fromkeys(_counted(plan)))
 
 
@@ -520,7 +525,7 @@ def _counted(plan: PrivatePlan) -> Iterator[CountedKeys]:
 
 
 def _private_keys(relation: Relation, blocks: Sequence[BlockPlan]) -> tuple[str, ...]:
-    """The names of the private keys whose groups are the rows of a relation."""
+    """Return the names of the private keys whose groups are the rows of a relation."""
     match relation:
         case Released(block=number) if blocks[number].domain is None:
             return tuple(key.field.name for key in blocks[number].block.keys)
