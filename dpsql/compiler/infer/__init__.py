@@ -1,1 +1,1 @@
-"""infer: Tracked → Bounded. What is known of the values of every private expression."""
+"""infer: Tracked → Bounded. The facts of every private expression."""

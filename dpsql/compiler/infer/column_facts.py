@@ -1,10 +1,10 @@
-"""What is known of the columns of private rows, computed on demand.
+"""Facts about the columns of private rows, computed on demand.
 
 Facts start at declared columns, follow expressions by the rules of `dpsql.functions`, and are
 narrowed by every predicate that all surviving rows satisfy.
 
-What is inferred here is enforced by clips and key lists, never trusted: PRIVACY.md R24. A wrong
-limit on the rows of one unit costs accuracy.
+Inferred facts are enforced by clipping and key lists, never trusted: PRIVACY.md R24. A wrong limit
+on the rows of one unit costs accuracy.
 """
 
 from __future__ import annotations
@@ -72,21 +72,21 @@ VALUES = frozenset(
     """min max any_value first last mode quantile_disc arg_max arg_min arg_max_null arg_min_null
     lag lead first_value last_value nth_value""".split()
 )
-"""Functions whose result is one of the values of their first argument."""
+"""Functions that return one of the values of their first argument."""
 
 MEANS = frozenset({"avg", "median", "quantile_cont"})
 _FINITE = (
     Interval(datetime(1000, 1, 1), datetime(9000, 1, 1)),  # noqa: DTZ001 - ends have no zone
     Interval(date(1000, 1, 1), date(9000, 1, 1)),
 )
-"""Moments, and days, that are not infinite, and do not become so where a query adds to them."""
+"""Finite moments and days, with room for additions in a query."""
 RANKS = frozenset("row_number rank dense_rank ntile".split())
 
 
 def facts_of_rows(
     function: str, kind: SqlType, argument: Facts | None, rows: int | None, limit: int
 ) -> Facts:
-    """The facts of an aggregate or window function; a domain of at most `limit` values.
+    """Return the facts of an aggregate or window function, with a domain of at most `limit` values.
 
     >>> from dpsql.model.tree import INTEGER
     >>> facts_of_rows("count", INTEGER, None, 2, 10).domain
@@ -123,24 +123,30 @@ def _interval(function: str, kind: SqlType, argument: Facts | None, rows: int | 
 
 
 SUBJECT = -1
-"""The id of the column that stands for an expression."""
+"""Id of the column that stands for an expression."""
 
 MOST_IN_CASE = 33
-"""Most arguments of a CASE whose branches are looked into, each once more with all conditions."""
+"""Largest number of CASE arguments for which each branch is evaluated again under its
+conditions.
+"""
 
 STATEMENTS = frozenset("eq ne lt le gt ge in is_null".split())
 
 
 @dataclass(frozen=True, slots=True)
 class ImpliedPredicate:
-    """A predicate that holds in every row; with `of`, it says so of these columns only."""
+    """A predicate that holds in every row; with `of`, only its statements about these
+    columns do.
+    """
 
     predicate: Expression
     of: frozenset[int] | None = None
 
 
 def predicates(rows: Relation) -> Iterable[ImpliedPredicate]:
-    """What holds of the rows: filters and join conditions, the latter of the side they filter."""
+    """Yield the predicates of the rows: filters, and join conditions for the side that they
+    filter.
+    """
     for relation in relations(rows):
         match relation:
             case Filter():
@@ -154,7 +160,9 @@ def predicates(rows: Relation) -> Iterable[ImpliedPredicate]:
 
 
 def about(predicate: Expression, number: int) -> Expression | None:
-    """What the predicate says of this column alone: of an OR, each branch must say something."""
+    """Return the part of a predicate about this column alone; each branch of an OR must
+    have one.
+    """
     if refs(predicate) == {number}:
         return predicate
     if not (isinstance(predicate, Call) and predicate.function == "or"):
@@ -169,7 +177,7 @@ def about(predicate: Expression, number: int) -> Expression | None:
 
 
 def equated(predicate: Expression, number: int) -> int | None:
-    """The column that the predicate equates with column `number`, if it does just that."""
+    """Return the column that the predicate equates with column `number`, if it does just that."""
     if not (isinstance(predicate, Call) and predicate.function == "eq"):
         return None
     a, b = predicate.args
@@ -181,9 +189,9 @@ def equated(predicate: Expression, number: int) -> int | None:
 def statements(
     implied_predicates: Iterable[ImpliedPredicate],
 ) -> dict[Expression, tuple[Expression, ...]]:
-    """What the predicates say of expressions that they compare with constants.
+    """Collect predicates on expressions that are compared with constants.
 
-    Each predicate stands under the expression as if that were the column `SUBJECT`.
+    In each predicate, the column `SUBJECT` replaces the expression.
     """
     by_subject: dict[Expression, list[Expression]] = defaultdict(list)
     for each in implied_predicates:
@@ -198,7 +206,7 @@ def statements(
 
 
 def _subjects(predicate: Expression) -> set[Call | Cast]:
-    """The expressions that the predicate, or a part of it, compares with constants."""
+    """Return the expressions that the predicate, or a part of it, compares with constants."""
     return {
         arg
         for node in walk(predicate)
@@ -220,11 +228,11 @@ Row: TypeAlias = tuple[Value, ...]
 Evaluate: TypeAlias = Callable[
     [tuple[Expression, ...], tuple[Field, ...], Sequence[Row]], list[Row]
 ]
-"""Values of expressions over given rows of constants, computed by the engine's own functions."""
+"""A function that computes expressions over constant rows with the engine's own functions."""
 
 
 class PublicData(Protocol):
-    """What may be measured: public tables are public entirely."""
+    """Measurements of public tables, which are entirely public."""
 
     def facts(
         self,
@@ -234,26 +242,29 @@ class PublicData(Protocol):
         limit: int,
         reading: StoredAs | None = None,
     ) -> Facts:
-        """Range, nullability and, up to `limit` values, the domain of a public column."""
+        """Return range, nullability and, up to `limit` values, the domain of a public column."""
 
     def frequency(self, relation: Relation, columns: tuple[Ref, ...]) -> int:
-        """Most rows of a public relation, or of its evaluation, that agree on these columns."""
+        """Return the most rows of a public relation, or of its evaluation, that agree on these
+        columns.
+        """
 
     def once(self, relation: Relation) -> Evaluated:
-        """The rows of a public relation as it was evaluated once for this data."""
+        """Evaluate a public relation once for this data."""
 
     def distinct(
         self, relation: Relation, outputs: tuple[Expression, ...], limit: int
     ) -> list[Row]:
-        """The different rows of these expressions over a public relation, at most `limit`."""
+        """Return the distinct rows of these expressions over a public relation, at most `limit`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactSource:
-    """Where facts start: declarations, public data, and the engine's functions; at most `limit`
-    values are listed of a domain. Of a unit without a limit `most_rows` are aggregated, if any.
-    With `doubts`, columns may be NULL unless the engine forbids it; with `finite`, no stored moment
-    is infinite.
+    """The sources of facts: declarations, public data, and the engine's functions.
+
+    A domain lists at most `limit` values. At most `most_rows` rows of a unit without a limit are
+    aggregated, if given. With `doubts`, columns may be NULL unless the engine forbids it. With
+    `finite`, no stored moment is infinite.
     """
 
     policy: Policy
@@ -273,7 +284,7 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class _Computed:
-    """An expression; `padded` where an outer join may leave NULL instead."""
+    """A computed column; `padded` if an outer join may replace it by NULL."""
 
     expression: Expression
     padded: bool = False
@@ -283,7 +294,7 @@ class _Computed:
 class _OfRows:
     """An aggregate or window function over at most `rows` rows of one unit.
 
-    Filters above a window do not narrow what it reads: it sees the rows of `relation`.
+    Filters above a window do not narrow its input: it sees the rows of `relation`.
     """
 
     call: AggregateCall | WindowCall
@@ -320,7 +331,7 @@ class Columns:
         self._in_branch = False
 
     def facts(self, expression: Expression) -> Facts:
-        """Interval, nullability and domain of an expression over the block's rows."""
+        """Return interval, nullability and domain of an expression over the block's rows."""
         match expression:
             case Literal():
                 return functions.literal_facts(expression)
@@ -341,9 +352,9 @@ class Columns:
                 raise AssertionError(expression)
 
     def _of_branches(self, case: Call, args: tuple[Facts, ...], facts: Facts) -> Facts:
-        """The facts of a CASE of numbers; if they have no bounds, by what leads to each branch.
+        """Return the facts of a numeric CASE; if unbounded, from the conditions of each branch.
 
-        A branch is not reached unless its condition is true, nor where an earlier one is.
+        A branch is reached only if its condition is true and no earlier one is.
         """
         if not case.type.is_numeric or facts.interval.is_bounded:
             return facts
@@ -361,7 +372,7 @@ class Columns:
         return functions.facts(case, tuple(reached), self.origin.limit)
 
     def _among(self, conditions: tuple[Expression, ...]) -> Columns:
-        """The same columns among the rows for which these conditions are true."""
+        """Return the same columns among the rows for which these conditions are true."""
         same = copy(self)
         more = (part for condition in conditions for part in implied(condition))
         same.predicates = (*self.predicates, *map(ImpliedPredicate, more))
@@ -370,7 +381,7 @@ class Columns:
         return same
 
     def column(self, number: int) -> Facts:
-        """Facts of a column, narrowed by the predicates that read it."""
+        """Return the facts of a column, narrowed by the predicates that read it."""
         if number not in self._facts_of:
             self._facts_of[number] = self._defined(self.defined[number])
             self._facts_of[number] = self._narrowed(number, self._facts_of[number])
@@ -399,7 +410,7 @@ class Columns:
                 assert_never(source)
 
     def stored(self, scan: Scan | Values, column: Field) -> Facts:
-        """Facts of a column of a table, or of constants."""
+        """Return the facts of a column of a table, or of constants."""
         if isinstance(scan, Values):
             place = scan.fields.index(column)
             return functions.facts_of_values(column.type, (row[place].value for row in scan.rows))
@@ -418,7 +429,7 @@ class Columns:
         return replace(facts, nullable=True) if doubted else facts
 
     def equal(self, number: int) -> frozenset[int]:
-        """The columns of which it is known that in every row they hold the same as this one."""
+        """Return the columns that are known to equal this one in every row."""
         equal, pending = set[int](), [number]
         while pending:
             if (column := pending.pop()) in equal:
@@ -437,7 +448,7 @@ class Columns:
         return frozenset(equal)
 
     def over_sources(self, expression: Expression) -> Expression:
-        """The expression over columns that are computed of none, unless it would be too long."""
+        """Return the expression over source columns, unless it would be too long."""
         while True:
             below = composed(expression, dict(self._computed(refs(expression))))
             if below is None or below == expression:
@@ -453,7 +464,9 @@ class Columns:
                     continue
 
     def padded(self, number: int) -> Ref | None:
-        """The column of an outer join's optional side that a projection passes on as this one."""
+        """Return the column of an outer join's optional side that a projection passes on as this
+        one.
+        """
         match self.defined.get(number):
             case _Computed(expression=Ref() as below, padded=True):
                 return below
@@ -461,7 +474,7 @@ class Columns:
                 return None
 
     def image(self, expression: Expression) -> Facts | None:
-        """Exact image of an expression whose columns all have finite domains."""
+        """Return the exact image of an expression whose columns all have finite domains."""
         numbers = sorted(refs(expression))
         columns = [self.column(number) for number in numbers]
         if isinstance(expression, Ref) or not numbers:
@@ -474,7 +487,9 @@ class Columns:
         return functions.facts_of_values(self.facts(expression).type, values)
 
     def _pointwise(self, expression: Call | Cast, args: tuple[Facts, ...], facts: Facts) -> Facts:
-        """`facts` with the image of one call over its arguments' domains, taken as independent."""
+        """Return `facts` with the image of one call over its arguments' domains, taken as
+        independent.
+        """
         if (rows := self.combinations(args)) is None:
             return facts
         fields = tuple(Field(-1 - n, "", a.type) for n, a in enumerate(args))
@@ -490,7 +505,7 @@ class Columns:
         return replace(facts, domain=image.domain, interval=interval)
 
     def combinations(self, columns: Sequence[Facts]) -> list[Row] | None:
-        """The rows of the values of columns, each with each; None where they are too many."""
+        """Return all combinations of the columns' values; None where they are too many."""
         domains = []
         for facts in columns:
             if facts.domain is None:
@@ -503,7 +518,7 @@ class Columns:
     # --- predicates ---
 
     def _stated(self, expression: Call | Cast, args: tuple[Facts, ...], facts: Facts) -> Facts:
-        """The facts of an expression, narrowed by the predicates that are about it as a whole."""
+        """Return the facts of an expression, narrowed by the predicates about it as a whole."""
         narrowed = facts
         for predicate in self.statements.get(expression, ()):
             narrowed = functions.narrow(narrowed, predicate)
@@ -512,7 +527,7 @@ class Columns:
         return narrowed
 
     def _narrowed(self, number: int, facts: Facts) -> Facts:
-        """The facts of a column among the rows for which every predicate holds."""
+        """Return the facts of a column among the rows for which every predicate holds."""
         for implied_predicate in self.predicates:
             if implied_predicate.of is not None and number not in implied_predicate.of:
                 continue
@@ -526,7 +541,7 @@ class Columns:
         return facts
 
     def _filtered(self, number: int, facts: Facts, predicate: Expression) -> Facts:
-        """A domain without the values for which the predicate is not true, an interval likewise."""
+        """Remove from a domain or interval the values for which the predicate is not true."""
         if facts.domain is None:
             facts = functions.shaved(facts, number, predicate)
             facts = replace(facts, domain=lattice(facts.type, facts.interval, self.origin.limit))
@@ -543,7 +558,7 @@ class Columns:
 
 
 def _definitions(rows: Relation) -> Iterable[tuple[int, _Source]]:
-    """Where each column of the rows comes from."""
+    """Yield the definition of each column of the rows."""
     for relation in relations(rows):
         match relation:
             case Scan() | Values():
@@ -574,7 +589,7 @@ def _definitions(rows: Relation) -> Iterable[tuple[int, _Source]]:
 
 
 def _projected(relation: Project) -> Iterable[tuple[int, _Source]]:
-    """The columns of a projection; behind a LEFT JOIN the right side's can be NULL."""
+    """Yield the columns of a projection; after a LEFT JOIN the right side's can be NULL."""
     source = relation.input
     absent = frozenset[int]()
     if isinstance(source, Join) and source.kind is JoinKind.LEFT:

@@ -1,8 +1,7 @@
-"""Aggregates without rows by what the policy lists: they are constants, measured nowhere.
+"""Aggregates that have no rows by the policy's lists: they are constants, without measurement.
 
-A filter, of the rows or of one aggregate, may leave none of the values that are listed for a
-column. What is stored is not looked at, as for keys, where other values than those listed are in no
-group.
+A filter, of the rows or of one aggregate, may exclude all values that are listed for a column.
+Stored values are not read. This is the same as for keys, where unlisted values are in no group.
 
 Proof (PRIVACY.md R38). It depends on the text, the policy and public data alone.
 """
@@ -56,21 +55,21 @@ from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 from dpsql.model.walk import both, map_inputs, refs, relations
 
 _ZERO = frozenset("count regr_count sum".split())
-"""What is zero of no rows, as it is around zero where it is measured."""
+"""Aggregates that are 0 without rows, as a measurement would be around 0."""
 _NULL = frozenset(
     """avg variance var_pop stddev stddev_pop min max median mode quantile_cont quantile_disc
     any_value arg_min arg_max covar_pop covar_samp corr regr_slope regr_intercept regr_r2 bool_or
     bool_and""".split()
 )
-"""What is NULL of no rows."""
+"""Aggregates that are NULL without rows."""
 
 
 def without_empty_blocks(
     tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evaluate
 ) -> Tracked:
-    """The same query, of aggregates that have no rows by declaration what is known of them.
+    """Replace aggregates that have no rows by declaration with their constants.
 
-    What a stage reads is left as it is: that is released before it is known who joins it.
+    Input of a stage stays, because it is released before its joins are known.
     """
     origin = FactSource(policy, public, evaluate, policy.limits.max_public_groups)
     staged = {part.block for stage in tracked.stages for part in _released(stage)}
@@ -112,7 +111,9 @@ def _rest(
     origin: FactSource,
     domain: Callable[[PrivateBlock], tuple[Row, ...] | None],
 ) -> tuple[PrivateBlock | None, tuple[ByDeclaration, ...]]:
-    """What of a block is measured, None for nothing, and what says that the others have no rows."""
+    """Return the measured rest of a block, or None, and the reasons why other measures have no
+    rows.
+    """
     whole = next(_outside(block.rows, origin), None)
     constant = dict(_without_rows(block, whole, origin))
     if len(constant) < len(block.measures):
@@ -129,7 +130,9 @@ def _rest(
 def _without_rows(
     block: PrivateBlock, whole: ByDeclaration | None, origin: FactSource
 ) -> Iterator[tuple[int, ByDeclaration]]:
-    """The places of measures that have no rows, with what says so: of the `whole` block, if any."""
+    """Yield the places of measures that have no rows, with the reason: that of the `whole` block,
+    if any.
+    """
     for place, call in enumerate(measure.call for measure in block.measures):
         reason = whole
         if reason is None and call.filter is not None:
@@ -142,9 +145,10 @@ def _without_rows(
 
 
 def _outside(rows: Relation, origin: FactSource) -> Iterator[ByDeclaration]:
-    """The columns of which the conditions leave no listed value in rows that are all there.
+    """Yield the columns for which the conditions exclude every listed value.
 
-    Conditions that compare a column with constants are looked at, and not what joins tell of it.
+    The rows must certainly exist. It uses conditions that compare a column with constants, and not
+    the consequences of joins.
     """
     columns = Columns(rows, origin)
     said = defaultdict[int, list[Expression]](list)
@@ -164,7 +168,7 @@ def _outside(rows: Relation, origin: FactSource) -> Iterator[ByDeclaration]:
 
 
 def _listed(rows: Relation, policy: Policy) -> Iterator[tuple[Field, TablePolicy, ColumnPolicy]]:
-    """The columns with listed values of the private tables of which every row holds a row."""
+    """Yield the columns with listed values of private tables that are present in every row."""
     for scan in _present(rows):
         table = policy.table(scan.table)
         assert table is not None
@@ -175,7 +179,7 @@ def _listed(rows: Relation, policy: Policy) -> Iterator[tuple[Field, TablePolicy
 
 
 def _present(relation: Relation) -> Iterator[Scan]:
-    """The tables of which every row of the relation holds a row, or a group holds some."""
+    """Yield the tables that have a row in every row of the relation, or rows in every group."""
     match relation:
         case Scan():
             yield relation
@@ -195,7 +199,7 @@ def _present(relation: Relation) -> Iterator[Scan]:
 
 
 def _constants(released: Released, block: PrivateBlock, domain: tuple[Row, ...] | None) -> Relation:
-    """The table that the block would release: each of its public keys, with what is so of no rows.
+    """Return the table that the block would release: its public keys with the constants of no rows.
 
     Private keys have no group.
     """
@@ -213,7 +217,9 @@ def _constants(released: Released, block: PrivateBlock, domain: tuple[Row, ...] 
 
 
 def _beside_constants(released: Released, block: PrivateBlock, rest: PrivateBlock) -> Relation:
-    """The table of a block of which the `rest` is measured: its other measures are constants."""
+    """Return the released table of a block with a measured `rest`: its other measures are
+    constants.
+    """
     if rest is block:
         return released
     width = len(block.keys)
@@ -234,5 +240,5 @@ def _beside_constants(released: Released, block: PrivateBlock, rest: PrivateBloc
 
 
 def _of_none(call: AggregateCall, kind: SqlType) -> Expression:
-    """What an aggregate is of no rows."""
+    """Return the value of an aggregate without rows."""
     return Cast(Literal(0, INTEGER) if call.function in _ZERO else Literal(None, NULL), kind)

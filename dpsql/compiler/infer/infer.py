@@ -29,14 +29,14 @@ from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import refs, relations, walk
 
 AVERAGES = frozenset("avg variance var_pop stddev stddev_pop".split())
-"""What divides by the number of rows in which its one argument is there."""
+"""Aggregates that divide by the number of rows with a value of their argument."""
 
 _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
 """Types whose values are equal in Python where they are in the engine."""
 
 
 def infer(tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evaluate) -> Bounded:
-    """What is known of every key and argument of every block."""
+    """Infer the facts of every key and argument of every block."""
     blocks = tuple(_block(block, policy, public, evaluate).bounded() for block in tracked.blocks)
     return Bounded(tracked.outer, blocks, tracked.stages)
 
@@ -44,7 +44,7 @@ def infer(tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evalua
 def domain_of(
     block: PrivateBlock, policy: Policy, public: PublicData, evaluate: Evaluate
 ) -> tuple[Row, ...] | None:
-    """The keys of a block, each of which is answered; None where they are not public."""
+    """Return the public keys of a block, all of which are answered; None where keys are private."""
     return _block(block, policy, public, evaluate).bounded().domain
 
 
@@ -54,8 +54,9 @@ def _block(block: PrivateBlock, policy: Policy, public: PublicData, evaluate: Ev
 
 
 def with_others(bounded: Bounded, others: Sequence[bool], policy: Policy) -> Bounded | None:
-    """The one block with NULL among the values of those keys that have it for `others`; None where
-    keys are private, or become too many.
+    """Return the only block with NULL among the values of the keys marked in `others`.
+
+    Returns None where keys are private, or become too many.
     """
     if len(bounded.blocks) != 1 or bounded.blocks[0].domain is None:
         return None
@@ -126,7 +127,7 @@ class _Block:
         )
 
     def _arguments(self, rows: Columns) -> tuple[tuple[Facts, ...], ...]:
-        """What is known of each measure's arguments."""
+        """Return the facts of each measure's arguments."""
         return tuple(
             tuple(rows.facts(arg) for arg in m.call.args if _of_rows(arg))
             for m in self.block.measures
@@ -135,9 +136,10 @@ class _Block:
     def _doubted(
         self, arguments: tuple[tuple[Facts, ...], ...], domain: tuple[Row, ...] | None
     ) -> tuple[tuple[Facts, ...], ...]:
-        """The arguments; an average alone leaves NULL out wherever the engine does not forbid it.
+        """Return the arguments; a single average excludes NULL wherever the engine does not forbid
+        it.
 
-        Its count is nobody else's, so that this costs nothing (PRIVACY.md R33). Elsewhere the
+        No other measure shares its count, so this costs nothing (PRIVACY.md R33). Elsewhere the
         policy is believed.
         """
         calls = [measure.call for measure in self.block.measures]
@@ -148,11 +150,11 @@ class _Block:
         return ((replace(arguments[0][0], nullable=nullable),),)
 
     def _wide(self) -> tuple[tuple[Facts, ...], ...]:
-        """The same if no unit has more rows than anybody looks for."""
+        """Return the arguments under the largest assumed number of rows per unit."""
         return self._arguments(Columns(self.block.rows, replace(self.origin, most_rows=MOST_ROWS)))
 
     def _within(self) -> Iterator[Within]:
-        """The keys that are equal to a column of a stage in every row."""
+        """Yield the keys that are equal to a column of a stage in every row."""
         staged = [r for r in relations(self.block.rows) if isinstance(r, Staged)]
         columns = [(r.stage, n, f) for r in staged for n, f in enumerate(r.fields)]
         for place, key in enumerate(self.block.keys):
@@ -169,16 +171,18 @@ class _Block:
         return {e: self.rows.facts(e) for e in (*conditions, *sides)}
 
     def _listed(self, groups: Relation) -> tuple[Row, ...] | None:
-        """The keys of the public side of a LEFT JOIN; None where they are too many to list."""
+        """Return the keys of the public side of a LEFT JOIN; None where they are too many
+        to list.
+        """
         expressions = tuple(key.expression for key in self.block.keys)
         rows = self.origin.public.distinct(groups, expressions, self.origin.limit + 1)
         return None if len(rows) > self.origin.limit else tuple(rows)
 
     def keys(self, expression: Expression) -> tuple[Value, ...] | None:
-        """The values a key can take, NULL among them where it can be NULL.
+        """Return the values that a key can take, with NULL where it can be NULL.
 
-        Parts of infinite moments are NULL, too. No group is shown for these: who has any is in none
-        of the groups, as who has what the policy does not list (`dpsql check` counts both).
+        Parts of infinite moments are NULL too. They get no group: a unit with such a value is in
+        none of the groups, like a unit with an unlisted value (`dpsql check` counts both).
         """
         facts = self.rows.image(expression) or self.rows.facts(expression)
         if facts.domain is None or len(facts.domain) > self.origin.limit:
@@ -187,10 +191,10 @@ class _Block:
         return (*facts.domain, None) if nullable else facts.domain
 
     def _finite(self) -> Columns:
-        """The columns as if no stored moment were infinite."""
+        """Return the columns under the assumption that no stored moment is infinite."""
         return Columns(self.block.rows, replace(self.origin, finite=True))
 
 
 def _of_rows(arg: Expression) -> bool:
-    """Whether the argument has a value in every row, as that of COUNT(*) has not."""
+    """Test whether the argument has a value in every row, unlike that of COUNT(*)."""
     return not any(isinstance(node, Star | AggregateCall) for node in walk(arg))

@@ -1,8 +1,8 @@
-"""The values that listed keys can have together, where several are computed of the same columns.
+"""Possible combinations of listed keys that are computed from the same columns.
 
-A month tells its quarter: not every month is in every quarter. So the columns' own values are gone
-through, of times the days that they are in where keys read no more of them, and what the keys are
-there is listed.
+A month determines its quarter, so not every combination exists. The columns' own values are
+enumerated, with days in place of times where keys read no more of them, and the resulting keys are
+listed.
 
 Proof (PRIVACY.md R24, R29). It depends on the text, the policy and public data alone; and a list
 that is used is enforced, so that leaving out a key that does occur would cost accuracy only.
@@ -25,14 +25,15 @@ _OF_DAYS = {
     "date_trunc": frozenset(UNITS) - CLOCK,
     "extract": frozenset(PARTS) - CLOCK,
 }
-"""What these functions can name that reads no more of a time than its day."""
+"""Parts for which these functions read only the day of a time."""
 
 
 def together(
     keys: Sequence[Expression], domains: Sequence[tuple[Value, ...]], columns: Columns
 ) -> tuple[Row, ...] | None:
-    """The rows of keys that can be, each key one of its domain, in the order of these; None where
-    there are more than may be listed.
+    """Return the possible rows of keys, each key one of its domain, in the order of these.
+
+    Returns None where there are more than may be listed.
     """
     limit = columns.origin.limit
     over = [columns.over_sources(key) for key in keys]
@@ -58,7 +59,7 @@ def together(
 
 
 def _sharing(keys: Sequence[Expression]) -> list[list[int]]:
-    """The places of keys in sets that have no column in common."""
+    """Group the places of keys into sets without common columns."""
     sets = list[tuple[list[int], frozenset[int]]]()
     for n, key in enumerate(keys):
         common = [one for one in sets if one[1] & refs(key)]
@@ -71,7 +72,9 @@ def _sharing(keys: Sequence[Expression]) -> list[list[int]]:
 def _given(
     keys: Sequence[Expression], domains: Sequence[tuple[Value, ...]], columns: Columns
 ) -> tuple[Row, ...] | None:
-    """The different rows of keys over all values of their columns; None where they are too many."""
+    """Return the distinct rows of keys over all values of their columns; None where they are too
+    many.
+    """
     numbers = sorted(frozenset[int]().union(*map(refs, keys)))
     facts = [_values(number, keys, columns) for number in numbers]
     rows = columns.combinations(facts)
@@ -86,7 +89,7 @@ def _given(
 
 
 def _values(number: int, keys: Sequence[Expression], columns: Columns) -> Facts:
-    """What is known of a column; of a time whose day alone is read, of the beginning of that."""
+    """Return the facts of a column; of a time whose day alone is read, of its midnight."""
     facts = columns.column(number)
     if facts.domain is None and facts.type == TIMESTAMP:
         column = Ref(number, TIMESTAMP)
@@ -96,7 +99,7 @@ def _values(number: int, keys: Sequence[Expression], columns: Columns) -> Facts:
 
 
 def _reads_days(expression: Expression, time: Ref) -> bool:
-    """Whether an expression depends on a time by its day alone."""
+    """Test whether an expression depends on a time through its day alone."""
     match expression:
         case Ref():
             return expression != time

@@ -1,7 +1,7 @@
-"""Group keys that can occur at all: impossible combinations of public values are not listed.
+"""Possible group keys: impossible combinations of public values are not listed.
 
-The public tables of a query are joined and filtered as the query does it. A combination of keys
-that this leaves out has no private rows, whatever is stored.
+The public tables of a query are joined and filtered as in the query. A combination of keys that
+this excludes has no private rows in any data.
 
 Proof (PRIVACY.md R24, R29). It depends on the text, the policy and public data alone; and a list
 that is used is enforced, so that leaving out a key that does occur would cost accuracy only.
@@ -42,16 +42,15 @@ _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
 _THERE = Field(1 << 60, "there", BOOLEAN)
 _MAYBE = Values((_THERE,), ((Literal(True, BOOLEAN),), (Literal(False, BOOLEAN),)))
 _IS_THERE = _THERE.ref
-"""One row where an optional side is present and one where it is absent.
-
-The id of the column is larger than that of any column of a query.
+"""One row where an optional side is present and one where it is absent. The id of the column is
+larger than that of any column of a query.
 """
 
 
 def possible(
     keys: Sequence[Expression], domain: tuple[Row, ...], rows: Relation, columns: Columns
 ) -> tuple[Row, ...]:
-    """The keys of a domain that the rows of a block can have."""
+    """Return the keys of a domain that the rows of a block can have."""
     public = chain(_of_public_rows(keys, rows, columns), _of_members(keys, rows, columns))
     for places, allowed in public:
         domain = tuple(row for row in domain if tuple(row[n] for n in places) in allowed)
@@ -64,9 +63,9 @@ def listed(
     rows: Relation,
     columns: Columns,
 ) -> tuple[Row, ...] | None:
-    """Return combinations of keys from joined public tables, None where they are too many.
+    """Return combinations of keys from joined public tables; None where they are too many.
 
-    Each key alone may have too many values, or none that are known.
+    A single key may have too many values, or unknown ones.
     """
     parts = list[tuple[list[int], list[Row]]]()
     left = set(range(len(keys)))
@@ -197,7 +196,7 @@ def _allowed(
     *,
     alone: bool,
 ) -> Iterator[tuple[list[int], set[Row]]]:
-    """What public rows leave of several keys, or of one that may stand `alone`."""
+    """Yield the values of several keys that public rows allow, or of one if `alone`."""
     listed = [(n, e) for n, e in outputs if e is not None and type_of(e).kind in _PLAIN]
     if len(listed) < (1 if alone else 2):
         return
@@ -211,7 +210,7 @@ def _allowed(
 def _together(
     keys: Sequence[Expression], domain: tuple[Row, ...], columns: Columns
 ) -> tuple[Row, ...]:
-    """Without the keys of which a condition on several of them is not true."""
+    """Remove the keys for which a condition on several of them is not true."""
     fields = {key.id: Field(key.id, "", key.type) for key in keys if isinstance(key, Ref)}
     if len(fields) < len(keys):
         return domain
@@ -229,7 +228,9 @@ def _always(columns: Columns) -> Iterator[ImpliedPredicate]:
 
 
 def _over(fields: Sequence[Field], expression: Expression, columns: Columns) -> Expression | None:
-    """An expression over these columns, by those that are equal to its own; None if it is none."""
+    """Rewrite an expression over these columns, through equal columns; None if that is
+    impossible.
+    """
     own = {f.id: f for f in fields}
     meant: dict[int, Expression] = {}
     for column in (node for node in walk(expression) if isinstance(node, Ref)):
@@ -253,7 +254,7 @@ def _equal(number: int, columns: Columns) -> frozenset[int]:
 
 
 def _says_nothing(predicate: Expression) -> bool:
-    """Whether it compares a column with itself."""
+    """Test whether a predicate compares an expression with itself."""
     match predicate:
         case Call(function="eq", args=(left, right)):
             return left == right
@@ -267,7 +268,7 @@ def _filtered(relation: Relation, filters: Sequence[Expression]) -> Relation:
 
 
 def _present(relation: Relation) -> Iterator[Scan | Values]:
-    """The tables of which every row of the relation holds a row."""
+    """Yield the tables that have a row in every row of the relation."""
     match relation:
         case Scan() | Values():
             yield relation
@@ -298,7 +299,7 @@ def _optional(relation: Relation) -> Iterator[Join]:
 
 
 def _matches(rows: Relation, columns: Columns) -> Iterator[Match]:
-    """What every row is IN, by no other condition."""
+    """Yield the memberships (IN) that hold for every row, without other conditions."""
     marks = {p.predicate.id for p in _always(columns) if isinstance(p.predicate, Ref)}
     for relation in relations(rows):
         match relation:
@@ -309,7 +310,7 @@ def _matches(rows: Relation, columns: Columns) -> Iterator[Match]:
 
 
 def _is_public(relation: Relation, policy: Policy) -> bool:
-    """Whether it is made of public tables alone, as they are."""
+    """Test whether a relation reads public tables alone, without releases or aggregates."""
     parts = tuple(relations(relation))
     if any(isinstance(part, Released | Staged | Evaluated | Aggregate) for part in parts):
         return False

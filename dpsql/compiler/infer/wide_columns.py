@@ -1,8 +1,8 @@
-"""The columns of a result as text and policy tell them: of INTEGER whether 64 bits may be too few.
+"""Result columns as text and policy determine them: INTEGER columns may need more than 64 bits.
 
-An interface that tells types before it tells values has to know: what was paid for could not be
-told otherwise. It is read off what is declared and how columns are stored, and says what may be
-expected: no proof leans on it.
+An interface that returns types before values must know this in advance. Otherwise it could not
+return an answer that was already charged. It follows from declarations and storage types, and is an
+expectation: no proof uses it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dpsql.model.walk import relations, walk
 
 INT64 = 2**63
 MOST_ROWS = 2**31
-"""So many rows are aggregated at most, noise among them."""
+"""Assumed upper limit of aggregated rows, including noise."""
 MOST_ERROR = 2.0**56
-"""Of a larger standard error noise alone may need more than 64 bits: 2**62 is 64 times as much."""
+"""Standard error above which noise alone may need more than 64 bits: 2**62 is 64 times as much."""
 
 
 def told_columns(relation: Relation, policy: Policy) -> tuple[Column, ...]:
-    """The columns of a resolved query."""
+    """Return the columns of a resolved query."""
     fields = relation.fields
     if all(_number(f.type) is None for f in fields):
         return tuple(Column(f.name, f.type) for f in fields)
@@ -37,7 +37,7 @@ def told_columns(relation: Relation, policy: Policy) -> tuple[Column, ...]:
 
 
 def with_noise(columns: Sequence[Column], errors: Sequence[float | None]) -> tuple[Column, ...]:
-    """The columns, in which noise of such standard errors may need more than 64 bits too.
+    """Return the columns, also marking those whose noise may need more than 64 bits.
 
     >>> [c.wide for c in with_noise((Column("n", INTEGER),) * 3, (1.0, 1e17))]
     [False, True, False]
@@ -51,21 +51,23 @@ def with_noise(columns: Sequence[Column], errors: Sequence[float | None]) -> tup
 
 
 def _is_wide(interval: Interval) -> bool:
-    """Whether whole numbers in it may need more than 64 bits; without ends nothing is known."""
+    """Test whether whole numbers in an interval may need more than 64 bits; False if it is
+    unbounded.
+    """
     return interval.is_bounded and not interval.within(-INT64, INT64 - 1)
 
 
 def _number(kind: SqlType) -> SqlType | None:
-    """INTEGER, of itself and of lists of it."""
+    """Return INTEGER for itself and for lists of it, else None."""
     member = kind.member if kind.kind is Kind.LIST else kind
     return member if member == INTEGER else None
 
 
 def _stored(column: ColumnPolicy) -> Facts:
-    """What is declared of a column, or else how it is stored.
+    """Return the facts of a column from its declaration, or else from its storage type.
 
-    Bounds are clips: as a key, what is beyond them is told as it is. Of 64 bits the last is hardly
-    ever used, and a number more or less is no reason to take another type.
+    Bounds are clipping bounds: as a key, values beyond them are output unchanged. The last of 64
+    bits is hardly ever used, and slightly larger numbers are no reason for another type.
     """
     declared = functions.declared_facts(column, 0)
     listed, bits = column.values is not None, column.bits
@@ -76,20 +78,20 @@ def _stored(column: ColumnPolicy) -> Facts:
 
 
 class _Sizes(Columns):
-    """What whole numbers may be, as they are declared and stored."""
+    """The ranges of whole numbers, as they are declared and stored."""
 
     def __init__(self, rows: Relation, origin: FactSource) -> None:
         super().__init__(rows, origin)
         self.predicates = tuple(p for p in self.predicates if not _reads_errors(p.predicate))
 
     def facts(self, expression: Expression) -> Facts:
-        """Of an error nothing is known."""
+        """Return facts as usual, but nothing except the type for stated errors."""
         if isinstance(expression, Call) and expression.function in STATED:
             return Facts(expression.type)
         return super().facts(expression)
 
     def stored(self, scan: Scan | Values, column: Field) -> Facts:
-        """Facts of a table's column; of public data nothing is measured."""
+        """Return the facts of a table's column, without measuring public data."""
         if isinstance(scan, Values):
             return super().stored(scan, column)
         table = self.origin.policy.table(scan.table)
@@ -98,7 +100,9 @@ class _Sizes(Columns):
         return _stored(declared)
 
     def wide(self, column: Field) -> bool:
-        """Whether a column of the result may need more than 64 bits; of a list, its members."""
+        """Test whether a column of the result, or members of its lists, may need more than
+        64 bits.
+        """
         match _number(column.type):
             case None:
                 return False
@@ -120,7 +124,7 @@ def _reads_errors(expression: Expression) -> bool:
 
 
 class _Untold:
-    """Public data of which nothing is measured."""
+    """A substitute for public data that measures nothing."""
 
     def _nothing(self, *_args: object) -> NoReturn:
         raise AssertionError
@@ -131,5 +135,5 @@ class _Untold:
 def _untold(
     expressions: tuple[Expression, ...], _fields: tuple[Field, ...], rows: Sequence[Row]
 ) -> list[Row]:
-    """Nothing is computed: of each row every value is unknown."""
+    """Return NULL for every expression and row, without computing anything."""
     return [(None,) * len(expressions)] * len(rows)

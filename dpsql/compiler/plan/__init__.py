@@ -1,1 +1,1 @@
-"""The private plan, and what makes two questions the same question."""
+"""The private plan, and the canonical form that identifies equal queries."""

@@ -1,12 +1,13 @@
-"""The canonical form of a private plan: what makes two questions the same question.
+"""The canonical form of a private plan, by which two queries are the same.
 
-Rows are a product of sources with conditions, whatever subqueries the text divides them into
-(`flat_rows`), conditions are in one form (`conditions`), column ids are renumbered by where the
-rows come from, labels and places are left out, and the arguments of commutative operators are
-sorted. The noise is left out, because a question answered with less noise answers the same
-question; how the budget is split is not, because the errors of an answer follow from it.
+Rows are a product of sources with conditions, for any division into subqueries (`flat_rows`),
+conditions are in one form (`conditions`), column ids are renumbered by where the rows come from,
+labels and places are left out, and the arguments of commutative operators are sorted. Noise is left
+out, because an answer with less noise answers the same query. The split of the budget is included,
+because the errors of an answer follow from it.
 
-What a question must say of itself, and that its one form keeps its meaning: PRIVACY.md R69, R77.
+The required parts of a query's identity, and the proof that its form keeps its meaning: PRIVACY.md
+R69, R77.
 """
 
 from __future__ import annotations
@@ -56,10 +57,12 @@ from dpsql.model.walk import both, composed, conjuncts, inputs
 COMMUTATIVE = frozenset({"eq", "ne", "add", "mul", "is_distinct", "is_not_distinct"})
 
 _SAME_IF_EQUAL = frozenset({Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
-"""Types of which equal values are one: not so of 0.0 and -0.0, or of texts under a collation."""
+"""Types whose equal values are identical. Others are not: 0.0 and -0.0, or texts under a
+collation.
+"""
 
 IDEMPOTENT = frozenset({"and", "or"})
-"""Commutative functions of which an argument counts once."""
+"""Commutative functions for which a repeated argument counts once."""
 
 
 _PRICE = "noise and its price: with less noise the question is the same"
@@ -136,13 +139,15 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
     Marginals: {"sizes": _FOLLOWS, "agreements": _FOLLOWS, "starts": _FOLLOWS},
     Marginal: {"axes": _FOLLOWS, "deviations": _PRICE},
 }
-"""What is no part of a question, and why. Every other field of these types is one."""
+"""Fields that are no part of a query's identity, with the reason. All other fields of these types
+are.
+"""
 
 FOLLOWS: Mapping[type, Mapping[str, str]] = {
     Released: {"columns": "all that the block releases, in their order"},
     SqlType: {"element": "nothing private is a list"},
 }
-"""Fields of relations that follow from what else a question says."""
+"""Fields of relations that follow from other parts of the identity."""
 
 _MEASUREMENT: Mapping[str, Any] = {
     "argument": None,
@@ -158,25 +163,24 @@ _MEASUREMENT: Mapping[str, Any] = {
     "chosen": False,
     "blocks": 0,
 }
-"""What a question says of a measurement, by name and in this order, and where it has no such field.
-
-Answers that were paid for are found by it, so that words and order stay; what a kind has besides is
-written behind them by its name, where it is not None.
+"""The fields of a measurement in the identity, in this order, with defaults for missing fields.
+Paid answers are found by it, so names and order never change. Additional fields of a kind are
+written after them by name, if they are not None.
 """
 _KEYS: Mapping[str, Any] = {"domain": None, "unreleased": (), "floor": 1, "top": None}
-"""The same of the keys of a block."""
+"""The same fields for the keys of a block."""
 _TEST: Mapping[str, Any] = {"rows": 0, "finer": 0, "test": None}
-"""The same of what is tested first."""
+"""The same fields for tests."""
 
 _READ_AS: Mapping[tuple[type, str], Callable[[Any], Any]] = {
     (PrivateBlock, "keys"): lambda keys: tuple(key.expression for key in keys),
     (TreeRelease, "halves"): len,
 }
-"""What counts of a field whose labels do not."""
+"""Conversions of fields whose labels are not part of the identity."""
 
 
 def parts_of(value: object) -> tuple[Any, ...]:
-    """The parts of a question that a value has, in the order of its fields."""
+    """Return the parts of a value that belong to the identity, in the order of its fields."""
     kind: Any = type(value)
     left_out = LEFT_OUT[kind]
     return tuple(
@@ -187,7 +191,7 @@ def parts_of(value: object) -> tuple[Any, ...]:
 
 
 def question(plan: PrivatePlan, *context: str) -> str:
-    """sha256 (hex) of what is asked of the private data, in this context."""
+    """Return the sha256 (hex) of a query on private data, in this context."""
     blocks, stages, shares, levels = parts_of(plan)
     parts = [*context, str(shares), *map(_block, blocks), *map(_stage, stages)]
     for each in levels:
@@ -198,8 +202,9 @@ def question(plan: PrivatePlan, *context: str) -> str:
 
 
 def _sharing(plan: PrivatePlan) -> Iterator[tuple[int, list[int]]]:
-    """The columns of each block whose groups share noise, where there are any: the errors of what
-    is made of several groups are others then, and so is the answer to that.
+    """Yield the blocks with columns whose groups share noise, and the places of these columns.
+
+    The errors of numbers from several groups differ then, and so does the answer.
     """
     for number, block in enumerate(plan.blocks):
         places = [place for place, r in enumerate(block.releases) if r.payment.shares_noise]
@@ -212,7 +217,7 @@ def _stage(relation: Relation) -> str:
 
 
 def _text(relation: Relation) -> str:
-    """The relation as it stands."""
+    """Return the text of a relation in its present form."""
     writer = Writer()
     writer.number(relation)
     return writer.write(relation)
@@ -227,7 +232,7 @@ def _block(plan: BlockPlan) -> str:
 
 
 def _of_keys(keys: Keys) -> tuple[Any, ...]:
-    """What a question says of the keys of a block, whatever kind they are of."""
+    """Return the parts of the identity that describe a block's keys, of any kind."""
     kind: Any = type(keys)
     own = {name: getattr(keys, name) for name in _names(kind) if name not in LEFT_OUT[kind]}
     if "unreleased" in own:
@@ -243,15 +248,15 @@ def _names(kind: type[Any]) -> tuple[str, ...]:
 
 @cache
 def _compared(kind: type[Any]) -> tuple[str, ...]:
-    """The fields by which two values are one, but for what follows from others."""
+    """Return the fields by which values are compared, without those that follow from others."""
     follows = FOLLOWS.get(kind, {})
     return tuple(f.name for f in fields(kind) if f.compare and f.name not in follows)
 
 
 def written_rows(block: PrivateBlock) -> tuple[Writer, Relation]:
-    """The rows of a block in one form, and who writes what is asked of them.
+    """Return the rows of a block in canonical form, and the writer for expressions over them.
 
-    Rows without a unit are nobody's, whether the text leaves them out or not.
+    Unowned rows belong to no unit, whether the text excludes them or not.
     """
     flattener = Flattener(_text, block.never_null)
     flat = flattener.flat(block.rows)
@@ -269,8 +274,8 @@ def written_rows(block: PrivateBlock) -> tuple[Writer, Relation]:
 class Writer:
     """Writes frozen values as text; equal texts mean equal values up to column identity.
 
-    Expressions are written in their one form, over what `columns` are computed of; `never_null` are
-    columns that hold no NULL.
+    Expressions are written in canonical form, over the definitions of `columns`; `never_null` are
+    columns without NULL.
     """
 
     def __init__(
@@ -285,16 +290,16 @@ class Writer:
         self._first: dict[int, int] = {}
 
     def number(self, relation: Relation) -> None:
-        """Give columns numbers in the order of the tables they come from."""
+        """Number columns in the order of the tables they come from."""
         for source in inputs(relation):
             self.number(source)
         for column in relation.fields:
             self.numbers.setdefault(column.id, len(self.numbers))
 
     def equate(self, conditions: Iterable[Expression]) -> None:
-        """Write columns that hold the same, as these conditions demand, as the first of them.
+        """Write columns that these conditions equate as the first of them.
 
-        Only where a column is read by itself: what is computed of it may depend on its width.
+        This holds only where a column is read directly: expressions may depend on its width.
         """
         for condition in conditions:
             match condition:
@@ -344,11 +349,13 @@ class Writer:
                 return f"{type(value).__name__}:{value!r}"
 
     def _over(self, expression: Expression) -> Expression:
-        """The expression over the columns of sources; as it is where that would be too long."""
+        """Return the expression over the columns of sources; unchanged if that would be too
+        long.
+        """
         return composed(expression, self._columns) or expression if self._columns else expression
 
     def _formula(self, expression: Expression) -> str:
-        """An expression that is in its one form."""
+        """Return the text of an expression in canonical form."""
         match expression:
             case Ref():
                 return self._column(expression)
@@ -374,14 +381,14 @@ class Writer:
         return self._digests[column.id]
 
     def _fields(self, value: Any) -> str:
-        """What a value is compared by."""
+        """Return the text of the fields by which a value is compared."""
         tick()
         kind: Any = type(value)
         inner = (self.write(getattr(value, name)) for name in _compared(kind))
         return f"{kind.__name__}({','.join(inner)})"
 
     def _measurement(self, part: Measurement) -> str:
-        """Every field of a measurement, whatever kind it is of."""
+        """Return the text of every field of a measurement, of any kind."""
         marks = {"units": isinstance(part, UnitCount), "distinct": isinstance(part, DistinctCount)}
         values = {name: getattr(part, name, absent) for name, absent in _MEASUREMENT.items()}
         values |= marks
@@ -400,7 +407,7 @@ class Writer:
         return f"PartQuery({','.join(words)})"
 
     def _condition(self, condition: Expression | None) -> str:
-        """What rows must meet to be measured, and no more."""
+        """Return the text of the required part of a condition."""
         if condition is None:
             return self.write(None)
         whole = both(required((self._over(condition),), self._never_null))

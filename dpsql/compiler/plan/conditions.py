@@ -1,15 +1,15 @@
-"""Conditions in one form: `NOT age <= 61`, `61 < age` and `age >= 62` are one condition.
+"""Conditions in canonical form: `NOT age <= 61`, `61 < age` and `age >= 62` are one condition.
 
-Each rule keeps the value of the expression in every row, NULL included, so that it may be used at
-any depth; what only holds where a condition is there to be true stands in `required`. Nothing here
-can raise: what raises in SQL is NULL in the form that is run, and its arguments stay what they are.
+Each rule keeps the value of the expression in every row, NULL included, so it may be used at any
+depth. Rules that hold only for conditions that must be true are in `required`. Nothing here can
+raise: an error in SQL is NULL in the form that is run, and its arguments stay the same.
 
 Proof (PRIVACY.md R77). AND, OR and NOT are those of Kleene: they commute, are associative and
 idempotent, TRUE and FALSE are neutral or absorb, De Morgan holds, and NOT NOT x is x. Comparisons
 are those of a total order, in which NaN is the greatest, and NULL where a side is: so NOT of one is
-its opposite. Between two integers that follow one another, and between two days, is none: so x < n
-is x <= n - 1. x IN (a, b) is x = a OR x = b by definition. Of ends of the same side the tighter one
-counts for AND, the wider one for OR; all of them are NULL in the same rows.
+its opposite. There is no value between two adjacent integers or days: so x < n is x <= n - 1. x IN
+(a, b) is x = a OR x = b by definition. Among limits on the same side AND keeps the tighter one, OR
+the wider one; all of them are NULL in the same rows.
 
     >>> from dpsql.model.tree import INTEGER, Ref
     >>> age, limit = Ref(1, INTEGER), Literal(61, INTEGER)
@@ -42,7 +42,7 @@ OPPOSITE = {
     )
     for name, truth in TRUE_IF.items()
 } | {"is_distinct": "is_not_distinct", "is_not_distinct": "is_distinct"}
-"""`NOT a name b` says of a and b what this says."""
+"""Opposite comparisons: `NOT a name b` equals `a OPPOSITE[name] b`."""
 
 DUAL = {"and": "or", "or": "and"}
 NEUTRAL = {"and": TRUE, "or": FALSE}
@@ -51,15 +51,17 @@ TIGHTER = {
 }  # fmt: skip
 
 STEPPED = {"lt": ("le", -1), "gt": ("ge", 1)}
-"""A strict comparison with a constant of a type with steps, as one that is not strict."""
+"""Equivalents of strict comparisons with a constant, for types with steps: the comparison and a
+shift.
+"""
 _EXACT = 2**53
-"""Integers up to here are integers in every type that an engine might compare them in."""
+"""Largest integer that is exact in every type in which an engine may compare."""
 _SMALL = 10**9
-"""Whole numbers below it fit every DECIMAL that an engine might compare them in."""
+"""Upper limit of whole numbers that fit every DECIMAL in which an engine may compare."""
 
 
 def normal(expression: Expression) -> Expression:
-    """The expression in one form, with the same value in every row."""
+    """Return the expression in canonical form, with the same value in every row."""
     expression = map_children(expression, normal)
     match expression:
         case Call(function="not", args=(inner,)):
@@ -77,7 +79,7 @@ def normal(expression: Expression) -> Expression:
 
 
 def negated(inner: Expression) -> Expression:
-    """NOT of an expression that is in its one form, in its one form."""
+    """Return NOT of a canonical expression, in canonical form."""
     match inner:
         case Literal(value=None):
             return UNKNOWN
@@ -99,7 +101,7 @@ def negated(inner: Expression) -> Expression:
 
 
 def comparison(name: str, left: Expression, right: Expression) -> Expression:
-    """A comparison, a constant of it on the right."""
+    """Return a canonical comparison, with a constant on the right."""
     if isinstance(left, Literal) or (name in ("gt", "ge") and not isinstance(right, Literal)):
         name, left, right = MIRRORED[name], right, left
     if isinstance(right, Literal):
@@ -143,7 +145,7 @@ def _whole(constant: Literal, kind: SqlType) -> Literal:
 
 
 def _is_foldable(name: str, kind: SqlType) -> bool:
-    """Whether Python compares the constants of a type as SQL does."""
+    """Test whether Python compares constants of a type as SQL does."""
     return has_steps(kind) or (kind.kind in (Kind.VARCHAR, Kind.BOOLEAN) and name in ("eq", "ne"))
 
 
@@ -152,7 +154,7 @@ def _holds(name: str, left: Any, right: Any) -> bool:
 
 
 def has_steps(kind: SqlType) -> bool:
-    """Whether the values of a type follow one another, without others in between."""
+    """Test whether the values of a type are discrete, with steps between them."""
     return kind.kind in (Kind.INTEGER, Kind.DATE)
 
 
@@ -168,7 +170,9 @@ def _stepped(
 
 
 def _beside(value: Any, steps: int) -> int | date | None:
-    """The value so many steps on; None where that is none, or might not be compared exactly."""
+    """Return the value `steps` further; None where it does not exist or might not be compared
+    exactly.
+    """
     if isinstance(value, int):
         return value + steps if abs(value) < _EXACT else None
     try:
@@ -178,7 +182,7 @@ def _beside(value: Any, steps: int) -> int | date | None:
 
 
 def _membership(call: Call, subject: Expression, options: list[Expression]) -> Expression:
-    """`subject IN (options)`; options that are no constants of one type are left as they are."""
+    """Return `subject IN (options)` in canonical form, if all options are constants of one type."""
     constants = [option for option in options if isinstance(option, Literal)]
     some = [constant for constant in constants if constant.value is not None]
     if isinstance(subject, Literal):
@@ -190,7 +194,7 @@ def _membership(call: Call, subject: Expression, options: list[Expression]) -> E
 
 
 def _among(subject: Expression, constants: Iterable[Literal]) -> Expression:
-    """`subject` is one of these, of one type: each once, in their order."""
+    """Return the membership of `subject` in constants of one type, each once and sorted."""
     different = sorted(set(constants), key=lambda constant: repr(constant.value))
     if len(different) == 1:
         return comparison("eq", subject, different[0])
@@ -201,7 +205,7 @@ def _among(subject: Expression, constants: Iterable[Literal]) -> Expression:
 
 
 def junction(name: str, args: Iterable[Expression]) -> Expression:
-    """AND or OR of expressions that are in their one form, in its one form."""
+    """Return AND or OR of canonical expressions, in canonical form."""
     parts = dict.fromkeys(_flattened(name, args))
     if negated(NEUTRAL[name]) in parts:
         return negated(NEUTRAL[name])
@@ -224,7 +228,7 @@ def _flattened(name: str, args: Iterable[Expression]) -> Iterator[Expression]:
 
 
 def _merged(name: str, parts: Iterable[Expression]) -> Iterator[Expression]:
-    """The parts, those about one subject that constants of one type decide put together."""
+    """Yield the parts, with those that compare one subject to constants of one type merged."""
     members = defaultdict[tuple[Expression, SqlType], list[Literal]](list)
     ends = defaultdict[Expression, dict[str, Literal]](dict)
     for part in parts:
@@ -254,7 +258,7 @@ def _value(constant: Literal) -> Any:
 
 
 def _uncovered(part: Expression) -> Expression:
-    """What `part` is NOT of, where it is a comparison or a membership."""
+    """Return the expression that `part` negates, if it is a comparison or a membership."""
     match part:
         case Call(function="ne", args=args):
             return Call("eq", args, BOOLEAN)
@@ -278,10 +282,10 @@ def _between(name: str, subject: Expression, sides: dict[str, Literal]) -> Itera
 def required(
     conditions: Iterable[Expression], never_null: Collection[int] = ()
 ) -> tuple[Expression, ...]:
-    """Conditions that are all true in the rows in which all of these are, and in no others.
+    """Return conditions that are all true in exactly the rows in which all of these are true.
 
-    Rows for which a condition is NULL are left out as those are for which it is false. The columns
-    `never_null` hold no NULL. What other conditions imply is left out.
+    Rows for which a condition is NULL are excluded like those for which it is false. The columns
+    `never_null` contain no NULL. Conditions that others imply are left out.
 
     >>> from dpsql.model.tree import INTEGER
     >>> age = Ref(1, INTEGER)
@@ -297,7 +301,7 @@ def required(
 
 
 def _if_true(part: Expression) -> Expression:
-    """A condition that is true where this one is; what else they are may differ."""
+    """Return a condition that is true where this one is; NULL and false may differ."""
     match part:
         case Call(function="and" | "or" as name, args=args):
             return junction(name, map(_if_true, args))
@@ -312,7 +316,7 @@ def _if_true(part: Expression) -> Expression:
 
 
 def _is_contradiction(parts: Iterable[Expression]) -> bool:
-    """Whether an upper end lies below a lower one of the same."""
+    """Test whether an upper limit lies below a lower one of the same expression."""
     ends = dict[tuple[Expression, str], Any]()
     for part in parts:
         match part:
@@ -328,7 +332,7 @@ def _is_contradiction(parts: Iterable[Expression]) -> bool:
 
 
 def _needed(part: Expression) -> Iterator[Expression]:
-    """What is not NULL where a condition is true."""
+    """Yield the expressions that are not NULL where a condition is true."""
     match part:
         case Call(function="not", args=(Call(function="in" | "like" | "ilike") as inner,)):
             yield inner.args[0]

@@ -1,6 +1,6 @@
-"""Claims that a statement enforces, by leaving out the units that break them.
+"""Claims that a statement enforces by excluding the units that violate them.
 
-Proof (PRIVACY.md R96). Whether a unit is left out depends on its own rows, and those that stay
+Proof (PRIVACY.md R96). The exclusion of a unit depends on its own rows, and the remaining ones
 satisfy the claim.
 """
 
@@ -12,9 +12,9 @@ from dpsql.model.tree import Expression
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """A claim: a unit has at most `most` rows, or different `values` of expressions together.
+    """A claim: a unit has at most `most` rows, or distinct `values` of expressions together.
 
-    Within a group it is about a unit's rows there, and these alone are left out.
+    With `in_group` it is about a unit's rows in a group, and only these are excluded.
     """
 
     most: int
@@ -23,7 +23,7 @@ class Enforcement:
 
     @property
     def words(self) -> str:
-        """What is left out, for `explain`."""
+        """Description of the excluded rows, for `explain`."""
         what = f"values of {len(self.values)} keys" if self.values else "rows"
         where = "a unit's rows in groups" if self.in_group else "units"
         return f"{where} with more than {self.most} {what} are left out"

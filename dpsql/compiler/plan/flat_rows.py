@@ -1,15 +1,15 @@
-"""Rows in one form: a product of sources, conditions that all hold, and what is read of a row.
+"""Rows in canonical form: a product of sources, a conjunction of conditions, and the columns.
 
-Projections, filters and inner joins are put together, whatever subqueries the text divides them
-into; the rest are sources, over inputs in this form. A filter below a LEFT JOIN's left side or
-below EXISTS and IN is one above it.
+Projections, filters and inner joins are merged, for any division into subqueries. All other
+operators are sources, over inputs in this form. A filter below a LEFT JOIN's left side, or below
+EXISTS and IN, moves above it.
 
-Proof (PRIVACY.md R77). A row of a projection is one of its input with other columns, so what reads
-it may read what it is computed of. Filters and products of bags commute, and a join is a filter
-of a product. A LEFT JOIN, or a truth value beside each row, keeps each row of its left side by
-itself: what is asked of that side's columns may be asked before or afterwards. The right side's
-columns may be NULL above: only their own values are read there, and nothing that is known of them
-below is used.
+Proof (PRIVACY.md R77). A row of a projection is one of its input with other columns, so readers of
+a column may read its definition. Filters and products of bags commute, and a join is a filter of a
+product. A LEFT JOIN, or a truth value beside each row, keeps each row of its left side separately:
+conditions on that side's columns may be applied before or afterwards. The right side's columns may
+be NULL above: only their own values are read there, and knowledge about them from below is not
+used.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Columns: TypeAlias = Mapping[int, Expression]
 class FlatRows:
     """The rows of a product of `sources` for which all `conditions` are true.
 
-    `columns` are those of the relation that this is, over the columns of the sources.
+    `columns` are those of the represented relation, over the columns of the sources.
     """
 
     sources: tuple[Relation, ...]
@@ -57,7 +57,7 @@ class FlatRows:
     columns: Columns
 
     def plus(self, *conditions: Expression) -> FlatRows:
-        """Those of the rows for which these are true too."""
+        """Return the rows for which these conditions are true too."""
         return replace(self, conditions=(*self.conditions, *conditions))
 
 
@@ -74,26 +74,30 @@ def _over(expression: Expression, columns: Columns) -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class Flattener:
-    """`written` tells sources apart, and orders them; the columns `never_null` hold no NULL."""
+    """Flattens relations. `written` identifies and orders sources; `never_null` columns have no
+    NULL.
+    """
 
     written: Callable[[Relation], str]
     never_null: Collection[int] = ()
     _flat: dict[int, FlatRows] = field(default_factory=dict)
 
     def rows(self, flat: FlatRows, present: frozenset[int] = frozenset()) -> Relation:
-        """The rows as a relation over the columns of sources, those that have the `present`."""
+        """Return the rows as a relation over columns of sources; the `present` columns have no
+        NULL.
+        """
         product = self._product(flat.sources)
         condition = both(required(flat.conditions, self.present(flat.sources) | present))
         return product if condition is None else Filter(product, condition)
 
     def relation(self, relation: Relation) -> Relation:
-        """A relation with the same columns in their order, in one form."""
+        """Return the relation in canonical form, with the same columns in their order."""
         flat = self.flat(relation)
         items = tuple(Item(column, flat.columns[column.id]) for column in relation.fields)
         return Project(self.rows(flat), items)
 
     def flat(self, relation: Relation) -> FlatRows:
-        """The rows of a relation; where formulas would be too long it is a source itself."""
+        """Return the rows of a relation; it is a source itself where formulas would be too long."""
         tick()
         if id(relation) not in self._flat:
             try:
@@ -192,7 +196,9 @@ class Flattener:
         return first
 
     def present(self, sources: Iterable[Relation]) -> frozenset[int]:
-        """Columns of tables as they are read, none of them behind an outer join."""
+        """Return the columns of tables without NULL, as they are read and not behind an
+        outer join.
+        """
         scanned = (f.id for source in sources if isinstance(source, Scan) for f in source.fields)
         return frozenset(scanned) & frozenset(self.never_null)
 

@@ -1,4 +1,4 @@
-"""Grids of integers: the lattice of a measurement, and the public candidates of a choice."""
+"""Grids of integers: the quantisation grid of a measurement, and the candidates of a choice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpsql.model.vocabulary import Noise, Sensitivity
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """The public grid of a measurement: integers times `step` = base ** -digits."""
+    """The public quantisation grid of a measurement: integers times `step` = base ** -digits."""
 
     base: int
     digits: int
@@ -29,11 +29,11 @@ class Lattice:
 
 
 WHOLE = Lattice(10, 0)
-"""The lattice of integers themselves."""
+"""The grid of integers themselves."""
 
 
 class ContributedRows(StrEnum):
-    """Which of its rows in a group a unit contributes to a histogram."""
+    """The rows of a unit in a group that it contributes to a histogram."""
 
     ALL = "proved: no unit has more"
     HASHED = "chosen by a keyed hash"
@@ -45,13 +45,13 @@ class ContributedRows(StrEnum):
 class Grid:
     """The public candidates of a choice, as integers from `lower` to `upper` in cells of `width`.
 
-    A cell stands for the integer at its middle, in steps of `lattice`; of a date for days since
-    1970, of a time for microseconds. With `values` the integers are places in that list.
+    A cell stands for the integer at its middle, in steps of `lattice`. For dates these are days
+    since 1970, for times microseconds. With `values` the integers are places in that list.
 
-        >>> from dpsql.model.tree import INTEGER
-        >>> grid = Grid(INTEGER, Lattice(10, 0), 0, 10, 3)
-        >>> grid.cells, [grid.point(cell) for cell in range(4)]
-        (4, [1, 4, 7, 10])
+    >>> from dpsql.model.tree import INTEGER
+    >>> grid = Grid(INTEGER, Lattice(10, 0), 0, 10, 3)
+    >>> grid.cells, [grid.point(cell) for cell in range(4)]
+    (4, [1, 4, 7, 10])
     """
 
     kind: SqlType
@@ -66,16 +66,16 @@ class Grid:
         return -(-(self.upper - self.lower + 1) // self.width)
 
     def point(self, cell: int) -> int:
-        """The integer that a cell stands for."""
+        """Return the integer that a cell stands for."""
         return min(self.lower + cell * self.width + (self.width - 1) // 2, self.upper)
 
     def ends(self, cell: int) -> tuple[int, int]:
-        """The lowest and the highest integer of a cell."""
+        """Return the lowest and the highest integer of a cell."""
         first = self.lower + cell * self.width
         return first, min(first + self.width - 1, self.upper)
 
     def value(self, place: int) -> Value:
-        """The value that an integer stands for.
+        """Return the value that an integer stands for.
 
         >>> from dpsql.model.tree import DATE
         >>> str(Grid(DATE, Lattice(10, 0), 0, 9).value(1))
@@ -99,8 +99,8 @@ class Grid:
 class Histogram:
     """The rows in each cell of `grid`, by group.
 
-    `condition` keeps rows (FILTER); NULL, NaN and what no cell holds are left out. A unit has at
-    most `rows` rows in a group, those that `contributed` says.
+    `condition` keeps rows (FILTER). NULL, NaN and values outside all cells are left out. A unit has
+    at most `rows` rows in a group, selected as `contributed` says.
     """
 
     argument: Expression
@@ -111,13 +111,13 @@ class Histogram:
 
     @property
     def expressions(self) -> list[Expression]:
-        """What it says of a row."""
+        """The expressions that it reads of a row."""
         return [self.argument] if self.condition is None else [self.argument, self.condition]
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceQuery:
-    """What is asked of a histogram: the cell that `aim` favours, by the rows of each cell."""
+    """A choice from a histogram: the cell that `aim` favours, by the rows of each cell."""
 
     histogram: Histogram
     aim: Aim
@@ -128,10 +128,9 @@ class Choice:
     """One cell chosen in each group: `field` labels the integer that it stands for.
 
     P(cell) depends on exp(rate · score) (see `mechanisms.exponential`), with the scores of `aim`;
-    with a `scan` it is sparse vector's.
-    A unit sways at most `rounds` groups, each by `epsilon`. `expected` is how many rows from the
-    rank asked for it is, in the root mean square where rows are many; `otherwise` the same of a
-    tree (None: it is no quantile).
+    with a `scan` it is sparse vector's. A unit influences at most `rounds` groups, each by
+    `epsilon`. `expected` is the root mean squared rank error in rows, where rows are many;
+    `otherwise` is that of a tree (None: it is no quantile).
     """
 
     field: Field
@@ -150,11 +149,11 @@ class Choice:
 class TreeRelease:
     """Quantiles of one histogram, read from one release of the noisy counts of a tree's nodes.
 
-    `fields` label the integers that their cells stand for, in the order of `ranks`; of numbers
-    `halves` label half the width of the interval about each that holds the quantile. What one unit
-    changes of all levels together is within `sensitivity`. `error` is how many rows from the ranks
-    asked for the cells are, in the root mean square where rows are many; `otherwise` that of a
-    choice for each. Extreme ranks are the last, and read `reserve` rows from their ends.
+    `fields` label the integers that their cells stand for, in the order of `ranks`. For numbers,
+    `halves` label the half-widths of intervals that hold the quantiles. The change of all levels
+    together by one unit is within `sensitivity`. `error` is the root mean squared rank error in
+    rows, where rows are many; `otherwise` is that of separate choices. Extreme ranks are the last,
+    and read `reserve` rows from their ends.
     """
 
     fields: tuple[Field, ...]
@@ -170,17 +169,17 @@ class TreeRelease:
 
     @property
     def read(self) -> tuple[Rank, ...]:
-        """The ranks as they are read."""
+        """The ranks that are read, with extreme ones moved by `reserve`."""
         return tuple(r.at(self.reserve) if r.is_extreme else r for r in self.ranks)
 
 
 @dataclass(frozen=True, slots=True)
 class RangeStrategy:
-    """How ranges of `subject`, `count` of them, are measured together.
+    """The joint measurement of `count` ranges of `subject`.
 
-    `nodes` are the counts of each level, those of the cells last. `errors` are the root mean
-    squared ones of a range as they are expected, in units of the values: so, by cells alone, and
-    one by one.
+    `nodes` are the counts of each level, those of the cells last. `errors` are expected root mean
+    squared errors of a range, in units of the values: by this strategy, by cells alone, and one by
+    one.
     """
 
     subject: Expression

@@ -1,9 +1,9 @@
-"""Measurements: what is summed of a block's rows, each kind with the fields that it has.
+"""Measurements: sums over a block's rows, each kind with its own fields.
 
-A measurement adds up what each unit contributes to a group: its total there, of rows that are
-clipped one by one, clipped to [`total_lower`, `total_upper`]. Every kind has these two, the
-`lattice` in whose steps rows are clipped, the lattice on which it is `released`, and a `condition`
-that keeps rows (FILTER; None: all of them).
+A measurement adds up each unit's contribution to a group: its total there, of rows that are clipped
+one by one, clipped to [`total_lower`, `total_upper`]. Every kind has these two bounds, the
+`lattice` (grid) in whose steps rows are clipped, the grid on which it is `released`, and a
+`condition` that keeps rows (FILTER; None: all of them).
 
 Whole numbers on a public lattice: PRIVACY.md R28.
 """
@@ -21,11 +21,11 @@ from dpsql.model.tree import Expression
 from dpsql.model.vocabulary import Norm
 
 MOST_ROWS = 2**20
-"""Rows of a unit in a group beyond which nobody looks for a bound."""
+"""Number of rows of a unit in a group above which no bound is searched."""
 
 
 class _Clipped(Protocol):
-    """What all measurements have in common."""
+    """The common fields of all measurements."""
 
     @property
     def lattice(self) -> Lattice: ...
@@ -38,24 +38,24 @@ class _Clipped(Protocol):
 
 
 class _Total:
-    """What follows from the clip of a unit's total."""
+    """Properties that follow from the clipping bounds of a unit's total."""
 
     __slots__ = ()
 
     @property
     def released(self: _Clipped) -> Lattice:
-        """The grid of what is released, in whose steps totals are clipped."""
+        """The grid of the released number, in whose steps totals are clipped."""
         return self.lattice
 
     @property
     def reach(self: _Clipped) -> float:
-        """The most that one unit changes one group, in units of the values."""
+        """Largest change of one group by one unit, in units of the values."""
         return float(max(abs(self.total_lower), abs(self.total_upper)) * self.released.step)
 
 
 @dataclass(frozen=True, slots=True)
 class RowCount(_Total):
-    """The rows: each counts 1, those of one unit in a group at most `total_upper`."""
+    """A count of rows: at most `total_upper` rows of one unit count in a group."""
 
     condition: Expression | None
     total_upper: int
@@ -66,7 +66,7 @@ class RowCount(_Total):
 
 @dataclass(frozen=True, slots=True)
 class UnitCount(_Total):
-    """The units that have a row: each counts 1, however many it has."""
+    """A count of the units that have a row: each counts 1, for any number of rows."""
 
     condition: Expression | None
 
@@ -77,7 +77,9 @@ class UnitCount(_Total):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClippedSum(_Total):
-    """The values of `argument`: a row is clipped to [`lower`, `upper`], then less `centre`."""
+    """A sum of the values of `argument`: a row is clipped to [`lower`, `upper`], then less
+    `centre`.
+    """
 
     argument: Expression
     condition: Expression | None
@@ -91,10 +93,10 @@ class ClippedSum(_Total):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistinctCount(_Total):
-    """The different values of `argument` over all units of a group, NULL not among them.
+    """A count of distinct values of `argument` over all units of a group, without NULL.
 
-    Of each unit at most `total_upper` values, or where that is an L1 norm, in all groups together;
-    `chosen` says that SQL must choose them.
+    Each unit adds at most `total_upper` values to a group; with an L1 `norm` to all groups
+    together. `chosen` says that SQL must choose them.
     """
 
     argument: Expression
@@ -108,19 +110,21 @@ class DistinctCount(_Total):
 
     @property
     def values(self) -> DistinctCount:
-        """Those that count."""
+        """The count itself, as the set of its values."""
         return self
 
     def of_at_most(self, values: int, norm: Norm = Norm.MAX) -> DistinctCount:
-        """The same of so many values of each unit, in each group or in all together."""
+        """Return the same with at most `values` values of each unit, in each group or in all
+        together.
+        """
         return replace(self, total_upper=values, norm=norm)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistinctSum(_Total):
-    """What `argument` says of each of the `values` that count, once however many units have it.
+    """A sum of `argument` over the counted `values`, each once for any number of units.
 
-    It is computed of the value alone, clipped to [`lower`, `upper`], then less `centre`.
+    It is computed from the value alone, clipped to [`lower`, `upper`], then less `centre`.
     """
 
     values: DistinctCount
@@ -138,11 +142,13 @@ class DistinctSum(_Total):
 
     @property
     def norm(self) -> Norm:
-        """Whether the values of a unit in all groups count together."""
+        """Norm of the values of a unit: L1 counts those of all groups together."""
         return self.values.norm
 
     def of_at_most(self, values: int, norm: Norm = Norm.MAX) -> DistinctSum:
-        """The same of so many values of each unit, in each group or in all together."""
+        """Return the same with at most `values` values of each unit, in each group or in all
+        together.
+        """
         ends = self.lower - self.centre, self.upper - self.centre
         return replace(
             self,
@@ -154,7 +160,7 @@ class DistinctSum(_Total):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockAverage(_Total):
-    """The values of `argument`, an expression over aggregates, of each of `blocks` blocks of units.
+    """The average of `argument`, an expression over aggregates, over `blocks` blocks of units.
 
     A block's value is clipped to [`lower`, `upper`], then less the middle; without a finite value
     it is the middle. A unit is in one block, whose value it may move from end to end.
@@ -183,9 +189,9 @@ class BlockAverage(_Total):
 
 @dataclass(frozen=True, slots=True)
 class RowTest(_Total):
-    """The rows, of which a unit has one, to test that there are at least `rows`.
+    """A count of rows, one per unit, that tests whether there are at least `rows`.
 
-    Of it one bit is shown: see `mechanisms.stability`.
+    Only one bit of it is released: see `mechanisms.stability`.
     """
 
     condition: Expression | None
@@ -198,10 +204,10 @@ class RowTest(_Total):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StableMean(_Total):
-    """The mean of `argument` where `test` is passed, in steps of `finer` more digits.
+    """The mean of `argument` where `test` passes, in steps of `finer` more digits.
 
-    A unit has one row, clipped to [`lower`, `upper`], then less `centre`. What a unit moves is the
-    mean of as many rows as are tested for: see `mechanisms.stability`.
+    A unit has one row, clipped to [`lower`, `upper`], then less `centre`. Its change by a unit is
+    that of the mean of as many rows as the test requires: see `mechanisms.stability`.
     """
 
     argument: Expression
@@ -217,12 +223,12 @@ class StableMean(_Total):
 
     @property
     def rows(self) -> int:
-        """How many rows there are at least."""
+        """Least number of rows that the test requires."""
         return self.test.rows
 
     @property
     def steps(self) -> int:
-        """How many steps of the mean are one of the lattice."""
+        """Number of steps of the mean in one grid step."""
         return int(self.lattice.base**self.finer)
 
     @property
@@ -231,16 +237,16 @@ class StableMean(_Total):
 
     @property
     def total_upper(self) -> int:
-        """The most that one row moves a mean of so many, rounded up."""
+        """Largest change of a mean of that many rows by one row, rounded up."""
         return -(-(self.upper - self.lower) * self.steps // self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class ScaledTotal(_Total):
-    """A unit's totals over all groups, scaled as a whole until their norm is at most `bound`.
+    """A unit's totals over all groups, scaled together until their norm is at most `bound`.
 
-    `total` says what is added up, and clips it to what integers hold. The bound is in steps of the
-    released grid, which has so many more `digits`, so that rounding toward zero loses little.
+    `total` is the scaled sum, clipped to the range of integers. The bound is in steps of the
+    released grid, which has `digits` more digits, so that rounding toward zero loses little.
     """
 
     total: AdditiveTotal | UnitCount
@@ -262,7 +268,7 @@ class ScaledTotal(_Total):
 
     @property
     def steps(self) -> int:
-        """How many steps of what is released are one of the rows' lattice."""
+        """Number of released steps in one step of the rows' grid."""
         return int(self.lattice.base**self.digits)
 
     @property
@@ -275,10 +281,10 @@ class ScaledTotal(_Total):
 
 
 AdditiveTotal: TypeAlias = RowCount | ClippedSum
-"""What adds up over the rows of a unit where no unit has more than are counted."""
+"""Measurements that add up over the rows of a unit where no unit has more than are counted."""
 
 ValueTotal: TypeAlias = ClippedSum | DistinctSum | BlockAverage | StableMean
-"""What is computed of values that are clipped one by one."""
+"""Measurements of values that are clipped one by one."""
 
 Measurement: TypeAlias = (
     RowCount
@@ -295,12 +301,13 @@ Measurement: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One vote of each unit: the octave of the norm of its totals in the groups of `keys`.
+    """One vote of each unit in a noisy histogram: the octave of the norm of its totals in the
+    groups of `keys`.
 
-    A unit with a norm in (2^(i - 1), 2^i] votes for i, from the ends of `octaves` beyond them; one
-    that adds nothing does not vote. Norms are those of `total`, with so many more `digits`, in
-    steps of which `whole` are 1 here. With two `parts` it votes for a half: one in
-    (2^(i/2 - 1/2), 2^(i/2)] for i.
+    A unit with a norm in (2^(i - 1), 2^i] votes for i; norms beyond the `octaves` count in the
+    first or last one. A unit that adds nothing does not vote. Norms are those of `total`, with
+    `digits` more digits, in steps of which `whole` are 1 here. With two `parts` it votes for a
+    half: a norm in (2^(i/2 - 1/2), 2^(i/2)] for i.
     """
 
     total: AdditiveTotal | UnitCount | DistinctCount
@@ -313,20 +320,20 @@ class Vote:
 
     @property
     def steps(self) -> int:
-        """How many steps of a norm are one of the rows' lattice."""
+        """Number of a norm's steps in one step of the rows' grid."""
         return int(self.total.lattice.base**self.digits)
 
     @property
     def bins(self) -> Octaves:
-        """What is voted for."""
+        """The bins of the histogram."""
         return Octaves(*self.octaves, self.parts, self.whole)
 
 
 @dataclass(frozen=True, slots=True)
 class MeanVote:
-    """One vote of each unit: between which two `edges`, in steps, the mean of its rows is.
+    """One vote of each unit: the `edges`, in steps, between which the mean of its rows lies.
 
-    Rows are clipped as `total` says, and those without a value have no say. Place n is below edge
+    Rows are clipped as `total` says, and rows without a value do not count. Place n is below edge
     n, and not below the one before.
     """
 
@@ -338,7 +345,7 @@ class MeanVote:
 
 @dataclass(frozen=True, slots=True)
 class RangeVote:
-    """One vote of each unit: the octave of its largest row, of either sign, as of a `Vote`.
+    """One vote of each unit: the octave of its largest row by absolute value, as in a `Vote`.
 
     Rows are clipped as `total` says.
     """
@@ -351,9 +358,10 @@ class RangeVote:
 
 @dataclass(frozen=True, slots=True)
 class RatioVote:
-    """One vote of each unit: between which two `edges` its `total` is as a multiple of `below`.
+    """One vote of each unit: the `edges` between which the ratio of its `total` to `below` lies.
 
-    Edges are in steps of the one for a step of the other. A unit without any below does not vote.
+    Edges are in steps of the one per step of the other. A unit without rows in `below` does not
+    vote.
     """
 
     total: AdditiveTotal
@@ -364,11 +372,11 @@ class RatioVote:
 
 
 UnitVote: TypeAlias = Vote | MeanVote | RangeVote | RatioVote
-"""What a unit is asked, once."""
+"""The vote of each unit in a poll."""
 
 
 def expressions_of(part: Measurement) -> list[Expression]:
-    """What a measurement says of a row, or of a block of units."""
+    """Return the expressions that a measurement reads of a row, or of a block of units."""
     said: tuple[Expression | None, ...]
     match part:
         case RowCount() | UnitCount() | RowTest():
@@ -385,7 +393,7 @@ def expressions_of(part: Measurement) -> list[Expression]:
 
 
 def clip_of_unit(part: Measurement) -> tuple[int, int]:
-    """What SQL clips the total of a unit in a group to, in steps of its lattice."""
+    """Return the bounds to which SQL clips the total of a unit in a group, in steps of its grid."""
     match part:
         case (
             RowCount()
@@ -406,7 +414,9 @@ def clip_of_unit(part: Measurement) -> tuple[int, int]:
 
 
 def adds_rows(part: Measurement) -> bool:
-    """Whether every row that counts adds to the total of its unit, so that a limit of rows cuts."""
+    """Test whether every counted row adds to the total of its unit, so that a limit of rows
+    matters.
+    """
     match part:
         case RowCount() | ClippedSum() | ScaledTotal() | RowTest() | StableMean():
             return True

@@ -13,15 +13,14 @@ from dpsql.model.vocabulary import Column
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A query ready to run: `plan` is None where it reads public tables alone.
+    """A query that is ready to run: `plan` is None where it reads public tables alone.
 
-    `question` identifies what is asked of private data, whatever the epsilon. `wider` are the same
-    query over more groups, which may have been paid: over noise on every group, where it would
-    rather choose groups, and over those that a condition on their keys leaves out.
-    `notices` are what is told with the answer.
-    `data` identifies the data that the plan's proofs are about (None: any). `context` is what else
-    tells questions apart. What is `measured` is kept for others; what would be where groups are
-    measured that conditions leave out is `wide`.
+    `question` identifies the query on private data, without its epsilon. `wider` are the same query
+    over more groups, which may have been paid: with noise on every group, where this plan would
+    choose groups, or with groups that a condition on their keys excludes. `notices` belong to the
+    answer. `data` identifies the data of the plan's proofs (None: any). `context` is the rest of
+    the query's identity. `measured` describes columns that are kept for other queries; `wide` is
+    the measurement of all groups that conditions exclude.
     """
 
     columns: tuple[Column, ...]
@@ -37,17 +36,17 @@ class Prepared:
 
     @property
     def blocks(self) -> tuple[BlockPlan, ...]:
-        """What is measured of private data."""
+        """The blocks that are measured on private data."""
         return () if self.plan is None else self.plan.blocks
 
     @property
     def polls(self) -> tuple[Poll, ...]:
-        """What is to be asked before, since bounds of what people add are not known."""
+        """The polls to run first, because bounds on contributions are unknown."""
         return () if self.plan is None else self.plan.polls
 
     @property
     def selects(self) -> bool:
-        """Whether a step needs a δ of its own: keys are selected, or means shown by a test."""
+        """True if a step needs its own δ: partition selection, or means released by a test."""
         return any(
             block.domain is None or any(release.stability for release in block.releases)
             for block in self.blocks
@@ -55,21 +54,23 @@ class Prepared:
 
     @property
     def cells(self) -> int:
-        """How many values it holds of public subqueries that were evaluated once."""
+        """Number of values in public subqueries that were evaluated once."""
         return sum(len(s.rows) * len(s.columns) for s in self.rewritten.stages if s.rows)
 
     @property
     def alternatives(self) -> tuple[Prepared, ...]:
-        """The plans that answer the query, the one that is paid for first."""
+        """The plans that answer the query, the one that is charged first."""
         return (self, *self.wider)
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """What may have been paid for instead, the question itself first; none of public tables."""
+        """The queries that may have been paid instead, the query itself first; empty for public
+        tables.
+        """
         return () if self.plan is None else tuple(each.question for each in self.alternatives)
 
     def alternative(self, question: str) -> Prepared:
-        """The plan of one of `questions`, or of what is measured wide for them."""
+        """Return the plan of one of `questions`, or the wide measurement for them."""
         wide = [] if self.wide is None else [self.wide.prepared]
         return next(plan for plan in [*self.alternatives, *wide] if plan.question == question)
 
@@ -79,11 +80,11 @@ Positions: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class WideTable:
-    """The `prepared` measurement of all groups, by a question that is its population's.
+    """The `prepared` measurement of all groups, identified by the query of its population.
 
-    Of its keys, in their order, the values are numbered: `sizes` says how many there are, `chosen`
-    which of them conditions leave (None: it is a key of the question, whose groups are at these
-    `places` of such keys). Column n of the question is column `columns[n]`.
+    The values of its keys are numbered: `sizes` has their numbers of values. `chosen` has the
+    values that conditions keep (None: it is a key of the query, whose groups have these `places`).
+    Column n of the query is column `columns[n]`.
     """
 
     prepared: Prepared
@@ -94,7 +95,7 @@ class WideTable:
 
     @property
     def measured(self) -> MeasuredColumns:
-        """What it measures, with which noise."""
+        """The measured columns, and their noise."""
         measured = self.prepared.measured
         assert measured is not None
         return measured

@@ -1,4 +1,4 @@
-"""The private plan: what `track`, `infer`, `calibrate` and `rewrite` hand to one another."""
+"""The private plan: types that `track`, `infer`, `calibrate` and `rewrite` pass on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from dpsql.model.walk import relations
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """A contribution limit: its value (None: no limit) and where it was proved or is enforced."""
+    """A contribution bound: its value (None: no bound) and where it was proved or is enforced."""
 
     value: int | None
     how: str
@@ -45,7 +45,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class KeyLimit:
-    """A limit for groupings by `key`, over columns of tables, and what the owner calls that."""
+    """A limit for groupings by `key`, over columns of tables, with the owner's name of it."""
 
     key: Expression
     name: str
@@ -54,7 +54,7 @@ class KeyLimit:
 
 @dataclass(frozen=True, slots=True)
 class TotalLimit:
-    """The most that the sizes of one unit's values of a table's column add up to."""
+    """The largest sum of absolute values of one unit in a table's column."""
 
     column: int
     name: str
@@ -63,10 +63,9 @@ class TotalLimit:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredLimits:
-    """What the policy declares of one unit's rows in a relation (None: nothing).
-
-    Limits `by` a key are for groupings by it and stand in the place of those for all.
-    `silent` are the tables that declare nothing of a kind, as limit and table: for a refusal.
+    """The policy's declarations about one unit's rows in a relation (None: nothing). Limits `by` a
+    key are for groupings by it and replace the general ones. `silent` are tables without a
+    declaration, as limit and table, for a refusal.
     """
 
     rows_per_unit: int | None = None
@@ -79,12 +78,12 @@ class DeclaredLimits:
     silent: frozenset[tuple[str, str]] = field(default=frozenset(), compare=False, repr=False)
 
     def lacking(self, limit: str) -> str:
-        """The tables that would have to declare a limit, in words."""
+        """Return the tables that would have to declare a limit, as text."""
         tables = sorted(table for kind, table in self.silent if kind == limit)
         return " and ".join(tables) or "each table of people's rows in FROM"
 
     def plus(self, other: DeclaredLimits, shared: int = 0) -> DeclaredLimits:
-        """The limits of the rows of both, of which `shared` are certainly counted twice."""
+        """Return the limits of the rows of both, of which `shared` are certainly counted twice."""
         return DeclaredLimits(
             total(self.rows_per_unit, other.rows_per_unit, shared),
             total(self.groups_per_unit, other.groups_per_unit, shared),
@@ -93,8 +92,7 @@ class DeclaredLimits:
         )
 
     def times(self, other: DeclaredLimits) -> DeclaredLimits:
-        """The limits of a join in which each row of one side may meet each row of the other.
-
+        """Return the limits of a join in which any row of one side may meet any row of the other.
         Limits by keys and of totals are those of this side alone.
         """
         most = other.rows_per_unit
@@ -117,35 +115,32 @@ def _times(limit: _Limit, times: int) -> _Limit:
 
 
 def least(*limits: int | None) -> int | None:
-    """The smallest declared limit, None if none is."""
+    """Return the smallest declared limit; None if there is none."""
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def total(a: int | None, b: int | None, shared: int = 0) -> int | None:
-    """The sum of two limits less what they share, None if one is not known."""
+    """Return the sum of two limits less their overlap; None if one is unknown."""
     return None if a is None or b is None else a + b - shared
 
 
 def product(a: int | None, b: int | None) -> int | None:
-    """The product of two limits, None if one is not known."""
+    """Return the product of two limits; None if one is unknown."""
     return None if a is None or b is None else a * b
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateBlock:
-    """One private aggregate: the rows it reads, each with its unit, and what it asks of them.
-
-    `rows` carries the unit key as column `unit`, never NULL; `unit_ids` are all columns that hold
-    it. `max_rows` is the proved most rows of one unit (None: unbounded). `determined` are the
-    columns that the unit determines; `declared` the owner's limits; `facts` what proofs lean on.
-    With `groups` the keys are those of a public relation, over whose columns they are written.
-    Rows that belong to `several` people each have no one unit: see `compiler.track.table_scans`.
-    `max_groups` is the most groups that one unit is proved to touch (None: as many as it has rows);
-    with `alone` no two rows of one unit are in one group.
-
-    All of this is about `rows`; where they are `weighed`, an engine adds up those instead. With a
-    `vote` it is about the votes of the units of `rows`, one each, whose place is the one key. Facts
-    say that the columns `never_null` of tables hold no NULL. Claims are `enforced` in SQL.
+    """A private aggregate: the rows it reads, each with its unit, and its measures. `rows` has the
+    unit key as column `unit`, never NULL; `unit_ids` are all columns that contain it. `max_rows` is
+    the proved most rows of one unit (None: unbounded). `determined` are the columns that the unit
+    determines; `declared` the owner's limits; `facts` those that proofs use. With `groups` the keys
+    are those of a public relation, over whose columns they are written. Rows that belong to
+    `several` units have no single unit: see `compiler.track.table_scans`. `max_groups` is the
+    proved most groups of one unit (None: as many as it has rows); with `alone` no two rows of one
+    unit are in one group. All of this is about `rows`; with `weighed`, an engine adds up those
+    instead. With a `vote` it is a histogram of votes, one per unit, whose place is the only key.
+    Facts say that the columns `never_null` of tables contain no NULL. Claims are `enforced` in SQL.
     """
 
     rows: Relation
@@ -175,11 +170,10 @@ class PrivateBlock:
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """`outer` reads only `Released` leaves and public tables; `blocks` are private.
-
-    `stages` are queries over blocks whose rows later blocks join; a block reads stages only of
-    blocks before it. `notices` are told where rows of people were asked for, of which none is
-    shown, and of blocks that have none by declaration.
+    """A query divided into private blocks and an outer query over their released tables. `outer`
+    reads only `Released` leaves and public tables. `stages` are queries over blocks whose rows
+    later blocks join; a block reads stages only of blocks before it. `notices` say that private
+    rows were requested, of which none is shown, or that blocks are empty by declaration.
     """
 
     outer: Relation
@@ -190,14 +184,13 @@ class Tracked:
 
 @dataclass(frozen=True, slots=True)
 class BoundedBlock:
-    """A block with what is known of its expressions.
-
-    `arguments` describes each measure's arguments (none for COUNT(*)); `domain` lists the possible
-    key tuples, or is None where they are private; `key_combinations` is how many combinations the
-    keys that the unit does not determine can take (None: unbounded). `tested` describes what the
-    conditions of measures are, and what they compare with constants. Keys that are not `within`
-    what was released before have no rows. `wide` are the arguments if no unit has more rows than
-    `MOST_ROWS`, where they have no bounds otherwise.
+    """A block with the facts of its expressions. `arguments` describes each measure's arguments
+    (none for COUNT(*)). `domain` lists the possible key tuples, or is None where they are private.
+    `key_combinations` is the number of combinations of the keys that the unit does not determine
+    (None: unbounded). `tested` has facts of the conditions of measures, and of expressions that
+    they compare with constants. Keys that are not `within` earlier releases have no rows. `wide`
+    are the arguments if no unit has more rows than `MOST_ROWS`, where they have no bounds
+    otherwise.
     """
 
     block: PrivateBlock
@@ -219,16 +212,15 @@ class Bounded:
 
 
 class Unpaid(ValueError):
-    """A column that no payment names, a payment for what is not released, or of too little."""
+    """An unpaid column, a payment for an unreleased column, or a payment that is too small."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """The noise of the released columns with these ids, and what one unit changes of them.
-
-    Of all of them together: it changes their vector, in L1, within the one sensitivity that they
-    have, so that one loss covers them. Groups may share some of the noise of one column.
-    `runner_up` is the noise of the same loss that would have been worse.
+    """The noise of the released columns with these ids, and their change by one unit. A unit
+    changes the vector of all of them, in L1, within their single sensitivity, so that one loss
+    covers them. Groups may share some of the noise of one column. `runner_up` is the second-best
+    noise of the same loss.
     """
 
     noise: Noise | CorrelatedNoise
@@ -237,7 +229,9 @@ class Payment:
     runner_up: Noise | None = None
 
     def __post_init__(self) -> None:
-        """Noise that groups share is of one column, and enough for what one unit changes."""
+        """Check that noise shared by groups is of one column, and enough for the change by one
+        unit.
+        """
         if isinstance(self.noise, CorrelatedNoise) and not (
             len(self.columns) <= 1 and self.noise.covers(self.sensitivity)
         ):
@@ -245,7 +239,7 @@ class Payment:
 
     @property
     def shares_noise(self) -> bool:
-        """Whether groups share some of it, so that their errors depend on one another."""
+        """True if groups share some of it, so that their errors are dependent."""
         return isinstance(self.noise, CorrelatedNoise)
 
     @property
@@ -256,10 +250,10 @@ class Payment:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One noised measurement: `field` labels it in the released table, `payment` pays for it.
-
-    A mean with `stability` is shown only where its test is passed. What is derived of earlier
-    measurements has in each group the noise `single`, and several of it at most the payment's each.
+    """One noised measurement: `field` labels it in the released table, `payment` pays for it. A
+    mean with `stability` is released only if its test passes. A number derived from earlier
+    measurements has the noise `single` in each group; several of them err at most as if each had
+    the payment's.
     """
 
     field: Field
@@ -270,7 +264,7 @@ class Release:
 
     @property
     def noise(self) -> Noise:
-        """That of one group by itself."""
+        """Noise of one group by itself."""
         return self.payment.alone
 
     @property
@@ -287,7 +281,7 @@ class ReleasedColumn:
 
     @property
     def id(self) -> int:
-        """Its own, by which everything that reads it knows it."""
+        """The id by which all readers of the column know it."""
         return self.field.id
 
 
@@ -297,18 +291,14 @@ def _chosen(field: Field, histogram: Histogram) -> ReleasedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockPlan:
-    """One joint release: contribution bounds, measurements, and how its keys are published.
-
-    `l0` is the most groups per unit; `enforce_l0` says that SQL must sample them; `row_level`
-    that every unit has at most one row, so that nothing is aggregated per unit.
-
-    `keys` says how the keys are published. Behind the `releases` are the choices, then what is read
-    of trees.
-
-    What `agreements` say of the exact integers of columns is made true of the noisy ones after the
-    release. `norms` are the bounds that were found of what a unit contributes, `totals` those that
-    are declared and that totals are clipped to. `ranges` says how ranges of values are measured.
-    Votes are about the totals of the block `answering` with what they find, if that is known.
+    """One joint release: contribution bounds, measurements, and the publication of keys. `l0` is
+    the most groups per unit; `enforce_l0` says that SQL must sample them. `row_level` says that
+    every unit has at most one row, so that nothing is aggregated per unit. `keys` says how keys are
+    published. After the `releases` come the choices, then the quantiles of trees. The exact columns
+    satisfy `agreements`, and the noisy ones are made to after the release. `norms` are found bounds
+    on a unit's contribution, `totals` are declared ones to which totals are clipped. `ranges` are
+    the strategies for ranges of values. Votes are about the totals of the block `answering` with
+    their result, if that is known.
     """
 
     block: PrivateBlock
@@ -328,9 +318,8 @@ class BlockPlan:
     answering: BlockPlan | None = None
 
     def __post_init__(self) -> None:
-        """Every release is named by the payment that it names, once, and nothing else is.
-
-        Every column has an id of its own, and what is looked at is released.
+        """Check that payments name exactly the releases, each once. Ids are unique, and columns
+        that decide something are released.
         """
         columns = [release.field.id for release in self.releases]
         paid = [column for payment in self.payments for column in payment.columns]
@@ -345,14 +334,14 @@ class BlockPlan:
 
     @property
     def _looked_at(self) -> frozenset[int]:
-        """The measurements by which others, or keys, are shown, and those that are to agree."""
+        """The measurements that select others or keys, and those that are made to agree."""
         counted = self.keys.counted if isinstance(self.keys, ThresholdKeys) else ()
         tests = (r.stability.count for r in self.releases if r.stability is not None)
         agreed = (column for agreement in self.agreements for column in agreement.places)
         return frozenset((*counted, *tests, *agreed))
 
     def _within(self, noise: CorrelatedNoise) -> bool:
-        """Whether there are no more groups than it is for."""
+        """Test whether there are at most as many groups as the noise allows."""
         listed = isinstance(self.keys, ListedKeys)
         return listed and len(self.domain or ()) <= noise.reached.groups
 
@@ -369,17 +358,17 @@ class BlockPlan:
 
     @property
     def payments(self) -> tuple[Payment, ...]:
-        """What pays for the releases, each once."""
+        """The payments of the releases, each once."""
         return tuple(dict.fromkeys(release.payment for release in self.releases))
 
     @property
     def queries(self) -> tuple[Measurement, ...]:
-        """What SQL sums, in the order of its columns."""
+        """The measurements that SQL sums, in the order of its columns."""
         return (*unreleased(self.keys), *(release.query for release in self.releases))
 
     @property
     def columns(self) -> tuple[ReleasedColumn, ...]:
-        """Everything that is released beside the keys, in the order of the released table."""
+        """All released columns beside the keys, in the order of the released table."""
         match self.keys:
             case TopKeys(place=Field() as place, unreleased=judged):
                 return (ReleasedColumn(place, judged.released), *self.noisy)
@@ -388,7 +377,9 @@ class BlockPlan:
 
     @property
     def noisy(self) -> tuple[ReleasedColumn, ...]:
-        """What is measured, chosen, and read of trees; half the intervals of these are the last."""
+        """Measurements, choices, quantiles of trees, and last the half-widths of these
+        quantiles.
+        """
         trees = self.trees
         measured = [ReleasedColumn(r.field, r.query.released) for r in self.releases]
         chosen = [_chosen(choice.field, choice.query.histogram) for choice in self.choices]
@@ -404,13 +395,13 @@ class BlockPlan:
 
     @property
     def histograms(self) -> tuple[Histogram, ...]:
-        """What SQL counts by cells, each once."""
+        """The histograms that SQL counts, each once."""
         choices = [choice.query.histogram for choice in self.choices]
         return tuple(dict.fromkeys([*choices, *(tree.histogram for tree in self.trees)]))
 
     @property
     def halves(self) -> Mapping[int, int]:
-        """The quantiles whose error is known, each with the column of half its interval."""
+        """The quantiles with known errors, each with the column of its half-width."""
         return {
             field.id: half.id
             for tree in self.trees
@@ -425,28 +416,26 @@ class BlockPlan:
 
     @property
     def noises(self) -> tuple[Noise, ...]:
-        """The noise of all that is measured."""
+        """The noise of all measurements."""
         return (*(release.noise for release in self.releases), *(t.noise for t in self.trees))
 
     @property
     def l0(self) -> int:
-        """Most groups one unit touches."""
+        """Most groups of one unit."""
         assert self.groups.value is not None
         return self.groups.value
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """A question that finds a norm: the votes of the units of `block`, known by `key`.
-
-    The norm bounds what a unit adds to the released column `column` (None: the rows that choices
-    keep of it, or their range), of which `groups` groups count. A mean or a ratio is to be found
-    `first`: from there rows are measured whose norm is asked for. The norm `of_keys` is to
-    show about as many private keys as it can. The rows that choices keep may be `of_sums`: of what
-    rows of a unit add up to. That of an L2 norm over many groups is held `beside`
-    that of the L1 norm of the same totals, known by its key, of which the better is taken where
-    `either` may be. What is cut of a unit is `alone` in the largest private groups, which few units
-    have several of.
+    """A poll that finds a norm: the votes of the units of `block`, identified by `key`. The norm
+    bounds a unit's contribution to the released column `column` (None: the rows that choices keep
+    of it, or their range); `groups` groups count. A mean or a ratio is found `first`, because rows
+    are measured from it before their norm. A norm `of_keys` shows about as many private keys as
+    possible. Rows that choices keep may be `of_sums`: of the rows of a unit that are added up. An
+    L2 norm over many groups is polled together with the L1 norm of the same totals, whose key is
+    `beside`; the better one is taken where `either` may be. Clipping of a unit counts `alone` in
+    the largest private groups, of which few units have several.
     """
 
     key: str
@@ -466,10 +455,9 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class FoundNorm:
-    """What the poll known by `key` found: the bound of a norm in steps, and who is beyond it.
-
-    About `above` units at most have more; not `visible`, there are too few of them to find a bound.
-    Of two norms of the same totals the L1 norm may be taken `instead`.
+    """The result of the poll `key`: the bound of a norm in steps, and the units beyond it. About
+    `above` units at most have more. Without `visible`, there are too few units to find a bound. Of
+    two norms of the same totals the L1 norm may be taken `instead`.
     """
 
     key: str
@@ -481,11 +469,10 @@ class FoundNorm:
 
 @dataclass(frozen=True, slots=True)
 class ContributionBound:
-    """A bound of the norm of `what` a unit contributes to measure `measure` of a block.
-
-    It was found by a poll, or is a public one (None); a measure None shows keys and is not asked
-    for. `most` is the norm in units of the values; contributions may be `negative` or `positive`.
-    A unit that is counted once in a group counts less in each of more than so many `groups`.
+    """A bound on the norm of `what` a unit contributes to measure `measure` of a block. It was
+    found by a poll, or is public (`norm` None). A measure None selects keys and is not output.
+    `most` is the norm in units of the values; contributions may be `negative` or `positive`. A unit
+    that is counted once in a group counts less in each of more than `groups` groups.
     """
 
     measure: int | None
@@ -499,12 +486,11 @@ class ContributionBound:
 
 @dataclass(frozen=True, slots=True)
 class PrivatePlan:
-    """The whole query: its blocks, the queries over their noisy tables, and its price.
-
-    `loss` is what is charged for the event: no less than the least that any question is charged.
-    `shares` are the parts of its budget that pay for the measurements and choices of the blocks.
-    Tables of `levels` have totals in common, which are made equal after the release. While there
-    are `polls` to be held, the norms that they find are the widest.
+    """The whole query: its blocks, the queries over their noisy tables, and its price. `loss` is
+    the charge for the event: at least the minimum charge. `shares` are the parts of its budget for
+    the measurements and choices of the blocks. Tables of `levels` have totals in common, which are
+    made equal after the release. While `polls` are to run, the bounds that they find are the
+    widest.
     """
 
     blocks: tuple[BlockPlan, ...]
@@ -518,7 +504,7 @@ class PrivatePlan:
     polls: tuple[Poll, ...] = ()
 
     def __post_init__(self) -> None:
-        """What is read of a block is what it releases, no column more and none less."""
+        """Check that queries read exactly the columns that a block releases."""
         for query in (self.outer, *self.stages):
             for read in relations(query):
                 if isinstance(read, Released):
@@ -528,7 +514,7 @@ class PrivatePlan:
 
 
 def as_derived(plan: PrivatePlan, derived: DerivedColumns) -> PrivatePlan:
-    """The plan with the noise of numbers that were derived; as it is where it has other columns."""
+    """Return the plan with the noise of derived numbers; unchanged if it has other columns."""
     block = plan.blocks[0]
     if len(derived.noises) != len(block.releases):
         return plan
@@ -541,11 +527,10 @@ def as_derived(plan: PrivatePlan, derived: DerivedColumns) -> PrivatePlan:
 
 @dataclass(frozen=True, slots=True)
 class BlockSql:
-    """The one statement that computes a block's exact integers; `stages` are those it reads.
-
-    Where something is chosen there is one key more, the cell of a histogram (NULL: the group
-    itself), and one part more, the rows in the cell; the histograms' cells follow one another.
-    Over `totals` that several statements read there is another one of the same numbers.
+    """The statement that computes a block's exact integers; `stages` are those it reads. With
+    choices there is one more key, the cell of a histogram (NULL: the group itself), and one more
+    part, the rows in the cell; cells of histograms are numbered one after another. `totals` holds a
+    second statement for the same numbers, over totals that several statements read.
     """
 
     sql: str
@@ -567,8 +552,7 @@ class ReleasedTable:
 
 @dataclass(frozen=True, slots=True)
 class StageSql:
-    """What private rows are joined to: a released result, `sql` over `tables`, on scratch.
-
+    """Rows that private rows are joined to: a released result, `sql` over `tables`, on scratch.
     With `rows` it is a public query, which was evaluated already.
     """
 
@@ -580,11 +564,10 @@ class StageSql:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What runs where: block statements on the owner's engine, the outer query on scratch.
-
-    `outer_sql` returns the output columns and then one error column per output column;
-    `shown_sql` is the same without the errors. `expected` is the standard error of each output,
-    None if exact, NaN where it depends on what is released. Blocks read these `stored` tables.
+    """The statements by place: blocks on the owner's engine, the outer query on scratch.
+    `outer_sql` returns the output columns and then one error column per output column; `shown_sql`
+    is the same without errors. `expected` is the standard error of each output, None if exact, NaN
+    where it depends on released values. Blocks read these `stored` tables.
     """
 
     blocks: tuple[BlockSql, ...]

@@ -1,7 +1,7 @@
-"""How the keys of a block are published, each way with the fields that it has.
+"""Publication of a block's keys: a type for each method, with its own fields.
 
-Public keys are listed, and all or the first of them are answered; private ones are shown by their
-noisy unit count or by a trial each.
+Public keys are listed, and all or the first of them are answered. Private keys are selected by
+their noisy unit count or by one trial each.
 
 Trials are about counts that a unit changes by one: PRIVACY.md R76.
 """
@@ -26,7 +26,9 @@ Domain: TypeAlias = tuple[tuple[Value, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Place `key` of a block's keys is always a value in column `column` of stage `stage`."""
+    """A restriction: place `key` of a block's keys is always a value in column `column` of stage
+    `stage`.
+    """
 
     key: int
     stage: int
@@ -35,11 +37,11 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class ListedKeys:
-    """Public keys, each of them answered, whether the data has it or not.
+    """Public keys, which are all answered, whether the data has them or not.
 
-    Those that are not `within` what was released before have no rows, and are not answered. With
-    `along` some of the keys, of which they are all combinations, what is measured are differences
-    along these: see `dpsql.mechanisms.differences`.
+    Keys that are not `within` earlier releases have no rows, and are not answered. With `along`
+    some of the keys, which are all combinations, differences along these are measured: see
+    `dpsql.mechanisms.differences`.
     """
 
     domain: Domain
@@ -48,16 +50,16 @@ class ListedKeys:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each key has."""
+        """Number of values of each key."""
         return tuple(len(set(values)) for values in zip(*self.domain, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopKeys:
-    """Public keys of which those alone are shown that `top` chooses by an `unreleased` sum.
+    """Public keys of which `top` chooses some by an `unreleased` sum; only these are answered.
 
-    What is released is of them alone; if nothing is, `place` labels where each is in their order,
-    in that sum's lattice. `otherwise` is the error of ordering all keys by the sum with noise.
+    Releases are of chosen keys only. Without releases, `place` labels the rank of each key, in that
+    sum's grid. `otherwise` is the error of ordering all keys by the noisy sum.
     """
 
     domain: Domain
@@ -70,9 +72,9 @@ class TopKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdKeys:
-    """Private keys: one is shown if the sum of the `counted` columns reaches a `threshold`.
+    """Private keys: a key is released if the sum of the `counted` columns reaches a `threshold`.
 
-    None of fewer than `floor` units is, by that count. `runner_up` would have shown fewer.
+    No key of fewer than `floor` units is, by that count. `runner_up` would have released fewer.
     """
 
     threshold: Threshold
@@ -83,9 +85,9 @@ class ThresholdKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialKeys:
-    """Private keys of which nobody asks for a number: each is shown by a trial on its exact count.
+    """Private keys without requested numbers: each is selected by a trial on its exact count.
 
-    That count is `unreleased`: SQL computes it, and nobody sees it. A unit counts 1 in it.
+    SQL computes that count, `unreleased`, and it is never output. A unit counts 1 in it.
     """
 
     trials: KeyTrials
@@ -94,7 +96,7 @@ class TrialKeys:
     runner_up: Threshold
 
     def __post_init__(self) -> None:
-        """A trial is private for counts that a unit changes by one."""
+        """Raise ValueError unless a unit changes the count by one, as trials require."""
         if self.unreleased.released != WHOLE or clip_of_unit(self.unreleased) != (0, 1):
             raise ValueError(self.unreleased)
 
@@ -103,7 +105,7 @@ Keys: TypeAlias = ListedKeys | TopKeys | ThresholdKeys | TrialKeys
 
 
 def units_needed(keys: Keys) -> int | None:
-    """About how many units a private key needs to be shown every other time."""
+    """Return about how many units a private key needs to be released with probability one half."""
     match keys:
         case ListedKeys() | TopKeys():
             return None
@@ -116,7 +118,7 @@ def units_needed(keys: Keys) -> int | None:
 
 
 def unreleased(keys: Keys) -> tuple[Measurement, ...]:
-    """What SQL sums so that keys can be chosen, and nobody sees."""
+    """Return the sums that SQL computes for the selection of keys and that are never output."""
     match keys:
         case ListedKeys() | ThresholdKeys():
             return ()

@@ -1,4 +1,4 @@
-"""Other rows than those of a block that an engine may add up, for the same integers."""
+"""Alternative rows of a block, which an engine adds up to the same integers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dpsql.model.tree import Expression, Ref
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """The rows of a block without repetitions: each is `weight` of them, or just one if None.
+    """The rows of a block without repetitions: each counts `weight` times, or once if None.
 
-    Sums over them are the same integers; see `compiler.rewrite.weights`. With `groups` each is all
-    that its unit has in its group, and that column no less than the unit's number of groups. With
-    `place` it is that number, and `place` is the group's in the order of its unit's. Such are the
-    groups and place in `turn`, too, each row of which is one of its unit's in its group.
+    Sums over them are the same integers; see `compiler.rewrite.weights`. With `groups` each row has
+    all of its unit's rows in its group, and the column `groups` is at least the unit's number of
+    groups. With `place` it is exactly that number, and `place` is the rank of the group among the
+    unit's. The same columns in `turn` belong to single rows of a unit in its group.
     """
 
     rows: Relation

@@ -1,16 +1,16 @@
-"""What a question measures when it measures wide, and which cells of that are its own.
+"""Wide measurements of a query, and the cells of them that answer it.
 
-The population is the rows below the release without conditions on listed columns of which a unit
-has one value, with their unit and with the keys that nothing is added up over: those of which some
-row may have no listed value, since totals would be of fewer rows, and those of which a unit may
-have several values, since its total is clipped in each. They are keys of every table of the
-population. Populations, keys and measurements are known by digests of their one form, clips,
-lattices and lists of values among it.
+The population is the rows below the release without some conditions. These are conditions on listed
+columns of which a unit has one value. The population has their unit, and the keys that must not be
+added up: those of which some row may have no listed value, since totals would be of fewer rows, and
+those of which a unit may have several values, since its total is clipped in each. They are keys of
+every table of the population. Populations, keys and measurements are identified by digests of their
+canonical form, which includes clipping bounds, grids and lists of values.
 
 Proof (PRIVACY.md R79). Let all rows of a unit agree on a key. Then without it a unit has the same
 rows in each group, its total there is the same, clipped alike, and the cells of the finer table add
-up to those of the coarser. Digests are equal only where rows, values and clips are, as of questions
-(R77).
+up to those of the coarser. Digests are equal only where rows, values and clipping bounds are, as
+for queries (R77).
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from dpsql.model.walk import refs
 
 
 def has_one(block: PrivateBlock, expression: Expression) -> bool:
-    """Whether all rows of a unit agree on this."""
+    """Test whether all rows of a unit agree on this expression."""
     return block.max_rows == 1 or refs(expression) <= block.determined
 
 
 def adds_up(prepared: Prepared) -> bool:
-    """Whether the cells of a question are sums over units of what each has there, whatever it has
-    in others: all keys are listed, and each column has noise of its own.
+    """Test whether the cells of a query are sums over units, independent of the unit's other cells.
+
+    All keys must be listed, and each column must have its own noise.
     """
     plan = prepared.plan
     if plan is None or len(plan.blocks) != 1 or plan.stages or plan.levels or plan.polls:
@@ -65,9 +66,10 @@ def wide_table(
     chosen: Sequence[frozenset[Value] | None],
     data: str | None,
 ) -> WideTable | None:
-    """A question's cells in a wide one's, whose keys begin with the question's; None where they are
-    no sums of its cells, or where its price is another one. `whole` says of a key that every row
-    has one of its values; `data` identifies what is measured.
+    """Return the mapping from a query's cells to a wide query's, whose keys begin with the query's.
+
+    Returns None where they are no sums of its cells, or where its price differs. `whole` says for
+    each key that every row has one of its values; `data` identifies the measured data.
     """
     if not (adds_up(prepared) and adds_up(wide)) or _loss(wide) != _loss(prepared):
         return None
@@ -101,8 +103,9 @@ def wide_table(
 
 
 def written_parts(prepared: Prepared) -> tuple[str, tuple[str, ...]]:
-    """Digests of the rows of a question's only block, and of what each of its columns measures:
-    equal ones are the same, as of tables (PRIVACY.md R79).
+    """Return digests of the rows of a query's only block, and of the measurement of each column.
+
+    Equal digests mean equal measurements, as for tables (PRIVACY.md R79).
     """
     (own,) = prepared.blocks
     writer, rows = written_rows(own.block)
@@ -112,8 +115,7 @@ def written_parts(prepared: Prepared) -> tuple[str, tuple[str, ...]]:
 
 
 def differing(wide: WideTable, along: tuple[int, ...]) -> WideTable | None:
-    """The same table of differences along these keys, for the same loss; None where that cannot be
-    said of them.
+    """Return the same table of differences along these keys, for the same loss; None if impossible.
 
     Proof (PRIVACY.md R84). A unit has one value of each of these keys.
     """
@@ -154,7 +156,7 @@ def _loss(prepared: Prepared) -> Loss | None:
 
 
 def _texts(writer: Writer, block: BlockPlan) -> list[str]:
-    """What each column measures, in words that are the same in other tables of these rows."""
+    """Return the measurement of each column as text that is equal in other tables of these rows."""
     return [writer.write(release.query) for release in block.releases]
 
 
@@ -165,7 +167,7 @@ def _digest(text: str) -> str:
 def _selected(
     axes: Sequence[tuple[Value, ...]], chosen: Sequence[frozenset[Value] | None], keys: int
 ) -> list[Positions | None]:
-    """Which values conditions leave of each axis behind the `keys` of the question."""
+    """Return the values that conditions keep for each axis behind the `keys` of the query."""
     own: list[Positions | None] = [None] * keys
     return own + [
         _positions(values or frozenset(), axis)
@@ -174,7 +176,7 @@ def _selected(
 
 
 def _positions(values: frozenset[Value], axis: tuple[Value, ...]) -> Positions:
-    """Where these are; nowhere if one of them is not there."""
+    """Return the positions of these values; empty if one of them is missing."""
     there = tuple(n for n, value in enumerate(axis) if value in values)
     return there if len(there) == len(values) else ()
 
@@ -184,8 +186,9 @@ def _places(
     axes: Sequence[tuple[Value, ...]],
     chosen: Sequence[frozenset[Value] | None],
 ) -> tuple[Positions, ...] | None:
-    """Where the groups of a question are; None where one of them is not there, or is one of which
-    conditions leave nothing.
+    """Return the places of a query's groups.
+
+    Returns None where one is missing, or where conditions exclude all of it.
     """
     numbers = [
         {value: n for n, value in enumerate(axis) if values is None or value in values}

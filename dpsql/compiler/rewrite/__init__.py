@@ -1,1 +1,1 @@
-"""rewrite: PrivatePlan → Rewritten. The statements of a plan, in the SQL of a dialect."""
+"""rewrite: PrivatePlan → Rewritten. It prints the statements of a plan, in the SQL of a dialect."""

@@ -1,8 +1,7 @@
-"""Terms that are written more than once, computed once: columns of a projection below.
+"""Terms that occur more than once are computed once, as columns of a projection below.
 
 Above the private rows every expression is total and has the same value wherever it is evaluated, so
-that a column may hold it. Errors of formulas are written over the formulas themselves, many times:
-their SQL shrinks most.
+a column may hold it. Errors of formulas repeat the formulas many times: their SQL shrinks most.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from dpsql.model.tree import Call, Cast, Expression, Literal, Ref, SqlType
 from dpsql.model.walk import map_children, map_inputs, refs, relations
 
 _LEAST = 3
-"""Nodes of a term that is worth a column."""
+"""Least number of nodes of a term that gets a column."""
 
 _DEEPEST = 8
-"""Projections over one another: what reads a longer chain of terms is written out."""
+"""Largest number of nested projections. Longer chains of terms are written out."""
 
 _Key: TypeAlias = tuple[object, ...]
 
 
 def computed_once(relation: Relation, identities: Identities) -> Relation:
-    """The same relation, in which no projection of what was released computes a term twice."""
+    """Return the same relation, in which no projection of released rows computes a term twice."""
     if not any(isinstance(part, Released) for part in relations(relation)):
         return relation
     below = map_inputs(relation, lambda part: computed_once(part, identities))
@@ -44,10 +43,10 @@ def once(
     identities: Identities,
     read: frozenset[int] = frozenset(),
 ) -> tuple[Relation, tuple[Expression, ...]]:
-    """The outputs, and the relation below them with the terms that they share as columns.
+    """Return the relation with shared terms of the outputs as columns, and the outputs over it.
 
-    Rows keep their order: the columns are computed before they are sorted. The columns `read`
-    elsewhere stay.
+    Rows keep their order: the columns are computed before they are sorted. Columns in `read` are
+    kept.
 
     >>> from dpsql.model.tree import DOUBLE
     >>> table = Released(0, (Field(1, "n", DOUBLE),))
@@ -81,7 +80,7 @@ def once(
 
 
 def _same(relation: Relation, terms: Iterable[Field], read: frozenset[int]) -> Iterator[Item]:
-    """Columns passed on as they are: those that are read above."""
+    """Yield the columns that are passed on unchanged because something above reads them."""
     for each in (*relation.fields, *terms):
         if each.id in read:
             yield each.item
@@ -101,7 +100,9 @@ class _Terms:
     constant: list[bool] = field(default_factory=list)
 
     def number(self, expression: Expression) -> int:
-        """The node of an expression; what no projection computes is a node of its own."""
+        """Return the node of an expression; an expression that no projection can compute gets its
+        own node.
+        """
         match expression:
             case Call(args=args):
                 inner = tuple(map(self.number, args))
@@ -125,9 +126,9 @@ class _Terms:
         return self.numbers[key]
 
     def shared(self, roots: Sequence[int]) -> list[dict[int, SqlType]]:
-        """The nodes that others read more than once and that are worth a column, with their types.
+        """Return the nodes that are read more than once and worth a column, with their types.
 
-        They are in the order in which they read one another.
+        They are grouped into levels, each of which reads only earlier ones.
         """
         readers = Counter((*roots, *(n for inner in self.inner for n in inner)))
         heights: list[int] = []
@@ -144,7 +145,7 @@ class _Terms:
         return levels
 
     def over(self, n: int, columns: Mapping[int, Field], *, itself: bool = True) -> Expression:
-        """The expression of a node over the columns."""
+        """Return the expression of a node over the columns."""
         if itself and n in columns:
             return columns[n].ref
         inner = iter(self.inner[n])

@@ -1,4 +1,6 @@
-"""rewrite: PrivatePlan → Rewritten. One bounded statement per block, and the outer query."""
+"""rewrite: PrivatePlan → Rewritten. It prints one bounded statement per block, and the
+outer query.
+"""
 
 from __future__ import annotations
 
@@ -54,11 +56,11 @@ def rewrite(
     dialects: Dialects,
     blocks: Sequence[BlockPlan] | None = None,
 ) -> Rewritten:
-    """The statements of a private query, printed from our own tree.
+    """Return the statements of a private query, printed from our own tree.
 
-    With `blocks` these are asked for the plan's. Released tables are `release_0`, ...; whatever the
-    outer query reads of public tables is first read exactly by statements of its own, as
-    `public_0`, .... `keys` knows the keys of relations.
+    If given, `blocks` replace the plan's. Released tables are `release_0`, ... Public tables that
+    the outer query needs are first read exactly by separate statements, as `public_0`, ... `keys`
+    returns the keys of relations.
     """
     noise = _noises(plan)
     deviations = [block.deviations for block in noise]  # a stage precedes the agreement of levels
@@ -88,12 +90,12 @@ def rewrite(
 
 
 def _far(noise: NoiseOfBlock) -> float:
-    """A value that is far from the threshold."""
+    """Return a value that is far from the threshold."""
     return 0.0 if noise.near is None else 10 * noise.near.widening.until * noise.near.step
 
 
 def _noises(plan: PrivatePlan) -> list[NoiseOfBlock]:
-    """The noise of each released table, and of what several of them agree on."""
+    """Return the noise of each released table, and of consistent groups of them."""
     noises = [_noise(block) for block in plan.blocks]
     for levels in plan.levels:
         spread = Spread.of(levels)
@@ -105,7 +107,7 @@ def _noises(plan: PrivatePlan) -> list[NoiseOfBlock]:
 
 
 def _noise(block: BlockPlan) -> NoiseOfBlock:
-    """The noise of a released table after its measurements are made to agree."""
+    """Return the noise of a released table after its measurements are made to agree."""
     steps = np.array([float(release.query.released.step) for release in block.releases])
     deviations = [standard_deviation(release.noise) for release in block.releases]
     after = covariance(block.placed_agreements, deviations)
@@ -130,7 +132,9 @@ def _noise(block: BlockPlan) -> NoiseOfBlock:
 
 
 def _near(block: BlockPlan) -> Near | None:
-    """What its threshold does to the errors of a block's counts."""
+    """Return the effect of a threshold on the errors of a block's counts; None without an
+    effect.
+    """
     if not isinstance(block.keys, ThresholdKeys):
         return None
     threshold = block.keys.threshold
@@ -147,7 +151,7 @@ def _stage(
     dialects: Dialects,
     identities: Identities,
 ) -> StageSql:
-    """What later blocks read as a table; its columns are named by position."""
+    """Return the statement of a table that later blocks read, with columns named by position."""
     columns = tuple((f"c{n}", f.type) for n, f in enumerate(relation.fields))
     if isinstance(relation, Evaluated):
         return StageSql(columns, (), relation.sql, relation.rows)
@@ -161,9 +165,9 @@ def _stage(
 def rewrite_public(
     relation: Relation, identities: Identities, dialect: Dialect, factor: float
 ) -> Rewritten:
-    """A query over public tables alone: one statement for the owner's database.
+    """Return a query over public tables alone: one statement for the owner's database.
 
-    It is exact, but for what is estimated of people's reports: then it has errors.
+    It is exact, except for estimates from reports: then it has errors.
     """
     rows, outputs, errors = propagate(relation, (), lambda _: (), identities, factor)
     plain = dialect.query(rows if states(relation) else relation, outputs)
@@ -175,7 +179,7 @@ def rewrite_public(
 
 
 class _Tables:
-    """The tables that the outer query reads, as they are met while it is printed."""
+    """The tables that the outer query reads, collected while it is printed."""
 
     def __init__(self, dialects: Dialects) -> None:
         self.dialects = dialects
@@ -184,13 +188,13 @@ class _Tables:
     def query(
         self, relation: Relation, outputs: tuple[Expression, ...], identities: Identities
     ) -> str:
-        """The statement of these outputs, in which each term is computed once."""
+        """Print the statement of these outputs, in which each term is computed once."""
         written = computed_once(written_out(relation), identities)
         rows, computed = once(written, outputs, identities)
         return self.dialects.scratch.query(of_columns_read(rows, computed), computed, self.source)
 
     def source(self, relation: Relation) -> tuple[str, Columns] | None:
-        """The table that holds this relation, or None where the printer must look inside."""
+        """Return the table that holds this relation, or None where the printer must look inside."""
         if isinstance(relation, OneRow):
             return None
         block = relation.block if isinstance(relation, Released) else None
@@ -208,9 +212,10 @@ class _Tables:
 
 
 def of_columns_read(relation: Relation, outputs: Sequence[Expression]) -> Relation:
-    """The same relation, whose public tables have the columns that something above them reads.
+    """Return the same relation with only those columns of public tables that something above reads.
 
-    They are copied from the owner's database, whole: of a calendar of thirty columns often two.
+    Public tables are copied whole from the owner's database; often two of thirty columns are
+    needed.
 
     >>> from dpsql.model.algebra import Field
     >>> from dpsql.model.tree import INTEGER
@@ -236,7 +241,7 @@ def _narrowed(relation: Relation, read: frozenset[int]) -> Relation:
 
 
 def _is_public(relation: Relation) -> bool:
-    """Whether a relation reads public tables and nothing released."""
+    """Test whether a relation reads public tables and no released ones."""
     parts = tuple(relations(relation))
     return any(isinstance(p, Scan) for p in parts) and not any(
         isinstance(p, Released) for p in parts

@@ -1,18 +1,18 @@
-"""Counts and sums that the store holds by unit, in the place of the rows that they are of.
+"""Rollups: counts and sums by unit in the store, which replace the rows that they summarise.
 
-A rollup has a row for each unit and group of a table by some columns: how many rows there are, and
-sums of what measurements add of a row, clipped and rounded as they say. A block over this table
-alone, which reads no other column beside them, adds up these.
+A rollup has a row for each unit and group of a table by some columns. It holds the number of rows,
+and sums of measurements' additions per row, clipped and rounded as they specify. A block over this
+table alone, which reads no other column beside them, adds up these.
 
 Proof (PRIVACY.md R87). A unit's total in a group of a block is a sum over its rows there. These are
-the rows of whole groups of the rollup, since keys and conditions are computed of its columns; and
-the integer that a measurement adds of a row is the same, in the same lattice with the same clip, as
-that which was summed, less its centre times the rows that add one. So the totals are the same
-integers, and whatever is done with them is as before. Where the keys are those of the rollup, each
-of its rows is a total, and conditions drop groups of a unit, so that it has no more than were
-counted. Where in the unit's order of groups one stands follows from unit and keys (PRIVACY.md R27):
-where conditions are on units alone and keys are in the same order, it is what was stored; beside
-the rows of the table, too, of which then whole groups are left out before they are added up.
+the rows of whole groups of the rollup, since keys and conditions are computed from its columns. The
+integer that a measurement adds for a row is the same, on the same grid with the same clipping
+bounds, as the summed one, less its centre times the rows that add one. So the totals are the same
+integers, and all later steps are unchanged. Where the keys are those of the rollup, each of its
+rows is a total, and conditions drop groups of a unit, so that it has no more than were counted. The
+rank of a group in the unit's order of groups follows from unit and keys (PRIVACY.md R27). Where
+conditions are on units alone and keys are in the same order, it is the stored rank. This holds
+beside the rows of the table too, of which whole groups are then left out before they are added up.
 """
 
 from __future__ import annotations
@@ -53,12 +53,13 @@ from dpsql.model.vocabulary import TablePolicy
 from dpsql.model.walk import both, refs
 
 MOST = 2**62
-"""No rollup has a larger number: `dpsql prepare` fails where one would be."""
+"""Largest number in a rollup: `dpsql prepare` fails where one would be larger."""
 
 
 def described(part: Measurement, names: Mapping[int, str], table: TablePolicy) -> str:
-    """What a measurement adds of a row, in one form: of what, its clip and lattice; "" where it
-    reads more than columns of the table, of which `names` are the names in lower case.
+    """Return a measurement's addition per row as canonical text: its argument, bounds and grid.
+
+    Returns "" where it reads more than columns of the table, whose lower-case names are `names`.
     """
     writer = Writer()
     places = {column.name.lower(): n for n, column in enumerate(table.columns)}
@@ -79,9 +80,9 @@ def over_rollup(
     table: TablePolicy,
     identities: Identities,
 ) -> BlockPlan | None:
-    """The plan over the smallest rollup of the table that its block reads; None where none does.
+    """Return the plan over the smallest usable rollup of the table that its block reads, or None.
 
-    `unit` is what the unit's column is called in the store.
+    `unit` is the name of the unit's column in the store.
     """
     if plan.row_level or plan.histograms or plan.block.several or plan.block.enforced:
         return None
@@ -96,8 +97,9 @@ def by_turns(
     table: TablePolicy,
     identities: Identities,
 ) -> BlockPlan | None:
-    """The plan over the rows of the table that its block reads, which say themselves in which of
-    their unit's groups they are; None where they do not, or where totals have a norm besides.
+    """Return the plan over table rows with stored ranks of their unit's groups.
+
+    Returns None where they have none, or where totals have a norm besides.
     """
     scaled = any(isinstance(query, ScaledTotal) for query in plan.queries)
     if not plan.enforce_l0 or scaled or plan.block.enforced:
@@ -115,7 +117,7 @@ def _rollups(
     table: TablePolicy,
     identities: Identities,
 ) -> Iterator[_Rollup]:
-    """The rollups of the table that a block reads, if it reads no other: small ones first."""
+    """Yield the rollups of the table that a block reads, if it reads no other: small ones first."""
     weighed = plan.block.weighed
     if weighed is None or weighed.weight is not None or plan.block.vote is not None:
         return
@@ -138,7 +140,7 @@ def _rollups(
 
 @dataclass(frozen=True, slots=True)
 class _Rollup:
-    """A rollup in the place of a scan with conditions."""
+    """A rollup that replaces a scan with conditions."""
 
     rollup: Rollup
     scan: Scan
@@ -152,7 +154,7 @@ class _Rollup:
         return {f.id: f.name.lower() for f in self.scan.fields}
 
     def plan(self, plan: BlockPlan) -> BlockPlan | None:
-        """The plan over it, None where it reads other columns."""
+        """Return the plan over the rollup; None where it reads other columns."""
         block = plan.block
         keys = [key.expression for key in block.keys]
         rows = self._column(ROWS)
@@ -175,7 +177,7 @@ class _Rollup:
         return replace(plan, block=replace(block, weighed=weighed), releases=releases)
 
     def turns(self, keys: Sequence[Expression]) -> Weighed | None:
-        """The rows that it is of, with the places of their groups; None where those are others."""
+        """Return its table's rows with the ranks of their groups; None where the groups differ."""
         if not (keys and len(self._names(keys)) == len(keys) and self._is_ordered(keys)):
             return None
         groups, place = map(self._column, turn_columns(self.rollup.name))
@@ -183,7 +185,7 @@ class _Rollup:
         return Weighed(self._filtered(scan), None, turn=(groups.ref, place.ref))
 
     def _is_ordered(self, keys: Sequence[Expression]) -> bool:
-        """Whether these are its keys in its order, of all groups that a unit has."""
+        """Test whether these are its keys in its order, over all groups of a unit."""
         # Conditions that read its unit alone leave all groups of a unit, or none.
         return self._names(keys) == self._own_names and all(
             self.names[n] == self.unit for node in self.conditions for n in refs(node)
@@ -204,14 +206,14 @@ class _Rollup:
                 yield replace(column, name=places.get(name, UNIT))
 
     def _has(self, nodes: Sequence[Expression | None]) -> bool:
-        """Whether nothing but its columns is read."""
+        """Test whether only its columns are read."""
         here = {name.lower() for name in self.rollup.keys} | {self.unit}
         return all(self.names[n] in here for node in nodes if node is not None for n in refs(node))
 
     def _summed(
         self, part: Measurement, rows: Field, sums: Sequence[tuple[Field, ...]]
     ) -> Measurement | None:
-        """The measurement over sums; None where these are not of what it adds."""
+        """Return the measurement over stored sums; None where these are of something else."""
         match part:
             case UnitCount():
                 return part if self._has([part.condition]) else None
@@ -236,23 +238,23 @@ class _Rollup:
         return sums[self.rollup.sums.index(text)] if text in self.rollup.sums else None
 
     def _is_whole(self, keys: Sequence[Expression], queries: Sequence[Measurement | None]) -> bool:
-        """Whether each row of the rollup is a whole total of the block."""
+        """Test whether each row of the rollup is a whole total of the block."""
         plain = all(isinstance(q, UnitCount | ClippedSum | ScaledTotal) for q in queries)
         named = self._names(keys)
         return plain and len(named) == len(keys) and sorted(named) == sorted(self._own_names)
 
     def _names(self, keys: Sequence[Expression]) -> list[str]:
-        """The columns that keys are."""
+        """Return the column names of those keys that are columns."""
         return [self.names[key.id] for key in keys if isinstance(key, Ref)]
 
     @property
     def _own_names(self) -> list[str]:
-        """The columns of the rollup's keys."""
+        """The column names of the rollup's keys."""
         return [name.lower() for name in self.rollup.keys]
 
 
 def _of_count(counted: Ref, condition: Expression | None, most: int) -> ClippedSum:
-    """A count of rows as a sum of numbers of rows, none of which need be more than `most`."""
+    """Return a count of rows as a sum of numbers of rows, each clipped to `most`."""
     return ClippedSum(
         argument=counted,
         condition=condition,
@@ -265,7 +267,9 @@ def _of_count(counted: Ref, condition: Expression | None, most: int) -> ClippedS
 
 
 def _of_sum(summed: Field, counted: Field, part: ClippedSum) -> ClippedSum:
-    """A sum of clipped rows as one of sums, less the centre of each row that adds something."""
+    """Return a sum of clipped rows as one of sums, less the centre of each row that adds
+    something.
+    """
     argument: Expression = summed.ref
     if part.centre:
         centres = scalar("mul", counted.ref, Literal(part.centre, INTEGER), kind=INTEGER)
@@ -274,6 +278,6 @@ def _of_sum(summed: Field, counted: Field, part: ClippedSum) -> ClippedSum:
 
 
 def can_be_key(table: TablePolicy, name: str) -> bool:
-    """Whether rows can be rolled up by a column: of equal DOUBLEs one may be written otherwise."""
+    """Test whether rows can be rolled up by a column: equal DOUBLEs may be written differently."""
     column = table.column(name)
     return column is not None and column.type.kind is not Kind.DOUBLE

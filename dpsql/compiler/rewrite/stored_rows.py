@@ -1,15 +1,15 @@
-"""Rows of private tables read from the store that `dpsql prepare` made, with fewer joins.
+"""Rows of private tables read from the store of `dpsql prepare`, with fewer joins.
 
-A table of the store has those rows of its table that belong to a unit, beside each the columns of
-the links that lead from it to the unit. So a join along these links that fetches no other column
-is not made: what it would fetch is there.
+A table of the store has the rows of its table that belong to a unit, each with the columns of the
+links that lead from it to the unit. So a join along these links is left out if it fetches no other
+column.
 
-Proof (PRIVACY.md R87). This changes what an engine reads, not what it computes. Rows that belong to
-nobody are in no unit's data, so by R7 no row of any unit follows from them: to leave them out of
-every table changes no row of the block. Of those that are left each link leads to a row, and to one
-alone, since `dpsql prepare` has counted in these very files that keys are unique; so an inner join
-along it repeats and drops none, and the columns of key and link that it would fetch are those
-beside the row.
+Proof (PRIVACY.md R87). This changes what an engine reads, not what it computes. Unowned rows are in
+no unit's data, so by R7 no row of any unit follows from them: to leave them out of every table
+changes no row of the block. For the remaining rows each link leads to one row, and to one alone,
+since `dpsql prepare` has counted in these very files that keys are unique. So an inner join along
+it repeats and drops none, and the columns of key and link that it would fetch are those beside the
+row.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ from dpsql.model.walk import both, expressions, inputs, map_inputs, refs, relati
 def over_store(
     plan: PrivatePlan, policy: Policy, identities: Identities
 ) -> tuple[tuple[BlockPlan, ...], tuple[str, ...]]:
-    """The blocks over the policy's store, if it has one, and the tables that they read of it.
+    """Return the blocks over the policy's store, if it has one, and the stored tables that they
+    read.
 
-    Their measurements are to be printed alone: what is known of them is that of the plan's.
+    Use their measurements for printing only: all facts are those of the plan's blocks.
     """
     store = policy.store
     if store is None:
@@ -84,7 +85,7 @@ def _over_store(
 
 
 def unit_beside(table: TablePolicy, policy: Policy) -> str:
-    """What the unit's column is called beside the rows of a table."""
+    """Return the name of the unit's column in the stored rows of a table."""
     own: Callable[[str], str] = str.lower
     while table.link is not None and (target := policy.table(table.link.table)) is not None:
         if target.link is None:
@@ -94,7 +95,7 @@ def unit_beside(table: TablePolicy, policy: Policy) -> str:
 
 
 def _read(plan: BlockPlan, weighed: Weighed) -> frozenset[int]:
-    """The columns that anything reads: the block, or a relation below it."""
+    """Return the columns that the block, or a relation below it, reads."""
     block, vote = plan.block, plan.block.vote
     keys, queries = [*block.keys], [*plan.queries]
     if vote is not None:
@@ -116,11 +117,10 @@ def _read(plan: BlockPlan, weighed: Weighed) -> frozenset[int]:
 
 @dataclass(slots=True)
 class _Leaf:
-    """What an inner join joins: rows of a prepared table, as they are or with truth values of
-    theirs, or each of its keys once.
+    """An input of an inner join: rows of a prepared table, with truth values, or each key once.
 
-    `names` are what columns are called in its store, those too that are `added` in the place of
-    columns of leaves that are not joined any more.
+    `names` are the column names in its store. `added` are columns that replace those of left-out
+    inputs.
     """
 
     relation: Scan | Match | Aggregate
@@ -129,11 +129,11 @@ class _Leaf:
     added: tuple[Field, ...] = ()
 
     def fetched(self, read: frozenset[int]) -> list[Field]:
-        """The columns that anything reads."""
+        """Return the columns that are read."""
         return [f for f in (*self.relation.fields, *self.added) if f.id in read]
 
     def is_itself(self, condition: Expression, moved: set[int]) -> bool:
-        """Whether it says that a column beside the rows, which is never NULL, equals itself."""
+        """Test whether the condition equates a stored column, which is never NULL, with itself."""
         return any(
             a.id in moved and a.id in self.names and self.names[a.id] == self.names.get(b.id)
             for a, b in _equated(condition)
@@ -142,7 +142,9 @@ class _Leaf:
 
 @dataclass(frozen=True, slots=True)
 class _Superfluous:
-    """A join of rows with those `above` them, whose columns are `beside` them: by which names."""
+    """A join that can be left out: the columns of the rows `above` are stored with the rows
+    `below`.
+    """
 
     below: _Leaf
     above: _Leaf
@@ -150,7 +152,7 @@ class _Superfluous:
     conditions: frozenset[Expression]
 
     def taken_in(self, read: frozenset[int]) -> None:
-        """Have the rows below carry what is fetched of those above."""
+        """Take over the columns that are read of the rows above."""
         fetched = self.above.fetched(read)
         named = {f.id: self.names[self.above.names[f.id]] for f in fetched}
         self.below.names |= named
@@ -164,7 +166,7 @@ class _Stored:
     read: frozenset[int]
 
     def rows(self, relation: Relation) -> Relation:
-        """The same rows, those of prepared tables read from the store."""
+        """Return the same rows, with those of prepared tables read from the store."""
         if isinstance(relation, Filter) or (isinstance(relation, Join) and relation.kind in INNER):
             return self._joined(relation)
         leaf = self._leaf(relation)
@@ -173,7 +175,9 @@ class _Stored:
         return map_inputs(relation, self.rows)
 
     def _joined(self, relation: Filter | Join) -> Relation:
-        """A tree of inner joins, without those along links that fetch what is in the store."""
+        """Return a tree of inner joins, without those along links that fetch stored columns
+        only.
+        """
         joined = Joined.of(relation)
         leaves = [leaf for part in joined.leaves if (leaf := self._leaf(part)) is not None]
         gone, settled, moved = set[Relation](), set[Expression](), set[int]()
@@ -197,7 +201,7 @@ class _Stored:
         return rows if predicate is None else Filter(rows, predicate)
 
     def _read_of_store(self, part: Relation, added: tuple[Field, ...]) -> Relation:
-        """A leaf over the store, with columns beside those that it has."""
+        """Return an input over the store, with additional columns."""
         match part:
             case Scan() if added:
                 return _from_store(part, added)
@@ -208,9 +212,9 @@ class _Stored:
                 return self.rows(part)
 
     def _leaf(self, relation: Relation) -> _Leaf | None:
-        """The rows or keys of a prepared table; None for anything else.
+        """Return the rows or keys of a prepared table; None for anything else.
 
-        Keys are unique in the store: what is least or greatest of one is that of its row.
+        Keys are unique in the store: the least or greatest value of one is that of its row.
         """
         match relation:
             case Match():
@@ -243,7 +247,7 @@ class _Stored:
     def _superfluous(
         self, leaves: Sequence[_Leaf], conditions: Sequence[Expression]
     ) -> Iterator[_Superfluous]:
-        """The joins along links of which nothing but columns in the store is read."""
+        """Yield the joins along links of which only columns in the store are read."""
         for below, above in permutations(leaves, 2):
             if isinstance(below.relation, Aggregate) or isinstance(above.relation, Match):
                 continue
@@ -263,7 +267,7 @@ class _Stored:
 
 
 def _end_of(call: AggregateCall) -> Ref | None:
-    """The column of which a call is the least or greatest value, None where it is another one."""
+    """Return the column of a plain MIN or MAX; None for other calls."""
     match call.args:
         case (Ref() as column,):
             plain = AggregateCall(call.function, (column,), type=call.type)
@@ -273,15 +277,15 @@ def _end_of(call: AggregateCall) -> Ref | None:
 
 
 def _equated(condition: Expression) -> Iterator[tuple[Ref, Ref]]:
-    """The columns that a condition says to be equal, both ways."""
+    """Yield the columns that a condition equates, in both directions."""
     match condition:
         case Call("eq", (Ref() as a, Ref() as b)) if exactly_equal(a, b):
             yield from ((a, b), (b, a))
 
 
 def _above(table: TablePolicy, policy: Policy) -> list[tuple[TablePolicy, dict[str, str]]]:
-    """The tables on the way from a table to the unit, with their columns that are beside its rows:
-    keys and links, what each is called there.
+    """Return the tables between a table and the unit, with the stored names of their keys and
+    links.
     """
     way = list[tuple[TablePolicy, dict[str, str]]]()
     own: Callable[[str], str] = str.lower
@@ -299,5 +303,5 @@ def _above(table: TablePolicy, policy: Policy) -> list[tuple[TablePolicy, dict[s
 
 
 def _from_store(scan: Scan, added: tuple[Field, ...]) -> Scan:
-    """The scan of the store's table, with columns beside its own."""
+    """Return the scan of the store's table, with additional columns."""
     return replace(scan, table=table_in_store(scan.table), fields=(*scan.fields, *added))

@@ -1,4 +1,4 @@
-"""Aggregates within one person over rows that stand for several."""
+"""Aggregates within one unit over rows that stand for several."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from dpsql.model.tree import (
 )
 
 UNMOVED = frozenset("min max bool_and bool_or".split())
-"""Aggregates that are the same however often a row is repeated; so are those of DISTINCT values."""
+"""Aggregates that do not depend on repetitions of rows; DISTINCT ones do not either."""
 
 WEIGHT_DIGITS = 10
-"""Digits of a weight: it is below 2^32."""
+"""Digits of a weight, which is below 2^32."""
 
 
 def is_weighable(measure: Measure) -> bool:
-    """Whether an aggregate follows from rows with weights."""
+    """Test whether an aggregate can be computed from weighted rows."""
     call = measure.call
     if _is_unmoved(call) or len(call.args) != 1:
         return _is_unmoved(call)
@@ -44,14 +44,14 @@ def is_weighable(measure: Measure) -> bool:
 def weighed_aggregate(
     relation: Aggregate, weight: Expression, identities: Identities
 ) -> Aggregate | Project:
-    """The aggregate of rows each of which stands for so many."""
+    """Return the aggregate of rows that each count `weight` times."""
     if all(_is_unmoved(m.call) for m in relation.measures):
         return relation
     items = [Item(key.field, key.field.ref) for key in relation.keys]
     measures: list[Measure] = []
 
     def total(call: AggregateCall, value: Expression, kind: SqlType = INTEGER) -> Ref:
-        """The column of a sum of what the call is about, DOUBLEs in the same order every time."""
+        """Add a sum over the call's rows as a column, with DOUBLEs in a fixed order."""
         order = (*call.order_by, SortKey(weight)) if call.order_by else ()
         summed = replace(call, function="sum", args=(value,), order_by=order, type=kind)
         measures.append(Measure(identities.field("sum", kind), summed))
@@ -83,7 +83,7 @@ def _is_unmoved(call: AggregateCall) -> bool:
 
 
 def _counted(call: AggregateCall, weight: Expression) -> Expression:
-    """The weight of a row that counts, 0 of one whose value is NULL."""
+    """Return the weight of a row that counts, 0 for a NULL value."""
     (value,) = call.args
     if isinstance(value, Star):
         return weight
@@ -100,7 +100,7 @@ def _times(value: Expression, weight: Expression) -> Expression:
 
 
 def _product_type(kind: SqlType) -> SqlType | None:
-    """The type of a value times a weight, of which so many add up as of values; None: none does."""
+    """Return the type of a value times a weight, with room for sums; None if there is none."""
     match kind.kind:
         case Kind.INTEGER | Kind.DOUBLE:
             return kind

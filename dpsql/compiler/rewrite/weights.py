@@ -1,22 +1,22 @@
-"""Public rows that a private row meets alike are one row with their number: a weight.
+"""Public rows that a private row meets alike are replaced by one row with their number: a weight.
 
-`FROM people p JOIN cities c ON p.city = c.district` makes as many rows of a person as there are
-cities in the district, and a clock can tell. Where nothing but the district is read of a city, the
-cities of each district are counted first, which anybody may, and a person meets one row that
-stands for all of them: COUNT adds up weights, and SUM(x) x times the weight.
+`FROM people p JOIN cities c ON p.city = c.district` makes as many rows of a unit as there are
+cities in the district, which shows in the running time. Where only the district of a city is read,
+the cities of each district are counted first, because they are public. A unit then meets one row
+that stands for all of them: COUNT adds up weights, and SUM(x) x times the weight.
 
-Quantiles and other choices, samples, and within one person whatever is more than counts, sums,
-averages, extremes and sets of values, read every row.
+Quantiles and other choices, samples, and aggregates within one unit other than counts, sums,
+averages, extremes and sets of values read every row.
 
-What several public tables say of one another is settled among them: `a` and `b` in
-`p JOIN a ON p.x = a.x JOIN b ON a.y = b.y` meet a person as one table of `x`.
+Conditions between public tables are applied among them: `a` and `b` in `p JOIN a ON p.x = a.x JOIN
+b ON a.y = b.y` meet a unit as one table of `x`.
 
 Proof (PRIVACY.md R23). This changes what an engine does, not what it computes. Let K be the public
 columns that anything else reads. Rows that agree on K meet the same private rows and give the same
-values, so that a sum over all of them is that over one row for each value of K, times how many rows
-have it: the integers of a block are the same, one by one, with clips and all. So nothing is touched
-that was proved of its rows, measured of public ones or claimed of the integers: it is all about the
-rows without weights. Repetition moves no extreme and no set of values.
+values. So a sum over all of them is that over one row for each value of K, times the number of rows
+with it: the integers of a block are the same, one by one, including clipping. All proofs about its
+rows, measurements of public rows and claims about the integers refer to the rows without weights.
+Repetition moves no extreme and no set of values.
 """
 
 from __future__ import annotations
@@ -76,22 +76,23 @@ from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, conjuncts, expressions, map_inputs, refs, relations
 
 Frequency = Callable[[Relation, tuple[Ref, ...]], int]
-"""How many rows of a public relation agree on some columns at most."""
+"""A function to the most rows of a public relation that agree on some columns."""
 
 MOST_WEIGHT = 1 << 31
-"""A row of 62 bits times as much, for each of as many rows, fits 128 bits.
-
-Weights are no larger than `max_fanout`, beyond which joins are refused.
+"""Largest weight. A row of 62 bits times as much, for each of as many rows, fits 128 bits. Weights
+are at most `max_fanout`, beyond which joins are refused.
 """
 
 MOST_PAIRS = 10_000_000
-"""Pairs of public rows that are compared in about as long as a question takes anyway."""
+"""Largest number of pairs of public rows that may be compared, in about the usual time of a
+query.
+"""
 
 
 def weighed(
     plan: PrivatePlan, policy: Policy, frequency: Frequency, identities: Identities
 ) -> PrivatePlan:
-    """The plan, its blocks with rows that stand for several where public tables repeat them."""
+    """Return the plan with weighted rows in blocks where public tables repeat rows."""
     if policy.limits.max_fanout > MOST_WEIGHT:
         return plan
     weigher = _Weigher(policy, frequency, identities)
@@ -100,9 +101,9 @@ def weighed(
 
 @dataclass(frozen=True, slots=True)
 class _Thin:
-    """A relation, and the columns by the product of which its rows count.
+    """A relation whose rows count by the product of the `weights` columns.
 
-    Those of `absent` are NULL in a row that has met none, and count once.
+    Weights in `absent` are NULL in a row without a match, which counts once.
     """
 
     relation: Relation
@@ -110,7 +111,7 @@ class _Thin:
     absent: frozenset[int] = frozenset()
 
     def weight(self) -> Expression | None:
-        """For how many rows one stands; None where each is one."""
+        """Return the number of rows that one row stands for; None where each is one."""
         factors = [self._factor(column) for column in self.weights]
         return reduce(lambda a, b: scalar("mul", a, b, kind=INTEGER), factors) if factors else None
 
@@ -141,7 +142,7 @@ class _Weigher:
         return replace(plan, block=replace(block, weighed=Weighed(thin.relation, thin.weight())))
 
     def within(self, relation: Relation) -> Relation:
-        """The same rows, aggregates within one person over rows that have weights."""
+        """Return the same rows, with aggregates within one unit over weighted rows."""
         relation = map_inputs(relation, self.within)
         if not isinstance(relation, Aggregate) or self._is_public(relation):
             return relation
@@ -153,7 +154,9 @@ class _Weigher:
         return grouped if weight is None else weighed_aggregate(grouped, weight, self.identities)
 
     def thin(self, relation: Relation, needed: frozenset[int]) -> _Thin:
-        """The relation of which only the columns `needed` are read, its public rows counted."""
+        """Return the relation for readers of only the columns `needed`, with its public rows
+        counted.
+        """
         match relation:
             case _ if self._is_public(relation):
                 joined = Joined.of(relation)
@@ -172,7 +175,7 @@ class _Weigher:
                 return _Thin(relation)
 
     def _project(self, relation: Project, needed: frozenset[int]) -> _Thin:
-        """The columns that are read: a column that nobody reads holds no rows apart."""
+        """Return the columns that are read; an unread column does not separate rows."""
         items = tuple(item for item in relation.items if item.field.id in needed)
         source = self.thin(relation.input, _read(item.expression for item in items))
         if not source.weights:
@@ -181,9 +184,10 @@ class _Weigher:
         return replace(source, relation=Project(source.relation, items + passed))
 
     def _left(self, join: Join, needed: frozenset[int]) -> _Thin:
-        """A LEFT JOIN, whose rows without a match count once.
+        """Return a LEFT JOIN, whose rows without a match count once.
 
-        What is said of public rows on the right alone is asked there, before they are counted.
+        Conditions on public rows of the right side alone are applied there, before they are
+        counted.
         """
         conditions, right = conjuncts(join.condition), join.right
         own = [c for c in conditions if refs(c) and refs(c) <= columns_of((right,))]
@@ -201,7 +205,7 @@ class _Weigher:
         return _Thin(thin, weights, absent)
 
     def _inner(self, relation: Relation, needed: frozenset[int]) -> _Thin:
-        """A tree of inner joins; what is said of public tables that become one is asked above."""
+        """Return a tree of inner joins; conditions on merged public tables are applied above."""
         joined = Joined.of(relation)
         public = tuple(leaf for leaf in joined.leaves if self._is_public(leaf))
         among = tuple(c for c in joined.conditions if refs(c) and refs(c) <= columns_of(public))
@@ -233,9 +237,9 @@ class _Weigher:
     def _joinable(
         self, group: tuple[Relation, ...], conditions: Sequence[Expression]
     ) -> list[tuple[Relation, ...]]:
-        """The group, or each alone where every pair of their rows would be compared, and too many.
+        """Return the group, or its members where too many pairs of their rows would be compared.
 
-        A private row, of which there may be few, meets no more of them than `max_fanout`.
+        A private row, of which there may be few, meets at most `max_fanout` of them.
         """
         own = [c for c in conditions if refs(c) <= columns_of(group)]
         if len(group) == 1 or connects(_chain(group, own)):
@@ -248,7 +252,10 @@ class _Weigher:
     def _component(
         self, group: Sequence[Relation], conditions: Sequence[Expression], needed: frozenset[int]
     ) -> _Thin | None:
-        """Public relations as one of what others read, with weights; None where none repeats."""
+        """Merge public relations into one with weights, of the columns that others read.
+
+        Returns None where no row repeats.
+        """
         columns = columns_of(group)
         own = [c for c in dict.fromkeys(conditions) if refs(c) <= columns]
         outside = needed | _read(c for c in conditions if c not in own)
@@ -264,10 +271,10 @@ class _Weigher:
         return parts[0] if parts[0].weights else None
 
     def _counted(self, rows: _Thin, read: frozenset[int], *, several: bool = False) -> _Thin:
-        """The different rows of the columns that are read, each with how many there are.
+        """Return the distinct rows of the columns that are read, each with its number.
 
-        Two rows that agree are enough: to count them is already faster than to join both, while
-        with none it would be slower. A join of `several` relations is not measured: that could be
+        Two rows that agree are enough: counting them is faster than joining both, and slower
+        without repetitions. A join of `several` relations is not measured, because that could be
         more work than the query.
         """
         fields = [f for f in rows.relation.fields if f.id in read]
@@ -292,13 +299,13 @@ class _Weigher:
         return _Thin(grouped, (number,))
 
     def _repeats(self, rows: Relation, fields: Sequence[Field]) -> bool:
-        """Whether rows agree on these columns; of what was evaluated before, that they may."""
+        """Test whether rows agree on these columns; earlier evaluated rows are assumed to."""
         if any(isinstance(part, Staged) for part in relations(rows)):
             return True
         return self.frequency(rows, tuple(f.ref for f in fields)) > 1
 
     def _is_public(self, relation: Relation) -> bool:
-        """Whether nothing in it is private or was released."""
+        """Test whether a relation reads nothing private or released."""
         for part in relations(relation):
             if isinstance(part, Scan):
                 table = self.policy.table(part.table)
@@ -310,9 +317,9 @@ class _Weigher:
 
 
 def _adds_up(plan: BlockPlan) -> bool:
-    """Whether a block asks nothing of its rows but sums, sets of values and extremes.
+    """Test whether a block reads only sums, sets of values and extremes of its rows.
 
-    Where no person has more than one row, none is repeated.
+    Where no unit has more than one row, none is repeated.
     """
     extremes = all(
         h.contributed in (ContributedRows.LEAST, ContributedRows.GREATEST) for h in plan.histograms
@@ -322,7 +329,7 @@ def _adds_up(plan: BlockPlan) -> bool:
 
 
 def _weighs(part: Measurement) -> bool:
-    """Whether a row with a weight does as well as so many rows."""
+    """Test whether a row with a weight can replace that many rows."""
     match part:
         case (
             RowCount()
@@ -342,7 +349,7 @@ def _weighs(part: Measurement) -> bool:
 
 
 def _chain(parts: Sequence[Relation], conditions: Sequence[Expression]) -> Relation:
-    """The relations joined one after another, each condition as soon as its columns are there."""
+    """Join the relations one after another, with each condition as early as possible."""
     rows, rest = parts[0], list(conditions)
     for part in parts[1:]:
         here = columns_of((rows, part))
@@ -353,7 +360,7 @@ def _chain(parts: Sequence[Relation], conditions: Sequence[Expression]) -> Relat
 
 
 def _filtered_rows(rows: Relation, conditions: Sequence[Expression]) -> Relation:
-    """The rows that meet these conditions too."""
+    """Return the rows that also meet these conditions."""
     if not conditions:
         return rows
     if isinstance(rows, Filter):
