@@ -78,10 +78,8 @@ def _measure(
     ratios: Mapping[int, int],
     first: int | None,
 ) -> Measured:
-    """Return the measurements of a block, each once, and the formulas of its measures.
-
-    If `first` is given, the query shows only that many of its private groups, in the order of a
-    number.
+    """Return the measurements of a block, each once, and the formulas of its measures. The query
+    may show only the `first` of its private groups, in the order of a number.
     """
     block, contributions = bounded.block, contributions_of(bounded)
     values, choices = list[Expression](), dict[ChoiceQuery, Field]()

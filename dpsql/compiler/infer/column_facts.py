@@ -189,9 +189,8 @@ def equated(predicate: Expression, number: int) -> int | None:
 def statements(
     implied_predicates: Iterable[ImpliedPredicate],
 ) -> dict[Expression, tuple[Expression, ...]]:
-    """Collect predicates on expressions that are compared with constants.
-
-    In each predicate, the column `SUBJECT` replaces the expression.
+    """Collect predicates on expressions that are compared with constants. The column `SUBJECT`
+    replaces the expression in each predicate.
     """
     by_subject: dict[Expression, list[Expression]] = defaultdict(list)
     for each in implied_predicates:
@@ -260,11 +259,10 @@ class PublicData(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FactSource:
-    """The sources of facts: declarations, public data, and the engine's functions.
-
-    A domain lists at most `limit` values. At most `most_rows` rows of a unit without a limit are
-    aggregated, if given. With `doubts`, columns may be NULL unless the engine forbids it. With
-    `finite`, no stored moment is infinite.
+    """The sources of facts: declarations, public data, and the engine's functions. A domain lists
+    at most `limit` values. At most `most_rows` rows of a unit without a limit are aggregated, if
+    given. With `doubts`, columns may be NULL unless the engine forbids it. With `finite`, no stored
+    moment is infinite.
     """
 
     policy: Policy
@@ -292,9 +290,8 @@ class _Computed:
 
 @dataclass(frozen=True, slots=True)
 class _OfRows:
-    """An aggregate or window function over at most `rows` rows of one unit.
-
-    Filters above a window do not narrow its input: it sees the rows of `relation`.
+    """An aggregate or window function over at most `rows` rows of one unit. Filters above a window
+    do not narrow its input: it sees the rows of `relation`.
     """
 
     call: AggregateCall | WindowCall
@@ -352,9 +349,8 @@ class Columns:
                 raise AssertionError(expression)
 
     def _of_branches(self, case: Call, args: tuple[Facts, ...], facts: Facts) -> Facts:
-        """Return the facts of a numeric CASE; if unbounded, from the conditions of each branch.
-
-        A branch is reached only if its condition is true and no earlier one is.
+        """Return the facts of a numeric CASE; if unbounded, from the conditions of each branch. A
+        branch is reached only if its condition is true and no earlier one is.
         """
         if not case.type.is_numeric or facts.interval.is_bounded:
             return facts

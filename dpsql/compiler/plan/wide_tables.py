@@ -66,10 +66,9 @@ def wide_table(
     chosen: Sequence[frozenset[Value] | None],
     data: str | None,
 ) -> WideTable | None:
-    """Return the mapping from a query's cells to a wide query's, whose keys begin with the query's.
-
-    Returns None where they are no sums of its cells, or where its price differs. `whole` says for
-    each key that every row has one of its values; `data` identifies the measured data.
+    """Map a query's cells to those of a wide query, whose keys begin with the query's keys. Returns
+    None where they are no sums of its cells, or where its price differs. `whole` says for each key
+    that every row has one of its values; `data` identifies the measured data.
     """
     if not (adds_up(prepared) and adds_up(wide)) or _loss(wide) != _loss(prepared):
         return None
