@@ -1,8 +1,8 @@
-"""Engines: run a rewritten query, and nothing else.
+"""Engines run rewritten queries and do nothing else.
 
-There are two: the owner's database, which is read and never written, and scratch, which holds
-nothing but what is released. One process may be both. An engine's failure carries no text and no
-value: what went wrong inside may quote data.
+There are two. The owner's database is read and never written. The scratch engine holds released
+data only. One process may be both. An engine's failure carries no text and no value, because its
+message may quote data.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class EngineFailed(Exception):
-    """The engine could not run the statement; never says why."""
+    """The engine could not run the statement; the reason is never given."""
 
 
 class TooMany(EngineFailed):
-    """The statement has more values than may be kept."""
+    """The statement has more values than the caller accepts."""
 
 
 class Interrupted(Exception):
@@ -41,31 +41,32 @@ class TimedOut(Exception):
 
 @dataclass(slots=True, eq=False)
 class Ending:
-    """How a question over private rows ended: `failed` where it has an answer of a part alone."""
+    """Outcome of a query over private rows: `failed` is true if only a part has an answer."""
 
     failed: bool = False
 
 
 class Pace(Protocol):
-    """When an analyst sees that a question over private rows has ended."""
+    """Decides when an analyst sees that a query over private rows has ended."""
 
     def admitted(self, stop: Stop) -> AbstractContextManager[None]:
-        """Around a question that is to be charged; raises `Refused` where nothing new may be."""
+        """Enclose a query that will be charged; raise `Refused` if no new query is admitted."""
 
     def paced(self, query_id: str, size: float | None) -> AbstractContextManager[Ending]:
-        """Around what it does with private rows: ends, also by an error, when that may be seen.
+        """Enclose the work on private rows; exit, also after an error, only when the end may be
+        seen.
 
-        `size` is what it is expected to take; see `dpsql.preparation.workload`.
+        `size` is the expected amount of work; see `dpsql.preparation.workload`.
         """
 
 
 @dataclass(slots=True, eq=False)
 class Stop:
-    """The wish to stop one question: `requested` is set by any thread or signal handler, once.
+    """A request to stop one query: any thread or signal handler sets `requested`, once.
 
-    A question with a `pace` ends when that says so. Engines take turns among the `owner`s. What is
-    made for several statements is kept under a secret `key`: see `keeping`. A question that has a
-    `parking` waits for others without a thread, until something is charged.
+    A query with a `pace` ends when the pace says so. Engines take turns among the `owner`s. Results
+    that several statements share are kept under a secret `key`: see `keeping`. A query with a
+    `parking` waits without a thread, until something is charged.
 
     >>> stop = Stop()
     >>> stop.requested = True
@@ -79,11 +80,11 @@ class Stop:
 
     @property
     def may_park(self) -> Parking | None:
-        """How it waits without a thread, if it may."""
+        """The place where the query waits without a thread; None if it may not wait so."""
         return None if self.parking is None or self.parking.is_settled else self.parking
 
     def settle(self) -> None:
-        """Something is charged now: the question cannot be asked again from its beginning."""
+        """Record that something is charged: the query cannot be restarted from its beginning."""
         if self.parking is not None:
             self.parking.is_settled = True
 
@@ -99,7 +100,7 @@ class ScratchTable:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable for one scratch statement, which reads it by `getvariable`: a text, or texts."""
+    """A variable for one scratch statement, which reads it by `getvariable`: a text or several."""
 
     name: str
     value: str | Mapping[str, str]
@@ -107,7 +108,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Beforehand:
-    """A statement before one scratch statement; in a transaction it is undone with it."""
+    """A statement that runs before one scratch statement; a rollback undoes both."""
 
     sql: str
     parameters: tuple[str, ...] = ()
@@ -115,11 +116,11 @@ class Beforehand:
 
 @dataclass(frozen=True, slots=True)
 class MadeTotals:
-    """Totals of units, which queries over private rows make one after another, by their names, and
-    the `statement` over them.
+    """Totals per privacy unit: named queries over private rows, each of which may read the earlier
+    ones, and the `statement` over them.
 
-    Of equal names the queries are the same text, and have no parameters. With `more` statements of
-    the same question about them to come, they are kept until then: see `keeping`.
+    Queries with the same name have the same text and no parameters. With `more`, further statements
+    of the same query will read the totals, which are kept until then: see `keeping`.
     """
 
     queries: tuple[tuple[str, str], ...]
@@ -128,21 +129,21 @@ class MadeTotals:
 
     @property
     def whole(self) -> str:
-        """The statement by itself."""
+        """The statement as one text, with the queries as common table expressions."""
         named = ", ".join(f"{name} AS ({query})" for name, query in self.queries)
         return f"WITH {named} SELECT * FROM ({self.statement})"
 
 
 Load: TypeAlias = ScratchTable | Variable | Beforehand
-"""What a scratch statement may read."""
+"""Input of a scratch statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unrun:
-    """A statement to bind: it reads the database's tables and `tables`, of which no row matters.
+    """A statement to bind: it reads the database's tables and `tables`; their rows are ignored.
 
-    One for `scratch` reads `tables` alone, in the SQL of that engine. With `shape` it has so many
-    key columns and then so many integers, as `OwnersDatabase.aggregate` asks.
+    If `scratch`, it reads `tables` alone, in the SQL of that engine. `shape` gives the numbers of
+    key columns and of integer columns, as in `OwnersDatabase.aggregate`.
     """
 
     sql: str
@@ -152,33 +153,32 @@ class Unrun:
 
 
 class _Running(Protocol):
-    """What both engines do.
+    """Methods that both engines have.
 
     Every method but `cancel` and `close` raises `EngineFailed`, `Interrupted`, `TimedOut`, or
-    `errors.Unreachable` where the owner's database cannot be opened. A call that is to `stop` ends
-    with `Interrupted`, other calls go on. None takes more time and memory than its limits say,
-    whatever it is asked.
+    `errors.Unreachable` if the owner's database cannot be opened. A call with a stopped `stop`
+    raises `Interrupted`; other calls continue. No statement exceeds the limits on time and memory.
     """
 
     def ready(self, data: str | None, stop: Stop | None = None) -> None:
-        """Return where a statement over this data could run now; no row is read.
+        """Check that a statement over this data could run now, without reading a row.
 
-        What was stopped is started again.
+        Starts a stopped engine again.
         """
         ...
 
     def bind(
         self, statements: Sequence[Unrun], stop: Stop | None = None, data: str | None = None
     ) -> None:
-        """Return where each statement has names, types and functions that the engine knows.
+        """Check that each statement has names, types and functions that the engine knows.
 
-        They are bound on an empty twin of the database: nothing depends on its data, not even how
-        an engine would run them. Otherwise raises `EngineFailed`.
+        Statements are bound on an empty twin of the database. Nothing depends on its data, not even
+        the engine's plan. Raises `EngineFailed` if binding fails.
         """
         ...
 
     def cancel(self) -> None:
-        """Stop the running statement, if there is one; safe in a signal handler."""
+        """Stop the running statement, if any; safe in a signal handler."""
         ...
 
     def close(self) -> None:
@@ -189,26 +189,28 @@ class _Running(Protocol):
 class OwnersDatabase(_Running, Protocol):
     """The owner's database, read only; each call sees one state of the data.
 
-    A call that names its `data`, by the identity that `schema` gave, raises `errors.DataChanged`
-    where the engine has not opened that data, or it was changed in place; that others were put
-    there meanwhile is nothing to it.
+    `data` is an identity that `schema` returned. A call with `data` raises `errors.DataChanged` if
+    the engine has opened other data, or if the data was changed in place. Replacing the files on
+    disk does not matter.
     """
 
     @property
     def accepted(self) -> Any:
-        """What identifies the data that it opened or will open; None while any will do."""
+        """Identity of the data that the engine opened or will open; None if it may open any."""
         ...
 
     def follow(self, accepted: Any) -> None:
-        """Open no other data than this from now on, which another engine of its kind accepted."""
+        """Open only this data from now on; another engine of this kind accepted it."""
         ...
 
     def taken(self, stop: Stop | None = None) -> AbstractContextManager[OwnersDatabase]:
-        """One engine for several calls of this thread, kept from all others until the end."""
+        """Reserve one engine for several calls of this thread; other threads wait until the
+        exit.
+        """
         ...
 
     def schema(self) -> Schema:
-        """What the database declares, and the identity of its data as it now is."""
+        """Declared schema of the database, and the identity of its present data."""
         ...
 
     def aggregate(
@@ -224,14 +226,14 @@ class OwnersDatabase(_Running, Protocol):
     ) -> Exact:
         """Exact integers per group: `keys` key columns, then `parts` integer columns.
 
-        `sql` may read `tables` and the whole number `$sampling_key` (below 2^128). NULL parts are
-        0. A group whose key no value of ours equals is left out, so that no two keys are the same.
-        An engine may run the statement over `totals` instead.
+        `sql` may read `tables` and the integer `$sampling_key` (below 2^128). NULL parts become 0.
+        A group is left out if no value of ours equals its key, so that no two keys are the same.
+        The engine may run the statement over `totals` instead.
         """
         ...
 
     def drop_made(self, key: str) -> None:
-        """Drop what was made under this key, wherever it is kept."""
+        """Drop the results that are kept under this key."""
         ...
 
     def rows(
@@ -241,28 +243,30 @@ class OwnersDatabase(_Running, Protocol):
         ...
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
-        """As `rows`; None where they have more than so many values, of which none is kept."""
+        """Rows of the query, or None if they have more than `cells` values; then none is kept."""
         ...
 
     def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
-        """Hand the rows to `take`, some at a time: the engine waits for it, its time does not run.
+        """Pass the rows to `take` in batches; the time that `take` needs does not count.
 
-        Raises what `take` raises; nothing more is read then.
+        Raises the errors of `take`; then no more is read.
         """
         ...
 
     def evaluate(
         self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
     ) -> Sequence[tuple[Any, ...]]:
-        """Rows of a query over these public tables alone, by this database's own functions."""
+        """Rows of a query over these public tables alone, computed by this database's own
+        functions.
+        """
         ...
 
 
 class Scratch(_Running, Protocol):
-    """An engine without data: it computes what is asked of what was released."""
+    """An engine without data: it computes over released data."""
 
     def taken(self, stop: Stop | None = None) -> AbstractContextManager[Scratch]:
-        """As `OwnersDatabase.taken`."""
+        """Reserve one engine for several calls, like `OwnersDatabase.taken`."""
         ...
 
     def scratch(
@@ -272,26 +276,26 @@ class Scratch(_Running, Protocol):
         stop: Stop | None = None,
         cells: int | None = None,
     ) -> list[tuple[Any, ...]]:
-        """Rows of a query over what is given alone; nothing of it survives.
+        """Rows of a query over the given tables alone; nothing is kept afterwards.
 
-        Raises `TooMany` where they have more values than `cells`, of which none is kept then.
+        Raises `TooMany` if they have more values than `cells`; then none is kept.
         """
         ...
 
 
 class Engine(OwnersDatabase, Scratch, Protocol):
-    """The owner's database and scratch, since a question needs both."""
+    """The owner's database and the scratch engine together, because a query needs both."""
 
     def taken(self, stop: Stop | None = None) -> AbstractContextManager[Engine]:
-        """As `OwnersDatabase.taken`."""
+        """Reserve one engine for several calls, like `OwnersDatabase.taken`."""
         ...
 
 
 @contextmanager
 def keeping(engine: OwnersDatabase, stop: Stop) -> Iterator[None]:
-    """Around the statements of one question: what one of them makes, later ones may read.
+    """Let later statements of one query read the results of earlier ones.
 
-    It is kept for nobody else, and however this ends it is dropped.
+    Results are kept for this query alone, and are dropped at the exit.
     """
     stop.key = os.urandom(16).hex()
     try:
@@ -302,15 +306,16 @@ def keeping(engine: OwnersDatabase, stop: Stop) -> Iterator[None]:
 
 
 def admitted(stop: Stop) -> AbstractContextManager[None]:
-    """Around a question that is to be charged: its pace may refuse it, if it has one."""
+    """Enclose a query that will be charged; its pace, if any, may refuse it."""
     return nullcontext() if stop.pace is None else stop.pace.admitted(stop)
 
 
 @contextmanager
 def paced(stop: Stop, query_id: str, size: float | None) -> Iterator[Ending]:
-    """Around all that a question does with private rows, on an engine that it has `taken`.
+    """Enclose all work on private rows of a query, on an engine that it has `taken`.
 
-    That is for nobody else until the end may be seen: whoever waits would see how long it took.
+    The engine stays reserved until the end may be seen; otherwise a waiting client could see how
+    long the query took.
     """
     if stop.pace is None:
         yield Ending()

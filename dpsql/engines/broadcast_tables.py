@@ -1,8 +1,7 @@
-"""Public tables that are not in the owner's database but in another engine: small as they are, they
-are read once for each data version, and given to every statement that reads them, like the small
-side of a broadcast join.
+"""Public tables that another engine holds.
 
-They are a part of the data version: PRIVACY.md R21.
+They are small. They are read once for each data version and given to every statement that reads
+them, like the small side of a broadcast join. They are a part of the data version: PRIVACY.md R21.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _WHOLE_ROWS = re.compile(r"""\*\s+FROM\s+"|\.\*""")
 
 @dataclass(frozen=True, slots=True)
 class BroadcastTable:
-    """A public table and its rows; `digest` says which rows these are."""
+    """A public table and its rows; `digest` identifies the rows."""
 
     schema: SchemaTable
     rows: ScratchTable
@@ -35,7 +34,7 @@ BroadcastTables: TypeAlias = tuple[BroadcastTable, ...]
 
 
 def mentioned(sql: str, broadcast: BroadcastTables) -> list[ScratchTable]:
-    r"""The tables of which a statement has the name in quotes, with the columns of which it has.
+    r"""Return the tables that a statement names in quotes, each with the columns that it names.
 
     >>> from dpsql.model.tree import INTEGER
     >>> rows = ScratchTable("days", (("day", INTEGER), ("week", INTEGER)), [(8, 2)])
@@ -53,7 +52,7 @@ def mentioned(sql: str, broadcast: BroadcastTables) -> list[ScratchTable]:
 
 
 def narrowed(table: ScratchTable, names: AbstractSet[str]) -> ScratchTable:
-    """The columns of these names; the first of a table whose rows alone are counted."""
+    """Keep the columns with these names, or the first column if none is named."""
     places = [n for n, (name, _) in enumerate(table.columns) if name in names] or [0]
     columns = tuple(table.columns[n] for n in places)
     return ScratchTable(table.name, columns, [tuple(row[n] for n in places) for row in table.rows])
@@ -62,9 +61,10 @@ def narrowed(table: ScratchTable, names: AbstractSet[str]) -> ScratchTable:
 def with_broadcast(
     declared: Sequence[SchemaTable], broadcast: BroadcastTables, shown: str
 ) -> tuple[SchemaTable, ...]:
-    """The tables of the database and those beside it; raises `Unreachable` where one is in both.
+    """Return the database's tables followed by the broadcast tables.
 
-    What a key of the database references is a table of its own, even of such a name.
+    Raises `Unreachable` if both have a table of one name. Foreign keys to such a name are dropped:
+    they reference a table of the database.
     """
     names, here = {t.schema.name.lower() for t in broadcast}, list[SchemaTable]()
     for table in declared:
@@ -77,7 +77,7 @@ def with_broadcast(
 
 
 def identity_with(identity: str, broadcast: BroadcastTables) -> str:
-    """By what data are known to which these tables belong."""
+    """Return the identity of data that includes these tables."""
     if not broadcast:
         return identity
     return sha256(

@@ -1,8 +1,8 @@
-"""Conformance probes: whether an engine computes what the tried versions of it compute.
+"""Conformance probes: tests that an engine computes what the tried versions of it compute.
 
-Intervals, totality and integers are proved for the functions of certain versions. Another version
-is asked the same constant questions once, and so is every server of an owner. What deviates is
-refused by name; where the core deviates, the proxy does not start. No probe reads data.
+Intervals, totality and integers are proved for the functions of certain versions. Every other
+version, and every server of an owner, is asked the same constant queries once. A function that
+deviates is refused by name. If the core deviates, the proxy does not start. No probe reads data.
 """
 
 from __future__ import annotations
@@ -20,38 +20,39 @@ from dpsql.engines import EngineFailed
 from dpsql.model.dataclass import dataclass
 
 RECORD = Path(__file__).with_name("conformance.json.gz")
-"""What tried versions answered. `python -m grammar_tests.conformance_record` writes it."""
+"""Answers of tried versions. `python -m grammar_tests.conformance_record` writes the file."""
 
 SERVERS = "servers"
-"""The part of the record that is about servers, by engine."""
+"""Key of the record for servers, by engine."""
 
 CORE = "core"
-"""The group of probes without which no statement of ours can be trusted."""
+"""Name of the probes on which every statement of ours relies."""
 
 CORE_FUNCTIONS = frozenset(
     """add sub mul neg abs case coalesce least greatest floor ceil eq ne lt le gt ge and or not
     is_null in""".split()
 )
-"""Functions that the printed statements use whether a query names them or not."""
+"""Functions that printed statements use even if a query does not name them."""
 
 AT_ONCE = 200
-"""Expressions over the same rows that are asked in one statement."""
+"""Number of expressions over the same rows in one statement."""
 
 FAILED = "failed"
-"""In place of a digest: the engine raised."""
+"""Marker instead of a digest: the engine raised an error."""
 
 SIGNIFICANT_DIGITS = 9
-"""Libraries of two machines may differ in the last digits of a DOUBLE."""
+"""Digits of a DOUBLE that are compared; libraries of two machines may differ in later ones."""
 
 Run: TypeAlias = Callable[[str], Sequence[tuple[Any, ...]]]
-"""Runs one statement over constants. Raises `EngineFailed` where the engine does not."""
+"""Function that runs one statement over constants; raises `EngineFailed` if the engine fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One statement over constants, and the digests of the rows that tried versions gave.
+    """One statement over constants, and the digests of its rows by tried versions.
 
-    With `over` it is an expression, and this is the rest of the statement: its rows in order.
+    If `over` is set, `sql` is an expression, and `over` is the rest of the statement, which orders
+    its rows.
     """
 
     sql: str
@@ -60,13 +61,13 @@ class Probe:
 
 
 def load_record() -> dict[str, Any]:
-    """The record as it is written."""
+    """Return the record as it is written."""
     record: dict[str, Any] = json.loads(gzip.decompress(RECORD.read_bytes()))
     return record
 
 
 def load_probes(engine: str) -> Mapping[str, tuple[Probe, ...]]:
-    """Probes of an engine by what they try; none for an engine that has no record."""
+    """Return an engine's probes by the name that they test; empty if it has no record."""
     record = load_record()
     if engine in record.get(SERVERS, ()):
         server = record[SERVERS][engine]
@@ -82,20 +83,20 @@ def load_probes(engine: str) -> Mapping[str, tuple[Probe, ...]]:
 
 
 def tried_servers(engine: str) -> tuple[str, ...]:
-    """Versions of a server that the record is of."""
+    """Versions of a server in the record."""
     server = load_record().get(SERVERS, {}).get(engine, {})
     return tuple(server.get("versions", ()))
 
 
 def ask_version(run: Run) -> tuple[str, str]:
-    """What a server says that it is, and the name and number at the beginning of that."""
+    """Return a server's description of itself, and the name and number at its beginning."""
     ((label,),) = run("SELECT version()")
     number = re.match(r"\D*[\d.]+", str(label))
     return str(label), number[0] if number else str(label)
 
 
 def find_deviations(probes: Mapping[str, Iterable[Probe]], run: Run) -> frozenset[str]:
-    """Names of the groups in which the engine fails, or answers as no tried version did."""
+    """Return names of groups in which the engine fails or differs from all tried versions."""
     by_rows: dict[str, list[tuple[str, Probe]]] = defaultdict(list)
     for name, group in probes.items():
         for probe in group:
@@ -111,14 +112,14 @@ def find_deviations(probes: Mapping[str, Iterable[Probe]], run: Run) -> frozense
 
 
 def breaks_core(deviations: frozenset[str]) -> bool:
-    """Whether something deviates that every statement may lean on."""
+    """Test whether a deviation affects every statement."""
     return CORE in deviations or bool(CORE_FUNCTIONS & deviations)
 
 
 def digests_of(texts: Sequence[str], over: str, run: Run) -> list[str]:
-    """Digest of the rows of each text, in their order; "failed" where it raises.
+    """Return the digest of each text's rows, in their order; "failed" if it raises.
 
-    Expressions over the same rows share a statement, which is halved where it raises.
+    Expressions over the same rows share a statement. If it raises, it is split in halves.
     """
     if not over:
         return [digest_of(text, run) for text in texts]
@@ -136,7 +137,7 @@ def digests_of(texts: Sequence[str], over: str, run: Run) -> list[str]:
 
 
 def digest_of(sql: str, run: Run) -> str:
-    """Digest of the rows of a statement, in their order; "failed" where it raises."""
+    """Return the digest of a statement's rows, in their order; "failed" if it raises."""
     try:
         return _digest(run(sql))
     except EngineFailed:

@@ -1,1 +1,1 @@
-"""DuckDB in processes that can be killed: the owner's data, and what is released."""
+"""DuckDB in processes that can be killed: the owner's data, and released data."""

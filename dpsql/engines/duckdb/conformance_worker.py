@@ -1,4 +1,4 @@
-"""The process that asks an untried DuckDB the conformance probes, and may crash alone."""
+"""A process that asks an untried DuckDB the conformance probes and may crash alone."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from dpsql.engines.conformance import (
 from dpsql.engines.duckdb.hardening import configuration
 
 SECONDS = 60
-"""When a probe that does not end counts as a deviation of the core."""
+"""Time limit; a longer run counts as a deviation of the core."""
 
 PARQUET = "file.parquet"
-"""How probes name the Parquet file that lies in their folder."""
+"""Path by which probes name the Parquet file in their folder."""
 
 
 def find_deviations_apart() -> frozenset[str]:
-    """Deviations of the installed DuckDB, found in a process of their own."""
+    """Return the deviations of the installed DuckDB, found in a separate process."""
     code = f"from {__name__} import main; main()"
     try:
         done = subprocess.run(  # noqa: S603
@@ -56,9 +56,9 @@ def main() -> None:
 
 
 def run_alone(path: Path) -> Run:
-    """Return what runs a statement on an empty DuckDB with the settings of every instance.
+    """Return a function that runs a statement on an empty DuckDB with the usual settings.
 
-    The Parquet file that some probes read is written to `path`.
+    Writes the Parquet file that some probes read to `path`.
     """
     path.write_bytes(base64.b64decode(load_record()["file"]))
     connection = duckdb.connect(":memory:", config=configuration("1GB"))
@@ -77,5 +77,5 @@ def run_alone(path: Path) -> Run:
 
 
 def engine_key() -> str:
-    """The hash of the installed engine's binary."""
+    """Return a hash of the installed engine's binary."""
     return sha256(Path(duckdb.__file__).read_bytes()).hexdigest()[:32]

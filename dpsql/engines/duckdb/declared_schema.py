@@ -1,4 +1,4 @@
-"""The schema from DuckDB's catalogue functions: declarations only, no row is read."""
+"""Schema from DuckDB's catalogue functions: declarations only; no row is read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HERE = (
     " AND (schema_name = 'main' OR lower(schema_name) <> lower(current_database()))"
     f" AND schema_name <> '{FINDINGS}'"
 )
-"""A schema that is called as its file cannot be named: DuckDB takes its name for the file's."""
+"""Filter of the schemas. One with the name of its file is left out: DuckDB reads it as the file."""
 
 _COLUMNS = (
     "SELECT schema_name, table_name, column_name, data_type, NOT is_nullable,"
@@ -43,7 +43,7 @@ _SOURCES = (
     f" FROM duckdb_views() WHERE {_HERE} AND NOT internal"
 )
 STATEMENTS = (_SOURCES, _COLUMNS, _CONSTRAINTS)
-"""What every schema is read by."""
+"""Statements that read a schema."""
 
 
 _NAMED = r'(?:"(?:[^"]|"")+"|[^\s".(]+)'
@@ -51,12 +51,12 @@ _VIEW = re.compile(
     rf"CREATE VIEW {_NAMED}(?:\.{_NAMED}){{0,2}}(?: \({_NAMED}(?:, {_NAMED})*\))? AS (.*?);?\s*",
     re.DOTALL,
 )
-"""A view as DuckDB prints it; the catalogue has the names of its columns."""
+"""Pattern of a view as DuckDB prints it; the catalogue has the names of its columns."""
 _GENERATED = "GENERATED ALWAYS AS"
 
 
 def tables(ask: Ask) -> tuple[SchemaTable, ...]:
-    """All tables and views of all schemas, in the order of their creation."""
+    """Return all tables and views of all schemas, in the order of their creation."""
     sources = [(full_name(schema, name), *rest) for schema, name, *rest in ask(_SOURCES)]
     collated, views = _collated(sources), {name: sql for name, sql, view in sources if view}
     generating = {name: sql for name, sql, _view in sources if _GENERATED in sql}
@@ -84,7 +84,7 @@ def tables(ask: Ask) -> tuple[SchemaTable, ...]:
 
 
 def _viewed(table: SchemaTable, sql: str | None) -> SchemaTable:
-    """Return the table; where it is a view, with its SELECT."""
+    """Return the table; add its SELECT if it is a view."""
     if sql is None:
         return table
     match = _VIEW.fullmatch(sql)
@@ -92,9 +92,9 @@ def _viewed(table: SchemaTable, sql: str | None) -> SchemaTable:
 
 
 def _is_computed(column: str, type_name: str, sql: str) -> bool:
-    """Return whether a column with an expression is generated: its table says so of some column.
+    """Test whether a column with an expression is generated, by the table's text.
 
-    A column that the table's own text gives a DEFAULT is stored.
+    A column with a DEFAULT in the table's own text is stored.
     """
     named = re.escape(quoted(column)), re.escape(column)
     begin = rf"[(,] ?(?:{'|'.join(named)}) {re.escape(type_name)} "
@@ -103,10 +103,10 @@ def _is_computed(column: str, type_name: str, sql: str) -> bool:
 
 
 def _collated(sources: Sequence[tuple[Any, ...]]) -> set[str]:
-    """Tables whose texts may compare equal though they differ.
+    """Return tables with texts that may compare equal although they differ.
 
-    The catalogue does not say which column has a collation, or what a view inherits. A group of
-    equal texts shows one of them, and which one would depend on a single row.
+    The catalogue does not say which column has a collation, or which a view inherits. A group of
+    equal texts shows one of them, and a single row could decide which one.
     """
     mentions = {name for name, sql, _view in sources if "collate" in sql.lower()}
     return mentions | {name for name, _sql, view in sources if view and mentions}

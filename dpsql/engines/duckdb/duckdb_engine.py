@@ -1,6 +1,6 @@
-"""DuckDB: every call runs in a child process that can be killed.
+"""The DuckDB engine: every call runs in a child process that can be killed.
 
-Nothing outlives a statement, which is bounded from outside: SECURITY.md S9.
+Nothing is kept after a statement, and its resources are bounded from outside: SECURITY.md S9.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ HASHES = 2**64
 class DuckDBEngine(SupervisedWorker):
     """The owner's DuckDB file or data files, read only, behind a worker process.
 
-    The data must stay as it was at the first call, since the facts a plan relies on are about that
-    data: otherwise calls raise `DataChanged` until `schema` is asked again. `script` are statements
-    with their parameters, of ours, that fill the scratch instance when a worker starts.
+    A plan relies on facts about the data of the first call. If the data changes, calls raise
+    `DataChanged` until `schema` is called again. `script` holds our own statements with parameters;
+    they fill the scratch instance when a worker starts.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class DuckDBEngine(SupervisedWorker):
         super().__init__()
 
     def schema(self) -> Schema:
-        """Tables and views of schema main, and the files' identity.
+        """Return the tables and views, and the files' identity.
 
-        Accepts the data as it now is. Raises the errors of every call.
+        Accepts the present data. Raises the errors of every call.
         """
         with self._lock:
             if self._accepted is not None and not self._is_present(self._accepted, store=True):
@@ -73,7 +73,7 @@ class DuckDBEngine(SupervisedWorker):
 
     @property
     def accepted(self) -> Opened | None:
-        """What identifies the data that was opened or will be; None while any will do."""
+        """Identity of the opened data, or of the data to open; None if any may be opened."""
         return self._accepted
 
     def follow(self, accepted: Opened | None) -> None:
@@ -84,9 +84,9 @@ class DuckDBEngine(SupervisedWorker):
             self._accepted = accepted
 
     def ready(self, data: str | None, stop: Stop | None = None) -> None:
-        """Return where the files are still this data and a worker has them open.
+        """Check that the files are still this data and that a worker has them open.
 
-        A worker that ended is started again. Raises the errors of every call.
+        Starts a worker again if it ended. Raises the errors of every call.
         """
         self._ask(None, stop=stop, data=data)
 
@@ -95,8 +95,8 @@ class DuckDBEngine(SupervisedWorker):
     ) -> None:
         """Bind statements in the worker, on an empty twin of the database.
 
-        In the worker and not in this process: binding folds constants, `repeat` among them, and
-        only there memory and time are bounded from outside. Raises the errors of every call.
+        Binding folds constants, such as calls of `repeat`. Only in the worker are memory and time
+        bounded from outside. Raises the errors of every call.
         """
         prepared = [(s.sql, [load(table) for table in s.tables], s.shape) for s in statements]
         self._ask("bind", prepared, stop=stop, data=data)
@@ -114,11 +114,10 @@ class DuckDBEngine(SupervisedWorker):
     ) -> Exact:
         """Run a SELECT of `keys` key columns and then `parts` integer columns, in one snapshot.
 
-        `sql` may read `tables`, which last for this call, and as many bits of `$sampling_key` as
-        DuckDB hashes, which it casts. NULL parts are 0. A group whose key holds a date outside of
-        years 1 to 9999 is left out. What is made of `totals` is kept while the question that is to
-        `stop` has a key, unless anybody else asks the data anything. Raises the errors of every
-        call.
+        `sql` may read `tables`, which last for this call, and `$sampling_key`, reduced to the bits
+        that DuckDB hashes. NULL parts become 0. A group is left out if its key holds a date outside
+        of years 1 to 9999. Results of `totals` are kept while the query of `stop` has a key, unless
+        another query uses the data. Raises the errors of every call.
         """
         shape = keys, parts, sampling_key % HASHES
         if totals is None:
@@ -131,7 +130,7 @@ class DuckDBEngine(SupervisedWorker):
         return exact(chunks, decoders, parts)
 
     def drop_made(self, key: str) -> None:
-        """Drop what was made under this key, unless somebody else's statement has."""
+        """Drop the results under this key, unless another query has replaced them."""
         if self._holder != key:
             return
         with self._lock:
@@ -142,17 +141,17 @@ class DuckDBEngine(SupervisedWorker):
                     self._drop()
 
     def rows(self, sql: str, stop: Stop | None = None, data: str | None = None) -> Table:
-        """Rows of a SELECT on the owner's data: public tables, or the owner's own check."""
+        """Return rows of a SELECT on the owner's data: public tables, or the owner's own check."""
         decoders, *chunks = self._ask("rows", sql, stop=stop, data=data)
         return decoded_rows(chunks, decoders)
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
-        """As `rows`; None where they have more than so many values."""
+        """Return the rows, or None if they have more than `cells` values."""
         decoders, *chunks = self._ask("few", sql, cells, stop=stop) or [None]
         return None if decoders is None else decoded_rows(chunks, decoders)
 
     def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
-        """Hand the rows to `take`, some at a time; raises what it raises."""
+        """Pass the rows to `take` in batches; raise its errors."""
         decoders: Sequence[str] | None = None
 
         def chunk(content: Any) -> None:
@@ -167,7 +166,7 @@ class DuckDBEngine(SupervisedWorker):
     def evaluate(
         self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
     ) -> list[Row]:
-        """Rows of a SELECT over these tables alone; scratch has the same functions."""
+        """Return rows of a SELECT over these tables alone; scratch has the same functions."""
         return self.scratch(sql, tables, stop)
 
     def scratch(
@@ -177,9 +176,9 @@ class DuckDBEngine(SupervisedWorker):
         stop: Stop | None = None,
         cells: int | None = None,
     ) -> list[Row]:
-        """Rows of a SELECT over these tables alone, which last for this call.
+        """Return rows of a SELECT over these tables alone, which last for this call.
 
-        Raises `TooMany` where they have more values than `cells`.
+        Raises `TooMany` if they have more values than `cells`.
         """
         loads = [loaded(table) for table in tables]
         rows = self._ask("scratch", sql, loads, cells, stop=stop)
@@ -230,12 +229,12 @@ class DuckDBEngine(SupervisedWorker):
         return chunks
 
     def _seconds(self) -> float:
-        """How long a statement may take; less where it is part of what is free."""
+        """Time limit of a statement in seconds; lower within work that is free of charge."""
         most, limit = self._limits.statement_seconds, present()
         return most if limit is None else min(most, limit.left)
 
     def _open(self, call: WorkerCall, worker: WorkerProcess, tick: Tick) -> Reply:
-        """Wait until the worker has opened the data; it must be the data of the first call."""
+        """Wait until the worker has opened the data, which must be the accepted data."""
         reply = outcome, _why, chunks = reply_of(worker, tick)
         if outcome != "done":
             return reply
@@ -256,7 +255,7 @@ class DuckDBEngine(SupervisedWorker):
 
     @property
     def _emptied(self) -> Callable[[], None] | None:
-        """What removes what a worker that ended has spilled."""
+        """Function that removes the spilled files of a worker that ended; None without a folder."""
         if self._sources.spill is None:
             return None
         from dpsql.engines.duckdb.spill_folder import emptied  # noqa: PLC0415 - where a policy uses it
@@ -264,14 +263,14 @@ class DuckDBEngine(SupervisedWorker):
         return partial(emptied, self._sources.spill)
 
     def _is_opened(self, data: str | None) -> bool:
-        """Whether a call that names this data may be answered: of the data, or of its store too."""
+        """Test whether this identity is that of the opened data, alone or with its store."""
         if data is None or self._accepted is None:
             return data is None
         identity = self._accepted.identity
         return data in {identity, opened(identity, parsed(self._accepted.about))}
 
     def _is_present(self, accepted: Opened, *, store: bool = False) -> bool:
-        """Whether the data is there as it was accepted, and with it what was prepared of it."""
+        """Test whether the accepted data is still on disk; with `store`, its store too."""
         try:
             same: Signature = self._sources.signature()
         except CannotOpen:
@@ -282,7 +281,7 @@ class DuckDBEngine(SupervisedWorker):
 
 
 def sources_of(database: Database) -> Sources:
-    """Where a policy's data is."""
+    """Return the files of a policy's database, as absolute paths."""
     path, store, spill = (
         None if each is None else str(Path(each).absolute())
         for each in (database.path, database.prepared, database.spill)

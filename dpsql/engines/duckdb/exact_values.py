@@ -1,7 +1,7 @@
-"""Exact columns, the engine's side: every value leaves DuckDB as int64, double, boolean or text.
+"""Exact columns, engine side: a value leaves DuckDB as int64, double, boolean or text.
 
-numpy has no HUGEINT, no DECIMAL and no infinite date, and DuckDB's own conversion rounds the
-first two and merges the third with the last day of year 9999: two groups would share a key.
+numpy has no HUGEINT, no DECIMAL and no infinite date. DuckDB's own conversion rounds the first two,
+and merges the third with the last day of year 9999. Two groups would then share a key.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import date
 from typing import Any
 
 INFINITE = -(2**63) + 1
-"""Microseconds that stand for an infinite timestamp: beyond what DuckDB's finite ones reach."""
+"""Microseconds that stand for an infinite timestamp; no finite one of DuckDB reaches them."""
 
 _EPOCH, _DAY = date(1970, 1, 1), 86_400 * 10**6
 _NARROW = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER".split()
@@ -39,15 +39,15 @@ _KEYS: dict[str, tuple[str, str]] = {
 _DAYS = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 _MOMENTS = _DAYS[0] * _DAY, (_DAYS[1] + 1) * _DAY - 1
 _PYTHON = {"date": _DAYS, "timestamp": _MOMENTS, "timestamptz": _MOMENTS, "time": (0, _DAY - 1)}
-"""The days, or microseconds, since 1970 of years 1 to 9999; the microseconds of a day."""
+"""Least and greatest value that Python can hold, in days or microseconds."""
 
 
 def encoded(sql: str, types: Sequence[object], keys: int) -> tuple[str, list[str]]:
-    r"""The statement that yields encoded columns, and the decoder of each key.
+    r"""Return the statement that yields encoded columns, and the decoder of each key.
 
-    `types` are those of the columns of `sql`: `keys` keys, each one encoded column, then
-    integers, each an int64 column (0 for NULL) and a text column for what does not fit there.
-    Raises `KeyError` for a type that has no exact encoding.
+    `types` are the types of the columns of `sql`: first `keys` keys, then integers. A key is one
+    encoded column. An integer is an int64 column (0 for NULL) and a text column for values that do
+    not fit. Raises `KeyError` for a type without an exact encoding.
 
     >>> encoded("SELECT 1", ["INTEGER"], 1)[0]
     'SELECT c0::BIGINT AS e0 FROM (SELECT 1\n) AS t(c0)'
@@ -67,21 +67,21 @@ def encoded(sql: str, types: Sequence[object], keys: int) -> tuple[str, list[str
 
 
 def with_moments(sql: str, types: Sequence[object]) -> str:
-    """The same rows, with each TIMESTAMPTZ as microseconds since 1970 in UTC.
+    """Return a statement for the same rows, with each TIMESTAMPTZ as microseconds since 1970.
 
-    DuckDB needs pytz to make a Python value of it, which this project does not.
+    DuckDB needs pytz to convert one to a Python value, and this project does not use pytz.
     """
     listed = [f"epoch_us(c{n})" if is_moment(kind) else f"c{n}" for n, kind in enumerate(types)]
     return f"SELECT {_named(listed, 'e')} FROM ({sql}\n) AS t({_names(types)})"
 
 
 def is_encodable(kind: object) -> bool:
-    """Whether every value of a type in years 1 to 9999 can be encoded."""
+    """Test whether every value of a type in years 1 to 9999 can be encoded."""
     return base_type(kind) in _KEYS
 
 
 def is_beyond(decoder: str, column: Any) -> bool:
-    """Whether a NumPy column of dates or times reaches out of what Python can hold."""
+    """Test whether a NumPy column of dates or times has a value that Python cannot hold."""
     if decoder not in _PYTHON:
         return False
     least, most = _PYTHON[decoder]
@@ -89,12 +89,12 @@ def is_beyond(decoder: str, column: Any) -> bool:
 
 
 def is_moment(kind: object) -> bool:
-    """Whether a type is TIMESTAMPTZ."""
+    """Test whether a type is TIMESTAMPTZ."""
     return str(kind) == "TIMESTAMP WITH TIME ZONE"
 
 
 def base_type(kind: object) -> str:
-    """A type's name without its parameters.
+    """Return a type's name without its parameters.
 
     >>> base_type("DECIMAL(12,2)")
     'DECIMAL'

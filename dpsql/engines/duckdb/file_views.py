@@ -1,10 +1,10 @@
-"""Views over data files: one table of all files of a table, with the types that the policy names.
+"""Views over data files: one view of all files of a table, with the types of the policy.
 
-Files of one table may differ in their columns: a column that a file does not have is NULL there.
-A column whose files declare several types has the type of the policy, and values are cast totally.
+Files of one table may differ in their columns. A column that a file lacks is NULL there. If files
+declare several types for a column, it has the policy's type, and values are cast totally.
 
-Proof (PRIVACY.md R100). What a row is follows from this row of its file, the policy, and what the
-files say of themselves before their rows: names of columns, and declared types.
+Proof (PRIVACY.md R100). A row of a view depends on one row of its file, the policy, and the file's
+declarations before its rows: names of columns, and declared types.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _KEY_OF_PATH = re.compile(r"(?<=/)([^/=]+)=[^/]*(?=/)")
 _DIGITS = {8: 3, 9: 3, 16: 5, 17: 5, 32: 10, 33: 10, 64: 19, 65: 20, 128: 38}
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 _NULL = "NULL"
-"""Our name of the type of a column that has no value in a file."""
+"""Our type name for a column without a value in a file."""
 _ENCRYPTED = b"PARE"
-"""How a Parquet file begins whose footer is encrypted."""
+"""First bytes of a Parquet file with an encrypted footer."""
 _MOST_DIGITS, _EXACT_BITS = 38, 53
 
 
 @dataclass(frozen=True, slots=True)
 class FileView:
-    """A table of files: the SELECT of its rows, and one of findings about lines of text."""
+    """SQL of a table of files: the SELECT of its rows, and one of findings about lines of text."""
 
     select: str
     findings: str | None = None
 
 
 def create_views(connection: Any, sources: Sources) -> list[str]:
-    """Have each table's files as a view; return the paths that are read.
+    """Create a view for each table's files; return the paths that are read.
 
-    Raises `CannotOpen`, or what the engine raises.
+    Raises `CannotOpen`, or the engine's errors.
     """
     read = list[str]()
     for table, paths in sources.matches().items():
@@ -75,9 +75,9 @@ def view_of(
     sources: Sources,
     only: Sequence[str] | None = None,
 ) -> FileView:
-    """The view of a table's files; of `only` some of them, with the columns of all.
+    """Return the view of a table's files, or of some of them (`only`) with the columns of all.
 
-    Raises `CannotOpen`, or what the engine raises.
+    Raises `CannotOpen`, or the engine's errors.
     """
     declared = sources.format_of(table)
     keys = partition_keys(paths)
@@ -89,7 +89,7 @@ def view_of(
 
 
 def partition_keys(paths: Sequence[str]) -> tuple[str, ...]:
-    """The keys of folders KEY=VALUE in which all files are, in order.
+    """Return the keys of folders KEY=VALUE that all files share, in order.
 
     >>> partition_keys(["/d/year=2024/month=1/a.parquet", "/d/year=2025/month=2/b.parquet"])
     ('year', 'month')
@@ -99,9 +99,9 @@ def partition_keys(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def header_of(path: str, f: FileFormat) -> tuple[str, ...] | None:
-    """The names of a text file's columns, by its header or by the policy; None without a line.
+    """Return the column names of a text file, from its header or the policy; None if it is empty.
 
-    A name that stands there twice is numbered from the second one. Raises `CannotOpen`.
+    A repeated name gets a number from the second one on. Raises `CannotOpen`.
     """
     lines = first_lines(path, f.encoding, f.skip + 1)
     if len(lines) <= f.skip:
@@ -124,7 +124,7 @@ def header_of(path: str, f: FileFormat) -> tuple[str, ...] | None:
 
 
 def split_line(line: str, delimiter: str, quote: str) -> list[str]:
-    """The fields of one line that is no row."""
+    """Split a line that is not a row, such as a header, into fields."""
     if not quote:
         return line.split(delimiter)
     csv.field_size_limit(1 << 30)
@@ -205,7 +205,7 @@ def _parquet_select(
     names: Mapping[str, str],
     keys: Sequence[str],
 ) -> str:
-    """The rows of files of one layout, with the columns and types of all."""
+    """Return a SELECT of the rows of files of one layout, with the columns and types of all."""
     listed, own = ", ".join(map(text, paths)), {column.lower(): (column, k) for column, k in layout}
     own |= {key: (key, "VARCHAR") for key in keys}
     hive = ", hive_types_autocast = false" if keys else ""
@@ -223,9 +223,9 @@ def _parquet_select(
 
 
 def _columns_of(connection: Any, path: str) -> tuple[tuple[str, str], ...]:
-    """The columns that a Parquet file declares, with DuckDB's names of their types.
+    """Return the columns that a Parquet file declares, with DuckDB's names of their types.
 
-    Raises `CannotOpen` where the file is encrypted.
+    Raises `CannotOpen` if the file is encrypted.
     """
     _require_magic(path)
     source = f"read_parquet({text(path)}, hive_partitioning = false)"
@@ -237,7 +237,7 @@ def _columns_of(connection: Any, path: str) -> tuple[tuple[str, str], ...]:
 
 
 def _require_magic(path: str) -> None:
-    """Raise `CannotOpen` where the footer of a Parquet file is encrypted."""
+    """Raise `CannotOpen` if the footer of a Parquet file is encrypted."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - the child starts sooner
             encrypted = file.read(len(_ENCRYPTED)) == _ENCRYPTED
@@ -248,9 +248,9 @@ def _require_magic(path: str) -> None:
 
 
 def _require_plain(connection: Any, path: str) -> None:
-    """Raise `CannotOpen` where columns are encrypted behind a footer that is not.
+    """Raise `CannotOpen` if columns are encrypted behind a plain footer.
 
-    DuckDB reads the other columns, and fails on the signature that such a footer has.
+    DuckDB reads the other columns, and fails on the signature of such a footer.
     """
     described = f"SELECT encryption_algorithm FROM parquet_file_metadata({text(path)})"
     try:
@@ -262,9 +262,10 @@ def _require_plain(connection: Any, path: str) -> None:
 
 
 def _type_of(column: str, kinds: set[str], declared: FileFormat | None) -> str:
-    """The type of a column: as the policy declares it, or the one that all files declare.
+    """Return the type of a column: the policy's, or else the one that all files declare.
 
-    Without a policy it is the narrowest that holds all. Raises `CannotOpen` where there is none.
+    Without a policy it is the narrowest type that holds all values. Raises `CannotOpen` if there is
+    none.
     """
     named = None if declared is None else declared.column(column)
     if named is not None:
@@ -280,7 +281,7 @@ def _type_of(column: str, kinds: set[str], declared: FileFormat | None) -> str:
 
 
 def united_type(kinds: set[str]) -> str | None:
-    """The narrowest type that holds all values of some types; None where there is none.
+    """Return the narrowest type that holds all values of some types; None if there is none.
 
     >>> united_type({"INTEGER", "BIGINT"}), united_type({"DATE", "TIMESTAMP_MS"})
     ('BIGINT', 'TIMESTAMP')

@@ -1,6 +1,6 @@
-"""The owner's files: which they are, whether they changed, and how DuckDB reads them.
+"""The owner's files: their paths, their version, and how DuckDB reads them.
 
-Files that changed are noticed: SECURITY.md S11. What was prepared of them: SECURITY.md S27.
+Changed files are detected: SECURITY.md S11. The prepared store: SECURITY.md S27.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Signature = tuple[tuple[str, int, int, int, int], ...]
 """Path, device, inode, size and mtime_ns of each file: a data version."""
 
 FINDINGS = "lines dpsql"
-"""Schema of the views of what is wrong with lines of text files, for the owner."""
+"""Schema of the views with defects of lines of text files, for the owner."""
 
 
 class CannotOpen(Exception):
@@ -52,16 +52,16 @@ WHY = {
 }
 
 REPLACED = "replaced: "
-"""What begins a reason that goes on with names of the database."""
+"""Prefix of a reason that continues with names of the database."""
 MOST_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the data is, in absolute paths: a DuckDB file, or a path or glob per table.
+    """Location of the data, in absolute paths: a DuckDB file, or a path or glob per table.
 
-    What was prepared of it may be in the DuckDB file `store`; statements spill to the folder
-    `spill`, or nowhere.
+    The DuckDB file `store` may hold prepared copies. Statements spill to the folder `spill`; if it
+    is None, they do not spill.
     """
 
     path: str | None
@@ -71,11 +71,13 @@ class Sources:
     formats: tuple[tuple[str, FileFormat], ...] = ()
 
     def format_of(self, table: str) -> FileFormat | None:
-        """How the files of a table are read; None where no policy says it."""
+        """Return the format of a table's files; None if no policy declares it."""
         return dict(self.formats).get(table)
 
     def complaint(self, why: str) -> str:
-        """What is wrong, with the owner's own paths: those of them that are missing."""
+        """Return the message for a reason, with the owner's paths; for missing files, those
+        alone.
+        """
         if why.startswith(REPLACED):
             names = "has macros, types or tables with names that dpsql needs"
             return f"{self.spelled()} {names}: {why[len(REPLACED) :]}. Rename them in the database."
@@ -91,18 +93,18 @@ class Sources:
         return f"{', '.join(absent)} {WHY[why]}."
 
     def spelled(self) -> str:
-        """The owner's own path or paths."""
+        """Return the owner's path or paths."""
         return self.path or ", ".join(pattern for _table, pattern in self.files)
 
     def matches(self) -> dict[str, list[str]]:
-        """The files of each table. Raises `CannotOpen` where there is none."""
+        """Return the files of each table. Raises `CannotOpen` if a table has none."""
         matches = {table: _expand(pattern) for table, pattern in self.files}
         if not all(matches.values()):
             raise CannotOpen("missing")
         return matches
 
     def signature(self) -> Signature:
-        """The data version on disk now. Raises `CannotOpen` where a file is missing."""
+        """Return the data version on disk now. Raises `CannotOpen` if a file is missing."""
         paths = [path for paths in self.matches().values() for path in paths]
         if self.path is not None:
             # Changes stay in the write-ahead log until a checkpoint.
@@ -111,7 +113,7 @@ class Sources:
         return tuple(map(_stamp, paths))
 
     def stored(self) -> tuple[int, ...] | None:
-        """The version of the store on disk now, None where there is none."""
+        """Return the version of the store on disk now; None if there is none."""
         try:
             return None if self.store is None else stamp(os.stat(self.store))  # noqa: PTH116
         except OSError:
@@ -120,9 +122,9 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What was opened: the data version, and the version of the store that was there beside it.
+    """Opened data: its version, and the version of the store at that time.
 
-    `about` is what the store says of itself, "" where it is not of this data.
+    `about` is the store's description of itself, "" if it was not made of this data.
     """
 
     signature: Signature
@@ -131,7 +133,7 @@ class Opened:
 
     @property
     def identity(self) -> str:
-        """The data version as the rest of the house knows it."""
+        """Data version as the other packages know it."""
         return identity_of(self.signature)
 
 
@@ -141,9 +143,11 @@ APART = ("scratch", "script", "bind")
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What a worker opens, DuckDB's memory limit for each instance, how far it gives way, what it
-    will be asked first (statements whose rows it has by then), and what it may have spilled at
-    once.
+    """Settings of a worker.
+
+    `memory` is DuckDB's limit for each instance. `niceness` is the priority of the process.
+    `expected` lists the first statements, which the worker runs in advance. `max_spill` limits the
+    spilled bytes at any time.
     """
 
     sources: Sources
@@ -154,7 +158,7 @@ class WorkerSettings:
 
 
 def identity_of(signature: Signature) -> str:
-    """A data version as text: that of the same files, unchanged, and of no others."""
+    """Return a text that identifies a data version: the same files, unchanged."""
     from hashlib import sha256  # noqa: PLC0415 - the child starts sooner without it
 
     return sha256(repr(signature).encode()).hexdigest()
@@ -180,15 +184,15 @@ def _stamp(path: str) -> tuple[str, int, int, int, int]:
 
 
 def stamp(about: os.stat_result) -> tuple[int, int, int, int]:
-    """Device, inode, size and mtime_ns of a file: another one after any change."""
+    """Return device, inode, size and mtime_ns of a file, which differ after any change."""
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def text(value: str) -> str:
-    """A string constant."""
+    """Return a string constant."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def name(value: str) -> str:
-    """A quoted identifier."""
+    """Return a quoted identifier."""
     return '"' + value.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""What the first line of a text file says of it: encoding and delimiter. No row is read."""
+"""Format of a text file by its first line: encoding and delimiter. No row is read."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from dpsql.model.file_formats import FileFormat
 _DELIMITERS = (",", ";", "\t", "|")
 _SEPARATOR = "sep="
 _OTHER = "windows-1252"
-"""The encoding to begin with of what is not UTF-8: it has a character for nearly every byte."""
+"""Encoding tried first if a file is not UTF-8: nearly every byte is a character."""
 _BOMS = (b"\xff\xfe", b"\xfe\xff")
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"PK\x03\x04", b"PAR1")
-"""How archives, spreadsheets and Parquet files begin."""
+"""First bytes of archives, spreadsheets and Parquet files."""
 _MAGIC = 4
-"""Bytes that tell these, and UTF-16 without a mark, whose every other byte is 0 in English."""
+"""Number of bytes that distinguish these, and UTF-16 without a mark, where in English every other
+byte is 0.
+"""
 
 
 def format_by_first_line(paths: Sequence[str]) -> FileFormat:
-    """How the files of a table are read, as far as the first line of the first one says it.
+    """Return the format of a table's files, as far as the first line determines it.
 
-    A line `sep=;`, which Excel writes, is skipped. Raises `CannotOpen` where no file has a line,
-    and where one begins as no text does.
+    The first file with a line decides. A line `sep=;`, which Excel writes, is skipped. Raises
+    `CannotOpen` if no file has a line, or if one does not begin as text.
     """
     for path in paths:
         beginning = first_bytes(path, _MAGIC)

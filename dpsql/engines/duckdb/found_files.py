@@ -1,4 +1,4 @@
-"""Data files as an owner names them: files, folders and globs, and the tables that they are."""
+"""Data files as an owner names them (files, folders, globs), and the tables that they form."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dpsql.model.errors import Unreachable
 _TEXTS = (".csv", ".tsv")
 SUFFIXES = (".parquet", *(text + packed for text in _TEXTS for packed in ("", ".gz", ".zst")))
 _PARTITION = re.compile(r"[^=]+=.*")
-"""The name of a folder of a partitioned table: KEY=VALUE."""
+"""Name of a folder of a partitioned table: KEY=VALUE."""
 _WILD = re.compile(r"[*?\[]")
 _ALL_OF = re.compile(r"/(\*\*/)?\*\.parquet$")
 _NUMBER = re.compile(r"[-_. ]\d[\d\-_. T]*$")
-"""What tells the parts of one table apart: a number or a date at the end of their names."""
+"""Number or date at the end of a name, by which the parts of one table differ."""
 
 
 def is_data(name: str) -> bool:
-    """Whether what an owner names is data files: a file of a known kind, a folder, or a glob.
+    """Test whether a name means data files: a file of a known kind, a folder, or a glob.
 
     >>> is_data("orders.CSV"), is_data("data/*.parquet"), is_data("shop.duckdb")
     (True, True, False)
@@ -30,7 +30,7 @@ def is_data(name: str) -> bool:
 
 
 def named(name: str) -> tuple[str | None, str]:
-    """The table, if it is said, and the path of `TABLE=PATH`.
+    """Return the table, or None, and the path of `TABLE=PATH`.
 
     >>> named("orders=data/*.csv"), named("data/orders.csv")
     (('orders', 'data/*.csv'), (None, 'data/orders.csv'))
@@ -41,11 +41,11 @@ def named(name: str) -> tuple[str | None, str]:
 
 
 def tables_of(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The tables of some files, folders and globs: each with the path or glob of its files.
+    """Return the tables of files, folders and globs, each with the path or glob of its files.
 
-    A file is a table; so are files that differ by a number or a date at the end of their names, and
-    each folder in a folder. `TABLE=PATH` says what a table is called. Raises `Unreachable` where
-    there is no data file, or two tables have one name.
+    A file is a table. So are files with names that differ by a number or a date at the end, and
+    each folder in a folder. `TABLE=PATH` sets the name of a table. Raises `Unreachable` if there is
+    no data file, or if two tables have one name.
     """
     tables: dict[str, tuple[str, str]] = {}
     for name in names:
@@ -58,10 +58,10 @@ def tables_of(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 
 def parquet_of(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """As `tables_of`, for engines that read a folder by its path, and no glob.
+    """Return tables like `tables_of`, for engines that read a folder by its path and no glob.
 
-    A folder of files `part-…`, as Spark writes them, is a table. Files that are parts of one table
-    beside others stay a glob.
+    A folder of files `part-…`, as Spark writes them, is a table. If a folder holds parts of several
+    tables, each table stays a glob.
     """
     written = (_whole_table(name) for name in names)
     return tuple((table, _ALL_OF.sub("", path)) for table, path in tables_of(written))
@@ -90,7 +90,7 @@ def _tables(table: str | None, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _matches(table: str | None, pattern: str) -> Iterator[tuple[str, str]]:
-    """A glob is the table that it begins with: `orders_*.csv`; or each of its files is one."""
+    """Yield the table of a glob with a fixed beginning (`orders_*.csv`); else each of its files."""
     files = [path for path in sorted(glob(pattern, recursive=True)) if _suffix(path)]  # noqa: PTH207
     begins = _WILD.split(Path(pattern).name)[0].strip("-_. ")
     if files and (table or begins):
@@ -111,9 +111,9 @@ def _folder(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _whole(folder: Path) -> str:
-    """The glob of all data files in a folder and below it; "" where there are none.
+    """Return the glob of all data files in a folder and below it; "" if there are none.
 
-    Raises `Unreachable` where they are of several kinds.
+    Raises `Unreachable` if they are of several kinds.
     """
     files = [path for path in folder.rglob("*") if path.is_file() and _suffix(path.name)]
     kinds = {_suffix(path.name) for path in files}
@@ -124,7 +124,7 @@ def _whole(folder: Path) -> str:
 
 
 def _grouped(files: list[str]) -> Iterator[tuple[str, str]]:
-    """Each file as a table, and those that are parts of one together."""
+    """Yield each file as a table, and the parts of one table together."""
     groups: dict[tuple[str, str], list[str]] = {}
     for path in files:
         suffix = _suffix(path) or ""
@@ -139,7 +139,7 @@ def _grouped(files: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _suffix(path: str) -> str | None:
-    """The end of a data file's name, the longest that fits."""
+    """Return the longest known suffix of a data file's name; None if there is none."""
     fitting = [suffix for suffix in SUFFIXES if path.lower().endswith(suffix)]
     return path[-len(max(fitting, key=len)) :] if fitting else None
 
@@ -150,7 +150,7 @@ def _called(path: str) -> str:
 
 
 def _word(name: str) -> str:
-    """A name that SQL takes without quotes, as far as it can be.
+    """Return a name that SQL accepts without quotes, similar to this one.
 
     >>> _word("web orders.2024")
     'web_orders_2024'

@@ -1,8 +1,9 @@
-"""Hardened DuckDB instances: locked before the first statement, able to read what they must.
+"""Hardened DuckDB instances, locked before the first statement, that read named files only.
 
-The allow-list of our own SQL is the first wall; this is the second. Runs in the child process.
+The allow-list of our own SQL is the first wall; this is the second. The code runs in the child
+process.
 
-What must fail on it: SECURITY.md S14. What is attached to it: SECURITY.md S27. What it spills:
+Statements that must fail on it: SECURITY.md S14. Attached stores: SECURITY.md S27. Spilled files:
 SECURITY.md S30.
 """
 
@@ -12,7 +13,7 @@ import re
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-# The engine without its Python conveniences, which would take longer to import than it does.
+# The engine without its Python conveniences, which take longer to import than the engine.
 import _duckdb as duckdb
 
 from dpsql.engines.duckdb.file_views import create_views
@@ -31,13 +32,15 @@ from dpsql.model.prepared_store import ABOUT, SCHEMA, parsed
 from dpsql.model.table_names import STAGE
 
 MEMORY_FACTOR, MEMORY_MARGIN = 2, 2 << 30
-"""The process may hold this many times DuckDB's own limit, plus a margin for code and threads."""
+"""Limit on the process's memory: a multiple of DuckDB's own limit, and a margin for code and
+threads.
+"""
 
 NO_STATISTICS = "statistics_propagation"
 """The optimiser that rewrites expressions by a column's least and greatest value.
 
 DuckDB 2.0.0 fails to rewrite `'b' = CASE WHEN x > 9 THEN 'a' END` where no x is above 9: whether a
-query fails would be an exact bit about the data.
+query fails would reveal an exact bit about the data.
 """
 
 _CONFIG = {
@@ -50,7 +53,9 @@ _CONFIG = {
     "allow_persistent_secrets": "false",
 }
 _STATEFUL = re.compile(r"enable_(logging|profil)", re.IGNORECASE)
-"""Table functions that change the instance, which DuckDB 1.5 does not count as configuration."""
+"""Pattern of table functions that change the instance; DuckDB 1.5 does not count them as
+configuration.
+"""
 
 _COLUMNS = (
     f"SELECT CASE database_name WHEN '{SCHEMA}' THEN database_name ELSE schema_name END,"
@@ -74,17 +79,19 @@ _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 <
 
 
 class Spill(NamedTuple):
-    """A folder of this process's own, and what may be there at once, as DuckDB writes amounts."""
+    """A folder of this process alone, and the most bytes there at once, as DuckDB writes
+    amounts.
+    """
 
     folder: str
     most: str
 
 
 def private(sources: Sources, memory: str, spill: Spill | None = None) -> Any:
-    """The owner's data, read only: a DuckDB file, or views over the owner's files.
+    """Open the owner's data, read only: a DuckDB file, or views over the owner's files.
 
-    With it the store, if there is one that was made of the data as it is. What does not fit into
-    memory is spilled, or fails. Raises `CannotOpen`.
+    Attaches the store, if there is one of this data. What does not fit into memory is spilled, or
+    fails. Raises `CannotOpen`.
     """
     read_only = sources.path is not None
     try:
@@ -106,10 +113,10 @@ def private(sources: Sources, memory: str, spill: Spill | None = None) -> Any:
 
 
 def require_own_names(connection: Any) -> None:
-    """Raise `CannotOpen` where the database replaces what our statements name (SECURITY.md S14).
+    """Raise `CannotOpen` if the database replaces names of our statements (SECURITY.md S14).
 
-    DuckDB looks for functions and types in the database before it takes its own. The statements
-    here name nothing that a database can replace: no function is called without its schema.
+    DuckDB looks for functions and types in the database before its own. A database cannot replace
+    the names in the statements here, because they call functions with their schema.
     """
     names = connection.execute(_OWN_NAMES).fetchall()
     replaced: set[str] = set()
@@ -123,7 +130,7 @@ def require_own_names(connection: Any) -> None:
 
 
 def _attach_store(connection: Any, sources: Sources) -> None:
-    """Attach the store, if it is one of this data."""
+    """Attach the store, if it was made of this data."""
     if sources.stored() is None:
         return
     try:
@@ -136,7 +143,7 @@ def _attach_store(connection: Any, sources: Sources) -> None:
 
 
 def about_store(connection: Any) -> str:
-    """What the store says of itself that is attached, "" where none is."""
+    """Return the attached store's description of itself; "" if none is attached."""
     try:
         (about,) = connection.execute(about_text(SCHEMA)).fetchone()
     except (duckdb.Error, TypeError):
@@ -145,22 +152,22 @@ def about_store(connection: Any) -> str:
 
 
 def about_text(store: str) -> str:
-    """A query of what an attached store says of itself, empty where another DuckDB made it.
+    """Return a query of a store's description of itself, without rows if another DuckDB made it.
 
-    Another one may hash otherwise, and so order groups otherwise.
+    Another version may hash differently, and so order groups differently.
     """
     return f"SELECT about FROM {store}.{ABOUT} WHERE engine = version()"
 
 
 def scratch(memory: str) -> Any:
-    """An empty in-memory instance that can read nothing."""
+    """Open an empty in-memory instance that can read nothing."""
     return _sealed(duckdb.connect(":memory:", config=configuration(memory)), [])
 
 
 def twin(original: Any, memory: str) -> Any:
-    """An instance with the tables and views of `original`, their columns and types, and no row.
+    """Open an instance with the tables and views of `original`, but without rows.
 
-    It has the settings of every instance. Columns of types that need an extension are left out.
+    It has the settings of every instance. Columns with types that need an extension are left out.
     """
     connection = scratch(memory)
     columns: dict[tuple[str, str], list[tuple[str, str]]] = {}
@@ -173,7 +180,7 @@ def twin(original: Any, memory: str) -> Any:
 
 
 def _created(connection: Any, schema: str, table: str) -> str:
-    """Where a table is in a schema, which exists from now on."""
+    """Return the address of a table in a schema, which is created if needed."""
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name(schema)}")
     return f"{name(schema)}.{name(table)}"
 
@@ -196,7 +203,7 @@ def _is_known(connection: Any, kind: str) -> bool:
 
 
 def bound_process(connection: Any) -> None:
-    """Bound what DuckDB's own memory limit does not, and never dump memory to disk."""
+    """Limit the memory that DuckDB's own limit does not cover, and never dump memory to disk."""
     (limit,) = connection.execute("SELECT current_setting('memory_limit')").fetchone()
     most = MEMORY_FACTOR * memory_bytes(limit) + MEMORY_MARGIN
     resource = process_limits()
@@ -208,7 +215,7 @@ def bound_process(connection: Any) -> None:
 
 
 def memory_bytes(setting: str) -> int:
-    """DuckDB's display of its memory limit in bytes.
+    """Return DuckDB's display of its memory limit in bytes.
 
     >>> memory_bytes("3.5 GiB") == 7 * 2**29
     True
@@ -218,7 +225,7 @@ def memory_bytes(setting: str) -> int:
 
 
 def one_select(connection: Any, sql: str) -> set[str]:
-    """Check that `sql` is one SELECT that changes nothing; returns its parameters' names.
+    """Check that `sql` is one SELECT that changes nothing; return its parameters' names.
 
     Raises `ValueError` otherwise.
     """
@@ -231,12 +238,12 @@ def one_select(connection: Any, sql: str) -> set[str]:
 
 
 def configuration(memory: str) -> dict[str, str | bool | int | float | list[str]]:
-    """What every instance is opened with."""
+    """Return the settings of every instance."""
     return {**_CONFIG, "memory_limit": memory}
 
 
 def _sealed(connection: Any, allowed: list[str], spill: Spill | None = None) -> Any:
-    """Lock the instance down, in the order that lets each step still take effect."""
+    """Lock the instance, in an order in which each step still takes effect."""
     with suppress(duckdb.CatalogException):  # DuckDB 1.5 has no such setting
         connection.execute("SET allow_extension_repositories = 'forbidden'")
     # Results and date arithmetic must not depend on where the proxy runs.

@@ -1,7 +1,6 @@
-"""`dpsql init --look`: formats of text files as their rows suggest them.
+"""Formats of text files by their rows, for `dpsql init --look`.
 
-What is found becomes public: the draft says so on each line. No other command reads formats from
-rows.
+The formats become public: the draft says so on each line. No other command reads formats from rows.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ _WORDS = ("NA", "N/A", "NULL", "null", "NaN", "nan", "None", "-", "\\N")
 _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d")
 _KINDS = ("BIGINT", "DOUBLE", "TIMESTAMP", "UUID")
 _MOSTLY = 0.9
-"""The share of a column's texts that fit the type that is proposed."""
+"""Share of a column's texts that must fit the proposed type."""
 
 
 def look_at_rows(rows: Rows, table: str, by_line: FileFormat) -> FileFormat:
-    """The format and the types that a table suggests, whose columns are read as texts."""
+    """Return the format and the types that a table's texts suggest."""
     names = [column.name for column in by_line.columns]
     words = tuple(word for word in _WORDS if _holds(rows, table, names, word))
     plain = replace(by_line, null_words=("", *words))
@@ -45,7 +44,7 @@ def _holds(rows: Rows, table: str, names: list[str], word: str) -> bool:
 
 
 def _fits(rows: Rows, table: str, names: list[str], f: FileFormat) -> list[dict[str, float]]:
-    """The share of each column's texts that fit each type, and each form of dates."""
+    """Return the share of each column's texts that fit each type and each form of dates."""
     listed = ", ".join(
         f"COUNT({expression})" for column in names for expression in _tried(column, f)
     )

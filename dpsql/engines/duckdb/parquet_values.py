@@ -1,15 +1,15 @@
-"""Values of Parquet files and tables that cannot be read: found before the first question.
+"""Values of Parquet files and tables that cannot be read; found before the first query.
 
-A text that is not UTF-8, a time of 25:00 or a timestamp beyond microseconds fails wherever its row
-is read, outside of every expression: a question would tell whether it reads that row. So all values
-of types that can fail are read when files are opened. So are those that a file may hold beyond the
-range of their type, on which functions fail: a DECIMAL(5,2) of 10,737,418.24, or a TIME of 25:00
-where DuckDB reads it. What was read whole is remembered by what the file is, in the user's own
-cache; small files are read each time.
+Examples are a text that is not UTF-8, a time of 25:00, or a timestamp beyond microseconds. Such a
+value fails wherever its row is read, outside of every expression, so a query would reveal whether
+it reads that row. Therefore all values of types that can fail are read when files are opened. Files
+may also hold values beyond the range of their type, on which functions fail: a DECIMAL(5,2) of
+10,737,418.24, or a TIME of 25:00. These are tested too. A file that was read whole is remembered by
+its stamp, in the user's own cache; small files are read each time.
 
-Proof (PRIVACY.md R100). After this no value makes a statement fail, and none but parts of nested
-ones, which are read as NULL, is beyond the type of its column. Tables that were copied from such
-files hold such values too, and are read in the same way.
+Proof (PRIVACY.md R100). After this check no value makes a statement fail. Only parts of nested
+values, which are read as NULL, can lie beyond the type of their column. Tables that were copied
+from such files hold such values too, and are read in the same way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SAFE = frozenset(
     "BOOLEAN TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT HUGEINT FLOAT"
     " DOUBLE DATE BLOB UUID NULL".split()
 )
-"""Types of which every stored value can be read. Not all other types fail: all of them are read."""
+"""Types with values that can always be read. Of the others, all are read, though not all fail."""
 
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
@@ -40,11 +40,11 @@ WHERE t.database_name = current_database() AND NOT t.internal
 """
 
 _SMALL = 1 << 24
-"""Bytes of files that are read each time."""
+"""Size in bytes below which files are read each time."""
 
 
 def check_values(connection: Any, layout: Sequence[tuple[str, str]], paths: Sequence[str]) -> None:
-    """Read every value that may fail. Raises `CannotOpen` where one does, or is out of range."""
+    """Read every value that may fail. Raises `CannotOpen` if one fails or is out of range."""
     columns = [column for column, kind in layout if kind not in _SAFE]
     ranges = [range_ for column, kind in layout if (range_ := _range(column, kind))]
     marker = _marker(paths) if columns else None
@@ -63,9 +63,9 @@ def check_values(connection: Any, layout: Sequence[tuple[str, str]], paths: Sequ
 
 
 def check_stored_values(connection: Any, path: str) -> None:
-    """Raise `CannotOpen` where a table of the database holds a value that its type does not.
+    """Raise `CannotOpen` if a table of the database holds a value out of its type's range.
 
-    DuckDB checks no range where it copies a column of a Parquet file into a table.
+    DuckDB checks no range when it copies a column of a Parquet file into a table.
     """
     ranges = dict[tuple[str, str], list[str]]()
     for schema, table, column, kind in connection.execute(_STORED).fetchall():
@@ -90,7 +90,7 @@ def _remember(marker: str | None) -> None:
 
 
 def _range(column: str, kind: str) -> str | None:
-    """The condition that a value lies in the range of its type, where a file may hold others."""
+    """Return the condition that a value is in its type's range; None if a file cannot break it."""
     if kind == "TIME":
         return f"{name(column)} BETWEEN TIME '00:00:00' AND TIME '24:00:00'"
     digits = _DECIMAL.fullmatch(kind)
@@ -103,9 +103,10 @@ def _range(column: str, kind: str) -> str | None:
 
 
 def _marker(paths: Sequence[str]) -> str | None:
-    """A file whose presence says that these were read whole; None for small ones.
+    """Return a marker file, which exists if these files were read whole; None for small files.
 
-    It is in a folder of this user's own: who can write there can read and change the data.
+    It is in a folder that only this user can write to. A user who can write there can also change
+    the data.
     """
     signature = tuple((path, *stamp(os.stat(path))) for path in sorted(paths))  # noqa: PTH116
     if sum(size for _path, _device, _inode, size, _time in signature) < _SMALL:

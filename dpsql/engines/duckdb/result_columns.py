@@ -29,7 +29,7 @@ _FIRST, _LAST = ((t - _EPOCH) // timedelta(microseconds=1) for t in (datetime.mi
 
 
 def exact(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str], parts: int) -> Exact:
-    """Decoded chunks, each with its number of rows. Groups whose key is `_Beyond` are left out.
+    """Decode chunks, each with its number of rows; leave out groups with a key `_Beyond`.
 
     Leaving a group out depends on its key alone; merging two groups would not be private.
     """
@@ -46,7 +46,7 @@ def exact(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str], parts: i
 
 
 def rows(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str]) -> Table:
-    """The rows of chunks, each with its number of rows; none of their values is `_Beyond`."""
+    """Return the rows of chunks, each with its number of rows; no value may be `_Beyond`."""
     columns = [
         _column(name, [(count, chunk[place]) for count, chunk in chunks])
         for place, name in enumerate(decoders)
@@ -55,7 +55,7 @@ def rows(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str]) -> Table:
 
 
 def _column(decoder: str, pieces: Sequence[tuple[int, Any]]) -> Values:
-    """One column: an array as it came if it is of numbers without NULL."""
+    """Return one column; numbers without NULL stay an array."""
     arrays = [piece for _count, piece in pieces if _is_plain(piece)]
     if decoder == "plain" and pieces and len(arrays) == len(pieces):
         return np.concatenate(arrays)
@@ -70,7 +70,7 @@ def _is_plain(piece: Any) -> bool:
 
 
 def moment(microseconds: int | None) -> datetime | None:
-    """A TIMESTAMPTZ in UTC; the nearest one that Python can hold.
+    """Return a TIMESTAMPTZ in UTC, the nearest one that Python can hold.
 
     >>> moment(0)
     datetime.datetime(1970, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
@@ -84,7 +84,7 @@ def moment(microseconds: int | None) -> datetime | None:
 def _rows(
     count: int, chunk: Chunk, decoders: Sequence[str]
 ) -> tuple[list[tuple[Any, ...]], np.ndarray | None]:
-    """Key tuples, and the positions that were kept if any was left out."""
+    """Return key tuples, and the positions that were kept if any was left out."""
     if not decoders:
         return [()] * count, None
     decoded = _decoded(count, chunk, decoders)
@@ -153,11 +153,11 @@ _DECODE: dict[str, Callable[[list[Any]], list[Any]]] = {
 
 
 _MOMENTS = frozenset({"date", "timestamp", "timestamptz", "time"})
-"""Decoders of which a value can be `_Beyond`."""
+"""Decoders with values that can be `_Beyond`."""
 
 
 def _integers(narrow: Any, beyond: Any) -> np.ndarray:
-    """One part: int64, or Python integers where some value needs more bits."""
+    """Return one part: int64, or Python integers if some value needs more bits."""
     texts = [] if beyond is None else _listed(beyond)
     if all(text is None for text in texts):
         return np.asarray(narrow, dtype=np.int64)

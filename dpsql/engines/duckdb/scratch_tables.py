@@ -1,7 +1,7 @@
 """Scratch tables as SQL: one CREATE TABLE with each column as one JSON parameter.
 
-Python values cross as their exact text: DuckDB takes a list parameter of 100,000 values in half a
-minute on some versions, and guesses a common type that may round.
+Python values are passed as their exact text. On some versions DuckDB takes half a minute for a list
+parameter of 100,000 values, and guesses a common type that may round.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _AS_THEY_ARE = frozenset({Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
 
 
 def loaded(given: Load) -> tuple[str, list[Any]]:
-    """The statement that makes a table or a variable, or is one itself, and its parameters."""
+    """Return a statement and its parameters, which create a table, set a variable, or are given."""
     match given:
         case ScratchTable():
             return load(given)
@@ -33,7 +33,7 @@ def loaded(given: Load) -> tuple[str, list[Any]]:
 
 
 def variable(given: Variable) -> tuple[str, list[Any]]:
-    """The statement that sets a variable, and its parameters.
+    """Return the statement that sets a variable, and its parameters.
 
     >>> variable(Variable("analyst", "ana"))
     ('SET VARIABLE "analyst" = $1', ['ana'])
@@ -45,10 +45,10 @@ def variable(given: Variable) -> tuple[str, list[Any]]:
 
 
 def load(table: ScratchTable) -> tuple[str, list[str]]:
-    r"""The statement that creates and fills `table`, and its parameters, one per column.
+    r"""Return the statement that creates and fills `table`, and its parameters, one per column.
 
-    An INTEGER column is BIGINT, or HUGEINT where a value needs it; a column of no type but NULL
-    is INTEGER.
+    An INTEGER column becomes BIGINT, or HUGEINT if a value needs it. A column that holds only NULL
+    becomes INTEGER.
 
     >>> from dpsql.model.tree import INTEGER
     >>> sql, columns = load(ScratchTable("t", (("n", INTEGER),), [(1,), (None,)]))
@@ -86,7 +86,7 @@ def _target(kind: SqlType, values: Sequence[Any]) -> str:
 
 
 def _text_of(kind: SqlType) -> Callable[[Any], str]:
-    """How a value of this type is written: exactly."""
+    """Return a function that writes a value of this type exactly."""
     if kind.kind is Kind.DOUBLE:
         return lambda value: repr(float(value))
     return str if kind.kind in _AS_THEY_ARE else _text

@@ -1,7 +1,7 @@
-"""The owner's folder for what statements spill: each worker has a folder of its own in it.
+"""The owner's folder for spilled data: each worker has its own folder in it.
 
-A lock says that a worker lives. It ends with the process, whatever ends that; what is found
-unlocked is removed, by the next worker that starts or by who sees one end. SECURITY.md S30.
+A worker holds a lock, which ends with its process for any reason. Unlocked folders are removed by
+the next worker that starts, or when a worker's end is noticed. SECURITY.md S30.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _OTHERS = 0o077
 
 
 def claimed(folder: str) -> str:
-    """A new, empty folder in this one, which is made where it is not there: of this process until
-    it ends.
+    """Create an empty folder in `folder`, reserved for this process until it ends.
 
-    Raises `CannotOpen` where the folder is not the owner's alone, or cannot be locked.
+    Creates `folder` if it does not exist. Raises `CannotOpen` if others than the owner can access
+    it, or if it cannot be locked.
     """
     own = os.path.join(folder, f"{_PREFIX}{os.urandom(8).hex()}")  # noqa: PTH118
     try:
@@ -37,14 +37,14 @@ def claimed(folder: str) -> str:
 
 
 def emptied(folder: str) -> None:
-    """Remove what processes left there that have ended, where it can be removed."""
+    """Remove the folders of processes that have ended, as far as possible."""
     with suppress(OSError, CannotOpen), _locked(folder):
         _sweep(folder)
 
 
 @contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    """Nobody else makes or removes folders there. Raises `CannotOpen` where others may."""
+    """Lock the folder against other processes. Raises `CannotOpen` if other users have access."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         about = os.fstat(opened)
@@ -58,7 +58,7 @@ def _locked(folder: str) -> Iterator[None]:
 
 
 def _sweep(folder: str) -> None:
-    """Remove the folders of ours there that are of no living process."""
+    """Remove our folders that belong to no living process."""
     left = [name for name in os.listdir(folder) if name.startswith(_PREFIX)]  # noqa: PTH208
     for path in [os.path.join(folder, name) for name in left]:  # noqa: PTH118
         opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -74,7 +74,7 @@ def _sweep(folder: str) -> None:
 
 
 def _lock(opened: int, *flags: str) -> None:
-    """Lock an open file, or what these flags of `flock` say."""
+    """Lock an open file, or do what these flags of `flock` say."""
     import fcntl  # noqa: PLC0415 - not on Windows, where nothing can be asked
 
     fcntl.flock(opened, sum(getattr(fcntl, flag) for flag in flags or ("LOCK_EX",)))

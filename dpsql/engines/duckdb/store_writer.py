@@ -1,7 +1,7 @@
-"""The store that the owner has made of the data: written beside its place, and then put there.
+"""Writer of the prepared store: a file is written next to its place, and then moved there.
 
-What is unfinished is taken up again where it ended: each table is there whole, or not at all. Who
-may read it, and what is in it: SECURITY.md S27.
+An unfinished store is continued where it ended: each table is there whole, or not at all. Access
+and contents: SECURITY.md S27.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from dpsql.model.prepared_store import (
 from dpsql.model.table_names import address
 
 _OWNERS = "dpsql_owners"
-"""What the owner's database is called beside the store."""
+"""Name of the owner's database in the store's connection."""
 
 _TAKEN = f"{ABOUT.partition('.')[0]}.taken"
-"""The table of a store in which it says which rows of the owner's tables it has taken."""
+"""Table of a store that lists which rows of the owner's tables it contains."""
 
 _FAILED = "The store could not be made: DuckDB failed. Is there room on the disk, and memory?"
 
@@ -61,16 +61,18 @@ class StoreOfDuckDB:
 
     @property
     def identity(self) -> str:
-        """That of the data."""
+        """Identity of the data."""
         return identity_of(self._signature)
 
     @property
     def room(self) -> int:
-        """Bytes that are free where the store will be."""
+        """Free bytes on the store's disk."""
         return shutil.disk_usage(self._place.parent).free
 
     def grown(self, store: PreparedStore) -> Mapping[str, Grown] | None:
-        """The tables that have only grown since the store was made that is in its place."""
+        """Return the tables that only grew since the present store was made; None without such a
+        store.
+        """
         before = self._attached(self._place, f"{BEFORE} (READ_ONLY)")
         if before is None or _of_what(before) != _of_what(store):
             return None
@@ -83,7 +85,7 @@ class StoreOfDuckDB:
         return tables
 
     def begin(self, store: PreparedStore) -> frozenset[str]:
-        """The tables that are there already, of a store that was to be as this one."""
+        """Return the tables that exist already in an unfinished store of the same description."""
         self._enter()
         store_file = self._folder / self._place.name
         begun = self._attached(store_file, SCHEMA)
@@ -104,7 +106,7 @@ class StoreOfDuckDB:
         return frozenset(table for (table,) in listed)
 
     def _enter(self) -> None:
-        """Have the folder of what is unfinished: nobody else as long as this process is here."""
+        """Reserve the folder of unfinished work for this process."""
         from fcntl import LOCK_EX, LOCK_NB, flock  # noqa: PLC0415 - not on Windows
 
         try:
@@ -121,7 +123,7 @@ class StoreOfDuckDB:
             raise Unreachable(f"{self._place.parent} cannot be written to.") from None
 
     def _describe(self, store: PreparedStore) -> None:
-        """Have the store say what it is, and what it was made of."""
+        """Write into the store its description and the rows that it was made of."""
         said = f"SELECT {text(store.text)} AS about, version() AS engine"
         taken = [
             ", ".join([text(table), f"{rows}::BIGINT", text(self._taken.mark(table))])
@@ -145,17 +147,17 @@ class StoreOfDuckDB:
         return self._done(sql).fetchall()  # type: ignore[no-any-return]
 
     def progress(self) -> float:
-        """How far the running statement is, from 0 to 1."""
+        """Return the progress of the running statement, from 0 to 1."""
         return max(0.0, float(self._connection.query_progress()) / 100)
 
     def cancel(self) -> None:
-        """Stop the running statement; what is made stays for the next time."""
+        """Stop the running statement; finished tables are kept for the next time."""
         self._connection.interrupt()
 
     def finish(self) -> None:
-        """Put the store into its place at once: whoever has the old one open keeps that.
+        """Move the store into its place atomically; programs with the old one open keep it.
 
-        Raises `Unreachable` where the data has changed meanwhile.
+        Raises `Unreachable` if the data has changed meanwhile.
         """
         self._done(f"CHECKPOINT {SCHEMA}")
         self._done(f"DETACH {SCHEMA}")
@@ -170,7 +172,7 @@ class StoreOfDuckDB:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _opened(self, memory: str) -> tuple[Signature, Any]:
-        """The data as it now is, and a connection that has it in front of it."""
+        """Return the present data version, and a connection that reads this data."""
         try:
             signature = self._sources.signature()
             connection = duckdb.connect(":memory:", config=configuration(memory))
