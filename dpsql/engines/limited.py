@@ -1,5 +1,4 @@
-"""Work that nobody pays for is bounded: it ends when its question is stopped, or takes too long
-(SECURITY.md S20).
+"""Limits on free work: it ends when its query is stopped or takes too long (SECURITY.md S20).
 
 >>> with limited(Stop(requested=True), 30):
 ...     tick()
@@ -23,8 +22,8 @@ __all__ = ["Following", "WorkLimit", "in_a_queue", "limited", "present", "tick"]
 
 @dataclass(slots=True)
 class WorkLimit:
-    """When the work of a context must end: at once on `stop`, else at `deadline`; `outer` is that
-    of the work that it is a part of.
+    """End of a context's work: immediately on `stop`, else at `deadline`. `outer` is the enclosing
+    limit.
     """
 
     stop: Stop
@@ -33,7 +32,7 @@ class WorkLimit:
     outer: WorkLimit | None = None
 
     def __call__(self) -> None:
-        """Raises `Interrupted` or `TimedOut` where the work must end."""
+        """Raises `Interrupted` or `TimedOut` if the work must end."""
         if self.stop.requested:
             raise Interrupted
         if self.clock() > self.deadline:
@@ -45,21 +44,21 @@ class WorkLimit:
         return self.deadline - self.clock()
 
     def put_off(self, seconds: float) -> None:
-        """Let it last so much longer."""
+        """Extend the deadline by some seconds."""
         self.deadline += seconds
         if self.outer is not None:
             self.outer.put_off(seconds)
 
 
 def present() -> WorkLimit | None:
-    """The limit of this context, if it has one."""
+    """Return the limit of this context; None if it has none."""
     check = CHECK.get()
     return check if isinstance(check, WorkLimit) else None
 
 
 @contextmanager
 def limited(stop: Stop, seconds: float, clock: Callable[[], float] = monotonic) -> Iterator[None]:
-    """Bound what follows in this context; an earlier deadline around it stays."""
+    """Bound the time of this context; an earlier deadline around it holds."""
     outer, deadline = present(), clock() + seconds
     if outer is not None:
         deadline = min(deadline, clock() + outer.left)
@@ -72,7 +71,7 @@ def limited(stop: Stop, seconds: float, clock: Callable[[], float] = monotonic) 
 
 @contextmanager
 def in_a_queue() -> Iterator[None]:
-    """Around a wait for what others have: it is no work, and does not count as such."""
+    """Enclose a wait for other queries, which does not count as work."""
     limit = present()
     if limit is None:
         yield
@@ -85,17 +84,17 @@ def in_a_queue() -> Iterator[None]:
 
 
 class Following:
-    """An engine whose calls are stopped with the work that they are part of."""
+    """An engine with calls that stop together with the enclosing work."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """As `Engine.rows`."""
+        """Rows of a query, like `Engine.rows`."""
         return self._engine.rows(sql, self._stop())
 
     def evaluate(self, sql: str, tables: Sequence[ScratchTable]) -> Sequence[tuple[Any, ...]]:
-        """As `Engine.evaluate`."""
+        """Rows of a query over given tables, like `Engine.evaluate`."""
         return self._engine.evaluate(sql, tables, self._stop())
 
     def _stop(self) -> Stop | None:

@@ -1,6 +1,6 @@
-"""A bound on the server's own memory: a mistake ends one statement, and not the machine.
+"""A limit on the server's own memory: a mistake ends one statement, not the machine.
 
-The workers, which run the statements, have bounds of their own.
+Workers, which run the statements, have limits of their own.
 
 SECURITY.md S20.
 """
@@ -20,7 +20,9 @@ _STATUS = Path("/proc/self/status")
 
 
 def process_limits() -> Any:
-    """The system's limits on processes. Raises `Unreachable` where it has none, as Windows."""
+    """Return the system's module for limits. Raises `Unreachable` on systems without, as
+    Windows.
+    """
     if find_spec("resource") is None:
         raise Unreachable(
             "dpsql runs on Linux and macOS: this system cannot bound what a query takes of it; use "
@@ -30,9 +32,9 @@ def process_limits() -> Any:
 
 
 def bound_memory(amount: str) -> None:
-    """Let this process have so much more data than it now has; then it meets MemoryError.
+    """Limit this process to its present data and `amount` more; beyond, it gets MemoryError.
 
-    Where the system does not say what it has there is no bound.
+    Sets no limit if the system does not report the present data.
     """
     taken = re.search(r"^VmData:\s+(\d+) kB$", _status(), re.MULTILINE)
     if taken is None:
@@ -42,7 +44,7 @@ def bound_memory(amount: str) -> None:
     most = (int(taken[1]) << 10) + bytes_of(amount)
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
-    # The soft limit alone: workers are born with it, and set their own.
+    # The soft limit alone: workers inherit it and set their own.
     resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 

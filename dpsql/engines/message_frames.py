@@ -1,4 +1,4 @@
-"""Frames: length-prefixed pickles between us and a worker process; and the worker's end of it."""
+"""Frames: length-prefixed pickles between us and a worker process, and the worker's end."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 HEADER = 8
 """Bytes of the big-endian length in front of each pickle."""
 ID_BYTES = 8
-"""A call's number on the control pipe: interrupt this call if it is still running."""
+"""Bytes of a call's number on the control pipe; it interrupts this call if it is running."""
 
 
 def encode(message: Any) -> bytes:
-    """One frame.
+    """Return one frame.
 
     >>> import io
     >>> read(io.BytesIO(encode(("done", None))))
@@ -28,12 +28,12 @@ def encode(message: Any) -> bytes:
 
 
 def decode(body: bytes | bytearray) -> Any:
-    """The message in a frame's body."""
+    """Return the message in a frame's body."""
     return pickle.loads(body)  # noqa: S301 - from the process we started, over its own pipe
 
 
 def read(stream: BinaryIO) -> Any:
-    """The next message, waiting for it; None at the end of the stream."""
+    """Wait for the next message and return it; None at the end of the stream."""
     header = stream.read(HEADER)
     if len(header) < HEADER:
         return None
@@ -44,21 +44,21 @@ def read(stream: BinaryIO) -> Any:
 
 
 def stream_of_replies() -> BinaryIO:
-    """What was standard output: whatever is printed must not end up between two frames."""
+    """Return the original standard output; printed texts go elsewhere, not between two frames."""
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return replies
 
 
 def send(replies: BinaryIO, messages: Iterable[tuple[str, Any]]) -> None:
-    """Each message as soon as it is made."""
+    """Send each message as soon as it is made."""
     for message in messages:
         replies.write(encode(message))
         replies.flush()
 
 
 def watch(control: int, interrupt: Callable[[int], object]) -> None:
-    """Interrupt the calls named on the control pipe; when it closes, our parent is gone."""
+    """Interrupt the calls named on the control pipe; exit when the parent's end closes."""
     while len(number := os.read(control, ID_BYTES)) == ID_BYTES:
         interrupt(int.from_bytes(number, "big"))
     os._exit(0)

@@ -1,9 +1,9 @@
-"""Waiting without a thread: a question that has to wait is left, and asked again from the start.
+"""Waiting without a thread: a query that has to wait is left, and restarted from the beginning.
 
-A call that would wait for others raises `Parked` where its question has a `Parking`. Whoever drives
-the question lets its thread go, waits until the parking rings, and makes the same call again. That
-is sound as long as nothing was charged: what ran before is free, and is remembered or done again.
-From its first charge on (`settle`) a question waits in its thread, and goes before all others.
+A call that would wait raises `Parked` if its query has a `Parking`. The driver of the query
+releases its thread, waits until the parking rings, and makes the same call again. That is sound as
+long as nothing was charged: earlier work is free, and is remembered or repeated. From its first
+charge on (`settle`) a query waits in its thread, and goes before all others.
 
 SECURITY.md S20.
 """
@@ -18,25 +18,25 @@ from dpsql.model.dataclass import dataclass, field
 
 
 class Parked(BaseException):
-    """The call would wait for others; nothing was charged, and it can be made again.
+    """The call would wait; nothing was charged, and it can be repeated.
 
-    It is no error: only whoever drives the question handles it.
+    It is not an error: only the driver of the query handles it.
     """
 
 
 class Place(Protocol):
-    """Where a question waits without a thread."""
+    """A place at which a query waits without a thread."""
 
     def leave(self) -> None:
-        """Wait here no longer, and give back what was handed out meanwhile."""
+        """Stop waiting here, and return a reserved worker or turn."""
 
 
 @dataclass(slots=True, eq=False)
 class Parking:
-    """How one question waits without a thread.
+    """State of one query's wait without a thread.
 
-    `ring` is called by any thread when the question may go on. Where `seconds` are given nobody
-    may ring: then it goes on after so long. `deadlines` say when a wait ends that is begun again.
+    Any thread calls `ring` when the query may continue. If `seconds` is set, the query continues
+    after that time without a ring. `deadlines` hold the ends of waits that are repeated.
     """
 
     ring: Callable[[], None]
@@ -52,13 +52,13 @@ class Parking:
         self.deadlines.clear()
 
     def stand(self, place: Place) -> None:
-        """Wait at this place, and at no other any more."""
+        """Wait at this place, and leave any other."""
         if place is not self.place:
             self.leave()
             self.place = place
 
     def park(self, place: Place | None, seconds: float | None = None) -> NoReturn:
-        """Wait at a place, or for so many seconds. Raises `Parked`."""
+        """Wait at a place, or for `seconds`. Raises `Parked`."""
         if place is None:
             self.leave()
         else:
@@ -67,16 +67,17 @@ class Parking:
         raise Parked
 
     def leave(self) -> None:
-        """Wait nowhere any more."""
+        """Leave the present place, if any."""
         place, self.place = self.place, None
         if place is not None:
             place.leave()
 
 
 class Line:
-    """Questions that wait without a thread for one thing, first come first: thread-safe.
+    """Queries that wait without a thread for one resource, first come first served; thread-safe.
 
-    `count` is told of each that comes (1) and leaves (-1), while no lock is held.
+    `count` is called with 1 when a query joins and with -1 when it leaves, while no lock is
+    held.
     """
 
     def __init__(self, count: Callable[[int], object] = lambda _: None) -> None:
@@ -84,9 +85,9 @@ class Line:
         self._standing: list[_Standing] = []
 
     def join(self, parking: Parking) -> None:
-        """Stand in the line: whoever has the thing calls when it is free.
+        """Join the line; the holder of the resource rings when it is free.
 
-        The caller looks once more whether it is free, which may have been before this.
+        The caller tests once more whether it is free, because it may have become free before.
         """
         place = parking.place
         if not isinstance(place, _Standing) or place.line is not self:
@@ -95,12 +96,12 @@ class Line:
             parking.stand(place)
         with self._lock:
             if place not in self._standing:
-                # Who was called, and came too late, is the next again.
+                # A query that was called but came too late is the next again.
                 self._standing.insert(0 if place.called else len(self._standing), place)
             place.called = False
 
     def enter(self, parking: Parking) -> None:
-        """Leave the line with what was waited for."""
+        """Leave the line with the resource."""
         place = parking.place
         if isinstance(place, _Standing) and place.line is self:
             place.called = False
@@ -116,7 +117,7 @@ class Line:
             place.ring()
 
     def drop(self, place: _Standing) -> None:
-        """Forget a place; who was called and does not come lets the next one go on."""
+        """Remove a place; if it was called and does not come, call the next one."""
         with self._lock:
             if place in self._standing:
                 self._standing.remove(place)
@@ -127,7 +128,7 @@ class Line:
 
 @dataclass(slots=True, eq=False)
 class _Standing:
-    """A place in a line; `called` says that the thing was free for it."""
+    """A place in a line; `called` means that the resource was free for it."""
 
     line: Line
     ring: Callable[[], None]

@@ -1,4 +1,4 @@
-"""A pool: several workers over the same data, so that one long statement holds up nobody else."""
+"""A pool: several workers over the same data, so that a long statement blocks no other query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpsql.model.vocabulary import Exact
 
 
 class Worker(Protocol):
-    """What can be stopped."""
+    """An object with calls that can be stopped."""
 
     def cancel(self) -> None:
         """Stop the running call, if there is one."""
@@ -37,10 +37,10 @@ M = TypeVar("M", bound=Worker)
 
 @dataclass(eq=False, slots=True)
 class Waiter:
-    """Somebody who waits for a worker, and is no other who waits for the same owner.
+    """A wait for a worker; compares by identity, even for the same owner.
 
-    Something was charged already for who goes `first`. `ring` is for those who wait without a
-    thread: their worker is reserved until they come for it.
+    With `first`, something was charged already, so this wait goes first. `ring` is for waits
+    without a thread: the worker stays reserved until the query returns.
     """
 
     owner: str
@@ -51,16 +51,16 @@ class Waiter:
     error: Exception | None = None
 
     def leave(self) -> None:
-        """Wait no longer, and give back a worker that was reserved."""
+        """Stop waiting, and return a reserved worker."""
         assert self.pool is not None
         self.pool.withdraw(self)
 
 
 class WorkerPool(Generic[M]):
-    """At most `most` workers, started as they are needed, that take turns.
+    """A pool of at most `most` workers, started when needed, that take turns.
 
-    The next turn is of who has the fewest, and of them who waited longest. Where there are several
-    `owners` of what is asked (see `Stop`), none of them has all workers.
+    The next turn goes to the owner with the fewest workers, then to the longest wait. If there are
+    several `owners` (see `Stop`), none of them gets all workers.
     """
 
     def __init__(self, make: Callable[[], M], most: int, owners: int = 1) -> None:
@@ -77,7 +77,7 @@ class WorkerPool(Generic[M]):
         _POOLS.add(self)
 
     def cancel(self) -> None:
-        """Stop all that is running; safe in threads and signal handlers."""
+        """Stop all running calls; safe in threads and signal handlers."""
         for worker in tuple(self._all):
             worker.cancel()
 
@@ -89,14 +89,14 @@ class WorkerPool(Generic[M]):
             worker.close()
 
     def load(self) -> dict[str, int]:
-        """How many workers there are, how many of them are busy, and how many calls wait."""
+        """Numbers of workers, of busy workers, and of waiting calls."""
         with self._changed:
             busy, waiting = len(self._all) - len(self._idle), len(self._waiting)
             return {"workers": len(self._all), "busy": busy, "waiting": waiting}
 
     @contextmanager
     def taken(self, stop: Stop | None = None) -> Iterator[M]:
-        """Whichever worker is free, for several calls."""
+        """Reserve a free worker for several calls."""
         owner = "" if stop is None else stop.owner
         worker = self._taken(owner, stop)
         try:
@@ -108,7 +108,7 @@ class WorkerPool(Generic[M]):
                 self._hand_out()
 
     def withdraw(self, waiter: Waiter) -> None:
-        """Forget who waits, and let others have what was reserved."""
+        """Remove a wait, and release the worker that was reserved for it."""
         with self._changed:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
@@ -119,8 +119,9 @@ class WorkerPool(Generic[M]):
             self._hand_out()
 
     def _taken(self, owner: str, stop: Stop | None) -> M:
-        """A free worker, or a new one; raises `Interrupted` where the wait is ended by `stop`, and
-        `Parked` where it is no thread's.
+        """Return a free worker, or a new one.
+
+        Raises `Interrupted` if `stop` ends the wait, and `Parked` if the wait has no thread.
         """
         parking = None if stop is None else stop.may_park
         waiter = self._waiter(owner, stop, parking)
@@ -137,7 +138,7 @@ class WorkerPool(Generic[M]):
         return worker
 
     def _awaited(self, waiter: Waiter, stop: Stop | None) -> M | None:
-        """The worker that somebody is handed; None where no thread waits, and there is none yet."""
+        """Return the worker handed to a wait; None if no thread waits and none is free yet."""
         with self._changed:
             self._hand_out()
             while (worker := self._collect(waiter)) is None:
@@ -151,7 +152,7 @@ class WorkerPool(Generic[M]):
         return worker
 
     def _waiter(self, owner: str, stop: Stop | None, parking: Parking | None) -> Waiter:
-        """Whoever waits, in the place that it has in the queue, or else in a new one."""
+        """Return the query's present place in the queue, or else a new one at its end."""
         place = None if parking is None else parking.place
         if isinstance(place, Waiter) and place.pool is self:
             return place
@@ -163,7 +164,7 @@ class WorkerPool(Generic[M]):
         return waiter
 
     def _hand_out(self) -> None:
-        """Give free workers to those whose turn it is."""
+        """Hand free workers to the next waits."""
         while (waiter := self._next()) is not None:
             try:
                 worker = self._free() or self._reclaimed(waiter)
@@ -182,7 +183,7 @@ class WorkerPool(Generic[M]):
         self._changed.notify_all()
 
     def _reclaimed(self, waiter: Waiter) -> M | None:
-        """A worker that is reserved for somebody who has no thread, for who holds one."""
+        """Take a worker that is reserved for a wait without a thread, for a charged query."""
         if not waiter.first or not self._reserved:
             return None
         other = self._reserved[-1]
@@ -192,7 +193,7 @@ class WorkerPool(Generic[M]):
         return worker
 
     def _collect(self, waiter: Waiter) -> M | None:
-        """What was handed out to somebody, who has it from now on."""
+        """Return the worker handed to this wait, which is not reserved any more."""
         worker: M | None = waiter.worker
         waiter.worker = None
         if waiter in self._reserved:
@@ -200,13 +201,13 @@ class WorkerPool(Generic[M]):
         return worker
 
     def _next(self) -> Waiter | None:
-        """Whose turn is the next; who reached the share of an owner has none."""
+        """Return the next wait; an owner that has reached its share is left out."""
         having = self._having
         able = [w for w in self._waiting if not w.owner or having[w.owner] < self._share]
         return min(able, key=lambda w: (not w.first, having[w.owner]), default=None)
 
     def _free(self) -> M | None:
-        """An idle worker, or a new one if there may be more."""
+        """Return an idle worker, or a new one if the pool may grow."""
         if self._idle:
             return self._idle.pop()
         if len(self._all) == self._most or self._closed:
@@ -217,15 +218,15 @@ class WorkerPool(Generic[M]):
         return worker
 
     def _another(self) -> M | None:
-        """One more worker; None where there can be none yet."""
+        """Start one more worker; None if that is not possible yet."""
         return self._make()
 
     def _give_back(self, worker: M) -> None:
-        """Let others have a worker."""
+        """Return a worker to the pool."""
         self._idle.append(worker)
 
     def _disown(self) -> None:
-        """After a fork, in the child: nobody has a worker, and nobody waits for one."""
+        """Reset the state after a fork, in the child: no worker is reserved, and no call waits."""
         self._changed, self._idle = Condition(), list(self._all)
         self._having.clear()
         self._waiting.clear()
@@ -246,12 +247,12 @@ os.register_at_fork(after_in_child=_disown_all)
 class EnginePool(WorkerPool[Engine]):
     """Engines that take turns; an `Engine` itself.
 
-    A plan rests on facts about the data that the first engine accepted, so the others start after
-    it and open that data or fail. Each has the memory limit of one.
+    A plan rests on facts about the data that the first engine accepted. The others start later and
+    open that data, or fail. Each has the memory limit of one engine.
     """
 
     def schema(self) -> Schema:
-        """What the database declares, and the identity of its files: for all engines."""
+        """Declared schema of the database, and the identity of its files, for all engines."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._idle) == len(self._all))
             schema = self._first.schema()
@@ -261,23 +262,23 @@ class EnginePool(WorkerPool[Engine]):
 
     @property
     def accepted(self) -> Any:
-        """As `Engine.accepted`, of all engines."""
+        """Identity of the opened data, for all engines."""
         return self._first.accepted
 
     def follow(self, accepted: Any) -> None:
-        """As `Engine.follow`, of all engines."""
+        """Open only this data, on all engines."""
         for engine in self._all:
             engine.follow(accepted)
 
     def ready(self, data: str | None, stop: Stop | None = None) -> None:
-        """As `Engine.ready`, of the engine that is the next to run a statement."""
+        """Check that a free engine could run a statement."""
         with self.taken(stop) as engine:
             engine.ready(data, stop)
 
     def bind(
         self, statements: Sequence[Unrun], stop: Stop | None = None, data: str | None = None
     ) -> None:
-        """As `Engine.bind`, on whichever engine is free."""
+        """Bind statements on a free engine, like `Engine.bind`."""
         with self.taken(stop) as engine:
             engine.bind(statements, stop, data)
 
@@ -292,36 +293,36 @@ class EnginePool(WorkerPool[Engine]):
         data: str | None = None,
         totals: MadeTotals | None = None,
     ) -> Exact:
-        """As `Engine.aggregate`, on whichever engine is free."""
+        """Exact integers per group from a free engine, like `Engine.aggregate`."""
         with self.taken(stop) as engine:
             return engine.aggregate(sql, keys, parts, sampling_key, tables, stop, data, totals)
 
     def drop_made(self, key: str) -> None:
-        """As `Engine.drop_made`, on all engines."""
+        """Drop kept results on all engines."""
         for engine in tuple(self._all):
             engine.drop_made(key)
 
     def rows(
         self, sql: str, stop: Stop | None = None, data: str | None = None
     ) -> Sequence[tuple[Any, ...]]:
-        """As `Engine.rows`, on whichever engine is free."""
+        """Rows of a query from a free engine, like `Engine.rows`."""
         with self.taken(stop) as engine:
             return engine.rows(sql, stop, data)
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
-        """As `Engine.few`, on whichever engine is free."""
+        """Rows of a query if there are few, from a free engine, like `Engine.few`."""
         with self.taken(stop) as engine:
             return engine.few(sql, cells, stop)
 
     def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
-        """As `Engine.each`, on whichever engine is free."""
+        """Pass rows of a free engine in batches, like `Engine.each`."""
         with self.taken(stop) as engine:
             engine.each(sql, take, stop)
 
     def evaluate(
         self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
     ) -> Sequence[tuple[Any, ...]]:
-        """As `Engine.evaluate`, on whichever engine is free."""
+        """Rows of a query over given tables, from a free engine, like `Engine.evaluate`."""
         with self.taken(stop) as engine:
             return engine.evaluate(sql, tables, stop)
 
@@ -332,7 +333,7 @@ class EnginePool(WorkerPool[Engine]):
         stop: Stop | None = None,
         cells: int | None = None,
     ) -> list[tuple[Any, ...]]:
-        """As `Engine.scratch`, on whichever engine is free."""
+        """Rows of a scratch statement from a free engine, like `Engine.scratch`."""
         with self.taken(stop) as engine:
             return engine.scratch(sql, tables, stop, cells)
 

@@ -1,4 +1,4 @@
-"""How urgent a worker is: whoever answers from memory waits for nobody who computes."""
+"""Priority of workers: an answer from the cache does not wait for computing processes."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ import sys
 from contextlib import suppress
 
 NICENESS = 5
-"""How much less urgent a server's workers are than the server."""
+"""Steps by which a server's workers have lower priority than the server."""
 _SLICE_SECONDS = 0.02
 _AUTOGROUP = "/proc/self/autogroup"
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
-"""The number of Linux's call by machine: the C library has no name for it yet."""
+"""Number of the system call on Linux, by machine: the C library has no name for it yet."""
 
 
 def give_way(niceness: int) -> None:
-    """Let other processes go before this one, by so many steps more than now; not where that is 0.
+    """Lower the priority of this process and of its later threads by some steps; 0 changes
+    nothing.
 
-    Threads that are started from now on do so too. Where the system shares out processors by
-    session first, as Linux does at a desk, this holds among sessions too: a worker has one of its
-    own. Being less urgent makes a share smaller, not how long others wait until it pauses; for that
-    it works for long at a time, unless somebody comes who works for shorter.
+    Linux on a desktop shares out processors by session first. There the session's priority is
+    lowered too, because a worker has a session of its own. Lower priority makes a share smaller,
+    but does not shorten the wait of others until this process pauses. Therefore it asks for long
+    time slices, which end when a process with shorter ones wakes.
     """
     if not niceness:
         return
     now = os.nice(niceness)
-    # Where there are no such groups, or nobody may say, nothing changes.
+    # Without such groups, or without permission, nothing changes.
     with suppress(OSError), open(_AUTOGROUP, "w", encoding="ascii") as file:  # noqa: PTH123
         file.write(str(now))
     if sys.platform == "linux":
@@ -33,9 +34,9 @@ def give_way(niceness: int) -> None:
 
 
 def _work_for_long(niceness: int) -> None:
-    """Ask for long slices of time, which end when somebody wakes whose slices are short.
+    """Ask for long time slices, which end when a process with short slices wakes.
 
-    Linux does so from 6.12 on; others, and where nobody may ask, nothing changes.
+    Linux does so from 6.12 on. On other systems, or without permission, nothing changes.
     """
     import ctypes  # noqa: PLC0415 - a worker of one analyst does without
     import struct  # noqa: PLC0415

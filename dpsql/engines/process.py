@@ -1,6 +1,6 @@
 """The parent's end of a worker process: start it, exchange frames, kill it.
 
-What can be killed is bounded from outside: SECURITY.md S15.
+Killing a process bounds its resources from outside: SECURITY.md S15.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from dpsql.engines.message_frames import ID_BYTES
 from dpsql.model.dataclass import dataclass
 
 SLICE_SECONDS = 0.05
-"""How often a waiting call looks whether it should stop."""
+"""Seconds between two checks of a waiting call whether it should stop."""
 
 _LAST_SECONDS = 1.0
-"""How long a process that has fallen silent may take to end by itself."""
+"""Seconds that a silent process has to end by itself."""
 
 _MAIN = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);"
@@ -34,7 +34,7 @@ _MAIN = (
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL")
 
 Tick = Callable[[], None]
-"""Called while waiting, every `SLICE_SECONDS`."""
+"""Function called every `SLICE_SECONDS` while waiting."""
 
 _LIVING: set[WorkerProcess] = set()
 _FALLEN: deque[Fallen] = deque(maxlen=1000)
@@ -42,14 +42,14 @@ _FALLEN: deque[Fallen] = deque(maxlen=1000)
 
 @dataclass(frozen=True, slots=True)
 class Fallen:
-    """A worker that ended though nobody here ended it: its number, and its exit code or signal."""
+    """A worker that ended unexpectedly: its process number, and its exit code or signal."""
 
     process: int
     exit: int
 
 
 def fallen() -> list[Fallen]:
-    """The workers that ended by themselves, or were killed by others, since this was last asked."""
+    """Return the workers that ended unexpectedly since the last call."""
     for worker in tuple(_LIVING):
         if not worker.is_alive:
             worker.mourn()
@@ -57,10 +57,11 @@ def fallen() -> list[Fallen]:
 
 
 class WorkerProcess:
-    """A child process, which runs `main` of a module. Starting it does not wait for it.
+    """A child process that runs `main` of a module. Starting it does not wait for it.
 
-    `settings` are the first that it reads, and little. Its own session keeps the terminal's Ctrl-C
-    from it; what it prints as an error is discarded. When it has been closed `ended` is called.
+    `settings` are its first message, and small. It has its own session, so that the terminal's
+    Ctrl-C does not reach it. Its standard error is discarded. `ended` is called when it has been
+    closed.
     """
 
     def __init__(self, module: str, settings: Any, ended: Callable[[], None] | None = None) -> None:
@@ -81,7 +82,7 @@ class WorkerProcess:
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         path = [entry or str(Path.cwd()) for entry in sys.path]
         hello = message_frames.encode(settings)
-        # So little that it fits into the empty pipe: this does not wait.
+        # The message is so small that it fits into the empty pipe: this does not wait.
         with contextlib.suppress(OSError):
             os.write(self._to, pickle.dumps(path) + hello)
         # Afterwards nothing may wait longer than the statement's time limit.
@@ -93,7 +94,7 @@ class WorkerProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process has not ended."""
+        """True while the process has not ended."""
         return self._process.poll() is None
 
     def send(self, message: Any, tick: Tick) -> bool:
@@ -110,7 +111,7 @@ class WorkerProcess:
         return True
 
     def receive(self, tick: Tick) -> Any:
-        """The next message; None if the process is gone."""
+        """Wait for the next message and return it; None if the process is gone."""
         header = self._read(message_frames.HEADER, tick)
         if header is None:
             return None
@@ -118,19 +119,19 @@ class WorkerProcess:
         return None if body is None else message_frames.decode(body)
 
     def interrupt(self, call: int) -> None:
-        """Ask it to stop this call; it may not listen."""
+        """Ask the process to stop this call; it may not react."""
         with contextlib.suppress(OSError):
             os.write(self._control, call.to_bytes(ID_BYTES, "big"))
 
     def kill(self) -> None:
-        """End the process now; it stays to be closed."""
+        """End the process now; `close` is still needed."""
         if not self.is_alive:
             self.mourn()
         _LIVING.discard(self)
         self._process.kill()
 
     def close(self) -> None:
-        """End the process and forget it."""
+        """End the process and release its pipes."""
         if self._silent:  # what closes its pipe is about to end
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_LAST_SECONDS)
@@ -141,13 +142,13 @@ class WorkerProcess:
             self._ended()
 
     def mourn(self) -> None:
-        """Tell of an end that nobody here brought about."""
+        """Record an unexpected end."""
         if self in _LIVING:
             _LIVING.discard(self)
             _FALLEN.append(Fallen(self._process.pid, self._process.returncode))
 
     def disown(self) -> None:
-        """In a forked child: let go of the parent's worker without touching it."""
+        """Release the parent's worker in a forked child, without touching it."""
         _LIVING.discard(self)
         self._close_pipes()
         # Popen would warn of a process that is still running; it is not ours to wait for.

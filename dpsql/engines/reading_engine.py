@@ -1,4 +1,4 @@
-"""A database that a worker process reads: what is asked of every one that is not DuckDB.
+"""A database that a worker process reads: base class of all engines but DuckDB.
 
 Every call runs in a child process that can be killed: SECURITY.md S9, S15.
 """
@@ -29,17 +29,17 @@ _INT64 = 2**63
 
 
 class ReadingEngine(SupervisedWorker, Generic[T]):
-    """The owner's database, read only, behind a worker process; `T` is what it accepted."""
+    """The owner's database, read only, behind a worker process; `T` is the type of `accepted`."""
 
     why: ClassVar[Mapping[str, str]]
-    """What stands behind the name of the database in an error, by why it is not used."""
+    """Texts for errors, after the name of the database, by the reason against using it."""
 
     grace = 1.5
 
     def __init__(
         self, shown: str, limits: Limits, read: Callable[[], BroadcastTables] = tuple
     ) -> None:
-        """`read` reads the public tables that are not there."""
+        """`read` returns the public tables that another engine holds."""
         self._shown, self._limits, self._read = shown, limits, read
         self._accepted: T | None = None
         self._broadcast: BroadcastTables = ()
@@ -49,18 +49,18 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
     def statement(
         self, sql: str, tables: Sequence[ScratchTable], sampling_key: int | None = None
     ) -> tuple[str, Any]:
-        """The statement over these public rows, and its parameters."""
+        """Return the statement over these public rows, and its parameters."""
 
     @abstractmethod
     def declared(self) -> tuple[SchemaTable, ...]:
-        """The tables that it declares."""
+        """Return the declared tables."""
 
     @abstractmethod
     def identity(self, accepted: T | None) -> str:
-        """A data version as the rest of the house knows it."""
+        """Return a data version as the other packages know it."""
 
     def schema(self) -> Schema:
-        """What it declares now; the data as they are now are accepted."""
+        """Return the present schema; the present data is accepted."""
         with self._lock:
             self._accepted, self._broadcast = None, ()
             self._drop()
@@ -71,11 +71,11 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
 
     @property
     def accepted(self) -> tuple[T, BroadcastTables] | None:
-        """The data that were opened or will be; None while any will do."""
+        """Data that was opened or will be; None if any may be opened."""
         return None if self._accepted is None else (self._accepted, self._broadcast)
 
     def follow(self, accepted: tuple[T, BroadcastTables] | None) -> None:
-        """See no other data than this from now on."""
+        """Read only this data from now on."""
         there, broadcast = accepted or (None, ())
         with self._lock:
             if self._accepted not in (None, there):
@@ -83,23 +83,23 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
             self._accepted, self._broadcast = there, broadcast
 
     def _version(self) -> str:
-        """By what the data are known now, with the tables that are broadcast."""
+        """Return the identity of the present data, with the broadcast tables."""
         return identity_with(self.identity(self._accepted), self._broadcast)
 
     def _said(
         self, sql: str, tables: Sequence[ScratchTable] = (), sampling_key: int | None = None
     ) -> tuple[str, Any]:
-        """The statement over these public rows, and over the broadcast tables that it reads."""
+        """Return the statement over these public rows and the broadcast tables that it reads."""
         return self.statement(sql, (*tables, *mentioned(sql, self._broadcast)), sampling_key)
 
     def ready(self, data: str | None, stop: Stop | None = None) -> None:
-        """Return where a worker has the data and the server answers."""
+        """Check that a worker has the data and that the server answers."""
         self._ask("ready", stop=stop, data=data)
 
     def bind(
         self, statements: Sequence[Unrun], stop: Stop | None = None, data: str | None = None
     ) -> None:
-        """Return where the server understands each statement, which it does not run."""
+        """Check that the server understands each statement, without running it."""
         prepared = []
         for statement in statements:
             sql, parameters = self._said(statement.sql, statement.tables)
@@ -117,7 +117,7 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         data: str | None = None,
         totals: MadeTotals | None = None,  # noqa: ARG002 - a transaction that reads makes nothing
     ) -> Exact:
-        """Run a SELECT of `keys` key columns and then `parts` columns of whole numbers.
+        """Run a SELECT of `keys` key columns and then `parts` columns of integers.
 
         `sql` may read `tables` and `$sampling_key`. NULL parts are 0. A group whose key holds a
         date outside of years 1 to 9999 is left out. Raises the errors of every call.
@@ -130,15 +130,15 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         return Exact([tuple(key) for key, _whole in groups], columns)
 
     def drop_made(self, key: str) -> None:
-        """There is nothing to drop."""
+        """Do nothing: there is nothing to drop."""
 
     def rows(self, sql: str, stop: Stop | None = None, data: str | None = None) -> list[Row]:
-        """Rows of a SELECT on the owner's data: public tables, or the owner's own check."""
+        """Return rows of a SELECT on the owner's data: public tables, or the owner's own check."""
         chunks = self._ask("rows", *self._said(sql), stop=stop, data=data)
         return [row for chunk in chunks for row in chunk]
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
-        """As `rows`; None where they have more than so many values."""
+        """Return the rows, or None if they have more than `cells` values."""
         chunks = self._ask("few", *self._said(sql), cells, stop=stop)
         if not chunks:
             return None
@@ -146,13 +146,13 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         return _table(rows) if rows else Table(0, [[] for _ in range(width)])
 
     def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
-        """Hand the rows to `take`, some at a time; raises what it raises."""
+        """Pass the rows to `take` in batches; raise its errors."""
         self._ask("each", *self._said(sql), stop=stop, take=lambda rows: take(_table(rows)))
 
     def evaluate(
         self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
     ) -> list[Row]:
-        """Rows of a SELECT over these tables alone, by the server's own functions."""
+        """Return rows of a SELECT over these tables alone, by the server's own functions."""
         chunks = self._ask("evaluate", *self._said(sql, tables), stop=stop)
         return [row for chunk in chunks for row in chunk]
 
@@ -166,7 +166,7 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         data: str | None = None,
         take: Callable[[Any], None] | None = None,
     ) -> list[Any]:
-        """The chunks of an operation's reply. Raises the errors of every call."""
+        """Return the chunks of an operation's reply. Raises the errors of every call."""
 
         def early() -> Reply | None:
             return None if data in (None, self._version()) else ("changed", None, [])
@@ -184,12 +184,12 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         return chunks
 
     def _seconds(self) -> float:
-        """How long a statement may take; less where it is part of what is free."""
+        """Time limit of a statement in seconds; lower within work that is free of charge."""
         most, limit = self._limits.statement_seconds, present()
         return most if limit is None else min(most, limit.left)
 
     def _open(self, call: WorkerCall, worker: WorkerProcess, tick: Tick) -> Reply:
-        """Wait until the worker has the data that were accepted, if any were."""
+        """Wait until the worker has the accepted data, if any was accepted."""
         if not worker.send((call.number, "open", (self._accepted,)), tick):
             return "gone", None, []
         reply = outcome, _why, chunks = reply_of(worker, tick)
@@ -203,7 +203,7 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
 
 
 def _integers(values: list[int]) -> np.ndarray:
-    """One part: int64, or Python integers where some value needs more bits."""
+    """Return one part: int64, or Python integers if some value needs more bits."""
     narrow = all(-_INT64 <= value < _INT64 for value in values)
     column = np.empty(len(values), dtype=np.int64 if narrow else object)
     column[:] = values

@@ -1,11 +1,11 @@
-"""The child process that talks to the owner's database: it can be killed, and dies with us.
+"""The child process that talks to the owner's database; it can be killed, and dies with us.
 
 It reads requests from standard input and answers on standard output (see `message_frames`). No text
 of the database ever leaves it.
 
-A request is `(call, operation, arguments)`; the first is to open the data that others have, or any.
-A reply is any number of `("chunk", rows)` and then `("done", None)` or `("failed", None)`; the
-first is a chunk with what was opened, or `("unreachable", why)`.
+A request is `(call, operation, arguments)`; the first opens the accepted data, or any. A reply is
+any number of `("chunk", rows)` and then `("done", None)` or `("failed", None)`. The first reply is
+a chunk with the opened data, or `("unreachable", why)`.
 
 SECURITY.md S5, S9.
 """
@@ -26,7 +26,7 @@ Operations = Mapping[str, Callable[..., Iterator[Any]]]
 
 
 class CannotRead(Exception):
-    """The owner's database cannot be used; `why` says in one word why not."""
+    """The owner's database cannot be used; `why` is a key of the reason."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -34,21 +34,21 @@ class CannotRead(Exception):
 
 
 class DataMoved(Exception):
-    """The data are no more those that were opened."""
+    """The data is not the opened data any more."""
 
 
 class ReadingSide(Protocol):
-    """What reads."""
+    """A session that reads the database."""
 
     @property
     def accepted(self) -> Any:
-        """The data that were opened."""
+        """Data that was opened."""
 
     def back(self) -> None:
-        """After a statement, however it ended; an error ends the process."""
+        """Reset the session after a statement, also a failed one; an error ends the process."""
 
     def cancel(self) -> None:
-        """Stop what runs."""
+        """Stop the running statement."""
 
 
 def serve(
@@ -59,7 +59,7 @@ def serve(
 ) -> None:
     """Serve requests until the stream ends; `control` is the descriptor of the control pipe.
 
-    `opened` makes a session of the settings and of the data that others have, or None. It raises
+    `opened` returns a session for the settings and the data to open, or any if None. It raises
     `CannotRead`.
     """
     replies = message_frames.stream_of_replies()
@@ -96,7 +96,7 @@ class _Worker:
     def answer(
         self, call: int, operation: str, arguments: tuple[Any, ...]
     ) -> Iterator[tuple[str, Any]]:
-        """The replies to one request. A session that is lost ends the process."""
+        """Return the replies to one request. A lost session ends the process."""
         with self._lock:
             self._call = call
         try:
@@ -126,7 +126,7 @@ class _Worker:
 
 
 def integer(value: Any) -> int:
-    """Raises `ValueError` where a number is not whole; NULL is 0."""
+    """Return an integer, 0 for NULL. Raises `ValueError` if a number has a fraction."""
     whole = int(value or 0)
     if whole != (value or 0):
         raise ValueError

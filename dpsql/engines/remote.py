@@ -1,10 +1,10 @@
-"""An object of ours that works in a process of its own: it can be killed, its memory is bounded,
-and it is less urgent than whoever asks.
+"""An object of ours in a process of its own: it can be killed, has limited memory, and has lower
+priority.
 
-A request is `(call, method, arguments)`; the first has no method, and what makes the object as its
-only argument. A reply is `("chunk", result)` and then `("done", None)`; or `("raised", error)`, or
-`("broken", name)` of an error of which nothing else is told. A method gets a `Stop` too, which is
-wanted as soon as the call is interrupted.
+A request is `(call, method, arguments)`. The first has no method; its argument makes the object. A
+reply is `("chunk", result)` and then `("done", None)`; or `("raised", error)`; or `("broken",
+name)`, with the name of an unexpected error alone. A method gets a `Stop`, which is requested when
+the call is interrupted.
 
 SECURITY.md S15, S20.
 """
@@ -27,18 +27,18 @@ from dpsql.engines.supervised import Reply, SupervisedWorker, WorkerCall, reply_
 from dpsql.model.errors import DpsqlError
 
 _COLLECTED = 50_000, 20, 20
-"""When garbage is looked for: trees of ours have no cycles, but very many nodes."""
+"""Thresholds of the garbage collector: our trees have no cycles, but very many nodes."""
 _TOLD = (DpsqlError, EngineFailed, Interrupted, TimedOut)
 
 
 class RemoteBroke(Exception):
-    """The object raised what nobody expected; says the name of the error alone."""
+    """The object raised an unexpected error; only its name is given."""
 
 
 class RemoteObject(SupervisedWorker):
-    """What `make` makes, in a process that may hold so much `memory` more than it begins with.
+    """An object that `make` creates in a process, which may use `memory` more than at its start.
 
-    `make` crosses over as it is pickled. `seconds` bound a call that nothing around it bounds.
+    `make` is pickled for the process. `seconds` bound a call without an enclosing limit.
     """
 
     def __init__(self, make: Callable[[], object], memory: str, seconds: float) -> None:
@@ -46,7 +46,9 @@ class RemoteObject(SupervisedWorker):
         super().__init__()
 
     def ask(self, stop: Stop, method: str, *arguments: Any) -> Any:
-        """What a method returns, or raises; raises `Interrupted`, `TimedOut` or `EngineFailed`."""
+        """Return the result of a method, or raise its error, `Interrupted`, `TimedOut` or
+        `EngineFailed`.
+        """
         limit = present()
         seconds = self._seconds if limit is None else limit.left
 
@@ -66,13 +68,15 @@ class RemoteObject(SupervisedWorker):
         raise EngineFailed
 
     def open(self) -> None:
-        """Return when it can be asked; raises `EngineFailed`, and as `close` and `cancel` say."""
+        """Wait until the object can be called. Raises `EngineFailed`, or `Interrupted` on
+        `cancel`.
+        """
         ready: Reply = "done", None, []
         self._replied(lambda call: self._sent(call, (), lambda: 0.0, lambda: ready), Stop())
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be asked at once."""
+        """True if the object can be called at once."""
         worker = self._worker
         return self._opened and worker is not None and worker.is_alive
 
@@ -85,9 +89,10 @@ class RemoteObject(SupervisedWorker):
 
 
 class RemotePool(WorkerPool[RemoteObject]):
-    """Objects that nobody gets before they can be asked: who gives up waiting ends no beginning.
+    """Objects that are handed out only when they can be called.
 
-    Else whoever has little time would end each process before it is of use to anybody.
+    A caller that gives up waiting does not end the start of a process. Else impatient callers would
+    end each process before it is of use.
     """
 
     def __init__(self, make: Callable[[], RemoteObject], most: int, owners: int = 1) -> None:
@@ -96,7 +101,7 @@ class RemotePool(WorkerPool[RemoteObject]):
         self._give_back(self._first)
 
     def close(self) -> None:
-        """As `WorkerPool.close`; what only begins is not waited for."""
+        """Stop all workers; starts are cancelled, not waited for."""
         for worker in tuple(self._all):
             if not worker.is_open:
                 worker.cancel()
@@ -114,7 +119,7 @@ class RemotePool(WorkerPool[RemoteObject]):
             Thread(target=self._opened, args=(worker,), name="dpsql-open", daemon=True).start()
 
     def _opened(self, worker: RemoteObject) -> None:
-        """Have it open, if it can: else whoever asks next hears of it."""
+        """Open a worker and put it into the pool; the next caller gets the error, if any."""
         with suppress(EngineFailed, Interrupted, TimedOut, DpsqlError):
             worker.open()
         with self._changed:
@@ -135,7 +140,7 @@ def main(requests: BinaryIO, control: int) -> None:
 
 
 class _Host:
-    """The object and the call that runs."""
+    """The object and the running call."""
 
     def __init__(self, memory: str) -> None:
         self._memory = memory
@@ -146,7 +151,11 @@ class _Host:
     def answer(
         self, call: int, method: str | None, arguments: tuple[Any, ...]
     ) -> Iterator[tuple[str, Any]]:
-        """The reply to one request."""
+        """Yield the reply to one request.
+        # it stays: nobody has to look through it again ==> it stays: no need to scan it again
+        # not earlier: who asks first waits until all of this is there ==> not earlier: the first
+        caller waits for all of this
+        """
         with self._lock:
             self._call, self._stop = call, Stop()
         try:

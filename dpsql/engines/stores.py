@@ -1,4 +1,4 @@
-"""What makes a store of the owner's data, whichever engine it is for."""
+"""Writers of prepared stores, for any engine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dpsql.model.prepared_store import PreparedStore
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """A table to which rows may have been added, and nothing else, since a store was made of it.
+    """A table that at most gained rows since a store was made of it.
 
-    `since` is what reads them, an item of FROM; `new` whether there are any, `complete` whether
-    that store has all rows that there were.
+    `since` is an item of FROM that reads them. `new` is true if there are any, `complete` if the
+    store has all earlier rows.
     """
 
     since: str
@@ -23,11 +23,11 @@ class Grown:
 
 
 class StoreWriter(Protocol):
-    """Writes one store, beside its place, and then puts it there; a context manager.
+    """Writes one store next to its place, and then moves it there; a context manager.
 
-    Private values are in its folder alone, which nobody else may read. What is not finished is
-    taken up again: each table is there whole, or not at all. Raises `errors.Unreachable` where data
-    or disk cannot be used, and KeyboardInterrupt where a statement is cancelled.
+    Private values are only in its folder, which no other user may read. An unfinished store is
+    continued: each table is there whole, or not at all. Raises `errors.Unreachable` if data or disk
+    cannot be used, and KeyboardInterrupt if a statement is cancelled.
     """
 
     def __enter__(self) -> Self: ...
@@ -36,23 +36,24 @@ class StoreWriter(Protocol):
 
     @property
     def identity(self) -> str:
-        """That of the data, as `OwnersDatabase.schema` tells it."""
+        """Identity of the data, as `OwnersDatabase.schema` returns it."""
         ...
 
     @property
     def room(self) -> int:
-        """Bytes that are free where the store will be."""
+        """Free bytes on the store's disk."""
         ...
 
     def grown(self, store: PreparedStore) -> Mapping[str, Grown] | None:
-        """The tables that have only grown since the store was made that is in the place of this.
+        """Return the tables that only gained rows since the store in this place was made.
 
-        None where there is none, or one that was to be another; it is called `BEFORE` then.
+        None if there is no store, or one of another description. The earlier store is attached as
+        `BEFORE`.
         """
         ...
 
     def begin(self, store: PreparedStore) -> frozenset[str]:
-        """The tables that are there already, of a store that was to be as this one."""
+        """Return the tables that exist already in an unfinished store of the same description."""
         ...
 
     def make(self, statement: str) -> None:
@@ -64,16 +65,16 @@ class StoreWriter(Protocol):
         ...
 
     def progress(self) -> float:
-        """How far the running statement is, from 0 to 1; safe in other threads, as `cancel` is."""
+        """Return the progress of the running statement, from 0 to 1; thread-safe, like `cancel`."""
         ...
 
     def cancel(self) -> None:
-        """Stop the running statement; what is made stays for the next time."""
+        """Stop the running statement; finished tables are kept for the next time."""
         ...
 
     def finish(self) -> None:
-        """Put the store into its place at once: whoever has the old one open keeps that.
+        """Move the store into its place atomically; programs with the old one open keep it.
 
-        Not where the data has changed meanwhile.
+        Does nothing of the kind if the data has changed meanwhile.
         """
         ...

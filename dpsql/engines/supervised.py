@@ -1,6 +1,6 @@
-"""A worker that is supervised: one process, asked in turns, started anew where it has ended.
+"""A supervised worker: one process, called in turns, restarted when it has ended.
 
-It is interrupted where a call is cancelled or takes too long, and killed where it does not listen:
+It is interrupted if a call is cancelled or takes too long, and killed if it does not react:
 SECURITY.md S15.
 """
 
@@ -21,23 +21,24 @@ from dpsql.engines.process import SLICE_SECONDS, Tick, WorkerProcess
 from dpsql.model.dataclass import dataclass
 
 Reply: TypeAlias = tuple[str, Any, list[Any]]
-"""How a reply ended, what was said of that, and its chunks."""
+"""Outcome of a reply, a detail of the outcome, and the chunks."""
 
 GRACE_SECONDS = 0.2
-"""How long an interrupted call may take to stop before its process is killed."""
+"""Seconds that an interrupted call has to stop before its process is killed."""
 
 START_SECONDS = 120.0
-"""How long a process may take until it can be asked."""
+"""Seconds that a process has until it can be called."""
 
 _WHOLE = ("done", "failed", "changed", "raised")
-"""Ends of a reply after which a worker can be asked again."""
+"""Outcomes after which a worker can be called again."""
 
 
 @dataclass(slots=True)
 class WorkerCall:
-    """One call on its way: when it must end, and whether and why it was stopped.
+    """One call in progress: its deadline, and whether and why it was stopped.
 
-    `take` is handed the chunks of its reply, which are else gathered; `broken` is what it raised.
+    `take` receives the chunks of its reply; without it they are collected. `broken` is the error of
+    `take`.
     """
 
     number: int
@@ -50,7 +51,7 @@ class WorkerCall:
     kill_after: float | None = None
 
     def hand(self, chunk: Any, chunks: list[Any]) -> None:
-        """Keep a chunk or hand it on: the time that this takes is not the call's."""
+        """Keep a chunk or pass it on; the time for that does not count."""
         if self.take is None:
             chunks.append(chunk)
         elif self.broken is None and self.kill_after is None:
@@ -63,10 +64,10 @@ class WorkerCall:
 
 
 class SupervisedWorker(ABC):
-    """What talks to a worker process: thread-safe, a context manager.
+    """The client of a worker process: thread-safe, a context manager.
 
-    Starting it does not wait: errors come with the first call. Threads take turns; a forked child
-    starts a worker of its own. An interrupted call has so many seconds of `grace`.
+    Starting it does not wait: errors come with the first call. Threads take turns. A forked child
+    starts a worker of its own. `grace` is the time that an interrupted call has to stop.
     """
 
     grace = GRACE_SECONDS
@@ -83,14 +84,14 @@ class SupervisedWorker(ABC):
 
     @abstractmethod
     def _launched(self) -> WorkerProcess:
-        """A new process."""
+        """Start a new process."""
 
     @abstractmethod
     def _open(self, call: WorkerCall, worker: WorkerProcess, tick: Tick) -> Reply:
-        """What a new process is told and says before it is asked anything."""
+        """Exchange the first messages with a new process."""
 
     def cancel(self) -> None:
-        """Stop the running call, if there is one; safe in threads and signal handlers."""
+        """Stop the running call, if any; safe in threads and signal handlers."""
         call = self._call
         if call is not None:
             call.stop.requested = True
@@ -111,7 +112,7 @@ class SupervisedWorker(ABC):
 
     @contextmanager
     def taken(self, stop: Stop | None = None) -> Iterator[Self]:
-        """The worker itself, for several calls of this thread."""
+        """Reserve the worker for several calls of this thread."""
         with self._turn(stop or Stop()):
             yield self
 
@@ -121,8 +122,10 @@ class SupervisedWorker(ABC):
         stop: Stop,
         take: Callable[[Any], None] | None = None,
     ) -> Reply:
-        """What an exchange brings. Raises `Interrupted`, `TimedOut`, and what `take` raises:
-        outside of every handler, so that no other exception hangs on them.
+        """Return the reply of an exchange. Raises `Interrupted`, `TimedOut`, and the errors of
+        `take`.
+
+        They are raised outside of every handler, so that no other exception is their context.
         """
         with self._turn(stop):
             call = WorkerCall(
@@ -148,7 +151,7 @@ class SupervisedWorker(ABC):
 
     @contextmanager
     def _turn(self, stop: Stop) -> Iterator[None]:
-        """The thread's turn; raises `Interrupted` where the wait is ended by `stop`."""
+        """Wait for this thread's turn. Raises `Interrupted` if `stop` ends the wait."""
         lock = self._lock
         while not lock.acquire(timeout=SLICE_SECONDS):
             if stop.requested:
@@ -165,9 +168,9 @@ class SupervisedWorker(ABC):
         seconds: Callable[[], float],
         early: Callable[[], Reply | None] = lambda: None,
     ) -> Reply:
-        """The reply of an opened worker, which may take so many `seconds` from when it is asked.
+        """Return the reply of an opened worker, which may take `seconds` from the request on.
 
-        It is not asked where, once it is open, there is an `early` reply.
+        No request is sent if `early` returns a reply once the worker is open.
         """
         if self._closed:
             return "failed", None, []
@@ -191,7 +194,7 @@ class SupervisedWorker(ABC):
     # --- the process ---
 
     def _living(self) -> WorkerProcess:
-        """The worker; a new one where it ended while nobody asked anything of it."""
+        """Return the worker; start a new one if it ended between calls."""
         if self._worker is not None and not self._worker.is_alive:
             self._drop()
         return self._worker or self._start()
@@ -208,7 +211,7 @@ class SupervisedWorker(ABC):
         self._worker, self._opened = None, False
 
     def _disown(self) -> None:
-        """After a fork, in the child: nothing is running, nobody waits, there is no worker."""
+        """Reset the state after a fork, in the child: no call, no wait and no worker."""
         if self._worker is not None:
             self._finalizer.detach()
             self._worker.disown()
@@ -229,7 +232,7 @@ def _stop_if_due(call: WorkerCall, worker: WorkerProcess) -> None:
 
 
 def reply_of(worker: WorkerProcess, tick: Tick, call: WorkerCall | None = None) -> Reply:
-    """Everything up to the last message of a reply; `call` may take its chunks."""
+    """Return the whole reply; `call` may take its chunks."""
     chunks: list[Any] = []
     while (message := worker.receive(tick)) is not None:
         kind, content = message

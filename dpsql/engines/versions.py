@@ -1,7 +1,8 @@
-"""The versions of the engine and the parser that dpsql is tested with: no other is trusted.
+"""Tested versions of the engine and the parser; no other is trusted.
 
-What a plan is proved by, that no expression raises and that a statement means what its tokens say,
-was tried with these. The test suite runs with the highest of each, a part of it with the lowest.
+Proofs assume that no expression raises, and that a statement means what its tokens say. Both were
+tried with these versions. The test suite runs with the highest of each, a part of it with the
+lowest.
 
 >>> within("2.0.1", *TESTED["duckdb"]), within("2.1.0.dev7", *TESTED["duckdb"])
 (True, False)
@@ -16,19 +17,19 @@ from importlib.metadata import PackageNotFoundError, version
 from dpsql.model.errors import WrongVersion
 
 TESTED = {"duckdb": ("1.5.6", "2.1"), "sqlglot": ("30.20", "31")}
-"""Per package the first version that is tested, and the first that is not any more."""
+"""First tested version of a package, and the first that is no longer tested."""
 
 TRIED = {"duckdb": ("1.5.6", "2.0.1"), "sqlglot": ("30.20.0", "30.30.0")}
-"""Versions that passed all tests. Others of the range start after the conformance probes."""
+"""Versions that passed all tests. Others in the range start after the conformance probes."""
 
 
 def within(installed: str, first: str, end: str) -> bool:
-    """Whether a version lies in [first, end); a pre-release counts as its release."""
+    """Test whether a version lies in [first, end); a pre-release counts as its release."""
     return _numbers(first) <= _numbers(installed) < _numbers(end)
 
 
 def require_tested(installed: Callable[[str], str] = version) -> None:
-    """Raises `WrongVersion` where the engine or the parser is not one of those."""
+    """Raises `WrongVersion` if the engine or the parser is not a tested version."""
     for package, (first, end) in TESTED.items():
         try:
             present = installed(package)
@@ -42,7 +43,7 @@ def require_tested(installed: Callable[[str], str] = version) -> None:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    """The numbers of a version, without what follows its release."""
+    """Return the numbers of a version, without the part after its release."""
     match = re.match(r"\d+(?:\.\d+)*", text)
     numbers = [int(part) for part in match[0].split(".")] if match else []
     return (*numbers, 0, 0, 0)[:3]
@@ -56,4 +57,4 @@ def _tilde_matches_anywhere() -> bool:
 
 
 TILDE_MATCHES_ANYWHERE = _tilde_matches_anywhere()
-"""Whether DuckDB's `~` finds its pattern anywhere in a text, not in the whole text alone."""
+"""True if DuckDB's `~` finds its pattern anywhere in a text, not in the whole text alone."""

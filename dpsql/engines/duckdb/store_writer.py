@@ -191,7 +191,7 @@ class StoreOfDuckDB:
         return signature, connection
 
     def _attached(self, store_file: Path, how: str) -> PreparedStore | None:
-        """What a store says that it is or will be; None where there is none."""
+        """Attach a store; return its description of itself, or None if there is none."""
         if not store_file.exists():
             return None
         try:
@@ -202,7 +202,9 @@ class StoreOfDuckDB:
         return parsed(str(said[0])) if said else None
 
     def _done(self, sql: str) -> Any:
-        """What became of a statement. Raises `Unreachable`: an engine's words may quote data."""
+        """Run a statement and return its result. Raises `Unreachable` without the engine's text,
+        which may quote data.
+        """
         try:
             return self._connection.execute(sql)
         except duckdb.InterruptException:
@@ -212,7 +214,7 @@ class StoreOfDuckDB:
 
 
 def require_own_names(folder: Path) -> None:
-    """Raises `Unreachable` where others may put another file in the place of the store."""
+    """Raises `Unreachable` if other users could replace the store's file."""
     about = folder.stat()
     others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not about.st_mode & stat.S_ISVTX
     if others or about.st_uid not in (os.geteuid(), 0):
@@ -223,5 +225,5 @@ def require_own_names(folder: Path) -> None:
 
 
 def _of_what(store: PreparedStore) -> tuple[object, ...]:
-    """What a store has, of whichever data."""
+    """Return the description of a store's contents, without its data version."""
     return store.version, store.tables, store.rollups

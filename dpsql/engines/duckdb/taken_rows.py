@@ -1,11 +1,11 @@
-"""Which rows a store has taken of the owner's tables, and which came since.
+"""Rows of the owner's tables that a store contains, and rows that were added later.
 
-Parquet files are the same files by path, device, inode, size and time of the last write. Rows of a
-DuckDB table are the same by how many there are, and by two sums of hashes of place and values,
-below the first place that was free. Of views and of CSV files nothing is known.
+Parquet files are identified by path, device, inode, size and time of the last write. Rows of a
+DuckDB table are those below a `rowid`, identified by their number and by two sums of hashes of
+rowid and values. Rows of views and of CSV files cannot be identified.
 
-Proof (PRIVACY.md R87). The rows since are the other ones, and they are counted: those before and
-those since are all rows.
+Proof (PRIVACY.md R87). The added rows are all other rows, and they are counted: earlier and added
+rows together are all rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from dpsql.model.table_names import address, parts
 
 @dataclass(frozen=True, slots=True)
 class TakenRows:
-    """The owner's tables, as `rows` of queries tell them, and the files as they were opened."""
+    """The owner's tables: `rows` runs queries over them; `signature` identifies the opened
+    files.
+    """
 
     rows: Callable[[str], Sequence[tuple[Any, ...]]]
     sources: Sources
@@ -30,7 +32,7 @@ class TakenRows:
     connection: Any
 
     def mark(self, table: str) -> str:
-        """What its rows are known by from now on, "" where by nothing."""
+        """Return a mark by which the present rows can be recognised later; "" if there is none."""
         if self.sources.path is None:
             files = self._files(table)
             return json.dumps({"files": list(files.values())}) if _all_parquet(files) else ""
@@ -42,9 +44,10 @@ class TakenRows:
         return json.dumps({"columns": columns, "end": end, "sums": sums})
 
     def since(self, table: str, rows: int, mark: str) -> str | None:
-        """An item of FROM: what came since there were so many rows with this mark.
+        """Return an item of FROM with the rows added since the table had `rows` rows and this
+        mark.
 
-        None where it cannot be told, or rows are gone or others.
+        None if that is unknown, or if rows were deleted or changed.
         """
         evidence = json.loads(mark or "{}")
         of = self._of_files if self.sources.path is None else self._of_table
@@ -76,13 +79,13 @@ class TakenRows:
         return f"(SELECT * FROM {address(table)} WHERE rowid >= {int(evidence['end'])})"
 
     def _files(self, table: str) -> Mapping[str, tuple[Any, ...]]:
-        """The files of a table, and what each is known by."""
+        """Return the files of a table, each with its stamp."""
         stamps = {path: (path, *stamped) for path, *stamped in self.signature}
         matches = {each.lower(): paths for each, paths in self.sources.matches().items()}
         return {path: stamps[path] for path in matches[table.lower()]}
 
     def _columns(self, table: str) -> list[list[str]]:
-        """Columns and their types of a table of the database; none of a view."""
+        """Return columns and types of a table of the database; empty for a view."""
         schema, own = parts(table) or (None, table)
         listed = self.rows(
             "SELECT c.column_name, c.data_type FROM duckdb_columns() AS c"
@@ -94,7 +97,7 @@ class TakenRows:
         return [list(each) for each in listed]
 
     def _sums(self, table: str, columns: list[list[str]], end: int) -> list[str]:
-        """How many rows are below a place, and sums of their hashes."""
+        """Return the number of rows below a rowid, and sums of their hashes."""
         hashed = ", ".join(["rowid", *(name(column) for column, _kind in columns)])
         ((*sums,),) = self.rows(
             "SELECT COUNT(*)::VARCHAR, BIT_XOR(h)::VARCHAR, SUM(h)::VARCHAR"

@@ -1,4 +1,4 @@
-"""Counts of lines and fields of text files that do not fit the policy: for their owner alone."""
+"""Counts of lines and fields of text files that do not fit the policy, for the owner alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 
 
 def text_counts(sources: Sources, rows: Rows) -> Iterator[TextCounts]:
-    """What does not fit in the text files of each table."""
+    """Yield the counts of misfits in the text files of each table."""
     for table, f in sources.formats:
         if is_text(dict(sources.files)[table]):
             yield _counts(sources, table, f, rows)
@@ -39,7 +39,7 @@ def _counts(sources: Sources, table: str, f: FileFormat, rows: Rows) -> TextCoun
 
 
 def _open_quotes(sources: Sources, table: str, f: FileFormat) -> int:
-    """How many files have a quote that is not closed."""
+    """Return the number of files with a quote that is not closed."""
     try:
         paths = sources.matches()[table]
         return sum(count_sign(path, f.encoding, f.quote) % 2 for path in paths)

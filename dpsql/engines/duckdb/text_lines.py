@@ -1,12 +1,12 @@
-"""The lines of text files, so that one line is one row whatever stands in it.
+"""The lines of text files: one line is one row, whatever its content.
 
-A line ends with LF, CR LF or CR. DuckDB's reader is line by line where a file is UTF-8, has one
-kind of line ends and no very long line. Every file is read through before the first question: what
-is not like this is mended in memory. Bytes that are no text become U+FFFD, and a line is cut after
-`LONGEST_LINE` characters: both look at one line only.
+A line ends with LF, CR LF or CR. DuckDB reads line by line if a file is UTF-8, has one kind of line
+ends and no very long line. Every file is read through before the first query, and other files are
+mended in memory. Bytes that are not text become U+FFFD, and a line is cut after `LONGEST_LINE`
+characters. Both depend on one line only.
 
 Proof (PRIVACY.md R100). Mending replaces each line by a text that depends on this line alone, and
-a file that needs no mending is not changed by it. So rows depend on lines one by one.
+leaves a file that needs no mending unchanged. So rows depend on lines one by one.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from dpsql.model.dataclass import dataclass
 
 BLOCK = 1 << 20
 MOST_BYTES = 2 * BLOCK
-"""Bytes of a line in a file that has a line end in each block: a line spans two at most."""
+"""Limit on the bytes of a line if each block has a line end: a line spans at most two blocks."""
 LONGEST_LINE = 1 << 24
 MOST_MENDED = 1 << 30
-"""Bytes that a mended file may take in memory."""
+"""Limit on the bytes of a mended file in memory."""
 SEPARATOR = "\x1f"
-"""What no line holds that is read: it stands for delimiters inside of quotes."""
+"""Character that no line contains; it stands for delimiters inside of quotes."""
 NO_TEXT = "\ufffd"
-"""What replaces bytes that are no text."""
+"""Replacement for bytes that are not text."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineFile:
-    """A file whose lines DuckDB reads one by one, and an upper bound on the bytes of a line."""
+    """A file that DuckDB reads line by line, and an upper bound on the bytes of a line."""
 
     path: str
     most_bytes: int = MOST_BYTES
 
 
 def first_lines(path: str, encoding: str, count: int) -> list[str]:
-    """Return so many lines of a file without their ends, fewer where it has fewer.
+    """Return the first `count` lines of a file without their ends, or all if there are fewer.
 
     Raises `CannotOpen`.
     """
@@ -66,7 +66,7 @@ def count_sign(path: str, encoding: str, sign: str) -> int:
 
 
 def readable(path: str, encoding: str) -> LineFile:
-    """Return the file itself where it is clean, and else a mended copy in memory.
+    """Return the file itself if it is clean, else a mended copy in memory.
 
     Raises `CannotOpen`.
     """
@@ -115,7 +115,7 @@ def _mended(path: str, encoding: str) -> LineFile:
 
 
 def _cut(path: str, encoding: str) -> Iterator[str]:
-    """Yield whole lines, each at most `LONGEST_LINE` long, some at a time."""
+    """Yield whole lines in batches, each line at most `LONGEST_LINE` long."""
     rest, room = list[str](), LONGEST_LINE
     with _decoded(path, encoding) as stream:
         while text := stream.read(BLOCK):
@@ -135,7 +135,7 @@ def _decoded(path: str, encoding: str) -> TextIOWrapper:
 
 
 class _Text(TextIOWrapper):
-    """Text of a file, with LF for every line end; what cannot be unpacked is `CannotOpen`."""
+    """Text of a file, with LF for every line end. Raises `CannotOpen` if it cannot be unpacked."""
 
     def read(self, size: int | None = -1) -> str:
         try:
@@ -151,7 +151,7 @@ class _Text(TextIOWrapper):
 
 
 def _bytes(path: str) -> IO[bytes]:
-    """Open a file, unpacked where its name says that it is packed. Raises `CannotOpen`."""
+    """Open a file; unpack it if its name has a suffix of a packed file. Raises `CannotOpen`."""
     try:
         if path.lower().endswith(".gz"):
             import gzip  # noqa: PLC0415 - where a policy names such files

@@ -1,7 +1,7 @@
-"""SQL that makes rows of lines: total, and of one line at a time.
+"""SQL that makes rows of lines; it cannot fail, and reads one line for each row.
 
 A line is split into fields, and each field is converted by an expression that cannot fail. A field
-that does not convert is NULL; missing fields are NULL, and fields beyond the last column are not
+that does not convert is NULL. Missing fields are NULL, and fields beyond the last column are not
 read. A quote that is not closed on its line is an ordinary character.
 
 Proof (PRIVACY.md R100). Each expression reads one line.
@@ -25,12 +25,12 @@ _ISO_TIME = r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\
 _CLOCK = r"([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?"
 _CLOCKS = ("", " %H:%M:%S", "T%H:%M:%S", " %H:%M", " %H:%M:%S.%f", "T%H:%M:%S.%f")
 TOO_MANY, TOO_FEW, DAMAGED = "too many", "too few", "damaged"
-"""Columns of `LineRows.findings`, beside one for each column with a type."""
+"""Columns of `LineRows.findings`, besides one for each column with a type."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineRows:
-    """Text files of one layout: `columns` are those of their fields, in order."""
+    """Text files of one layout; `columns` are the names of their fields, in order."""
 
     files: tuple[LineFile, ...]
     format: FileFormat
@@ -38,7 +38,9 @@ class LineRows:
     hive: bool = False
 
     def select(self, columns: Sequence[FileColumn], partitions: Sequence[str]) -> str:
-        """A SELECT of these columns: NULL where the files have none; `partitions` are of paths."""
+        """Return a SELECT of these columns; NULL if the files lack one. `partitions` come from
+        paths.
+        """
         listed = []
         for column in columns:
             if column.name.lower() in map(str.lower, partitions):
@@ -51,7 +53,9 @@ class LineRows:
         return f"SELECT {', '.join(listed)} FROM {self._source(partitions)}"
 
     def findings(self, columns: Sequence[FileColumn]) -> str:
-        """A SELECT of what is wrong with each line: which fields do not convert, and the others."""
+        """Return a SELECT of flags for each line: its defects, and the fields that do not
+        convert.
+        """
         flags = [
             f"len(f) > {len(self.columns)} AS {name(TOO_MANY)}",
             f"len(f) < {len(self.columns)} AS {name(TOO_FEW)}",
@@ -93,7 +97,7 @@ class LineRows:
         return f"(SELECT {named} FROM {self._reader(options)} WHERE line IS NOT NULL)"
 
     def _whole_fields(self, options: dict[str, str]) -> str:
-        """The same where fields may hold line ends: then DuckDB divides the file."""
+        """Return such an item if fields may hold line ends: then DuckDB splits the file."""
         f, fields = self.format, [f"c{n}" for n in range(len(self.columns))]
         listed = ", ".join(f"'{field}': 'VARCHAR'" for field in fields)
         options |= {
@@ -105,7 +109,8 @@ class LineRows:
             "nullstr": f"[{_listed(f.null_words)}]",
             "allow_quoted_nulls": "false",
         }
-        # Every column is read, whatever a statement reads: which lines are rows depends on all.
+        # Every column is read, even if a statement reads fewer: which lines are rows depends on
+        # all.
         every = ", ".join(fields)
         read = f"len([{every}]) > 0"
         return f"(SELECT *, '' AS line, [{every}] AS f FROM {self._reader(options)} WHERE {read})"
@@ -116,7 +121,7 @@ class LineRows:
         return f"read_csv([{paths}], {said})"
 
     def _text(self, column: str, declared: FileColumn) -> str:
-        """The text of a field, without its quotes; NULL where a word says so."""
+        """Return the text of a field without its quotes; NULL if it is a word for NULL."""
         f = self.format
         place = [each.lower() for each in self.columns].index(column.lower()) + 1
         raw, q = f"f[{place}]", text(f.quote)
@@ -136,10 +141,11 @@ class LineRows:
 
 
 def _fields(f: FileFormat) -> str:
-    """The fields of `line`, quotes kept; delimiters inside of quotes are `SEPARATOR`.
+    """Return the fields of `line` with their quotes; delimiters inside of quotes are
+    `SEPARATOR`.
 
-    A line in which all quotes are where they should be is masked and split. Only others are
-    divided by the slower expression, which takes a quote that is not closed for a character.
+    A line with regular quotes is masked and split. Other lines are split by a slower expression,
+    for which a quote that is not closed is an ordinary character.
     """
     delimiter = text(f.delimiter)
     plain = f"string_split(line, {delimiter})"
@@ -162,7 +168,9 @@ def _fields(f: FileFormat) -> str:
 
 
 def converted(value: str, column: FileColumn, f: FileFormat) -> str:
-    """A text as a value of a type; NULL where it is none. It never fails."""
+    """Return an expression of a text as a value of a type; NULL if it is not one. It never
+    fails.
+    """
     kind = column.type.upper()
     if kind == "VARCHAR":
         return f"({value})"
@@ -188,13 +196,13 @@ def converted(value: str, column: FileColumn, f: FileFormat) -> str:
 
 
 def _day(t: str, forms: tuple[str, ...], kind: str) -> str:
-    """The first of some forms that fits; words such as infinity are no date."""
+    """Return the date by the first form that fits; words such as infinity are not dates."""
     parsed = f"try_strptime({t}, [{_listed(forms)}])"
     return f"CASE WHEN regexp_matches({t}, '[0-9]') THEN TRY_CAST({parsed} AS {kind}) END"
 
 
 def _number(t: str, kind: str, f: FileFormat) -> str:
-    """A number as it is written; one with more digits than its type has is none."""
+    """Return a number as it is written; NULL if it has more digits than its type."""
     point, digits, plain = re.escape(f.decimal), "[0-9]+", t
     if f.thousands:
         digits = f"(?:[0-9]{{1,3}}(?:{re.escape(f.thousands)}[0-9]{{3}})+|[0-9]+)"

@@ -1,4 +1,4 @@
-"""DuckDB's names of types in our terms, and the parts of what has parts."""
+"""DuckDB's types in our terms, and the parts of nested types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BITS = {
     "UBIGINT": 65,
     "HUGEINT": 128,
 }
-"""In how many bits whole numbers of a type fit, with a sign."""
+"""Bits of a signed integer that holds every integer of a type."""
 
 _TYPES = {
     **dict.fromkeys(BITS, INTEGER),
@@ -50,17 +50,17 @@ _READ_AS = {
     "ENUM": VARCHAR,
     **dict.fromkeys(("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), TIMESTAMP),
 }
-"""Types that are read as others: ENUM as its texts, in their order; times in microseconds."""
+"""Types that are read as others: ENUM as texts, in their order; times in microseconds."""
 
 _FIELD = re.compile(r'(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>\S+)) (?P<type>.+)', re.DOTALL)
 _SIGNS = re.compile(r""""(?:[^"]|"")*"|'(?:[^']|'')*'|[(),]""")
 _LIST = re.compile(r"\[\d*\]\Z")
 _UNTOLD = re.compile(r"""[."'\[\]]""")
-"""What a name in a path cannot hold, since paths are told with it."""
+"""Characters that a name in a path cannot contain, because paths are written with them."""
 
 
 def sql_type(type_name: str) -> SqlType | None:
-    """DuckDB's name of a type in our terms; None where we have no type that is it.
+    """Return DuckDB's type in our terms; None if we have no such type.
 
     >>> sql_type("DECIMAL(12,2)")
     SqlType(kind=<Kind.DECIMAL: 'DECIMAL'>, precision=12, scale=2)
@@ -76,16 +76,16 @@ def sql_type(type_name: str) -> SqlType | None:
 
 
 def reading(column: str, type_name: str) -> StoredAs | None:
-    """How a column of a type that is read as another, or is JSON, is read."""
+    """Return how to read a column of JSON, or of a type that is read as another; else None."""
     if type_name == "JSON":
         return StoredAs(column, json=True)
     return StoredAs(column) if base_type(type_name) in _READ_AS else None
 
 
 def parts(column: str, type_name: str) -> Iterator[tuple[str, str, StoredAs]]:
-    """Each part of a column: how it is called, DuckDB's name of its type, and how it is read.
+    """Yield each part of a column: its name, DuckDB's name of its type, and how it is read.
 
-    Of a list it is the part at place 0, which stands for any.
+    The part of a list is the one at place 0, which stands for any.
 
     >>> [called for called, _, _ in parts("p", "STRUCT(a INTEGER, b STRUCT(c DATE)[])")]
     ['p.a', 'p.b[].c']
@@ -109,7 +109,7 @@ def parts(column: str, type_name: str) -> Iterator[tuple[str, str, StoredAs]]:
 
 
 def _fields(struct: str) -> Iterator[tuple[str, str]]:
-    """The fields of a STRUCT and DuckDB's names of their types."""
+    """Yield the fields of a STRUCT and DuckDB's names of their types."""
     inner = struct.removeprefix("STRUCT(").removesuffix(")")
     depth, start = 0, 0
     ends = []

@@ -1,14 +1,13 @@
-"""The child process that runs DuckDB: it can be killed, and it dies with its parent.
+"""The child process that runs DuckDB; it can be killed, and it dies with its parent.
 
-It holds the owner's data and the scratch instance, reads requests from standard input and
-answers on standard output (see `frames`). No text of the engine ever leaves it. It imports only
-what it needs, since the first answer waits for it.
+It holds the owner's data and the scratch instance, reads requests from standard input and answers
+on standard output (see `frames`). No text of the engine ever leaves it. It imports only modules
+that it needs, because the first answer waits for it.
 
-A request is `(call, operation, arguments, held, key)`: `held` says that the data as opened will do
-even if others have been put in their place, `key` whose question it is. A reply is any number of
-`("chunk", rows)` and then `("done", None)`, `("failed", None)` or `("unreachable", why)`. The first
-reply, unasked for, is `("done", None)` behind a chunk with what was `Opened`, or
-`("unreachable", why)`.
+A request is `(call, operation, arguments, held, key)`. With `held`, the opened data is used even if
+the files were replaced. `key` identifies the query. A reply is any number of `("chunk", rows)` and
+then `("done", None)`, `("failed", None)` or `("unreachable", why)`. The first reply comes without a
+request: a chunk with `Opened` and `("done", None)`, or `("unreachable", why)`.
 
 SECURITY.md S5, S9, S30.
 """
@@ -49,7 +48,7 @@ from dpsql.engines.priority import give_way
 CHUNK_ROWS = 1 << 13
 
 LEISURE_SECONDS = 0.5
-"""After so long more is asked than one question, for which NumPy is not worth its loading."""
+"""Seconds after which NumPy is loaded; it is not worth its loading for a single query."""
 
 
 def main(requests: BinaryIO, control: int) -> None:
@@ -68,7 +67,7 @@ def main(requests: BinaryIO, control: int) -> None:
 
 
 class _Session(NamedTuple):
-    """The question that made totals, and the connection whose temporary tables they are."""
+    """The query that made totals, and the connection that holds them in temporary tables."""
 
     key: str
     cursor: Any
@@ -102,7 +101,7 @@ class _Worker:
             self._private = private(settings.sources, settings.memory, _spill(settings))
             opened = Opened(self._signature, stored, about_store(self._private))
             if settings.sources.path is not None:
-                # Never closed: that would release the lock that DuckDB has on it.
+                # Never closed: that would release DuckDB's lock on it.
                 self._file = os.open(settings.sources.path, os.O_RDONLY)
             bound_process(self._private)
             self._check_unchanged()
@@ -113,13 +112,13 @@ class _Worker:
         yield "done", None
 
     def foresee(self) -> None:
-        """Have the rows that will be asked first: whoever asks is not there yet."""
+        """Read the rows of the first expected statements while nothing else is requested."""
         for sql in self._settings.expected if self._private is not None else ():
             with suppress(duckdb.Error, ValueError):
                 self._foreseen[sql] = list(_EARLY["rows"](self._private.cursor(), sql))
 
     def prepare(self) -> None:
-        """Beside the first requests: open the other instances, then load what fetches columns."""
+        """Open the other instances in parallel to the first requests, then load NumPy."""
         try:
             self._scratch = scratch(self._settings.memory)
         finally:
@@ -135,7 +134,7 @@ class _Worker:
     def answer(
         self, call: int, operation: str, arguments: tuple[Any, ...], *, pinned: bool, key: str
     ) -> Iterator[tuple[str, Any]]:
-        """The replies to one request. A broken instance ends the process."""
+        """Return the replies to one request. A broken instance ends the process."""
         try:
             instance = self._instance(operation, pinned=pinned)
             with self._lent(instance, operation, arguments, key) as cursor:
@@ -167,11 +166,12 @@ class _Worker:
     def _lent(
         self, instance: Any, operation: str, arguments: tuple[Any, ...], key: str
     ) -> Iterator[Any]:
-        """A connection of its own, or that with what this question has made.
+        """Lend a new connection, or the one with this query's temporary tables.
 
-        With a connection go its temporary tables: at the end, unless this question has more to ask
-        of them, and as soon as anybody else asks the data anything. How long that takes depends on
-        data: only who asks for a sum waits for it, which is seen at a step of the grid.
+        Closing a connection drops its temporary tables. It is closed at the end, unless this query
+        will read them again, and as soon as another query uses the data. The time for that depends
+        on data. Only a query for a sum waits for it, and its end is visible only at a step of the
+        time grid.
         """
         session, makes = self._session, operation == "aggregate_over"
         if session is not None and session.key != key and operation not in APART:
@@ -208,9 +208,10 @@ class _Worker:
         return self._private
 
     def _check_same(self, operation: str, *, pinned: bool) -> None:
-        """What was charged is answered from the file that was opened, even if another replaced it.
+        """Check that the data is the opened data. Raises `CannotOpen`.
 
-        Files that DuckDB opens anew for each statement must not have changed.
+        With `pinned`, the opened file counts, even if another replaced it. Files that DuckDB opens
+        for each statement must not have changed.
         """
         if pinned and self._file is not None:
             if stamp(os.fstat(self._file)) not in [stamped[1:] for stamped in self._signature]:
@@ -219,13 +220,13 @@ class _Worker:
             self._check_unchanged()
 
     def _check_unchanged(self) -> None:
-        """The facts that vouch for a plan are about the files as they were."""
+        """Check that the files are those that the facts of a plan are about."""
         if self._settings.sources.signature() != self._signature:
             raise CannotOpen("changed")
 
 
 def _spill(settings: WorkerSettings) -> Spill | None:
-    """Where statements may spill. Raises `CannotOpen`."""
+    """Return the folder and limit for spilled data; None without one. Raises `CannotOpen`."""
     if settings.sources.spill is None:
         return None
     from dpsql.engines.duckdb.spill_folder import claimed  # noqa: PLC0415 - where a policy uses it
@@ -234,9 +235,9 @@ def _spill(settings: WorkerSettings) -> Spill | None:
 
 
 def _rows(cursor: Any, sql: str, *, by_columns: bool = True) -> Iterator[Any]:
-    """The decoders, then chunks of encoded columns with their number of rows.
+    """Yield the decoders, then chunks of encoded columns with their number of rows.
 
-    NumPy's columns cost less than rows by far, but hold only some types and moments.
+    NumPy's columns cost far less than rows, but hold only some types and timestamps.
     """
     one_select(cursor, sql)
     probe = cursor.execute(f"SELECT * FROM ({sql}\n) LIMIT 0")
@@ -255,7 +256,7 @@ def _rows(cursor: Any, sql: str, *, by_columns: bool = True) -> Iterator[Any]:
 
 
 def _few(cursor: Any, sql: str, cells: int, *, by_columns: bool = True) -> Iterator[Any]:
-    """What `_rows` yields; nothing where that would be more than so many values."""
+    """Yield the values of `_rows`; nothing if there are more than `cells` of them."""
     one_select(cursor, sql)
     probe = cursor.execute(f"SELECT * FROM ({sql}\n) LIMIT 0")
     most = cells // len(probe.description)
@@ -296,7 +297,7 @@ def _aggregate(
     *,
     by_columns: bool = True,
 ) -> Iterator[Any]:
-    """The decoders, then chunks of encoded columns with their number of rows."""
+    """Yield the decoders, then chunks of encoded columns with their number of rows."""
     for statement, columns in loads:
         cursor.execute(statement, columns)
     given = {name: {"sampling_key": sampling_key}[name] for name in one_select(cursor, sql)}
@@ -324,10 +325,10 @@ def _aggregate_over(
     *,
     by_columns: bool = True,
 ) -> Iterator[Any]:
-    """The same over the results of queries, of which some may be there already.
+    """Run `_aggregate` over the results of queries, some of which may exist already.
 
-    What others left is dropped before more is made: no question holds more than one statement of it
-    reads.
+    Results that this statement does not read are dropped first, so that no query holds more than
+    one of its statements reads.
     """
     named = "SELECT table_name FROM duckdb_tables() WHERE temporary"
     there = {name for (name,) in cursor.execute(named).fetchall()}
@@ -342,14 +343,16 @@ def _aggregate_over(
 
 
 def _drop_made(_cursor: Any) -> Iterator[Any]:
-    """Nothing: what others made is dropped by now."""
+    """Yield nothing: `_lent` has dropped the tables by now."""
     yield from ()
 
 
 def _bind(
     cursor: Any, statements: list[tuple[str, list[tuple[str, list[str]]], tuple[int, int] | None]]
 ) -> Iterator[Any]:
-    """Nothing; fails where a statement over the twin's tables and empty others does not bind."""
+    """Yield nothing; raise an error if a statement does not bind over the twin's and other
+    tables.
+    """
     for sql, loads, shape in statements:
         cursor.execute("BEGIN")
         for statement, columns in loads:
@@ -365,7 +368,7 @@ def _bind(
 
 
 def _shaped(types: list[Any], keys: int, parts: int) -> None:
-    """Raises `ValueError` where these are not so many columns."""
+    """Raises `ValueError` if the number of columns is not `keys + parts`."""
     if len(types) != keys + parts:
         raise ValueError
 
@@ -377,7 +380,7 @@ def _pieces(columns: list[Any]) -> Iterator[Any]:
 
 
 def _without_nulls(column: Any) -> Any:
-    """None for a column of nothing but NULL."""
+    """Return None for a column that holds only NULL."""
     return None if getattr(column, "mask", None) is not None and column.mask.all() else column
 
 
@@ -400,4 +403,4 @@ _EARLY: dict[str, Callable[..., Iterator[Any]]] = {
     "aggregate": partial(_aggregate, by_columns=False),
     "aggregate_over": partial(_aggregate_over, by_columns=False),
 }
-"""The same before NumPy is loaded: the first answers do not wait for it."""
+"""Operations before NumPy is loaded: the first answers do not wait for it."""

@@ -1,9 +1,9 @@
-"""CHECK constraints as PostgreSQL prints them, as what they prove of single columns.
+"""Facts about single columns that PostgreSQL's CHECK constraints prove.
 
-A row that a constraint calls false is not there, and one false part makes a conjunction false,
-whatever is NULL beside it: every part that compares one column with constants holds of all values
-that are not NULL. Parts that are anything else prove nothing. They are printed with pg_catalog
-alone on the search path: what another schema calls `>=` or `length` has that schema's name.
+No stored row makes a constraint false, and one false part makes a conjunction false, whatever else
+is NULL. So every part that compares one column with constants holds for all values that are not
+NULL. Other parts prove nothing. Constraints are printed with pg_catalog alone on the search path:
+an operator or function of another schema has that schema's name.
 
 SECURITY.md S25.
 """
@@ -36,7 +36,7 @@ _TURN = {">=": "<=", "<=": ">="}
 
 
 def proved(definitions: Iterable[str], types: Mapping[str, str]) -> tuple[str, ...]:
-    """What constraints and the lengths in types prove, in the words of `SchemaTable.checks`.
+    """Return the facts that constraints and lengths in types prove, as `SchemaTable.checks`.
 
     `types` are PostgreSQL's, by column.
 
@@ -65,7 +65,7 @@ def proved(definitions: Iterable[str], types: Mapping[str, str]) -> tuple[str, .
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The parts of a conjunction, without the parentheses around them."""
+    """Yield the parts of a conjunction, without the parentheses around them."""
     inner = _inside(text)
     if inner is None:
         yield text
@@ -84,7 +84,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _inside(text: str) -> str | None:
-    """What is in the parentheses around a whole text; None where there are none."""
+    """Return the text inside the parentheses around a whole text; None if there are none."""
     if not text.startswith("("):
         return None
     depth = 0
@@ -96,7 +96,9 @@ def _inside(text: str) -> str | None:
 
 
 def _end(part: str, types: Mapping[str, str]) -> tuple[str, str, str] | None:
-    """A column, which end of its values this is, and where."""
+    """Return the column, the sign and the number of a bound on its values; None if it is no
+    bound.
+    """
     match = _COMPARED.fullmatch(part) or _TURNED.fullmatch(part)
     if match is None or (column := _name(match["column"])) not in types:
         return None
@@ -115,7 +117,7 @@ def _of_text(part: str, types: Mapping[str, str]) -> Iterator[str]:
     if match is None:
         return
     column = _name(match["column"] or match["cast"])
-    # Of another type than text the values are compared, or measured, by what may be anybody's.
+    # For other types than text, functions of any schema may compare or measure the values.
     expected = "text" if match["column"] else "character varying"
     if types.get(column, "").partition("(")[0] != expected:
         return

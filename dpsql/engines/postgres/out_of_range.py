@@ -1,4 +1,4 @@
-"""Days and moments that Python cannot hold: infinite ones, and those outside of years 1 to 9999."""
+"""Dates and times that Python cannot hold: infinite ones, and those outside of years 1 to 9999."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from psycopg.types.datetime import DateLoader, TimeLoader, TimestampLoader, Time
 
 
 class Beyond:
-    """Such a value, and the nearest that Python can hold."""
+    """A marker for such a value, with the nearest value that Python can hold."""
 
     __slots__ = ("nearest",)
 
@@ -19,7 +19,7 @@ class Beyond:
 
 
 def nearest(value: Any) -> Any:
-    """A value as Python can hold it; moments are in UTC.
+    """Return a value that Python can hold, the nearest if needed; timestamps are in UTC.
 
     >>> nearest(Beyond(date.max)), nearest(1)
     (datetime.date(9999, 12, 31), 1)
@@ -68,7 +68,7 @@ class _Time(TimeLoader):
 
 
 def register(connection: Any) -> None:
-    """Have a connection read days and moments so."""
+    """Make a connection return `Beyond` for such dates and times."""
     loaders = {"date": _Day, "timestamp": _Timestamp, "timestamptz": _Moment, "time": _Time}
     for name, loader in loaders.items():
         connection.adapters.register_loader(name, loader)

@@ -1,7 +1,7 @@
-"""PostgreSQL: every call runs in a child process that can be killed, in one snapshot of the data.
+"""The PostgreSQL engine: every call runs in a child process that can be killed, in one snapshot.
 
-The snapshot is that of the first call, and every worker sees it: what a plan rests on was true of
-it, however much is written meanwhile. It is given up when the schema is asked for again.
+The first call takes the snapshot, and every worker sees it. So a plan's facts remain true of it,
+even if the data changes. Asking for the schema again releases it.
 
 SECURITY.md S9, S25.
 """
@@ -25,7 +25,7 @@ from dpsql.model.resources import Limits
 from dpsql.model.schema import SchemaTable
 
 _OF_LIBPQ = re.compile(r"PG[A-Z_]+|HOME")
-"""What libpq reads of an environment: where passwords and services are, certificates, hosts."""
+"""Environment variables that libpq reads: passwords, services, certificates, hosts."""
 
 
 class PostgresEngine(ReadingEngine[Snapshot]):
@@ -43,15 +43,15 @@ class PostgresEngine(ReadingEngine[Snapshot]):
     def statement(
         self, sql: str, tables: Sequence[ScratchTable], sampling_key: int | None = None
     ) -> tuple[str, Any]:
-        """Public rows are parameters."""
+        """Return the statement with public rows as parameters."""
         return staged(sql, tables, sampling_key)
 
     def declared(self) -> tuple[SchemaTable, ...]:
-        """What the role may read, in a snapshot of now."""
+        """Return the tables that the role may read, in a new snapshot."""
         return catalogue(lambda sql: self.evaluate(sql, ()))
 
     def identity(self, accepted: Snapshot | None) -> str:
-        """That of the snapshot."""
+        """Return a hash of the snapshot's identity."""
         identity = "" if accepted is None else accepted.identity
         return hashlib.sha256(identity.encode()).hexdigest()
 

@@ -1,14 +1,15 @@
-"""The schema from PostgreSQL's catalogue: declarations only, no row is read.
+"""The schema from PostgreSQL's catalogue: declarations only; no row is read.
 
-A constraint counts where the server enforces it for every row that a query sees: not while it is
-NOT VALID, deferrable or NOT ENFORCED, not where its triggers are off, and none of a table with
-heirs or foreign parts, whose rows it says nothing of. What a foreign table has may be other rows
-each time that it is read, as of a view. Texts that may be equal though they differ have no type.
+A constraint counts only if the server enforces it for every row that a query sees. It does not
+count if it is NOT VALID, deferrable or NOT ENFORCED, or if its triggers are off. It does not count
+for a table with heirs or foreign partitions, because it says nothing of their rows. A foreign
+table, like a view, may have different rows at each reading. Texts that may be equal although they
+differ have no type.
 
 Proof (PRIVACY.md R101). A fact is about values as they are read. NaN is read as NULL, so no number
 that may be NaN is NOT NULL. UNIQUE stays: the server takes all NaN for one value, and 0.0 for -0.0.
-A foreign key compares by the server's equality, which is ours between whole numbers, between texts
-of one deterministic collation, and else between columns of one type; of CHARACTER it is not.
+A foreign key compares by the server's equality. It is ours between integers, between texts of one
+deterministic collation, and else between columns of one type; for CHARACTER it is not.
 
 SECURITY.md S25.
 """
@@ -40,7 +41,7 @@ from dpsql.model.tree import (
 )
 
 Equality = dict[tuple[str, str], tuple[str, int]]
-"""By table and column; of columns that identify nothing there is none."""
+"""Kind of equality by table and column; columns that identify nothing have none."""
 Ask = Callable[[str], Sequence[tuple[Any, ...]]]
 
 BITS = {"smallint": 16, "integer": 32, "bigint": 64}
@@ -61,32 +62,34 @@ _TYPES = {
 _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _MOST_DIGITS = 38
 MOST_BYTES = 4
-"""Of a character of UTF-8."""
+"""Bytes of the longest character in UTF-8."""
 
 _OURS = (
     "n.nspname NOT IN ('information_schema', 'main') AND n.nspname !~ '^pg_'"
     " AND NOT row_security_active(c.oid)"
 )
-"""A schema called main would be taken for the first one; hidden rows are no table's rows."""
+"""Filter of the schemas. A schema called main would be taken for the first one, and tables with
+hidden rows are left out.
+"""
 _FOREIGN = (
     "EXISTS (WITH RECURSIVE h(o) AS (SELECT c.oid UNION SELECT i.inhrelid FROM h"
     " JOIN pg_inherits i ON i.inhparent = h.o)"
     " SELECT FROM h JOIN pg_class l ON l.oid = h.o WHERE l.relkind = 'f')"
 )
-"""Tables with rows of other servers or files, which are in no snapshot."""
+"""Condition for tables with rows of other servers or files, which are in no snapshot."""
 _OWN_ROWS = (
     "(c.relkind = 'p' OR c.relkind = 'r'"
     " AND NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid))"
     f" AND NOT {_FOREIGN}"
 )
-"""Tables whose constraints hold of all their rows: not of those of heirs and of foreign parts."""
+"""Condition for tables with constraints that hold for all rows: no heirs or foreign partitions."""
 _DERIVED = (
     f"SELECT n.nspname, c.relname, CASE WHEN {_FOREIGN} THEN 'f' ELSE c.relkind::text END,"
     " CASE WHEN c.relkind = 'v' THEN pg_get_viewdef(c.oid) END"
     f" FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE {_OURS}"
     f" AND (c.relkind IN ('v', 'm') OR {_FOREIGN})"
 )
-"""Views, each with its SELECT where it is evaluated when it is read, and foreign tables."""
+"""Views, each with its SELECT if it is evaluated when read, and foreign tables."""
 _COLUMNS = (
     "SELECT n.nspname, c.relname, a.attgenerated::text = 'v', a.attname,"
     " format_type(a.atttypid, a.atttypmod),"
@@ -131,7 +134,7 @@ _CONSTRAINTS = (
 
 
 def tables(ask: Ask) -> tuple[SchemaTable, ...]:
-    """All tables and views that the role may read, in the order of their creation."""
+    """Return all tables and views that the role may read, in the order of their creation."""
     columns: dict[str, list[SchemaColumn]] = defaultdict(list)
     enforced: dict[str, dict[str, str]] = defaultdict(dict)
     equality: Equality = {}
@@ -184,7 +187,7 @@ def _derived(ask: Ask) -> Iterator[tuple[str, str, dict[str, Any]]]:
 def _checks(
     ask: Ask, enforced: Mapping[str, Mapping[str, str]]
 ) -> defaultdict[str, tuple[str, ...]]:
-    """What is proved of the columns of each table, by their types and CHECK constraints."""
+    """Return the facts about each table's columns, from their types and CHECK constraints."""
     definitions: dict[str, list[str]] = defaultdict(list)
     for schema, name, definition in ask(_CHECKS):
         definitions[_name(schema, name)].append(definition)
@@ -193,7 +196,9 @@ def _checks(
 
 
 def _column(name: str, declared: str, collation: int | None, *, never_null: bool) -> SchemaColumn:
-    """A column with its type in our terms; `collation` is None where it is not deterministic."""
+    """Return a column with its type in our terms; `collation` is None if it is not
+    deterministic.
+    """
     binary = collation is not None
     kind = sql_type(declared) if binary else None
     return SchemaColumn(
@@ -207,7 +212,7 @@ def _column(name: str, declared: str, collation: int | None, *, never_null: bool
 
 
 def _may_be_read_as_null(kind: SqlType | None, declared: str) -> bool:
-    """Whether a value may be NaN, or a text too long to be read.
+    """Test whether a value may be read as NULL: NaN, or a text too long to be read.
 
     >>> [_may_be_read_as_null(VARCHAR, f"character varying{n}") for n in ("", "(16384)", "(16385)")]
     [True, False, True]
@@ -219,7 +224,7 @@ def _may_be_read_as_null(kind: SqlType | None, declared: str) -> bool:
 
 
 def _equality(declared: str, collation: int) -> tuple[str, int]:
-    """Columns of which this is the same are equal on the server where they are equal here.
+    """Return a label: the server's equality of columns with one label is equality here.
 
     >>> _equality("integer", 0) == _equality("bigint", 0)
     True
@@ -231,7 +236,7 @@ def _equality(declared: str, collation: int) -> tuple[str, int]:
 
 
 def _is_exact(table: str, key: ForeignKey, equality: Equality) -> bool:
-    """Whether what a foreign key equates is equal here."""
+    """Test whether columns that a foreign key equates are equal here too."""
     theirs = (equality.get((key.table, column)) for column in key.referenced)
     return all(
         here is not None and here == there
@@ -244,7 +249,7 @@ def _name(schema: str, table: str) -> str:
 
 
 def sql_type(declared: str) -> SqlType | None:
-    """PostgreSQL's name of a type in our terms; None where we have no type that is it.
+    """Return PostgreSQL's type in our terms; None if we have no such type.
 
     >>> str(sql_type("numeric(12,2)")), str(sql_type("character varying(20)"))
     ('DECIMAL(12, 2)', 'VARCHAR')

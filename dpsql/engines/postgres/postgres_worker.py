@@ -31,7 +31,7 @@ def _opened(settings: PostgresSettings, shared: Snapshot | None) -> ReadingSessi
 
 
 def _ready(session: ReadingSession) -> Iterator[Any]:
-    """Fails where the server is gone, or what it has is not what was opened."""
+    """Raises an error if the server is gone or its data is not the opened data."""
     session.same()
     yield from ()
 
@@ -39,7 +39,7 @@ def _ready(session: ReadingSession) -> Iterator[Any]:
 def _bind(
     session: ReadingSession, statements: Sequence[tuple[str, int, tuple[int, int] | None]]
 ) -> Iterator[Any]:
-    """Fails where a statement is not understood, or has not these columns or parameters."""
+    """Raises an error if a statement does not parse, or has other columns or parameters."""
     for sql, parameters, shape in statements:
         types, given = session.prepared(sql)
         if given != parameters:
@@ -50,7 +50,7 @@ def _bind(
 
 
 def _require_shape(types: Sequence[int], keys: int, parts: int) -> None:
-    """Raises `ValueError` where these are not so many columns, or a part is no whole number."""
+    """Raises `ValueError` if the number of columns is wrong or a part is not an integer."""
     if len(types) != keys + parts or not set(types[keys:]) <= _WHOLE:
         raise ValueError
 
@@ -58,7 +58,7 @@ def _require_shape(types: Sequence[int], keys: int, parts: int) -> None:
 def _aggregate(
     session: ReadingSession, sql: str, parameters: Sequence[Any], keys: int, parts: int
 ) -> Iterator[Any]:
-    """The groups, each a key and whole numbers; without those whose key no value of ours equals."""
+    """Yield the groups, each a key and integers, without keys that no value of ours equals."""
     _require_shape(session.prepared(sql)[0], keys, parts)
     for rows in _pieces(session.run(sql, parameters)):
         yield [
@@ -69,7 +69,7 @@ def _aggregate(
 
 
 def _rows(session: ReadingSession, sql: str, parameters: Sequence[Any]) -> Iterator[Any]:
-    """Of a statement that may name tables as policies do."""
+    """Yield rows of a statement that may name tables as policies do."""
     session.among_tables()
     yield from _evaluate(session, sql, parameters)
 
@@ -80,7 +80,7 @@ def _evaluate(session: ReadingSession, sql: str, parameters: Sequence[Any]) -> I
 
 
 def _few(session: ReadingSession, sql: str, parameters: Sequence[Any], cells: int) -> Iterator[Any]:
-    """How many columns there are, and the rows; nothing where that would be so many values."""
+    """Yield the number of columns and the rows; nothing if they have more than `cells` values."""
     types, _ = session.prepared(sql)
     most = cells // max(1, len(types))
     cut = f"SELECT * FROM ({sql}\n) AS r LIMIT {most + 1}"

@@ -1,6 +1,6 @@
 """A session with the owner's PostgreSQL: hardened, tested, and in one snapshot until it ends.
 
-Nothing of the server's texts leaves this file but which of `snapshot.WHY` holds. Runs in the child
+No text of the server leaves this file, only a key of `snapshot.WHY`. The code runs in the child
 process.
 
 SECURITY.md S5, S9, S25.
@@ -20,9 +20,11 @@ from dpsql.engines.reading_worker import CannotRead, DataMoved
 
 APPLICATION = "dpsql"
 CONNECT_SECONDS, LOCK_SECONDS, NOTICED_SECONDS = 10, 10, 1
-"""How long connecting and a table's lock may take, and until the server misses a killed client."""
+"""Limits in seconds: on connecting, on a table's lock, and until the server misses a killed
+client.
+"""
 MARK = "dpsql"
-"""The savepoint to which every statement goes back."""
+"""Savepoint to which the session returns after every statement."""
 
 _SETTINGS = {
     "search_path": "pg_catalog, pg_temp",  # nothing of another schema is taken for the server's
@@ -48,7 +50,9 @@ _WRITABLE = """SELECT NOT EXISTS
 _SILENT = """SELECT current_setting('log_parameter_max_length') = '0'
  AND coalesce(current_setting('pgaudit.log_parameter', true), 'off') = 'off'
  AND coalesce(current_setting('auto_explain.log_min_duration', true), '-1') = '-1'"""
-"""Whether no parameter is in the log; auto_explain writes them as constants of the plan."""
+"""Query whether parameters stay out of the log; auto_explain writes them as constants of the
+plan.
+"""
 
 _UNSHADOWED = """SELECT
  NOT coalesce(has_schema_privilege('public', to_regnamespace('public'), 'CREATE'), false)
@@ -59,8 +63,9 @@ _UNSHADOWED = """SELECT
  AND NOT EXISTS (SELECT FROM pg_operator o WHERE o.oprnamespace = to_regnamespace('public')
  AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_operator'::regclass
  AND d.objid = o.oid AND d.deptype = 'e'))"""
-"""Whether nobody has put, or may put, into the schema of the tables what the server has by that
-name: extensions, which the owner installs, are trusted."""
+"""Query whether the tables' schema has, and can get, no names of the server's own functions.
+Extensions, which the owner installs, are trusted.
+"""
 
 _TRUSTED = """SELECT
  (SELECT sum(v) = 18446744073709551614 FROM (VALUES (9223372036854775807), (9223372036854775807))
@@ -73,7 +78,9 @@ _TRUSTED = """SELECT
  AND 'a' COLLATE "C" > 'B' COLLATE "C" AND U&'\\00e4' COLLATE "C" > 'z' COLLATE "C"
  AND md5('dpsql') = '314b3f15a2430e36ed814601f55a7649'
  AND extract(isodow FROM date '2024-01-01') = 1 AND date '2024-03-01' - date '2024-02-28' = 2"""
-"""What the proofs lean on: an overflowing sum, division, NaN's order, rounding, collation, MD5."""
+"""Query of the properties that proofs rely on: an overflowing sum, division, NaN's order, rounding,
+collation, MD5.
+"""
 
 _TESTS = (
     ("old", "SELECT current_setting('server_version_num')::int >= 150000"),
@@ -96,7 +103,9 @@ _READ = """WITH RECURSIVE read(o) AS (SELECT c.oid
  AND d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
  WHERE r.ev_class = read.o) AS e(o) ON true)
  SELECT array_agg(read.o::bigint ORDER BY read.o) FROM read"""
-"""Tables that the role may read, with their heirs and parts, and whatever their views read."""
+"""Query of the tables that the role may read, with their heirs and partitions, and those that their
+views read.
+"""
 
 _STATE = """SELECT md5(string_agg(concat_ws('|', c.oid, n.nspname, c.relname, c.relkind,
  c.relfilenode,
@@ -109,10 +118,10 @@ _STATE = """SELECT md5(string_agg(concat_ws('|', c.oid, n.nspname, c.relname, c.
  (SELECT string_agg(md5(r.ev_action::text), ',' ORDER BY r.oid)
  FROM pg_rewrite r WHERE r.ev_class = c.oid)), ';' ORDER BY c.oid))
  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY ($1::oid[])"""
-"""Which names, columns, files, heirs, parts and rules these tables have, as a digest.
+"""Digest of the tables' names, columns, files, heirs, partitions and rules.
 
-Rows are those of the snapshot, but which files they are looked for in follows from the catalogue as
-it is now. TRUNCATE and COPY (FREEZE) put rows into a new file that every snapshot sees.
+Rows come from the snapshot, but the present catalogue decides in which files they are looked for.
+TRUNCATE and COPY (FREEZE) put rows into a new file that every snapshot sees.
 """
 
 _IDENTITY = (
@@ -152,9 +161,9 @@ class ReadingSession:
             self._now.close()
 
     def prepared(self, sql: str) -> tuple[list[int], int]:
-        """The types of a statement's columns, and how many parameters it has.
+        """Return the types of a statement's columns, and its number of parameters.
 
-        It is parsed and nothing more: no plan is made, so that nothing depends on data.
+        The statement is only parsed. No plan is made, so that nothing depends on data.
         """
         server = self.connection.pgconn
         if server.prepare(b"", sql.encode()).status != psycopg.pq.ExecStatus.COMMAND_OK:
@@ -166,9 +175,9 @@ class ReadingSession:
         return types, described.nparams
 
     def back(self) -> None:
-        """Whatever a statement did, or where it failed: the snapshot stays, and nothing else.
+        """Return to the savepoint after a statement, also a failed one; keep the snapshot.
 
-        Raises where either connection is lost.
+        Raises an error if either connection is lost.
         """
         if self._now.broken:
             raise CannotRead("unreadable")
@@ -179,19 +188,21 @@ class ReadingSession:
         self.connection.cancel_safe(timeout=CONNECT_SECONDS)
 
     def among_tables(self) -> None:
-        """Until `back`, tables of the first schema have their names alone."""
+        """Make tables of the first schema visible by their names alone, until `back`."""
         self.connection.execute("SET LOCAL search_path = pg_catalog, public, pg_temp")
 
     def same(self) -> None:
-        """Raise `DataMoved` where a table, column, file, heir or part is not that of the snapshot.
+        """Raise `DataMoved` if a table, column, file, heir or partition differs from the
+        snapshot's.
 
-        What was run still has its locks, so none that it read can have come back to what it was.
+        Statements keep their locks, so no table that they read can have changed and changed
+        back.
         """
         if _value(self._now, _STATE, self._tables) != self._state:
             raise DataMoved
 
     def run(self, sql: str, parameters: Sequence[Any] = (), *, stream: bool = False) -> Any:
-        """The rows of one statement, all at once or as they come. Raises `DataMoved`."""
+        """Return the rows of one statement, all at once or as they come. Raises `DataMoved`."""
         self.prepared(sql)  # several statements are none
         if stream:
             return self._streamed(sql, parameters)
@@ -214,7 +225,7 @@ def _connected(settings: PostgresSettings) -> psycopg.Connection[Any]:
         client_encoding="UTF8",
         connect_timeout=CONNECT_SECONDS,
     )
-    # The limit of whoever waits comes first: this one is for a server that nobody waits for.
+    # The limit of the waiting client comes first; this one is for a statement without a client.
     timeout = f"{int(settings.seconds * 1000) + 2000}ms"
     for name, value in {**_SETTINGS, "statement_timeout": timeout}.items():
         connection.execute("SELECT set_config($1, $2, false)", [name, value])
@@ -225,7 +236,7 @@ def _connected(settings: PostgresSettings) -> psycopg.Connection[Any]:
 
 
 def _require(connection: psycopg.Connection[Any]) -> None:
-    """Raises `CannotRead` where the server or the role does not pass a test."""
+    """Raises `CannotRead` if the server or the role fails a test."""
     for why, sql in _TESTS:
         try:
             row = connection.execute(sql).fetchone()
@@ -238,7 +249,7 @@ def _require(connection: psycopg.Connection[Any]) -> None:
 
 
 def _begin(connection: psycopg.Connection[Any], shared: Snapshot | None) -> None:
-    """Begin a transaction in the snapshot of `shared`, or in one of now where it cannot be had."""
+    """Begin a transaction in the snapshot of `shared`, or in a new one if that is gone."""
     begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     connection.execute(begin)
     if shared is not None:
@@ -252,7 +263,7 @@ def _begin(connection: psycopg.Connection[Any], shared: Snapshot | None) -> None
 
 
 def _snapshot(connection: psycopg.Connection[Any], state: Any) -> Snapshot:
-    """The snapshot of the transaction, to which every statement goes back."""
+    """Set the savepoint and return the snapshot of the transaction."""
     row = connection.execute(_IDENTITY, [state]).fetchone()
     assert row is not None
     connection.execute(f"SAVEPOINT {MARK}")

@@ -1,4 +1,4 @@
-"""What both ends of a worker know: where PostgreSQL is, what is seen of it, why it is not used."""
+"""Values that both ends of a worker share: address, snapshot, and reasons against a server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What one session sees: an identity, and the name by which another can see the same."""
+    """The snapshot of a session: its identity, and the name by which another session can use it."""
 
     identity: str
     exported: str
@@ -31,7 +31,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class PostgresSettings:
-    """How to reach the server, without a password; `environment` has what libpq reads of ours."""
+    """Address of the server, without a password; `environment` has our variables for libpq."""
 
     conninfo: str
     environment: tuple[tuple[str, str], ...]

@@ -1,5 +1,7 @@
-"""Public rows for one statement: a transaction that only reads makes no table, so that they are
-parameters, an array of texts for each column, which the statement unnests (SECURITY.md S25).
+"""Public rows for one statement, as parameters (SECURITY.md S25).
+
+A read-only transaction creates no table. So each column is an array of texts, which the statement
+unnests.
 
 >>> from dpsql.model.tree import INTEGER
 >>> table = ScratchTable("t", (("n", INTEGER),), [(1,), (None,)])
@@ -33,7 +35,7 @@ _TYPES = {
     Kind.TIME: "time",
     Kind.UUID: "uuid",
 }
-"""Everything else stays the text that it crosses as."""
+"""PostgreSQL's types for ours; values of other types stay texts."""
 _INT64 = 2**63
 _WORD = re.compile(
     r"""'(?:[^']|'')*'|(?P<first>"public"\.)?(?P<name>"(?:[^"]|"")*")|\$sampling_key\b"""
@@ -43,7 +45,7 @@ _WORD = re.compile(
 def staged(
     sql: str, tables: Sequence[ScratchTable], sampling_key: int | None = None
 ) -> tuple[str, list[Any]]:
-    """The statement with its tables as parameters, and the key if it reads one."""
+    """Return the statement with its tables as parameters, and the key if it reads one."""
     parameters: list[Any] = []
     named = []
     for table in tables:
@@ -66,7 +68,7 @@ def staged(
 
 
 def _spelled(word: re.Match[str], key: str, given: AbstractSet[str]) -> str:
-    """The key as a parameter; rows that are given are in no schema; constants as they are."""
+    """Return a word of a statement: the key as a parameter, given rows without their schema."""
     if word[0][0] == "$":
         return key
     return word["name"] if word["name"] in given else word[0]
@@ -83,7 +85,7 @@ def _read(text: str, kind: SqlType, values: Sequence[Any]) -> str:
 
 
 def _text(kind: SqlType, value: Any) -> str:
-    """A value as the exact text that its type reads."""
+    """Return a value as the exact text that its type reads."""
     if kind.kind is Kind.DOUBLE:
         return repr(float(value))
     if isinstance(value, datetime):

@@ -1,7 +1,7 @@
-"""Where the owner's PostgreSQL is, as a policy says it: never with a password (SECURITY.md S25).
+"""Address of the owner's PostgreSQL in a policy, never with a password (SECURITY.md S25).
 
-A password comes from PGPASSWORD, or from a file that libpq reads and nobody else may: PGPASSFILE,
-~/.pgpass, or that of the service.
+A password comes from PGPASSWORD, or from a file for libpq that only its owner may read: PGPASSFILE,
+~/.pgpass, or the file of the service.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _PASSWORD = re.compile(r"\b(?:ssl)?password\s*=|//[^/@]*:[^/@]*@", re.IGNORECASE
 _SERVICE = re.compile(r"service=([\w-]+)")
 _DSN = re.compile(r"postgres(?:ql)?://|.*\bdbname\s*=")
 _OTHERS = 0o077
-"""What a group and everybody may do with a file."""
+"""Mode bits of the group and of others."""
 _HIDDEN = "A password stands in no policy: give it in PGPASSWORD, or in ~/.pgpass with mode 0600."
 
 
 def objection(settings: Mapping[str, str]) -> str | None:
-    """What is wrong with the policy's [database], None where nothing is.
+    """Return the error in the policy's [database]; None if there is none.
 
     >>> objection({"dsn": "postgresql://ana:secret@db/shop"}) == _HIDDEN
     True
@@ -40,7 +40,7 @@ def objection(settings: Mapping[str, str]) -> str | None:
 
 
 def _is_open(services: Path) -> bool:
-    """Whether a file has a password and others may read it."""
+    """Test whether a file contains a password and others may read it."""
     try:
         return bool(services.stat().st_mode & _OTHERS and _PASSWORD.search(services.read_text()))
     except OSError:
@@ -48,7 +48,7 @@ def _is_open(services: Path) -> bool:
 
 
 def named(source: str) -> tuple[tuple[str, str], ...]:
-    """The policy's [database], where an owner names a PostgreSQL as libpq does; () for all else.
+    """Return the policy's [database] for a PostgreSQL that is named as for libpq; else ().
 
     >>> named("postgresql://ana@db/shop"), named("service=shop"), named("orders=a.csv")
     ((('dsn', 'postgresql://ana@db/shop'),), (('service', 'shop'),), ())
@@ -59,14 +59,14 @@ def named(source: str) -> tuple[tuple[str, str], ...]:
 
 
 def conninfo(settings: Mapping[str, str]) -> str:
-    """What libpq connects by. Raises `MissingExtra`."""
+    """Return the connection string for libpq. Raises `MissingExtra`."""
     if find_spec("psycopg") is None:
         raise MissingExtra("The engine postgres needs psycopg: pip install 'dpsql[postgres]'.")
     return settings["dsn"] if "dsn" in settings else f"service={_in_quotes(settings['service'])}"
 
 
 def shown(settings: Mapping[str, str]) -> str:
-    """What the owner calls it, in the sentences of errors."""
+    """Return the name of the database in messages of errors."""
     return f"The PostgreSQL at {settings.get('dsn') or settings.get('service')}"
 
 

@@ -1,6 +1,6 @@
-"""Spark, behind a worker process that holds one session: Parquet files that its server reads.
+"""The Spark engine: a worker process with one session, over Parquet files that its server reads.
 
-The files are here too, under the same paths: they are what the data is known by.
+The files are also on this machine, under the same paths; they identify the data.
 
 SECURITY.md S9, S28.
 """
@@ -47,7 +47,7 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
 
 class SparkEngine(ReadingEngine[Signature]):
-    """The owner's files, which a Spark Connect server reads."""
+    """The owner's files, read by a Spark Connect server."""
 
     grace = 1.5
     why = WHY
@@ -62,11 +62,13 @@ class SparkEngine(ReadingEngine[Signature]):
     def statement(
         self, sql: str, tables: Sequence[ScratchTable], sampling_key: int | None = None
     ) -> tuple[str, Any]:
-        """Files and public rows are named queries before it."""
+        """Return the statement with files and public rows as named queries before it."""
         return statement(sql, self._files, tables, sampling_key)
 
     def declared(self) -> tuple[SchemaTable, ...]:
-        """The columns of the files, each of which is read once: none enforces a constraint."""
+        """Return the columns of the files, each of which is read once; files have no
+        constraints.
+        """
         self.verify()
         columns: dict[str, list[SchemaColumn]] = {table: [] for table in self._files}
         for table, name, kind in self._ask("declared", self._database.files):
@@ -75,12 +77,12 @@ class SparkEngine(ReadingEngine[Signature]):
         return tuple(SchemaTable(table, tuple(listed)) for table, listed in columns.items())
 
     def verify(self) -> None:
-        """Read the files. Raises `Unreachable` where they have values on which statements fail."""
+        """Read the files. Raises `Unreachable` if they have values on which statements fail."""
         for path in self._files.values():
             self._ask("verify", path)
 
     def identity(self, accepted: Signature | None) -> str:
-        """That of the files."""
+        """Return a hash of the files' version."""
         return hashlib.sha256(repr(accepted).encode()).hexdigest()
 
     def _launched(self) -> WorkerProcess:
@@ -89,7 +91,7 @@ class SparkEngine(ReadingEngine[Signature]):
 
 
 def sql_type(declared: str) -> SqlType | None:
-    """Spark's name of a type in our terms; None where we have no type that is it.
+    """Return Spark's type in our terms; None if we have no such type.
 
     >>> str(sql_type("decimal(12,2)")), sql_type("binary")
     ('DECIMAL(12, 2)', None)

@@ -1,7 +1,7 @@
-"""Where a Spark Connect server is, what it may be asked through, and why it is not used.
+"""Address of a Spark Connect server, access to it, and reasons against using it.
 
-A policy holds no token: one comes from DPSQL_SPARK_TOKEN, or from a file that nobody else reads
-(SECURITY.md S28).
+A policy contains no token. It comes from DPSQL_SPARK_TOKEN, or from a file that only its owner
+reads (SECURITY.md S28).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _URL = re.compile(r"sc://[^;]+(;/?|/;use_ssl=(true|false))?")
 _HIDDEN = f"A token stands in no policy: give it in {TOKEN}, or in a token_file with mode 0600."
 _TEXTS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _OTHERS = 0o077
-"""What a group and everybody may do with a file."""
+"""Mode bits of the group and of others."""
 
 Signature = tuple[tuple[str, int, int, int, int], ...]
 """Path, device, inode, size and mtime_ns of each file: a data version."""
@@ -39,7 +39,7 @@ Signature = tuple[tuple[str, int, int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How to reach the server; `files` are the path of each table."""
+    """Address of the server and access to it; `files` holds the path of each table."""
 
     url: str
     token: str
@@ -50,7 +50,7 @@ class SparkSettings:
 
 
 def objection(database: Database) -> str | None:
-    """What is wrong with the policy's [database], None where nothing is.
+    """Return the error in the policy's [database]; None if there is none.
 
     >>> files = (("orders", "/d/orders.parquet"),)
     >>> objection(Database("spark", files=files, settings=(("url", "sc://s;token=x"),))) == _HIDDEN
@@ -73,7 +73,7 @@ def objection(database: Database) -> str | None:
 
 
 def is_address(source: str) -> bool:
-    """Whether an owner names a Spark so.
+    """Test whether a source is the address of a Spark server.
 
     >>> is_address("sc://spark.example:15002"), is_address("/data/orders.parquet")
     (True, False)
@@ -82,13 +82,13 @@ def is_address(source: str) -> bool:
 
 
 def installed() -> None:
-    """Raises `MissingExtra`."""
+    """Check that the packages for Spark are installed. Raises `MissingExtra`."""
     if find_spec("pyspark") is None or find_spec("grpc") is None:
         raise MissingExtra("The engine spark needs pyspark-client: pip install 'dpsql[spark]'.")
 
 
 def settings_of(database: Database, memory: str, niceness: int) -> SparkSettings:
-    """What a worker is told."""
+    """Return the settings of a worker."""
     said = dict(database.settings)
     return SparkSettings(
         url=said["url"],
@@ -101,12 +101,12 @@ def settings_of(database: Database, memory: str, niceness: int) -> SparkSettings
 
 
 def is_open(path: Path) -> bool:
-    """Whether others may read a file."""
+    """Test whether other users may read a file."""
     return bool(path.stat().st_mode & _OTHERS)
 
 
 def signature(files: tuple[tuple[str, str], ...]) -> Signature:
-    """The data version on disk now. Raises `OSError` where a file is missing."""
+    """Return the data version on disk now. Raises `OSError` if a file is missing."""
     read = [file for _table, path in files for file in _files_in(Path(path))]
     return tuple((str(file), *_stamp(file)) for file in read)
 

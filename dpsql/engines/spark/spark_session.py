@@ -1,11 +1,11 @@
-"""A session with a Spark Connect server: set, tested, and over files that do not change meanwhile.
+"""A session with a Spark Connect server: configured, tested, over files that must not change.
 
-A statement is one query: nothing is created, nothing is stored, nothing of the server's catalogue
-is read. The files are looked at before it and after it: what a statement brings of files that are
-others by then is thrown away. Nothing of the server's texts leaves this file but which of
-`spark_server.WHY` holds. Runs in the child process.
+A statement is one query. Nothing is created or stored, and the server's catalogue is not read. The
+files are compared before and after it; if they changed, its result is discarded. No text of the
+server leaves this file, only a key of `spark_server.WHY`. The code runs in the child process.
 
-SECURITY.md S5, S9, S11, S28. What is computed again of the same rows is the same: PRIVACY.md R89.
+SECURITY.md S5, S9, S11, S28. Computing again over the same rows gives the same result: PRIVACY.md
+R89.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dpsql.engines.spark.statements import KEY, in_backticks
 
 TAG = "dpsql"
 RETRIES = 4
-"""How often what a server refuses for now is asked again: within a second."""
+"""Retries after a server's temporary refusal, all within a second."""
 _FIRST = (3, 5)
-"""The first version that is read."""
+"""First supported version."""
 
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -35,11 +35,11 @@ _SETTINGS = {
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.groupByOrdinal": "true",
 }
-"""Each is set and read back."""
+"""Settings of a session; each is set and read back."""
 
 _FIRST_TIME, _LAST_TIME = "'0001-01-01 00:00:00'", "'9999-12-31 23:59:59.999999'"
 _FAILING = {
-    # Its length is computed of a text that was read, and is never so negative.
+    # The length of a text that was read is never negative, so this only makes Spark read it.
     "string": "COUNT(CASE WHEN octet_length({}) < 0 THEN 1 END)",
     **{
         kind: f"COUNT(CASE WHEN {{0}} NOT BETWEEN {literal} {_FIRST_TIME} AND {literal}"
@@ -47,7 +47,7 @@ _FAILING = {
         for kind, literal in (("timestamp_ntz", "TIMESTAMP_NTZ"), ("timestamp", "TIMESTAMP"))
     },
 }
-"""By type: how many values there are on which something fails, or else this does."""
+"""Expression by type that counts values on which statements fail; or it fails itself."""
 
 _TRUSTED = (
     (
@@ -98,7 +98,7 @@ _TRUSTED = (
         " WHERE x IS NOT NULL GROUP BY x UNION ALL SELECT 1D, 0L) AS s"
     ),
 )
-"""What the proofs lean on: each query has one row, of one value that is true."""
+"""Queries of the properties that proofs rely on; each returns one true value."""
 
 
 class SparkReading:
@@ -124,7 +124,7 @@ class SparkReading:
             raise CannotRead("missing") from None
 
     def same(self) -> None:
-        """Raises `DataMoved` where the files are not those that were opened."""
+        """Raises `DataMoved` if the files are not those that were opened."""
         try:
             now = signature(self._settings.files)
         except OSError:
@@ -133,12 +133,12 @@ class SparkReading:
             raise DataMoved
 
     def columns(self, sql: str, parameters: dict[str, str] | None = None) -> list[tuple[str, str]]:
-        """The names and types of a statement's columns: it is analysed and not run."""
+        """Return the names and types of a statement's columns, without running it."""
         fields = self._query(sql, parameters).schema.fields
         return [(field.name, field.dataType.simpleString()) for field in fields]
 
     def run(self, sql: str, parameters: dict[str, str] | None = None) -> Any:
-        """The rows of one statement, as an Arrow table. Raises `DataMoved`."""
+        """Return the rows of one statement, as an Arrow table. Raises `DataMoved`."""
         self.same()
         rows = self._query(sql, parameters).toArrow()
         self.same()
@@ -148,7 +148,7 @@ class SparkReading:
         return _query(self._session, sql, parameters or {})
 
     def verify(self, path: str) -> None:
-        """Raise `CannotRead` where a file has values on which a reader or a function fails."""
+        """Raise `CannotRead` if a file has values on which a reader or a function fails."""
         tests = [
             _FAILING[kind].format(in_backticks(name))
             for name, kind in self.columns(f"SELECT * FROM parquet.{in_backticks(path)}")
@@ -167,10 +167,10 @@ class SparkReading:
             raise CannotRead("values")
 
     def back(self) -> None:
-        """A session has no state that a statement changes."""
+        """Do nothing: a statement does not change the session's state."""
 
     def ping(self) -> None:
-        """Raises where the server is gone."""
+        """Raises an error if the server is gone."""
         self._query("SELECT 1", None).toArrow()
 
     def cancel(self) -> None:
@@ -179,8 +179,10 @@ class SparkReading:
 
 
 def _query(session: Any, sql: str, parameters: Mapping[str, str]) -> Any:
-    """A statement in the one form that servers from 3.5 on read: as a relation whose parameters
-    are constants. What a client of 4 sends by itself a server of 3.5 takes for an empty text.
+    """Return a statement in the one form that servers from 3.5 on read.
+
+    It is a relation with constants as parameters. A server of 3.5 takes the own form of a client of
+    4 for an empty text.
     """
     from pyspark.sql.connect.dataframe import DataFrame  # noqa: PLC0415 - see below
     from pyspark.sql.connect.plan import SQL  # noqa: PLC0415 - see below
@@ -205,7 +207,7 @@ def _connected(settings: SparkSettings) -> Any:
     url = settings.url
     if token:
         url = f"{url.rstrip('/;')}{'' if '/;' in url else '/'};token={token}"
-    # A part of it looks for a Spark of one's own, and ends the process where there is none.
+    # A part of it looks for a local Spark, and ends the process if there is none.
     os.environ["SPARK_HOME"] = "none"
     from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
     from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415
@@ -217,7 +219,7 @@ def _connected(settings: SparkSettings) -> Any:
 
 
 def _require(session: Any) -> None:
-    """Raises `CannotRead` where the server does not pass a test."""
+    """Raises `CannotRead` if the server fails a test."""
     version = tuple(map(int, re.findall(r"\d+", session.version)[:2]))
     if version < _FIRST:
         raise CannotRead("old")

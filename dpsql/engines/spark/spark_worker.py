@@ -32,21 +32,21 @@ def _opened(settings: SparkSettings, shared: Signature | None) -> SparkReading:
 
 
 def _ready(session: SparkReading) -> Iterator[Any]:
-    """Fails where the server is gone."""
+    """Raises an error if the server is gone."""
     session.same()
     session.ping()
     yield from ()
 
 
 def _declared(session: SparkReading, files: Sequence[tuple[str, str]]) -> Iterator[Any]:
-    """The columns of each table, with Spark's names of their types."""
+    """Yield the columns of each table, with Spark's names of their types."""
     for table, path in files:
         for name, kind in session.columns(f"SELECT * FROM parquet.{in_backticks(path)}"):
             yield table, name, kind
 
 
 def _verify(session: SparkReading, path: str) -> Iterator[Any]:
-    """Fails where a file has values on which a statement would fail."""
+    """Raises an error if a file has values on which a statement would fail."""
     session.verify(path)
     yield from ()
 
@@ -54,7 +54,7 @@ def _verify(session: SparkReading, path: str) -> Iterator[Any]:
 def _bind(
     session: SparkReading, statements: Sequence[tuple[str, int, tuple[int, int] | None]]
 ) -> Iterator[Any]:
-    """Fails where a statement is not understood, or has not these columns or parameters."""
+    """Raises an error if a statement does not parse, or has other columns or parameters."""
     for sql, parameters, shape in statements:
         columns = session.columns(sql, {KEY: "0"} if parameters else None)
         if shape is not None:
@@ -63,7 +63,7 @@ def _bind(
 
 
 def _require_shape(kinds: Sequence[str], keys: int, parts: int) -> None:
-    """Raises `ValueError` where these are not so many columns, or a part is no whole number."""
+    """Raises `ValueError` if the number of columns is wrong or a part is not an integer."""
     if len(kinds) != keys + parts or not all(map(_WHOLE.fullmatch, kinds[keys:])):
         raise ValueError
 
@@ -71,7 +71,7 @@ def _require_shape(kinds: Sequence[str], keys: int, parts: int) -> None:
 def _aggregate(
     session: SparkReading, sql: str, parameters: dict[str, str], keys: int, parts: int
 ) -> Iterator[Any]:
-    """The groups, each a key and whole numbers; without those whose key no value of ours equals."""
+    """Yield the groups, each a key and integers, without keys that no value of ours equals."""
     kinds = [kind for _name, kind in session.columns(sql, parameters)]
     _require_shape(kinds, keys, parts)
     for rows in _pieces(session.run(sql, parameters), lambda _value: _BEYOND):
@@ -87,7 +87,7 @@ def _rows(session: SparkReading, sql: str, parameters: dict[str, str]) -> Iterat
 
 
 def _few(session: SparkReading, sql: str, parameters: dict[str, str], cells: int) -> Iterator[Any]:
-    """How many columns there are, and the rows; nothing where that would be so many values."""
+    """Yield the number of columns and the rows; nothing if they have more than `cells` values."""
     width = len(session.columns(sql, parameters))
     most = cells // max(1, width)
     table = session.run(f"SELECT * FROM ({sql}) AS r LIMIT {most + 1}", parameters)
@@ -100,7 +100,7 @@ def _each(session: SparkReading, sql: str, parameters: dict[str, str]) -> Iterat
 
 
 def _pieces(table: pa.Table, beyond: Callable[[pa.Scalar], Any]) -> Iterator[list[tuple[Any, ...]]]:
-    """Rows of Python's values, some at a time."""
+    """Yield rows of Python values in batches."""
     for first in range(0, table.num_rows, CHUNK_ROWS):
         piece = table.slice(first, CHUNK_ROWS)
         columns = [_values(column, beyond) for column in piece.columns]
@@ -108,7 +108,7 @@ def _pieces(table: pa.Table, beyond: Callable[[pa.Scalar], Any]) -> Iterator[lis
 
 
 def _values(column: pa.ChunkedArray, beyond: Callable[[pa.Scalar], Any]) -> list[Any]:
-    """The values of a column; days and moments that Python cannot hold are what `beyond` says."""
+    """Return the values of a column; `beyond` converts dates and times that Python cannot hold."""
     try:
         values: list[Any] = column.to_pylist()
     except (ValueError, OverflowError):
@@ -126,7 +126,7 @@ def _value(scalar: pa.Scalar, beyond: Callable[[pa.Scalar], Any]) -> Any:
 
 
 def _nearest(scalar: pa.Scalar) -> Any:
-    """The first or last day or moment that Python can hold."""
+    """Return the first or last date or time that Python can hold."""
     early = scalar.value < 0
     if pa.types.is_date(scalar.type):
         return date.min if early else date.max

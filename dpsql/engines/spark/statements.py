@@ -1,5 +1,7 @@
-"""A statement as Spark takes it: files and public rows are named queries before it, so that nothing
-is created, names stand in its own quotes, and the key is a parameter (SECURITY.md S28).
+"""A statement in Spark's form (SECURITY.md S28).
+
+Files and public rows are named queries before it, so that nothing is created. Names are in Spark's
+quotes, and the key is a parameter.
 
 >>> from dpsql.model.tree import INTEGER
 >>> table = ScratchTable("t", (("n", INTEGER),), [(1,), (None,)])
@@ -32,7 +34,7 @@ _TYPES = {
     Kind.TIMESTAMPTZ: "TIMESTAMP",
     Kind.INTERVAL: "BIGINT",
 }
-"""Everything else stays the text that it crosses as."""
+"""Spark's types for ours; values of other types stay texts."""
 
 
 def statement(
@@ -41,7 +43,7 @@ def statement(
     tables: Sequence[ScratchTable] = (),
     sampling_key: int | None = None,
 ) -> tuple[str, dict[str, str]]:
-    """The statement over these files, by table, and these rows, with its parameters."""
+    """Return the statement over these files, by table, and these rows, with its parameters."""
     named = {match[1].replace('""', '"') for match in _WORD.finditer(sql) if match[1] is not None}
     queries = {table.name: _rows(table) for table in tables}
     queries |= {t: f"SELECT * FROM parquet.{in_backticks(files[t])}" for t in files if t in named}
@@ -63,12 +65,12 @@ def _spelled(word: re.Match[str]) -> str:
 
 
 def in_backticks(name: str) -> str:
-    """A name in Spark's own quotes."""
+    """Return a name in Spark's own quotes."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _rows(table: ScratchTable) -> str:
-    """Every value crosses as the exact text that its type reads."""
+    """Return a SELECT of the rows; every value is the exact text that its type reads."""
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
     items = ", ".join(
         f"{_read(f'a{n}', kind, values)} AS {in_backticks(name)}"
@@ -91,7 +93,7 @@ def _read(text: str, kind: SqlType, values: Sequence[Value]) -> str:
 
 
 def _text(value: Value) -> str:
-    """A constant: plain characters as they are, all others byte by byte."""
+    """Return a constant: plain characters as they are, all others byte by byte."""
     if value is None:
         return "NULL"
     if isinstance(value, datetime):
