@@ -1,8 +1,7 @@
-"""Ledgers: the durable record of what was spent, and of the answers it bought.
+"""Ledgers: the durable record of spent privacy, and of the answers that it bought.
 
-A ledger knows `charge` and no refund: whatever happens after a charge, it stays.
-
-Why there is none: SECURITY.md S4.
+A ledger has `charge` and no refund: a charge stays, whatever happens later. The reason: SECURITY.md
+S4.
 """
 
 from __future__ import annotations
@@ -20,9 +19,10 @@ from dpsql.model.vocabulary import Event, Fact, Loss, Noisy
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The most that some may spend: `analysts` (None: all) of `budget` (None: of all together).
+    """A spending limit: the most that `analysts` (None: all) may spend of `budget` (None: all
+    budgets).
 
-    `title` is what it is confirmed under.
+    `title` is the name under which it is confirmed.
     """
 
     title: str
@@ -31,29 +31,33 @@ class Ceiling:
     analysts: frozenset[str] | None = None
 
     def covers(self, budget: str, analyst: str) -> bool:
-        """Whether what this analyst spends of this budget counts."""
+        """Test whether this analyst's spending of this budget counts against the limit."""
         return self.budget in {None, budget} and (self.analysts is None or analyst in self.analysts)
 
     def counts(self, holders: frozenset[str]) -> bool:
-        """Whether it was debited for what these have; that of all in a budget always was."""
+        """Test whether an answer that these analysts have was counted against the limit.
+
+        A limit of all analysts always counted it.
+        """
         return self.analysts is None or not self.analysts.isdisjoint(holders)
 
     @property
     def named(self) -> dict[str, str]:
-        """Facts for a refusal: which cap it is, where it is not a budget itself."""
+        """Facts for a refusal: the title of a cap; empty if the limit is a whole budget."""
         whole = self.analysts is None and self.budget is not None
         return {} if whole else {"cap": self.title}
 
 
 def altered(confirmed: Mapping[str, Ceiling], ceilings: Sequence[Ceiling]) -> list[str]:
-    """Titles of ceilings that are not the ones confirmed; one that was never seen is none."""
+    """Return titles of limits that differ from the confirmed ones; a new limit does not differ."""
     return [c.title for c in ceilings if confirmed.get(c.title, c) != c]
 
 
 def removed(confirmed: Mapping[str, Ceiling], ceilings: Sequence[Ceiling]) -> list[str]:
-    """Titles of the caps that were confirmed and are among these ceilings no more.
+    """Return titles of caps that were confirmed and are missing from these limits.
 
-    Not of a budget, to which nothing is charged where the policy does not name it.
+    A budget's own limit is not listed: nothing is charged to a budget that the policy does not
+    name.
     """
     present = {c.title for c in ceilings}
     return [title for title, c in confirmed.items() if title not in present and c.named]
@@ -62,16 +66,19 @@ def removed(confirmed: Mapping[str, Ceiling], ceilings: Sequence[Ceiling]) -> li
 def unconfirmed(
     confirmed: Mapping[str, Ceiling], ceilings: Sequence[Ceiling], budget: str, analyst: str
 ) -> list[str]:
-    """Titles of what limits this payer otherwise than was confirmed, or limits them no more."""
+    """Return titles of limits that cover this analyst and differ from the confirmed ones, or are
+    gone.
+    """
     covering = {title: c for title, c in confirmed.items() if c.covers(budget, analyst)}
     return [*altered(confirmed, ceilings), *removed(covering, ceilings)]
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """Who asked what, as the owner reads it later: the door, the client there, and the text.
+    """Origin of a query, as the owner reads it later: the interface, the client there, and the
+    text.
 
-    `requested` is the epsilon that was asked for, where memory told a part of it that is not paid.
+    `requested` is the requested epsilon, if the answer cache provided a part of it for free.
     """
 
     door: str = ""
@@ -82,12 +89,11 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one query is about to spend, and for what.
+    """The charge of one query, before it is recorded.
 
-    `question` is the sha256 (hex) of the canonical plan; `loss` is what `accountant` makes of
-    `event`; `limit` is the most that `budget` may spend in total; `caps` are the ceilings below it
-    or across budgets that cover this analyst.
-    Raises ValueError unless `epsilon` is finite and positive.
+    `question` is the sha256 (hex) of the canonical plan. `loss` is the accountant's loss for
+    `event`. `limit` is the most that `budget` may spend in total. `caps` are further limits that
+    cover this analyst. Raises ValueError unless `epsilon` is finite and positive.
     """
 
     query_id: str
@@ -105,7 +111,7 @@ class Charge:
 
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
-        """All that may refuse this charge: the budget itself first."""
+        """All limits that may refuse this charge, the budget's own first."""
         return (Ceiling(f"budget {self.budget}", self.limit, self.budget), *self.caps)
 
     def __post_init__(self) -> None:
@@ -115,7 +121,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a budget had spent before and after."""
+    """Spending of a budget before and after a charge."""
 
     before: Loss
     after: Loss
@@ -123,7 +129,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """A budget that was charged, under the name that it had then."""
+    """A charged budget, under its name at that time."""
 
     budget: str
     accountant: str
@@ -132,7 +138,9 @@ class Charged:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A released answer: the query that paid for it, the epsilon it paid, and its noisy blocks."""
+    """A released answer: the query that paid for it, the epsilon that it paid, and its noisy
+    blocks.
+    """
 
     query_id: str
     epsilon: Decimal
@@ -141,10 +149,11 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class PaidAnswer:
-    """What a query released: who asked it, at which price, and who has it by now.
+    """The released answer of a query: its price, and the analysts who have it.
 
-    A table of a cube has as its `whole` all tables of that cube that the analyst lacks, who gets
-    them together: their ids, the largest epsilon, the sum of their losses, who has all of them.
+    If it is a table of a cube, `whole` describes all tables of that cube that the analyst lacks:
+    their ids, the largest epsilon, the sum of their losses, and the analysts who have them all.
+    They are received together.
     """
 
     query_id: str
@@ -155,22 +164,22 @@ class PaidAnswer:
 
     @property
     def lent(self) -> PaidAnswer:
-        """Return what an analyst receives who takes this."""
+        """The answer that an analyst receives: the whole cube for a table of one."""
         return self.whole or self
 
     @property
     def cube(self) -> str:
-        """Return the name of the cube of which it is; empty where it is of none."""
+        """Name of its cube; empty if it is not of a cube."""
         names = (h.removeprefix(CUBES) for h in self.holders if h.startswith(CUBES))
         return next(names, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One charge as the ledger recorded it; `time` is in UTC.
+    """One recorded charge; `time` is in UTC.
 
-    `remembered` says whether its answer was recorded too: without one, the query failed or was
-    cut off after its charge. It was of the data and the policy of these versions.
+    `remembered` is true if its answer was recorded too; otherwise the query failed or was
+    interrupted after its charge. The versions are those of its data and policy.
     """
 
     query_id: str
@@ -190,11 +199,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class SharedAnswer:
-    """An answer that a budget had paid for others and an analyst got, as the ledger recorded it.
+    """A recorded transfer: a budget had paid for an answer, and another analyst received it.
 
-    `epsilon` and `loss` are what was paid for it, `before` those who had it. The budget did not pay
-    again: only limits of the analyst did that cover none of these. Of a cube all tables come at
-    once: `query_id` lists their ids, `epsilon` is the largest of theirs.
+    `epsilon` and `loss` are its price, `before` lists the analysts who had it. The budget did not
+    pay again. Only limits of the analyst paid that cover none of these. All tables of a cube are
+    received at once: `query_id` lists their ids, `epsilon` is the largest.
     """
 
     query_id: str
@@ -210,10 +219,10 @@ class SharedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class OwnerAct:
-    """What the owner did, as the ledger recorded it; `what` names the kind, `about` its object.
+    """A recorded act of the owner; `what` is its kind, `about` its object.
 
-    `limit` is what was confirmed, by itself or with the first charge below it; None of a limit
-    that was lifted.
+    `limit` is the limit that was confirmed, by itself or with the first charge below it; None if a
+    limit was lifted.
     """
 
     time: datetime
@@ -224,12 +233,12 @@ class OwnerAct:
 
 
 CUBES = "cube "
-"""So begins who pays for what the owner measures for all analysts of a budget, and no analyst."""
+"""Prefix of the payer of a cube, which the owner measures for all analysts of a budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A budget, or an analyst, for whom nothing new is charged until the owner lifts it."""
+    """A budget, or an analyst, for whom nothing is charged until the owner resumes it."""
 
     budget: str | None
     analyst: str | None
@@ -244,85 +253,88 @@ class Ledger(Protocol):
     def charge(self, charge: Charge, *more: Charge) -> Spent:
         """Debit a budget durably: on return the debit survives any crash.
 
-        All ceilings of the charge are compared, and the charge is written, in one transaction, and
-        so are those of `more` of this budget: all of them or none. A ceiling that was never seen is
-        recorded with it.
-        Raises `Refused`, and then nothing was written: BUDGET_EXHAUSTED (with needed, left, limit,
-        budget, accountant, and the cap where it is one) if what was spent under a ceiling and this
-        loss do not fit it; LIMIT_CHANGED (with its title) if a ceiling is not the one that the
-        owner confirmed, or one that was confirmed covers this charge and is not among its
-        ceilings; STOPPED_BY_OWNER if the owner stopped the budget or the analyst.
+        One transaction compares all limits and writes the charge, and those of `more` of this
+        budget: all of them or none. A new limit is recorded with the charge.
+
+        Raises `Refused`; then nothing was written. BUDGET_EXHAUSTED (with needed, left, limit,
+        budget, accountant, and the cap if it is one): the loss does not fit below a limit.
+        LIMIT_CHANGED (with its title): a limit differs from the confirmed one, or a confirmed limit
+        that covers this charge is missing. STOPPED_BY_OWNER: the owner stopped the budget or the
+        analyst.
+
         Raises `LedgerError` if the budget was ever charged under another accountant.
         """
 
     def claimed(self, text: str) -> AbstractContextManager[bool]:
-        """Whether this process has the claim of this text until the end; if not, another has it.
+        """Claim a text for this process until the exit; yield False if another process has it.
 
-        It does not wait, and a process that ended has none. Threads of a process share their
-        claims.
+        Does not wait. A claim ends with its process. Threads of a process share its claims.
         """
 
     def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
-        """Record what a charged query released; once per query."""
+        """Record the released answer of a charged query; once per query."""
 
     def recall(
         self, analyst: str, question: str, policy_version: str, epsilon: Decimal
     ) -> Remembered | None:
-        """The answer this analyst got to this question, if at least `epsilon` was paid for it.
+        """Return this analyst's answer to this question if it cost at least `epsilon`, else
+        None.
 
-        Only under the same policy version and the present data version. Of several, the one with
-        the largest epsilon, then the newest.
+        Only answers under the same policy version and the present data version count. Of several,
+        returns the one with the largest epsilon, then the newest.
         """
 
     def released(
         self, analyst: str, budget: str, question: str, policy_version: str
     ) -> tuple[PaidAnswer, ...]:
-        """All that this budget paid of this question and of which the answer was recorded: what
-        this analyst has, in the order in which they got it, then the rest, the oldest
-        first. Cubes that were stopped are left out.
+        """Return all recorded answers to this question that this budget paid for.
 
-        Only under the same policy version and the present data version.
+        First come those that this analyst has, in the order of receipt, then the others, the oldest
+        first. Stopped cubes are left out. Only answers under the same policy version and the
+        present data version count.
         """
 
     def share(self, queries: Sequence[str], charge: Charge) -> Loss:
-        """Let an analyst have what queries of this question released, which the budget of the
-        charge paid: on return that survives any crash. With a table of a cube they have the whole
-        cube, in one entry; what they have already is not written again.
+        """Give an analyst answers to this question that the budget of the charge has paid for.
 
-        Each ceiling of the charge that covers nobody who has it is debited what it cost: the sum
-        of that is returned. All of it in one transaction, or nothing. Raises as `charge` does.
+        On return that survives any crash. With a table of a cube the analyst receives the whole
+        cube, in one entry. Answers that the analyst has are not written again.
+
+        Each limit of the charge that covers none of the present holders is debited the price. The
+        sum of these debits is returned. All of it happens in one transaction, or nothing. Raises as
+        `charge` does.
         """
 
     def answer(self, query_id: str) -> tuple[Noisy, ...]:
-        """The answer that was recorded of a query. Raises LedgerError where there is none."""
+        """Return the recorded answer of a query. Raises LedgerError if there is none."""
 
     def stamp(self, seconds: float = TIMEOUT_MAX) -> object:
-        """A value that is another one after anything was recorded or tampered with, by anybody.
+        """Return a value that changes with any write to the ledger, also by others.
 
-        Cheap: nothing is verified. Equal stamps mean that what was recalled before still holds.
-        None if another thread is at work on the ledger for longer than `seconds`.
+        Cheap: nothing is verified. If stamps are equal, earlier results of `recall` still hold.
+        None if another thread uses the ledger for longer than `seconds`.
         """
 
     def spent(self, budget: str | None, analysts: frozenset[str] | None = None) -> Loss:
-        """What was spent so far of a budget (None: of all), by these analysts (None: by all)."""
+        """Return the spending of a budget (None: of all), by these analysts (None: by all)."""
 
     def budgets(self) -> tuple[Charged, ...]:
-        """Every budget that was ever charged, by name."""
+        """Return all charged budgets, by name."""
 
     def confirmed(self) -> dict[str, Ceiling]:
-        """The ceilings that the ledger holds the policy to, by title."""
+        """Return the confirmed limits, by title."""
 
     def confirm(self, ceiling: Ceiling, reason: str) -> None:
-        """The owner's word that a ceiling is now this one."""
+        """Record the owner's confirmation of a limit."""
 
     def lift(self, title: str, reason: str) -> None:
-        """The owner's word that no ceiling of this title holds any more."""
+        """Record that the owner lifts the limit with this title."""
 
     def stop(self, whom: Stopped, reason: str) -> None:
-        """The owner's act: nothing new is charged to this budget, or for this analyst."""
+        """Record a stop: nothing more is charged to this budget, or for this analyst."""
 
     def stopped(self) -> frozenset[Stopped]:
-        """All that the owner stopped and did not resume."""
+        """Return all stops that the owner has not lifted."""
 
     def history(
         self,
@@ -333,8 +345,9 @@ class Ledger(Protocol):
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> tuple[Entry, ...]:
-        """The latest charges, newest first, of those that are asked for: of everybody if
-        `analyst` is None, from `since` on and before `until`.
+        """Return the latest charges that match, newest first.
+
+        `analyst` None means all. `since` is included, `until` excluded.
         """
 
     def shares(
@@ -346,43 +359,47 @@ class Ledger(Protocol):
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> tuple[SharedAnswer, ...]:
-        """The latest answers that these analysts got of others, newest first; as `history`."""
+        """Return the latest answers that analysts received from others, newest first, like
+        `history`.
+        """
 
     def acts(self, limit: int) -> tuple[OwnerAct, ...]:
-        """What the owner did last, newest first: limits, stops, refreshes, acceptances."""
+        """Return the owner's last acts, newest first: limits, stops, refreshes, acceptances."""
 
     def data_version(self) -> int:
-        """The present data version, from 1."""
+        """Return the present data version, from 1."""
 
     def refresh(self) -> int:
-        """Start a new data version, and return it: no earlier answer or fact counts any more."""
+        """Start a new data version and return it: earlier answers and facts do not count any
+        more.
+        """
 
     def record_facts(self, facts: frozenset[Fact], identity: str) -> None:
-        """Record what a check found true of the database files with this identity.
+        """Record the facts that a check found for the database files with this identity.
 
-        Replaces what was recorded before.
+        Replaces earlier facts.
         """
 
     def facts(self, identity: str) -> frozenset[Fact]:
-        """The facts recorded last, vouched for by that check.
+        """Return the facts recorded last, confirmed by that check.
 
-        None if that was for another data version or for files with another identity.
+        Empty if they are about another data version or files with another identity.
         """
 
     def record_late(self, analyst: str, query_id: str) -> None:
-        """Record durably that the answer of a query came later than predicted."""
+        """Record durably that a query's answer came later than predicted."""
 
     def late(self, analyst: str) -> int:
-        """How many of this analyst's answers came late since the owner last acted."""
+        """Return the number of this analyst's late answers since the owner's last act."""
 
     def resume(self, whom: Stopped, reason: str = "") -> None:
-        """The owner's act: a stop is lifted, and an analyst's late answers no longer count."""
+        """Record that a stop is lifted; an analyst's earlier late answers do not count any more."""
 
     def facts_lapsed(self, identity: str) -> bool:
-        """Whether facts were recorded once, and none of them counts for this data any more."""
+        """Test whether facts were recorded once and none of them counts for this data."""
 
     def verify(self) -> None:
-        """Check every entry and every answer ever recorded; raises `LedgerError` on any doubt."""
+        """Check every recorded entry and answer; raises `LedgerError` on any doubt."""
 
     def close(self) -> None:
-        """No operation is possible any more."""
+        """Close the ledger; later operations fail."""

@@ -1,6 +1,6 @@
-"""The ledger inside one transaction: what is known of it, verified, and how it grows.
+"""The ledger inside one transaction: its verified state, and how it grows.
 
-Sums are exact and charged in the transaction that read them: SECURITY.md S12.
+Sums are exact, and are charged in the transaction that read them: SECURITY.md S12.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LARGEST = 2**63 - 1
 """SQLite's largest integer."""
 
 CHECKPOINT_EVERY = 10_000
-"""After so many entries one says what they add up to: no more are read when a ledger is opened."""
+"""Number of entries between checkpoints, which state the sums; opening a ledger reads no more."""
 
 RESTORE = (
     "Restore the file from a backup, then, if you know what happened, run "
@@ -51,7 +51,7 @@ class Book:
         self.state = START
 
     def catch_up(self, state: State) -> None:
-        """Verify everything after `state`; raises LedgerError if the chain does not hold."""
+        """Verify all entries after `state`; raises LedgerError if the chain is broken."""
         if state.sequence >= 0 and store.hash_at(self.opened, state.sequence) != state.hash:
             raise self.edited(state.sequence)
         try:
@@ -60,9 +60,9 @@ class Book:
             raise self.edited(broken.sequence) from None
 
     def resume(self) -> None:
-        """Verify everything after the last checkpoint, or all where there is none.
+        """Verify all entries after the last checkpoint, or all if there is none.
 
-        `SqliteLedger.verify` checks what is before it, and that it says what that adds up to.
+        `SqliteLedger.verify` checks the entries before it and its sums.
         """
         last = store.last_checkpoint(self.opened)
         if last is None:
@@ -76,14 +76,14 @@ class Book:
         self.catch_up(state)
 
     def check_mark(self) -> None:
-        """Raises LedgerError if this is not the marked ledger, grown."""
+        """Raises LedgerError unless this ledger is the marked one, possibly with more entries."""
         mark = read_mark(self._path)
         digest = None if mark is None else store.hash_at(self.opened, mark.sequence)
         marked = None if digest is None else digest.hex()
         check_mark(mark, self.state, marked, self._path)
 
     def append(self, kind: EntryKind, **columns: Any) -> None:
-        """Add one entry after the last, and a checkpoint where it is time for one."""
+        """Append one entry, and a checkpoint if one is due."""
         self._append(kind, columns)
         if self.state.sequence - max(self.state.checkpoint, 0) >= CHECKPOINT_EVERY:
             self._append(EntryKind.CHECKPOINT, {"detail": self.state.text()})
@@ -99,12 +99,12 @@ class Book:
     def find(
         self, kind: EntryKind, condition: str, *values: object, limit: int = LARGEST
     ) -> list[EntryRow]:
-        """Entries of a kind, newest first."""
+        """Return entries of a kind, newest first."""
         where = f"kind = '{kind.value}' AND {condition}"
         return store.rows_where(self.opened, where, values, limit)
 
     def answer(self, query_id: str) -> bytes | None:
-        """The stored answer of a query, if it is the one that was recorded.
+        """Return the stored answer of a query if it is the recorded one; None without one.
 
         Raises LedgerError if the stored answer or its entry was edited.
         """
@@ -121,17 +121,17 @@ class Book:
         return payload
 
     def answered(self, query_id: str | None) -> bool:
-        """Whether an answer of this query was recorded."""
+        """Test whether an answer of this query was recorded."""
         return bool(self.find(EntryKind.ANSWER, "query_id = ?", query_id))
 
     def confirm(self, row: EntryRow) -> None:
-        """Raises LedgerError if a row read again does not carry its recorded hash."""
+        """Raises LedgerError if a row that is read again does not match its recorded hash."""
         before = store.hash_at(self.opened, row.sequence - 1)
         if before is None or link(before, row) != store.hash_at(self.opened, row.sequence):
             raise self.edited(row.sequence)
 
     def edited(self, sequence: int) -> LedgerError:
-        """The error that says where the chain does not hold."""
+        """Return the error that names the place of the broken chain."""
         return LedgerError(
             f"The ledger {self._path} was edited or rolled back: entry {sequence} is not what was "
             f"written there. {RESTORE}"

@@ -1,9 +1,9 @@
 """The chain: each entry's hash covers the entry and the hash before it.
 
-What a ledger knows (amounts spent, data version, facts) is folded from entries whose hashes were
-checked, and from nothing else.
+The ledger's state (amounts spent, data version, facts) is computed only from entries with checked
+hashes.
 
-Edits are found: SECURITY.md S16. What is shared counts once: PRIVACY.md R85.
+Edits are found: SECURITY.md S16. A shared answer counts once: PRIVACY.md R85.
 """
 
 from __future__ import annotations
@@ -20,11 +20,19 @@ from dpsql.model.dataclass import dataclass, field
 from dpsql.model.vocabulary import Fact, Loss
 
 Share: TypeAlias = tuple[str, str, frozenset[str]]
-"""A budget, an analyst who got what it had paid for others, and who of them had that before."""
+"""A budget, an analyst who received an answer that it had paid for, and the earlier holders."""
 
 
 class EntryKind(StrEnum):
-    """What an entry records."""
+    """Kinds of entries.
+    # the same; late answers of an analyst no longer count either ==> as above; clears an analyst's
+    late answers
+    # budget: a title; event: whom it covers; detail: the reason ==> budget: a title; event: its
+    scope; detail: the reason
+    # with an analyst; detail: the query id; event: who had its answer before ==> with an analyst;
+    detail: the query id; event: earlier holders
+    # detail: all that the entries before it say ==> detail: the state after the entries before it
+    """
 
     OPENED = "opened"  # detail: the ledger's id
     CHARGE = "charge"
@@ -65,12 +73,12 @@ class EntryRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the entries up to `sequence` say; `hash` is the last one's.
+    """State after the entries up to `sequence`; `hash` is the last one's.
 
-    `recorded` says that facts were ever recorded, `facts` those of the present data version.
-    `accountants` are by budget, `losses` by budget and analyst, `limits` by title of a ceiling.
-    `shared` is what was paid for by others, by budget, analyst, and who had it before.
-    `checkpoint` is the last entry that says all of this.
+    `recorded` is true if facts were ever recorded; `facts` are those of the present data version.
+    `accountants` are by budget, `losses` by budget and analyst, `limits` by title. `shared` is the
+    price of shared answers, by budget, analyst, and earlier holders. `checkpoint` is the last entry
+    that states all of this.
     """
 
     sequence: int = -1
@@ -89,9 +97,9 @@ class State:
     stopped: frozenset[Stopped] = frozenset()
 
     def spent(self, budget: str | None, analysts: frozenset[str] | None = None) -> Loss:
-        """What was spent of a budget (None: of all), by these analysts (None: by all).
+        """Return the spending of a budget (None: of all), by these analysts (None: by all).
 
-        What was shared counts for them once, with the first of them who had it.
+        A shared answer counts once for them, with the first of them who had it.
         """
         counted = [
             loss
@@ -107,7 +115,7 @@ class State:
         return sum(counted, Loss(0))
 
     def text(self) -> str:
-        """All of this as canonical JSON, but where it is in the chain."""
+        """Return the state as canonical JSON, without its place in the chain."""
         losses = sorted([*key, loss.amount, loss.delta] for key, loss in self.losses.items())
         limits = {
             title: [c.most.amount, c.most.delta, *scope(c)] for title, c in self.limits.items()
@@ -134,9 +142,9 @@ class State:
 
 
 def checkpointed(row: EntryRow, recorded: bytes) -> State:
-    """The state that a checkpoint tells; raises BrokenChain if it is none.
+    """Return the state in a checkpoint; raises BrokenChain if it is not one.
 
-    Its hash is in the chain that the mark ends: who believes the end believes this.
+    Its hash is in the chain that the mark ends: trust in the end includes this.
     """
     try:
         read = json.loads(str(row.detail))
@@ -168,7 +176,7 @@ START = State()
 
 
 class BrokenChain(Exception):
-    """Entry `sequence` is not what was written there."""
+    """Entry `sequence` is not the entry that was written there."""
 
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
@@ -176,7 +184,7 @@ class BrokenChain(Exception):
 
 
 def link(previous: bytes, row: EntryRow) -> bytes:
-    """The hash of an entry: sha256 of the previous hash and the row as a JSON list.
+    """Return the hash of an entry: sha256 of the previous hash and the row as a JSON list.
 
     >>> link(bytes(32), EntryRow(0, "opened", 0, 1)).hex()[:16]
     'c7c6ee484db9dc41'
@@ -185,7 +193,7 @@ def link(previous: bytes, row: EntryRow) -> bytes:
 
 
 def extend(state: State, rows: Iterable[tuple[EntryRow, bytes]]) -> State:
-    """The state after these rows, each with its recorded hash, in order.
+    """Return the state after these rows, each with its recorded hash, in order.
 
     Raises BrokenChain at the first row that does not follow from the one before.
     """
@@ -203,7 +211,7 @@ def extend(state: State, rows: Iterable[tuple[EntryRow, bytes]]) -> State:
 
 
 class _Fold:
-    """A state being added up; opening a ledger of 100,000 entries waits for this."""
+    """A state to which rows are added; opening a ledger of 100,000 entries waits for this."""
 
     def __init__(self, state: State) -> None:
         self._ledger, self._version = state.ledger, state.data_version
@@ -216,7 +224,7 @@ class _Fold:
         self._stopped = set(state.stopped)
 
     def add(self, row: EntryRow) -> None:
-        """Take in one checked row; raises ValueError, TypeError or KeyError if it is none."""
+        """Add one checked row; raises ValueError, TypeError or KeyError if it is invalid."""
         match row.kind:
             case EntryKind.CHARGE:
                 self._debit(row)
@@ -265,7 +273,7 @@ class _Fold:
         self._shared[share] = self._shared.get(share, Loss(0)) + Loss(*_amounts(row))
 
     def _limit(self, row: EntryRow) -> None:
-        """A ceiling as it is from here on; none of this title where there is no amount."""
+        """Set a limit from this row on; remove it if the row has no amount."""
         title = str(row.budget)
         if row.amount is None:
             self._limits.pop(title, None)
@@ -273,13 +281,13 @@ class _Fold:
         self._limits[title] = ceiling_of(title, *_amounts(row), *json.loads(row.event or "[]"))
 
     def _check(self, row: EntryRow) -> None:
-        """A checkpoint says what the entries before it add up to, and nothing else."""
+        """Check that a checkpoint states exactly the state of the entries before it."""
         if row.detail != self.state(row.sequence, b"").text():
             raise ValueError("a checkpoint is not what the entries before it say")
         self._checkpoint = row.sequence
 
     def state(self, sequence: int, last: bytes) -> State:
-        """The state so far."""
+        """Return the state so far."""
         return State(
             sequence,
             last,

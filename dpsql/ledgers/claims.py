@@ -1,9 +1,10 @@
-"""claims: what a process is about to pay for, so that others that ask the same wait to be told.
+"""claims: locks on queries that a process will pay for, so that identical ones wait for the
+answer.
 
-A claim is a lock on one byte of a file beside the ledger, at a place that its text is hashed to.
-The system lets it go when the process ends, however it ends: no claim outlives its owner, and none
-has to be cleaned up. It decides about nothing that is spent: where two have the same claim both
-pay, each within the ledger's limits.
+A claim is a lock on one byte of a file next to the ledger, at a place that is a hash of its text.
+The system releases it when the process ends, for any reason. So no claim outlives its owner, and
+none needs a cleanup. Claims do not decide on charges: if two processes hold one claim, both pay,
+each within the ledger's limits.
 
 SECURITY.md S29.
 """
@@ -19,11 +20,11 @@ from threading import Lock
 from weakref import finalize
 
 _PLACES = 7
-"""Bytes of a hash: as many places as any system lets be locked in a file that is empty."""
+"""Bytes of a hash: as many places as every system can lock in an empty file."""
 
 
 def claims_path(ledger: str) -> str:
-    """Where the claims of the ledger at this path are.
+    """Return the path of the claims for a ledger.
 
     >>> claims_path("dpsql.ledger")
     'dpsql.ledger.claims'
@@ -32,22 +33,22 @@ def claims_path(ledger: str) -> str:
 
 
 class Claims:
-    """The claims of one ledger's processes: thread-safe.
+    """Claims of one process on one ledger: thread-safe.
 
-    Threads of one process have the same claims: they have to keep apart by themselves.
+    Threads of one process share its claims: they have to separate themselves.
     """
 
     def __init__(self, ledger: str) -> None:
         self._path, self._lock = claims_path(ledger), Lock()
-        # One descriptor for all claims: closing any would let go of all that this process has.
+        # One descriptor for all claims: closing any would release all locks of this process.
         self._file: finalize[[int], Claims] | None = None
         self._descriptor = -1
 
     @contextmanager
     def claimed(self, text: str) -> Iterator[bool]:
-        """Whether this process has the claim until the end; if not, another process has it.
+        """Claim a text until the exit; yield False if another process has the claim.
 
-        It does not wait. Raises OSError where the file cannot be used.
+        Does not wait. Raises OSError if the file cannot be used.
         """
         import fcntl  # noqa: PLC0415 - not on Windows, where nothing can be asked
 
@@ -67,7 +68,7 @@ class Claims:
                 fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, place)
 
     def close(self) -> None:
-        """Let go of all claims."""
+        """Release all claims."""
         with self._lock:
             if self._file is not None:
                 self._file()

@@ -36,13 +36,13 @@ from dpsql.model.vocabulary import (
 
 _ANSWER_FORMAT = b"\x01"
 _COMPRESSION = 1
-"""zlib's fastest level: an answer is written once and mostly never read."""
+"""Fastest level of zlib: an answer is written once and rarely read."""
 _MICROSECOND = timedelta(microseconds=1)
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted keys, no spaces and ASCII only: equal values have equal text."""
+    """Return JSON with sorted keys, no spaces and ASCII only: equal values have equal text."""
     return _CANONICAL.encode(value)
 
 
@@ -50,7 +50,7 @@ def canonical(value: Any) -> str:
 
 
 def encode_event(event: Event) -> str:
-    """An event as canonical JSON, one object per part.
+    """Return an event as canonical JSON, one object per part.
 
     >>> encode_event(Event((SelectionEvent(Fraction(1, 1000)),)))
     '[{"delta":"1/1000","part":"selection"}]'
@@ -59,7 +59,9 @@ def encode_event(event: Event) -> str:
 
 
 def decode_event(text: str) -> Event:
-    """The event that `encode_event` wrote; raises ValueError or KeyError on anything else."""
+    """Return the event that `encode_event` wrote; raises ValueError or KeyError on anything
+    else.
+    """
     return Event(tuple(_decode_part(part) for part in json.loads(text)))
 
 
@@ -130,7 +132,7 @@ def _ratio(number: Fraction) -> str:
 
 
 def encode_facts(facts: frozenset[Fact], identity: str) -> str:
-    """Facts and the identity of the files they were checked on; who vouches is left out.
+    """Return facts and the identity of their files as JSON; the voucher is left out.
 
     >>> encode_facts(frozenset({Fact(FactKind.UNIQUE_KEY, "t", Voucher.CHECK)}), "7")
     '{"facts":[["unique key","t"]],"identity":"7"}'
@@ -140,7 +142,7 @@ def encode_facts(facts: frozenset[Fact], identity: str) -> str:
 
 
 def decode_facts(text: str) -> tuple[str, frozenset[Fact]]:
-    """(identity, facts) as `encode_facts` wrote them, vouched for by a recorded check."""
+    """Return (identity, facts) as `encode_facts` wrote them; the voucher is a recorded check."""
     read = json.loads(text)
     pairs = read["facts"]
     facts = frozenset(Fact(FactKind(kind), table, Voucher.CHECK) for kind, table in pairs)
@@ -151,7 +153,7 @@ def decode_facts(text: str) -> tuple[str, frozenset[Fact]]:
 
 
 def scope(ceiling: Ceiling) -> list[Any]:
-    """Whom a ceiling covers, for JSON: nothing where it is everybody, of all budgets.
+    """Return the budget and analysts that a limit covers, for JSON; [] if it covers everything.
 
     >>> scope(Ceiling("group g", Loss(1), "b", frozenset({"bob", "ana"})))
     ['b', ['ana', 'bob']]
@@ -168,7 +170,7 @@ def ceiling_of(
     budget: str | None = None,
     analysts: list[str] | None = None,
 ) -> Ceiling:
-    """The ceiling of these amounts and of what `scope` said of it."""
+    """Return the limit with these amounts and this scope."""
     covered = None if analysts is None else frozenset(analysts)
     return Ceiling(title, Loss(amount, delta), budget, covered)
 
@@ -176,15 +178,15 @@ def ceiling_of(
 # --- inquiries -------------------------------------------------------------------------------
 
 LONGEST = 10_000
-"""Characters of a statement that are kept."""
+"""Longest kept text of a statement, in characters."""
 LONGEST_CLIENT = 100
-"""Characters of the name that a program gives itself that are kept."""
+"""Longest kept name of a client program, in characters."""
 
 
 def encode_inquiry(inquiry: Inquiry) -> str:
-    r"""Who asked what, as canonical JSON; of a long text the beginning.
+    r"""Return an inquiry as canonical JSON, with long texts cut.
 
-    What does not print in the name of a program is a question mark, as in PostgreSQL.
+    Unprintable characters in the client's name become question marks, as in PostgreSQL.
 
     >>> encode_inquiry(Inquiry("postgres", "psql\n", "SELECT 1"))
     '{"client":"psql?","door":"postgres","sql":"SELECT 1"}'
@@ -200,7 +202,9 @@ def _cut(text: str, longest: int) -> str:
 
 
 def decode_inquiry(text: str | None) -> Inquiry:
-    """What `encode_inquiry` wrote; nothing where there is nothing, as in older entries."""
+    """Return the inquiry that `encode_inquiry` wrote; an empty one for None, as in older
+    entries.
+    """
     return Inquiry() if text is None else Inquiry(**json.loads(text))
 
 
@@ -208,12 +212,11 @@ def decode_inquiry(text: str | None) -> Inquiry:
 
 
 def encode_answer(answer: tuple[Noisy, ...]) -> bytes:
-    """Noisy blocks as one byte of format and compressed JSON.
+    """Return noisy blocks as one byte of format and compressed JSON.
 
-    JSON says None, bool, int and str itself; any other key is a list [tag, exact text]. An aware
-    datetime has its offset from UTC in microseconds as a third member: it keeps its instant and
-    its offset, not the name of its zone.
-    Raises TypeError on a key of any other type.
+    None, bool, int and str are JSON values. Any other key is a list [tag, exact text]. An aware
+    datetime has its offset from UTC in microseconds as a third member: its instant and offset are
+    kept, not the name of its zone. Raises TypeError on a key of any other type.
     """
     blocks = [
         [
@@ -227,7 +230,7 @@ def encode_answer(answer: tuple[Noisy, ...]) -> bytes:
 
 
 def decode_answer(payload: bytes) -> tuple[Noisy, ...]:
-    """The blocks that `encode_answer` wrote; raises ValueError on another format.
+    """Return the blocks that `encode_answer` wrote; raises ValueError on another format.
 
     >>> decode_answer(encode_answer((Noisy(((Decimal("1.50"), None),), ((7,),)),)))
     (Noisy(keys=((Decimal('1.50'), None),), parts=((7,),), origin=None),)

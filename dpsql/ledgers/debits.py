@@ -1,7 +1,8 @@
-"""Debits: what may be charged below which ceilings, and who has what was paid for.
+"""Debits: charges below limits, and the holders of paid answers.
 
-A sum is compared and charged in one transaction: PRIVACY.md R56. What others paid for costs the
-ceilings that cover none of them: PRIVACY.md R85. A cube is received as a whole: PRIVACY.md R83.
+A sum is compared and charged in one transaction: PRIVACY.md R56. Receiving an answer debits the
+limits that cover none of its holders: PRIVACY.md R85. A cube is received as a whole: PRIVACY.md
+R83.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from dpsql.model.vocabulary import Loss
 
 
 def spent_after(state: State, charge: Charge) -> Spent:
-    """What the charge makes of its budget; raises Refused or LedgerError if it may not be."""
+    """Return the budget's spending before and after; raises Refused or LedgerError if not
+    allowed.
+    """
     _require_allowed(state, charge, charge.ceilings)
     before = state.spent(charge.budget)
     after = before + charge.loss
@@ -31,7 +34,7 @@ def spent_after(state: State, charge: Charge) -> Spent:
 
 
 def append_charge(book: Book, charge: Charge) -> None:
-    """One charge, behind the ceilings of it that were never seen."""
+    """Append a charge, after those of its limits that are new."""
     _append_unseen(book, charge)
     book.append(
         EntryKind.CHARGE,
@@ -50,9 +53,9 @@ def append_charge(book: Book, charge: Charge) -> None:
 
 
 def append_shares(book: Book, queries: Sequence[str], charge: Charge) -> Loss:
-    """Give the analyst of a charge what these queries released of its question; raises as above.
+    """Give a charge's analyst the answers of these queries; raises as above.
 
-    What the ceilings paid that had not paid for it is returned.
+    Returns the sum of the debits of limits that had not paid for them.
     """
     paid = Loss(0)
     of = charge.analyst, charge.budget, charge.question, charge.policy_version
@@ -92,14 +95,16 @@ def _append_share(book: Book, charge: Charge, shared: PaidAnswer) -> Loss:
 
 
 def _append_unseen(book: Book, charge: Charge) -> None:
-    """The ceilings of a charge that were never seen."""
+    """Append the limits of a charge that are new."""
     for ceiling in charge.ceilings:
         if ceiling.title not in book.state.limits:
             append_limit(book, ceiling, "")
 
 
 def _require_allowed(state: State, charge: Charge, ceilings: Sequence[Ceiling]) -> None:
-    """Raises Refused or LedgerError where a charge may not be, or does not fit below these."""
+    """Raises Refused or LedgerError if a charge is not allowed or does not fit below these
+    limits.
+    """
     accountant = state.accountants.get(charge.budget, charge.accountant)
     if accountant != charge.accountant:
         raise LedgerError(
@@ -117,7 +122,7 @@ def _require_allowed(state: State, charge: Charge, ceilings: Sequence[Ceiling]) 
 
 
 def _require_fits(state: State, charge: Charge, ceiling: Ceiling) -> None:
-    """Raises Refused where a charge does not fit below a ceiling."""
+    """Raises Refused if a charge does not fit below a limit."""
     most = ceiling.most
     if ceiling.budget is None and {*state.accountants.values()} - {charge.accountant}:
         raise LedgerError(
@@ -138,7 +143,7 @@ def _require_fits(state: State, charge: Charge, ceiling: Ceiling) -> None:
 
 
 def append_limit(book: Book, ceiling: Ceiling, reason: str) -> None:
-    """A ceiling that holds from here on."""
+    """Append a limit, which holds from now on."""
     most = ceiling.most
     book.append(
         EntryKind.LIMIT,
@@ -151,7 +156,7 @@ def append_limit(book: Book, ceiling: Ceiling, reason: str) -> None:
 
 
 def charges(book: Book, question: str, policy_version: str, analyst: str) -> list[EntryRow]:
-    """What was charged for a question, or shared of it, with this analyst, the newest first."""
+    """Return this analyst's charges and shares for a question, of each kind the newest first."""
     by = "analyst = ?", analyst
     kinds = EntryKind.CHARGE, EntryKind.SHARED
     return [row for kind in kinds for row in _about(book, kind, question, policy_version, *by)]
@@ -160,21 +165,23 @@ def charges(book: Book, question: str, policy_version: str, analyst: str) -> lis
 def _about(
     book: Book, kind: EntryKind, question: str, policy_version: str, also: str, *values: str
 ) -> list[EntryRow]:
-    """The entries of a kind about a question for which something else is true, the newest first."""
+    """Return entries of a kind about a question that meet a further condition, newest first."""
     same = f"question = ? AND policy_version = ? AND data_version = ? AND {also}"
     return book.find(kind, same, question, policy_version, book.state.data_version, *values)
 
 
 def query_of(row: EntryRow) -> str:
-    """The query that a charge paid for, or of which the answer was shared (of a cube, several)."""
+    """Return the query that a charge paid for, or the shared one (several for a cube)."""
     return str(row.detail if row.kind == EntryKind.SHARED else row.query_id)
 
 
 def released(
     book: Book, analyst: str, budget: str, question: str, policy_version: str
 ) -> tuple[PaidAnswer, ...]:
-    """What this budget paid of a question, and who has it: first what this analyst has, in the
-    order in which they got it, then the rest, the oldest first.
+    """Return the answers to a question that this budget paid for, with their holders.
+
+    First come those that this analyst has, in the order of receipt, then the others, the oldest
+    first.
     """
     of = policy_version, "budget = ?", budget
     shares = _about(book, EntryKind.SHARED, question, *of)
@@ -221,7 +228,9 @@ def _whole(
     *,
     holders: Mapping[str, Mapping[str, int]],
 ) -> PaidAnswer:
-    """All tables of a cube that an analyst lacks, as one answer that who has all of them has."""
+    """Return all tables of a cube that an analyst lacks, as one answer; its holders have them
+    all.
+    """
     same = "analyst = ? AND budget = ? AND policy_version = ? AND data_version = ?"
     of = cube, budget, policy_version, book.state.data_version
     tables = [

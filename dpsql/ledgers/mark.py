@@ -1,7 +1,7 @@
-"""The high-water mark: a small file beside the ledger that says how far it has ever been.
+"""The high-water mark: a small file next to the ledger that records its furthest known entry.
 
-The ledger may be ahead of its mark (a crash between the two writes), never behind it, never
-different at the marked entry, and never in another file than the marked one.
+The ledger may be ahead of its mark, after a crash between the two writes. It is never behind it,
+never different at the marked entry, and never in another file than the marked one.
 
 Rollback and copies are found: SECURITY.md S16.
 """
@@ -26,10 +26,11 @@ ACCEPT = (
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The ledger's id, its last known entry and that entry's hash (hex), and the file it is in.
+    """The ledger's id, its last known entry, that entry's hash (hex), and the identity of its
+    file.
 
-    `identity` is "device:inode". Both count: a copied volume can repeat inode numbers. Where
-    device numbers change at every mount, the owner accepts the ledger after a reboot.
+    `identity` is "device:inode". Both count: a copied volume can repeat inode numbers. If device
+    numbers change at every mount, the owner accepts the ledger after a reboot.
     """
 
     ledger: str
@@ -39,7 +40,7 @@ class Mark:
 
 
 def mark_path(ledger: str) -> str:
-    """Where the mark of the ledger at this path is.
+    """Return the path of the mark for a ledger.
 
     >>> mark_path("dpsql.ledger")
     'dpsql.ledger.mark'
@@ -48,18 +49,18 @@ def mark_path(ledger: str) -> str:
 
 
 def identity_of(ledger: str) -> str:
-    """The device and inode of a file: a copy and a restored backup have another."""
+    """Return device and inode of a file, which differ for a copy or a restored backup."""
     status = os.stat(ledger)  # noqa: PTH116
     return f"{status.st_dev}:{status.st_ino}"
 
 
 def mark_of(state: State, ledger: str) -> Mark:
-    """The mark of the file at this path when it ends in this state."""
+    """Return the mark of the file at this path when it ends in this state."""
     return Mark(state.ledger, state.sequence, state.hash.hex(), identity_of(ledger))
 
 
 def read_mark(ledger: str) -> Mark | None:
-    """The mark of the ledger at this path; None if there is none.
+    """Return the mark of the ledger at this path; None if there is none.
 
     Raises LedgerError if the file is not a mark, OSError if it cannot be read.
     """
@@ -87,8 +88,8 @@ def _mark(read: dict[str, object]) -> Mark:
 def write_mark(ledger: str, mark: Mark) -> None:
     """Replace the mark atomically and durably; only under the ledger's write lock.
 
-    The lock makes one name for the unfinished file enough, and what a crash leaves of it is
-    overwritten by the next writer. Raises OSError.
+    Because of the lock, one name for the unfinished file is enough; the next writer overwrites the
+    remains of a crash. Raises OSError.
     """
     path = mark_path(ledger)
     unfinished = f"{path}.new"
@@ -102,7 +103,7 @@ def write_mark(ledger: str, mark: Mark) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """Make a new name in the folder of `path` durable, where the system can."""
+    """Make a new name in the folder of `path` durable, if the system can."""
     if os.name == "nt":
         return
     folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)  # noqa: PTH120
@@ -113,9 +114,10 @@ def sync_folder(path: str) -> None:
 
 
 def check_mark(mark: Mark | None, state: State, marked: str | None, ledger: str) -> None:
-    """Raises LedgerError if the ledger at this path is not the marked one, grown.
+    """Raises LedgerError unless the ledger at this path is the marked one, possibly with more
+    entries.
 
-    `state` is the ledger's own; `marked` is the hash (hex) it has at the marked entry, or None.
+    `state` is the ledger's own; `marked` is its hash (hex) at the marked entry, or None.
     """
     what = _difference(mark, state, marked, identity_of(ledger))
     if what is not None:

@@ -1,10 +1,10 @@
 """The embedded ledger: one SQLite file shared by processes and threads, and its mark.
 
-A writing call is two locked steps. First, in one immediate transaction: verify what is new, check
-the mark, decide, append, commit (fsync). Then, under the write lock again: move the mark up to the
-end of the file. A crash between the two leaves the mark behind, which is allowed, and happened
-before anything was released. Written before the commit, the mark could name an entry that never
-came to be; written without the lock, it could go back.
+A writing call has two locked steps. First, in one immediate transaction: verify new entries, check
+the mark, decide, append, commit (fsync). Then, under the write lock again: move the mark to the end
+of the file. A crash between the two leaves the mark behind. That is allowed, and happened before
+any release. If the mark were written before the commit, it could name an entry that does not exist.
+If it were written without the lock, it could move back.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ from dpsql.ledgers.store import Patience
 from dpsql.model.errors import LedgerError
 from dpsql.model.vocabulary import Fact, Loss, Noisy
 
-# One call at a time in a process, and none while it forks: SQLite's locks do not survive a fork,
-# but its idea of them does.
+# One call at a time in a process, and none while it forks. SQLite's locks do not survive a fork,
+# but SQLite assumes that they do.
 _CALLS = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
@@ -72,7 +72,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def utc_now() -> datetime:
-    """The time that entries are stamped with; nothing is decided by it."""
+    """Return the time stamp of an entry; no decision depends on it."""
     return datetime.now(UTC)
 
 
@@ -100,7 +100,8 @@ class SqliteLedger:
         clock: Callable[[], datetime] = utc_now,
         patience: Patience | None = None,
     ) -> Self:
-        """The ledger at `path`, made if there is none, verified from its first entry on.
+        """Open the ledger at `path`, created if there is none, and verify it from its first entry
+        on.
 
         Raises LedgerError if it cannot be opened or trusted.
         """
@@ -113,7 +114,7 @@ class SqliteLedger:
         return ledger
 
     def close(self) -> None:
-        """No operation is possible any more; but for claims nothing is held open between calls."""
+        """Close the ledger; apart from claims nothing is held open between calls."""
         self._closed = True
         self._claims.close()
 
@@ -129,20 +130,20 @@ class SqliteLedger:
         return replace(spent, before=before)
 
     def share(self, queries: Sequence[str], charge: Charge) -> Loss:
-        """Let an analyst have what others have; see `Ledger.share`."""
+        """Give an analyst answers of others; see `Ledger.share`."""
         with self._writing() as book:
             return append_shares(book, queries, charge)
 
     @contextmanager
     def claimed(self, text: str) -> Iterator[bool]:
-        """Whether this process has the claim of this text; see `Ledger.claimed`."""
+        """Claim a text for this process; see `Ledger.claimed`."""
         with ExitStack() as stack:
             with store.failing_closed(self._path):
                 own = stack.enter_context(self._claims.claimed(text))
             yield own
 
     def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
-        """Record what a charged query released; see `Ledger.remember`."""
+        """Record the answer of a charged query; see `Ledger.remember`."""
         payload = encode_answer(answer)
         with self._writing() as book:
             if not book.find(EntryKind.CHARGE, "query_id = ?", query_id):
@@ -158,7 +159,7 @@ class SqliteLedger:
             return book.state.data_version
 
     def record_facts(self, facts: frozenset[Fact], identity: str) -> None:
-        """Record what a check found; see `Ledger.record_facts`."""
+        """Record the facts of a check; see `Ledger.record_facts`."""
         with self._writing() as book:
             book.append(EntryKind.FACTS, detail=encode_facts(facts, identity))
 
@@ -168,17 +169,17 @@ class SqliteLedger:
             book.append(EntryKind.LATE, analyst=analyst, detail=query_id)
 
     def confirm(self, ceiling: Ceiling, reason: str) -> None:
-        """Hold the policy to another ceiling; see `Ledger.confirm`."""
+        """Confirm a limit; see `Ledger.confirm`."""
         with self._writing() as book:
             append_limit(book, ceiling, reason)
 
     def lift(self, title: str, reason: str) -> None:
-        """Hold the policy to a ceiling no more; see `Ledger.lift`."""
+        """Lift a limit; see `Ledger.lift`."""
         with self._writing() as book:
             book.append(EntryKind.LIMIT, budget=title, detail=reason)
 
     def stop(self, whom: Stopped, reason: str) -> None:
-        """Charge nothing more; see `Ledger.stop`."""
+        """Stop charges; see `Ledger.stop`."""
         with self._writing() as book:
             book.append(EntryKind.STOPPED, budget=whom.budget, analyst=whom.analyst, detail=reason)
 
@@ -190,14 +191,14 @@ class SqliteLedger:
     # --- reading ---
 
     def late(self, analyst: str) -> int:
-        """How many answers came late; see `Ledger.late`."""
+        """Return the number of late answers; see `Ledger.late`."""
         with self._reading() as book:
             return book.state.late.get(analyst, 0)
 
     def recall(
         self, analyst: str, question: str, policy_version: str, epsilon: Decimal
     ) -> Remembered | None:
-        """The answer that repeats this question; see `Ledger.recall`."""
+        """Return the answer of an earlier identical question; see `Ledger.recall`."""
         with self._reading() as book:
             rows = charges(book, question, policy_version, analyst)
             paid = [(Decimal(str(row.epsilon)), row) for row in rows]
@@ -213,12 +214,12 @@ class SqliteLedger:
     def released(
         self, analyst: str, budget: str, question: str, policy_version: str
     ) -> tuple[PaidAnswer, ...]:
-        """All that this budget paid of this question; see `Ledger.released`."""
+        """Return this budget's answers to a question; see `Ledger.released`."""
         with self._reading() as book:
             return released(book, analyst, budget, question, policy_version)
 
     def answer(self, query_id: str) -> tuple[Noisy, ...]:
-        """What was recorded of a query; see `Ledger.answer`."""
+        """Return the recorded answer of a query; see `Ledger.answer`."""
         with self._reading() as book:
             payload = book.answer(query_id)
         if payload is None:
@@ -226,7 +227,7 @@ class SqliteLedger:
         return decode_answer(payload)
 
     def stamp(self, seconds: float = threading.TIMEOUT_MAX) -> object:
-        """Which file it is, when it changed, and how often; see `Ledger.stamp`."""
+        """Return the identities and change counters of both files; see `Ledger.stamp`."""
         if not _CALLS.acquire(timeout=seconds):
             return None
         try:
@@ -237,22 +238,22 @@ class SqliteLedger:
             _CALLS.release()
 
     def spent(self, budget: str | None, analysts: frozenset[str] | None = None) -> Loss:
-        """What was spent so far; see `Ledger.spent`."""
+        """Return the spending of a budget; see `Ledger.spent`."""
         with self._reading() as book:
             return book.state.spent(budget, analysts)
 
     def confirmed(self) -> dict[str, Ceiling]:
-        """The ceilings that were confirmed; see `Ledger.confirmed`."""
+        """Return the confirmed limits; see `Ledger.confirmed`."""
         with self._reading() as book:
             return dict(book.state.limits)
 
     def stopped(self) -> frozenset[Stopped]:
-        """All that the owner stopped; see `Ledger.stopped`."""
+        """Return the owner's stops; see `Ledger.stopped`."""
         with self._reading() as book:
             return book.state.stopped
 
     def budgets(self) -> tuple[Charged, ...]:
-        """Every budget that was ever charged; see `Ledger.budgets`."""
+        """Return all charged budgets; see `Ledger.budgets`."""
         with self._reading() as book:
             state = book.state
         names = sorted(state.accountants.items())
@@ -267,7 +268,7 @@ class SqliteLedger:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> tuple[Entry, ...]:
-        """The latest charges, newest first; see `Ledger.history`."""
+        """Return the latest charges, newest first; see `Ledger.history`."""
         of = analyst, budget, _moment(since, 0), _moment(until, LARGEST)
         with self._reading() as book:
             charges = _latest(book, EntryKind.CHARGE, limit, of)
@@ -282,13 +283,13 @@ class SqliteLedger:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> tuple[SharedAnswer, ...]:
-        """What analysts got of others, newest first; see `Ledger.shares`."""
+        """Return received answers of others, newest first; see `Ledger.shares`."""
         of = analyst, budget, _moment(since, 0), _moment(until, LARGEST)
         with self._reading() as book:
             return tuple(map(_share, _latest(book, EntryKind.SHARED, limit, of)))
 
     def acts(self, limit: int = 20) -> tuple[OwnerAct, ...]:
-        """What the owner did last; see `Ledger.acts`."""
+        """Return the owner's last acts; see `Ledger.acts`."""
         kinds = ", ".join(f"'{kind}'" for kind in OWNER_ACTS)
         with self._reading() as book:
             rows = store.rows_where(book.opened, f"kind IN ({kinds})", (), limit)
@@ -297,17 +298,17 @@ class SqliteLedger:
         return tuple(_act(row) for row in rows)
 
     def data_version(self) -> int:
-        """The present data version."""
+        """Return the present data version."""
         with self._reading() as book:
             return book.state.data_version
 
     def facts(self, identity: str) -> frozenset[Fact]:
-        """The facts recorded for this data version and these files."""
+        """Return the facts recorded for this data version and these files."""
         with self._reading() as book:
             return book.state.facts if book.state.files == identity else frozenset()
 
     def facts_lapsed(self, identity: str) -> bool:
-        """Whether no recorded fact counts any more; see `Ledger.facts_lapsed`."""
+        """Test whether no recorded fact counts any more; see `Ledger.facts_lapsed`."""
         with self._reading() as book:
             return book.state.recorded and not (book.state.facts and book.state.files == identity)
 
@@ -350,7 +351,7 @@ class SqliteLedger:
 
     @contextmanager
     def _writing(self) -> Iterator[Book]:
-        """A transaction that is durable, and marked, on return."""
+        """Open a transaction that is durable and marked after the exit."""
         with (
             store.failing_closed(self._path),
             _CALLS,
@@ -376,7 +377,7 @@ class SqliteLedger:
 
     @contextmanager
     def _verified(self, opened: sqlite3.Connection, *, write: bool) -> Iterator[Book]:
-        """A transaction on a ledger whose schema, chain and mark hold."""
+        """Open a transaction on a ledger after checking its schema, chain and mark."""
         with store.transaction(opened, self._patience, write=write) as schema:
             _require_schema(self._path, schema)
             book = Book(self._path, opened, self._clock)
@@ -388,7 +389,7 @@ class SqliteLedger:
             yield book
 
     def _move_mark(self, opened: sqlite3.Connection, reached: State) -> None:
-        """Move the mark up to the file's end, unless another process moved it far enough."""
+        """Move the mark to the file's end, unless another process moved it far enough."""
         mark = read_mark(self._path)
         if mark is not None and mark.sequence >= reached.sequence:
             return
@@ -401,11 +402,11 @@ class SqliteLedger:
 
 
 def accept(path: str) -> None:
-    """The owner's word that the ledger at `path` is to be trusted as it is now.
+    """Record that the owner trusts the ledger at `path` as it is now.
 
-    For a file that was moved, restored or rolled back: its chain must hold from the first entry to
-    the last, and then the mark is made to name it. The acceptance itself is recorded.
-    Raises LedgerError if the chain does not hold: an edited ledger cannot be accepted.
+    For a file that was moved, restored or rolled back. Its chain must hold from the first entry to
+    the last; then the mark is set to it. The acceptance itself is recorded. Raises LedgerError if
+    the chain is broken: an edited ledger cannot be accepted.
     """
     path, patience = os.path.realpath(path), Patience()
     with store.failing_closed(path), _CALLS, store.connection(path, patience) as opened:
@@ -440,7 +441,7 @@ def _is_earlier(schema: list[str]) -> bool:
 
 
 def _latest(book: Book, kind: EntryKind, limit: int, of: tuple[object, ...]) -> list[EntryRow]:
-    """The newest entries of a kind of an analyst and of a budget, if any, between two moments."""
+    """Return the newest entries of a kind, of an analyst and a budget, if any, in a period."""
     condition = (
         "analyst = coalesce(?, analyst) AND budget = coalesce(?, budget) AND time >= ? AND time < ?"
     )

@@ -1,8 +1,7 @@
-"""The SQLite file: its schema, its transactions, its patience with other processes.
+"""The SQLite file: its schema, its transactions, and waits for other processes.
 
-A connection lives for one call: none crosses a fork or a thread.
-
-A debit is on disk before it counts: SECURITY.md S3.
+A connection lasts for one call: none crosses a fork or a thread. A debit is on disk before it
+counts: SECURITY.md S3.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from dpsql.model.errors import LedgerError
 T = TypeVar("T")
 
 OLDEST_SQLITE = (3, 37, 0)
-"""The first with STRICT tables."""
+"""First version with STRICT tables."""
 
 _CHECKPOINTS = "CREATE INDEX checkpoints ON entries (sequence) WHERE kind = 'checkpoint'"
 _SHARES = "CREATE INDEX shares_of_question ON entries (question, analyst) WHERE kind = 'shared'"
@@ -106,8 +105,8 @@ EARLIER_SCHEMAS = (
     _with_kinds(_SECOND, _CHECKPOINTS, _SHARES),
     _with_kinds(_THIRD, _SHARES),
 )
-"""What ledgers looked like that knew of no late answers; and of no limits, stops, checkpoints; and
-of nothing that analysts share.
+"""Schemas of earlier ledgers: without late answers; without limits, stops and checkpoints; and
+without shared answers.
 """
 
 _PRAGMAS = (
@@ -130,17 +129,17 @@ _PROBLEMS = {
 }
 
 _UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
-"""What reading a value raises that nobody wrote: a damaged byte makes any text, number or type.
+"""Errors of reading a damaged value: a damaged byte can give any text, number or type.
 
-Python's sqlite3 raises UnicodeDecodeError, too, where SQLite's own message quotes such a text.
+Python's sqlite3 raises UnicodeDecodeError, too, if SQLite's own message quotes such a text.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait for a lock: `attempts` times, each a random wait of at most `longest` s.
+    """Waits for a lock: `attempts` times, each a random wait of at most `longest` seconds.
 
-    The waits grow from a millisecond, and are random so that processes do not keep in step.
+    The waits grow from a millisecond. They are random so that processes do not keep in step.
     """
 
     attempts: int = 4000
@@ -149,7 +148,7 @@ class Patience:
     entropy: Entropy = field(default_factory=Entropy)
 
     def retry(self, step: Callable[[], T]) -> T:
-        """`step()`, again while it finds a lock; the last sqlite3.OperationalError is raised."""
+        """Call `step`, again while the file is locked; raises the last sqlite3.OperationalError."""
         for attempt in range(self.attempts):
             try:
                 return step()
@@ -163,9 +162,9 @@ class Patience:
 
 @contextmanager
 def failing_closed(path: str) -> Iterator[None]:
-    """Turns what SQLite and the system raise into a LedgerError that says what to do.
+    """Turn errors of SQLite and the system into a LedgerError with a fix.
 
-    Raises it at once where SQLite is too old.
+    Raises it immediately if SQLite is too old.
     """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         needed = ".".join(map(str, OLDEST_SQLITE))
@@ -183,15 +182,15 @@ def failing_closed(path: str) -> Iterator[None]:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """SQLite's primary result code; 0 if the error is not SQLite's own."""
+    """Return SQLite's primary result code; 0 if the error is not SQLite's own."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def create_file(path: str) -> None:
-    """Make an empty file that only its owner can use, unless there is a file already.
+    """Create an empty file that only its owner can use, unless there is a file already.
 
-    Linked into place, never opened at its name: closing any descriptor of a file drops every lock
-    that SQLite holds on it in this process (POSIX).
+    The file is linked into place, and never opened under its name: closing any descriptor of a file
+    drops all locks of SQLite on it in this process (POSIX).
     """
     descriptor, unfinished = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".ledger-")  # noqa: PTH120
     os.close(descriptor)
@@ -204,11 +203,11 @@ def create_file(path: str) -> None:
 
 
 _CHANGE_COUNTER = slice(24, 28)
-"""Where an SQLite file counts its changes (https://www.sqlite.org/fileformat.html, 1.3)."""
+"""Place of the change counter in an SQLite file (https://www.sqlite.org/fileformat.html, 1.3)."""
 
 
 def change_of(path: str) -> tuple[object, ...]:
-    """What differs after any change of a file: its identity, its times, its change counter.
+    """Return values that differ after any change of a file: identity, times, change counter.
 
     Only while this process holds no lock on it: closing a descriptor would drop it (POSIX).
     """
@@ -224,7 +223,7 @@ def change_of(path: str) -> tuple[object, ...]:
 
 @contextmanager
 def connection(path: str, patience: Patience) -> Iterator[sqlite3.Connection]:
-    """A durable connection to an existing file, closed at the end. Raises sqlite3.Error."""
+    """Open a durable connection to an existing file, closed at the exit. Raises sqlite3.Error."""
     uri = f"file:{quote(path)}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)) as opened:
         for pragma in _PRAGMAS:
@@ -236,7 +235,7 @@ def connection(path: str, patience: Patience) -> Iterator[sqlite3.Connection]:
 def transaction(
     opened: sqlite3.Connection, patience: Patience, *, write: bool
 ) -> Iterator[list[str]]:
-    """One transaction, with the file's schema; all or nothing if `write`, else left unchanged.
+    """Run one transaction, which yields the file's schema; commit if `write`, else roll back.
 
     Raises sqlite3.Error, and LedgerError if the file was switched to another journal.
     """
@@ -244,7 +243,7 @@ def transaction(
     def begin() -> list[str]:
         opened.rollback()
         opened.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        # Reading takes the shared lock; only then can nobody change the journal mode any more.
+        # Reading takes the shared lock; from then on no process can change the journal mode.
         row = opened.execute(
             r"SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'"
         ).fetchall()
@@ -261,9 +260,9 @@ def transaction(
 
 
 def upgrade(opened: sqlite3.Connection, schema: Sequence[str]) -> None:
-    """Let a ledger of an earlier schema record what this one does; no row changes.
+    """Let a ledger of an earlier schema record the newer kinds of entries; no row changes.
 
-    The way that SQLite's manual gives for other CHECKs (lang_altertable.html, section 7).
+    The method is that of SQLite's manual for other CHECKs (lang_altertable.html, section 7).
     """
     (version,) = opened.execute("PRAGMA schema_version").fetchone()
     opened.execute("PRAGMA writable_schema = ON")
@@ -294,7 +293,7 @@ def insert_answer(opened: sqlite3.Connection, query_id: str, payload: bytes) -> 
 
 
 def rows(opened: sqlite3.Connection, first: int) -> Iterator[tuple[EntryRow, bytes]]:
-    """The entries from `first` on, in order, each with its recorded hash."""
+    """Return the entries from `first` on, in order, each with its recorded hash."""
     cursor = opened.execute(f"{_SELECT} WHERE sequence >= ? ORDER BY sequence", (first,))
     return ((EntryRow._make(values[:-1]), values[-1]) for values in cursor)
 
@@ -302,32 +301,32 @@ def rows(opened: sqlite3.Connection, first: int) -> Iterator[tuple[EntryRow, byt
 def rows_where(
     opened: sqlite3.Connection, condition: str, values: tuple[object, ...], limit: int
 ) -> list[EntryRow]:
-    """The newest entries that meet an SQL condition, newest first."""
+    """Return the newest entries that meet an SQL condition, newest first."""
     query = f"{_SELECT} WHERE {condition} ORDER BY sequence DESC LIMIT ?"
     return [EntryRow._make(row[:-1]) for row in opened.execute(query, (*values, limit))]
 
 
 def last_checkpoint(opened: sqlite3.Connection) -> tuple[EntryRow, bytes] | None:
-    """The newest checkpoint with its recorded hash; None if there is none."""
+    """Return the newest checkpoint with its recorded hash; None if there is none."""
     query = f"{_SELECT} WHERE kind = 'checkpoint' ORDER BY sequence DESC LIMIT 1"
     row = opened.execute(query).fetchone()
     return None if row is None else (EntryRow._make(row[:-1]), bytes(row[-1]))
 
 
 def hash_at(opened: sqlite3.Connection, sequence: int) -> bytes | None:
-    """The recorded hash of one entry; None if there is no such entry."""
+    """Return the recorded hash of one entry; None if there is no such entry."""
     row = opened.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,)).fetchone()
     return None if row is None else bytes(row[0])
 
 
 def payload_of(opened: sqlite3.Connection, query_id: str) -> bytes | None:
-    """The stored answer of one query; None if there is none."""
+    """Return the stored answer of one query; None if there is none."""
     query = "SELECT payload FROM answers WHERE query_id = ?"
     row = opened.execute(query, (query_id,)).fetchone()
     return None if row is None else bytes(row[0])
 
 
 def answered(opened: sqlite3.Connection) -> list[str]:
-    """Every query with a stored answer, or with an entry that says so."""
+    """Return all queries with a stored or recorded answer."""
     query = "SELECT query_id FROM answers UNION SELECT query_id FROM entries WHERE kind = 'answer'"
     return [query_id for (query_id,) in opened.execute(query)]
