@@ -1,1 +1,1 @@
-"""The owner's file: dpsql.toml to Policy, drafted by init, verified by check."""
+"""The owner's policy file: dpsql.toml to Policy, drafted by init, verified by check."""

@@ -1,6 +1,6 @@
-"""[check]: which findings of `dpsql check` an owner accepts, and why.
+"""[check]: findings of `dpsql check` that an owner accepts, with reasons.
 
-The policy is public: a ceiling is a round number that the owner would tell anybody.
+The policy is public: `at_most` is a round number that everybody may know.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _ID = re.compile(r"[a-z-]+:\S.*")
 
 
 def accepted_findings(reader: Reader) -> tuple[AcceptedFinding, ...]:
-    """The entries of `accept`, each with all that it needs. Raises `PolicyError`."""
+    """Return the complete entries of `accept`. Raises `PolicyError`."""
     reader.only("accept")
     entries = tuple(map(_accepted, reader.listed("accept")))
     reader.distinct(tuple(entry.finding for entry in entries), "accept")

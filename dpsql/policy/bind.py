@@ -1,4 +1,4 @@
-"""bind: Draft + Schema → Policy. Types from the database, facts from its constraints.
+"""bind: Draft + Schema → Policy. Types come from the database, facts from its constraints.
 
 Facts are constraints and nothing else that is declared: PRIVACY.md R5.
 """
@@ -56,8 +56,8 @@ LENGTH = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What the engine enforces of a column: the ends of its numbers, as written, its texts, or how
-    long they are.
+    """Constraint that the engine enforces on a column: the bounds of numbers as written, the
+    allowed texts, or their longest length.
     """
 
     bounds: tuple[str, str] | None = None
@@ -66,7 +66,7 @@ class Check:
 
 
 def checks(table: SchemaTable) -> dict[str, Check]:
-    """The columns, in lower case, that a CHECK constraint speaks of."""
+    """Return the CHECK constraint of each column, by name in lower case."""
     types = {c.name.lower(): c.type for c in table.columns if c.type is not None}
     by_column: dict[str, Check] = {}
     for check in table.checks:
@@ -93,11 +93,11 @@ ValuesOf = Callable[[str, str], Sequence[Value]]
 
 
 def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
-    """The policy with the type of every column and the facts that constraints vouch for.
+    """Return the policy with the type of every column and the facts from constraints.
 
-    `values_of(table, column)` lists the distinct values of a public column. A store that was made
-    under another policy is none. Raises `PolicyError`
-    where the policy names what the database does not have, or bounds do not fit a column's type.
+    `values_of(table, column)` returns the distinct values of a public column. A store that was made
+    under another policy is ignored. Raises `PolicyError` if the policy names something that the
+    database lacks, or if bounds do not fit a column's type.
     """
     binder = _Binder(draft, schema, values_of)
     tables = tuple(binder.table(table) for table in draft.tables)
@@ -126,13 +126,15 @@ _SINCE = frozenset(
     "several unprotected second_keys groups_by rows_by totals readings lengths determining"
     " randomized rows".split()
 )
-"""What a version says of a table only where the policy does: it did not always know of it."""
+"""Fields that count in a version only if the policy sets them: earlier versions lack them."""
 
 
 def _version(draft: Draft, tables: tuple[TablePolicy, ...], schema: Schema) -> str:
-    """sha256 (hex) of what answers depend on: unit, tables and domains; not budgets or paths.
+    """Return the sha256 (hex) of all that answers depend on: unit, tables and domains; not budgets
+    or paths.
 
-    Of data that others write it is also the state, so that no answer about another is remembered.
+    If others write the data, its state counts too, so that no answer about another state is
+    reused.
     """
     limits = draft.limits
     parts = [repr(draft.unit), f"{limits.max_public_groups} {limits.min_units_per_group}"]
@@ -154,7 +156,7 @@ def _version(draft: Draft, tables: tuple[TablePolicy, ...], schema: Schema) -> s
 
 
 def vouched_for(policy: Policy) -> str:
-    """What recorded facts are true of: these files, checked under these very decisions."""
+    """Return the label under which facts are recorded: these files and this policy version."""
     return f"{policy.data} {policy.version}"
 
 
@@ -203,7 +205,7 @@ class _Binder:
     def _identifies(
         self, table: DraftTable, name: str, schema_table: SchemaTable, place: str
     ) -> None:
-        """Refuse a column of private rows in which values that are not the same are equal."""
+        """Refuse a key of private rows if different values of its column can be equal."""
         column = self._schema_column(table, name, schema_table, place)
         self._check_whole(table, column, place)
         self._check_equality(table, column, place)
@@ -212,7 +214,9 @@ class _Binder:
             self._fail(table, (place,), why, "Identify rows by an integer, a text or a date.")
 
     def _second_keys(self, table: DraftTable, schema_table: SchemaTable) -> tuple[str, ...]:
-        """Columns that name somebody by a foreign key of the database and by no declared link."""
+        """Return columns that lead to a person by a foreign key of the database, but by no declared
+        link.
+        """
         links = (*table.links, *table.unprotected)
         declared = {name.lower() for link in links for name in link.columns}
         if table.name == self.draft.unit.table:
@@ -225,9 +229,10 @@ class _Binder:
         return tuple(sorted(set(second)))
 
     def facts(self, table: DraftTable) -> list[Fact]:
-        """What the engine enforces of this table's keys and links.
+        """Return the facts about this table's keys and links that the engine enforces.
 
-        Of rows with several links: that each belongs to somebody, and how many one person has.
+        For rows with several links, these are: each row has a privacy unit, and the most rows per
+        unit.
         """
         schema_table = self._schema_table(table)
         facts = []
@@ -256,7 +261,9 @@ class _Binder:
         return [Fact(kind, table.name, Voucher.CONSTRAINT) for kind in facts]
 
     def _check_link(self, table: DraftTable, link: Link, schema_table: SchemaTable) -> None:
-        """A link has its key's type: comparing others converts, which fails on some data."""
+        """Check that a link has its key's type: a comparison of others converts, and fails on some
+        data.
+        """
         columns = [self._schema_column(table, n, schema_table, "link") for n in link.columns]
         for here in columns:
             self._check_whole(table, here, "link")
@@ -278,19 +285,25 @@ class _Binder:
                 )
 
     def _check_whole(self, table: DraftTable, column: SchemaColumn, place: str) -> None:
-        """What is known of stored values need not be so of what is read of them: PRIVACY.md R8."""
+        """Refuse a converted column as an identifier: facts about stored values need not hold after
+        reading: PRIVACY.md R8.
+        """
         if column.reading is not None and not column.enum_values:
             why = f"{table.name}.{column.name} is {column.type_name}, or a part of a column."
             self._fail(table, (place,), why, "Identify rows by an integer, a text or a UUID.")
 
     def _check_equality(self, table: DraftTable, column: SchemaColumn, place: str) -> None:
-        """Refuse what the engine takes for one person where we see several: PRIVACY.md R101."""
+        """Refuse a column in which the engine may equate values that we tell apart: PRIVACY.md
+        R101.
+        """
         if table.private and not column.identifies:
             why = f"{table.name}.{column.name} {_shown_type(column)}."
             self._fail(table, (place,), why, _EXACT)
 
     def _check_unit_column(self, table: DraftTable, column: SchemaColumn) -> None:
-        """All columns whose values are the units have one type, in which equal values are one."""
+        """Check that all columns of the unit's values have one type, in which equal values are
+        identical.
+        """
         first = next(t for t in self.draft.tables if t.link and self.draft.is_column(t.link))
         assert first.link is not None
         kind = self._schema_column(first, first.link.column, self._schema_table(first), "link")
@@ -353,13 +366,13 @@ class _Binder:
         )
 
     def _check_bits(self, table: DraftTable, column: DraftColumn, kind: SqlType) -> None:
-        """Refuse reports of bits that are no text."""
+        """Refuse randomized reports of bits unless their column is a text."""
         if column.randomized is not None and column.randomized.of_bits and kind != VARCHAR:
             why = f"{column.name} has type {kind}, and bits are a text of 0 and 1."
             self._fail(table, ("columns", column.name, "randomized"), why, "Store them as text.")
 
     def _check_kind(self, table: DraftTable, column: DraftColumn, kind: SqlType) -> None:
-        """Refuse what is said of numbers, or of texts, of other columns."""
+        """Refuse options for numbers, or for texts, on other columns."""
         place = ("columns", column.name)
         if column.private_bounds and not (table.private and kind.kind in NUMBERS):
             why = f"{column.name} is public, or no number."
@@ -371,7 +384,9 @@ class _Binder:
     def _check_total(
         self, table: DraftTable, column: DraftColumn, kind: SqlType, bounds: Any
     ) -> None:
-        """Refuse a limit of a unit's total of what is no number, has one row, or is more in one."""
+        """Refuse a limit on a unit's total if the column is not a number, if the unit has one row,
+        or if one row may exceed it.
+        """
         most, place = column.max_per_unit, ("columns", column.name, "max_per_unit")
         if most is None:
             return
@@ -414,7 +429,7 @@ class _Binder:
         source: tuple[str, str],
         schema_column: SchemaColumn,
     ) -> tuple[Value, ...] | None:
-        """The values that a public column lists; None where they are more than may be listed."""
+        """Return the values that a public column lists; None if they are too many."""
         assert schema_column.type is not None
         place, name = ("columns", column.name, "values_from"), ".".join(source)
         lists = self._public_column(source)
@@ -505,7 +520,7 @@ class _Binder:
 def _with_columns(
     limits: tuple[GroupingLimit, ...], columns: tuple[ColumnPolicy, ...]
 ) -> tuple[GroupingLimit, ...]:
-    """Limits with the columns that they name as keys; what names none is an expression."""
+    """Set the key of each limit that names a column; other limits are by an expression."""
     keys = {c.name.lower(): Ref(place, c.type) for place, c in enumerate(columns)}
     return tuple(replace(limit, key=keys.get(limit.by.lower())) for limit in limits)
 
@@ -517,7 +532,9 @@ def _enforced(
     bounds: tuple[Any, Any] | None,
     values: tuple[Value, ...] | None,
 ) -> bool:
-    """Whether a CHECK, an ENUM or a foreign key keeps every value within what is declared."""
+    """Test whether a CHECK, an ENUM or a foreign key keeps every value within the declared
+    domain.
+    """
     check = checks(schema_table).get(schema_column.name.lower(), Check())
     if bounds is not None:
         ends = None if check.bounds is None else tuple(map(Fraction, check.bounds))
@@ -538,14 +555,14 @@ _EXACT = "Make it a text of a deterministic collation, in a column of the databa
 
 
 def _shown_type(column: SchemaColumn) -> str:
-    """The type, and why no value of it identifies anything, if none does."""
+    """Return the column's type, and the reason if its values identify nothing."""
     if column.identifies:
         return f"has type {column.type_name}"
     return f"is {column.type_name}, in which texts that differ may be equal"
 
 
 def _without_type(column: SchemaColumn, table: SchemaTable) -> tuple[str, str]:
-    """Why a column is not read, and what an owner may do."""
+    """Return the reason why a column cannot be read, and a fix."""
     why, name = f"{column.name} {_shown_type(column)}.", column.name
     parts = [c.reading for c in table.columns if c.reading and c.reading.column == name]
     if not column.identifies:
@@ -566,7 +583,7 @@ def _are_never_null(schema_table: SchemaTable, columns: Iterable[str]) -> bool:
 
 
 def _is_foreign_key(schema_table: SchemaTable, link: Link) -> bool:
-    """Whether the engine enforces that what is not NULL leads to a row."""
+    """Test whether the engine enforces that every value but NULL leads to a row."""
     return any(
         key.exact
         and key.table.lower() == link.table.lower()

@@ -1,4 +1,4 @@
-"""What a draft says of ε, δ and the accountant: what is recommended, and in words of risk."""
+"""Recommended ε, δ and accountant of a draft, and their risk in words."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dpsql.model.vocabulary import DEFAULT_ACCOUNTANT, Budget, Loss
 from dpsql.policy.value_reader import UNDECIDED
 
 EPSILON = Decimal(1)
-"""What is recommended for all questions together: it can be raised later, and never lowered."""
+"""Recommended ε for all queries together: it can be raised later, but not lowered."""
 
 DELTA = Decimal("1e-9")
-"""What is recommended where nobody says how many people there are."""
+"""Recommended δ if the number of people is unknown."""
 
 _SHARE = 5
-"""Which part of ε one question takes."""
+"""Number of parts into which ε is divided for queries."""
 _QUESTIONS = 1000
-"""Into how many questions with private keys δ is divided: more than ε pays for."""
+"""Number of queries with private keys among which δ is divided: more than ε pays for."""
 _SMALL = -3
 _TWO = Context(prec=2, rounding=ROUND_UP)
 _HUNDRED = 100
@@ -28,7 +28,7 @@ _HUNDRED = 100
 
 @dataclass(frozen=True, slots=True)
 class BudgetChoice:
-    """What is decided of the first budget; None is left to the owner."""
+    """The owner's decisions on the first budget; None is undecided."""
 
     epsilon: Decimal | None = None
     delta: Decimal | None = None
@@ -36,7 +36,9 @@ class BudgetChoice:
 
 
 def odds(epsilon: Decimal) -> str:
-    """By how much the odds of anything said of one person change at most, to two digits, upwards.
+    """Return the largest factor by which the odds of any statement about a person change.
+
+    It is rounded up to two digits.
 
     >>> odds(Decimal("0.1")), odds(Decimal(1)), odds(Decimal(3)), odds(Decimal(20))
     ('1.2', '2.8', '21', '490,000,000')
@@ -45,7 +47,8 @@ def odds(epsilon: Decimal) -> str:
 
 
 def likely(epsilon: Decimal) -> str:
-    """How many per cent what is 1 % likely without the answers is with them, at most.
+    """Return the largest percentage, with the answers, of an event that is 1 % likely without
+    them.
 
     >>> likely(Decimal(1)), likely(Decimal(3))
     ('2.7', '17')
@@ -55,11 +58,11 @@ def likely(epsilon: Decimal) -> str:
 
 
 def risk(epsilon: Decimal) -> tuple[str, str]:
-    """What an ε means for one person, on two lines.
+    """Return the meaning of an ε for one person, as two lines.
 
     >>> print("; ".join(risk(Decimal(1))))
     the odds of anything said of one person change by a factor of at most 2.8; a guess 1 % likely \
-without them is at most 2.7 % likely with them
+    without them is at most 2.7 % likely with them
     """
     return (
         f"the odds of anything said of one person change by a factor of at most {odds(epsilon)}",
@@ -68,7 +71,7 @@ without them is at most 2.7 % likely with them
 
 
 def recommended_delta(units: int | None) -> Decimal:
-    """A power of ten of at most a tenth of one in so many people.
+    """Return a power of ten that is at most a tenth of 1 / `units`.
 
     >>> recommended_delta(2500), recommended_delta(None)
     (Decimal('0.00001'), Decimal('1E-9'))
@@ -77,14 +80,14 @@ def recommended_delta(units: int | None) -> Decimal:
 
 
 def first_budget(choice: BudgetChoice, units: int | None) -> Budget:
-    """The first budget of a draft, with what is recommended where nothing is decided."""
+    """Return the first budget of a draft, with the recommended values for undecided ones."""
     epsilon = EPSILON if choice.epsilon is None else choice.epsilon
     delta = recommended_delta(units) if choice.delta is None else choice.delta
     return _by(choice.accountant, Budget("default", epsilon, delta))
 
 
 def _by(accountant: str, budget: Budget) -> Budget:
-    """A budget as an accountant adds it up, of which a question takes a part."""
+    """Return a budget under an accountant, with the shares of one query."""
     delta = budget.delta if get(accountant).supports_selection else Decimal(0)
     return replace(
         budget,
@@ -97,7 +100,7 @@ def _by(accountant: str, budget: Budget) -> Budget:
 
 
 def budget_lines(choice: BudgetChoice, units: int | None) -> Iterator[str]:
-    """The lines of the first budget, its analyst and the ledger."""
+    """Yield the lines of the first budget, its analyst and the ledger."""
     budget = first_budget(choice, units)
     change, guess = risk(budget.epsilon)
     more = ", ".join(f"{odds(Decimal(e))} at {e}" for e in ("0.5", "2", "3"))
@@ -130,7 +133,7 @@ def _undecided(undecided: bool, amount: Decimal) -> str:  # noqa: FBT001
 
 
 def _plain(amount: Decimal) -> str:
-    """A number as TOML, and as people write small ones.
+    """Return a number as TOML, with exponents for small ones.
 
     >>> [_plain(Decimal(x)) for x in ("1", "0.10", "1E-9", "0.00001")]
     ['1.0', '0.1', '1e-9', '1e-5']

@@ -1,4 +1,4 @@
-"""Caps: what an analyst, a group of them, or all together may spend at most."""
+"""Caps: the most that an analyst, a group of them, or all together may spend."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ Analysts = tuple[tuple[str, str], ...]
 
 
 def caps_of(reader: Reader, budgets: tuple[Budget, ...], analysts: Analysts) -> tuple[Cap, ...]:
-    """Every cap of a policy. Raises `PolicyError`.
+    """Return all caps of a policy. Raises `PolicyError`.
 
-    `epsilon` of an analyst caps what that one spends of the budget, `[groups.NAME]` what several
-    spend of one budget or of all, and `epsilon` of the privacy unit what all spend of all.
+    `epsilon` of an analyst caps the analyst's spending of the budget. `[groups.NAME]` caps the
+    spending of several analysts, of one budget or of all. `epsilon` of the privacy unit caps
+    everything together.
     """
     by_name = {budget.name: budget for budget in budgets}
     caps = []
@@ -58,7 +59,7 @@ def _cap(
     *,
     across: bool = False,
 ) -> Cap:
-    """A cap on what is spent of these budgets, which one accountant must count."""
+    """Return a cap on the spending of these budgets, which must have one accountant."""
     accountants = sorted({budget.accountant for budget in budgets})
     if len(accountants) > 1:
         why = f"{title} spends by {' and '.join(accountants)}, which nobody adds up."

@@ -1,6 +1,6 @@
 """Parts of columns as a policy names them: `payload.address.city`, `tags[1]`.
 
-Each is declared as a column of its own: what is not declared does not exist.
+Each is declared as a column of its own; undeclared parts do not exist.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _OF_JSON = {
     "UUID": UUID,
     **dict.fromkeys(("INTEGER", "BIGINT"), INTEGER),
 }
-"""What a text of JSON may be read as."""
+"""Types that a JSON text may be read as."""
 
 
 def column_or_part(
     name: str, table: SchemaTable, declared: str | None = None
 ) -> SchemaColumn | None:
-    """The column, or part of one, that a name means; `declared` is the type of what JSON holds."""
+    """Return the column or part with this name, or None; `declared` is the type of a JSON value."""
     columns = {c.name.lower(): c for c in table.columns}
     template = columns.get(PLACE.sub("[]", name).lower())
     if template is not None:
@@ -59,7 +59,7 @@ def column_or_part(
 
 
 def step(to: str | int) -> str:
-    """A step of a path as it is written; place 0 of a list stands for any.
+    """Return a step of a path as it is written; place 0 of a list stands for any.
 
     >>> step("city"), step(0)
     ('.city', '[1]')
@@ -68,7 +68,7 @@ def step(to: str | int) -> str:
 
 
 def _placed(name: str, template: SchemaColumn) -> SchemaColumn | None:
-    """A part at certain places of lists."""
+    """Return a part at the places of lists that its name gives."""
     reading, places = template.reading, PLACE.findall(name)
     if reading is None or 0 not in reading.path:
         return template
@@ -80,7 +80,7 @@ def _placed(name: str, template: SchemaColumn) -> SchemaColumn | None:
 
 
 def _steps(rest: str) -> tuple[str | int, ...]:
-    """The steps of `.a.b[1]`; () for anything else."""
+    """Return the steps of `.a.b[1]`; () for anything else."""
     steps = list(STEP.finditer(rest))
     if "".join(step[0] for step in steps) != rest:
         return ()

@@ -1,7 +1,7 @@
-"""What names of tables and columns say: words, identifiers of rows, and what looks like a person's.
+"""Meaning of table and column names: words, identifiers of rows, and personal data.
 
-Names are all that a draft has to go by beside types and keys; what follows from them is proposed,
-and decided by the owner.
+Besides types and keys, a draft has only names to rely on. Conclusions from them are proposals; the
+owner decides.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_]+")
 _LONGEST_PREFIX = 3
 
 ROW_WORDS = frozenset("id key sk pk uuid guid no nr num number code".split())
-"""The last word of a column that names rows rather than measures something."""
+"""Last word of a column that names rows and does not measure anything."""
 
 _NO_AMOUNTS = ROW_WORDS | frozenset(
     "zip zipcode postcode postal upc ean isbn sku year quarter month week weekday day hour".split()
 )
-"""The last word of a number that nobody adds up."""
+"""Last word of a number that is never summed."""
 
 PEOPLE = frozenset(
     "account borrower child citizen client contact customer donor driver employee guest household "
@@ -31,24 +31,24 @@ PEOPLE = frozenset(
     "resident respondent staff student subject subscriber tenant traveller user visitor voter "
     "worker".split()
 )
-"""What tables of people are called, in singular."""
+"""Names of tables of people, in singular."""
 
 _ALWAYS = frozenset(
     "email mail phone telephone mobile fax ssn passport iban password passwd surname lastname "
     "firstname forename fullname nickname username login street imei cookie latitude longitude "
     "lat lon lng gps ip".split()
 )
-"""Words that name a person, or a way to one, whatever stands beside them."""
+"""Words that name a person, or a way to one, in any context."""
 
 _ALONE = frozenset("address addr name".split())
-"""Words that do so beside words of people, or in a table of people."""
+"""Words that do so together with words of people, or in a table of people."""
 
 _PERSONAL = PEOPLE | frozenset("first last full middle maiden given family display home".split())
 
 
 @lru_cache(maxsize=1 << 14)
 def words(name: str) -> Words:
-    """The words of a name, in lower case.
+    """Return the words of a name, in lower case.
 
     >>> words("customerId"), words("cs_bill_customer_sk"), words("IPAddress2")
     (('customer', 'id'), ('cs', 'bill', 'customer', 'sk'), ('ip', 'address', '2'))
@@ -60,7 +60,7 @@ _IRREGULAR = {"people": "person", "persons": "person", "children": "child"}
 
 
 def singular(name: str) -> str:
-    """A word of one thing.
+    """Return the singular of a word.
 
     >>> singular("households"), singular("companies"), singular("address"), singular("people")
     ('household', 'company', 'address', 'person')
@@ -73,13 +73,13 @@ def singular(name: str) -> str:
 
 
 def table_words(table: SchemaTable) -> Words:
-    """The words of a table's name without its schema, the last in singular."""
+    """Return the words of a table's name without its schema, the last in singular."""
     *before, last = words(shown(table.name)[1]) or (table.name.lower(),)
     return (*before, singular(last))
 
 
 def column_words(table: SchemaTable, column: str) -> Words:
-    """The words of a column, without a short one that all columns of its table begin with.
+    """Return the words of a column, without a short prefix that all columns of its table share.
 
     >>> from dpsql.model.schema import SchemaColumn
     >>> columns = tuple(SchemaColumn(name, None, "") for name in ("c_id", "c_name"))
@@ -95,27 +95,27 @@ def column_words(table: SchemaTable, column: str) -> Words:
 
 @lru_cache(maxsize=1 << 10)
 def _begin_alike(names: tuple[str, ...]) -> bool:
-    """Whether several names have one first word."""
+    """Test whether several names have the same first word."""
     return len(names) > 1 and len({words(name)[:1] for name in names}) == 1
 
 
 def is_of_people(table: SchemaTable) -> bool:
-    """Whether a table is called as people are."""
+    """Test whether a table's name is a word for people."""
     return table_words(table)[-1] in PEOPLE
 
 
 def names_rows(column: Words) -> bool:
-    """Whether the last word says that a column names rows."""
+    """Test whether the last word means that a column names rows."""
     return column[-1:] != () and column[-1] in ROW_WORDS
 
 
 def is_amount(column: Words) -> bool:
-    """Whether a number of this name may be something that is added up."""
+    """Test whether a number of this name may be summed."""
     return not (column and column[-1] in _NO_AMOUNTS)
 
 
 def identifies(table: SchemaTable, column: str) -> bool:
-    """Whether a column looks like a person's name, or a way to a person.
+    """Test whether a column looks like a person's name, or a way to a person.
 
     >>> people = SchemaTable("users", ())
     >>> [identifies(people, c) for c in ("name", "email", "homeAddress", "address_id", "country")]
@@ -141,7 +141,8 @@ _OF_BIRTH = frozenset("date day datetime month year dt".split())
 
 
 def personal_data(table: SchemaTable, column: str) -> str | None:
-    """Return what a column looks like: names, birth dates or identity numbers of people.
+    """Return the kind of personal data that a column looks like (names, birth dates or identity
+    numbers of people), or None.
 
     >>> people, shops = SchemaTable("users", ()), SchemaTable("shops", ())
     >>> [personal_data(people, c) for c in ("name", "date_of_birth", "PassportNo", "name_id")]
@@ -161,12 +162,12 @@ def personal_data(table: SchemaTable, column: str) -> str | None:
 
 
 def is_surrogate(table: SchemaTable, key: str) -> bool:
-    """Return whether a key's name says nothing of its table or of people: it may be any table's."""
+    """Test whether a key's name mentions neither its table nor people: it may be any table's."""
     return not {*map(singular, words(key))} & {*table_words(table), *PEOPLE}
 
 
 def names_of_key(table: SchemaTable, key: str, *, is_own: bool = True) -> frozenset[Words]:
-    """Return what other tables call a key: by its own name, or its table's where it `is_own`.
+    """Return names that other tables use for a key: its own, or its table's if it `is_own`.
 
     >>> sorted(names_of_key(SchemaTable("patients", ()), "Id"))
     [('patient',), ('patient', 'id')]
@@ -180,7 +181,7 @@ def names_of_key(table: SchemaTable, key: str, *, is_own: bool = True) -> frozen
 
 
 def ends_with(column: str, names: frozenset[Words]) -> bool:
-    """Return whether the last words of a column are one of these names.
+    """Test whether the last words of a column are one of these names.
 
     >>> names = frozenset({("patient",)})
     >>> [ends_with(column, names) for column in ("PATIENT", "referred_patients", "patient_class")]

@@ -1,7 +1,7 @@
-"""[defaults]: what tables, columns and links of a policy say that say nothing else.
+"""[defaults]: settings of all tables, columns and links that do not set them.
 
-They are filled in before anything is read, so that a policy with defaults is the policy with each
-of them written out.
+They are filled in before anything is read. A policy with defaults equals the policy with each of
+them written out.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ _KEYS = ("access", "nullable", "other_people", *OF_ONE_UNIT)
 
 
 def with_defaults(reader: Reader) -> Reader:
-    """The policy with its defaults written out. Raises `PolicyError` where one makes no sense.
+    """Return the policy with its defaults written out. Raises `PolicyError` if one makes no
+    sense.
 
-    Limits of one unit are for private tables with one link; `other_people` is for further links.
+    {2}
+    # what anybody may see is said of each ==> public access is declared for each table
     """
     defaults = reader.table("defaults")
     defaults.only(*_KEYS)
@@ -38,7 +40,7 @@ def with_defaults(reader: Reader) -> Reader:
 
 
 def _table(table: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    """A table with what it does not say itself."""
+    """Return a table with the defaults for missing settings."""
     whole = _with(table, defaults, "access")
     if whole.get("access") == "private" and "link" in whole:
         whole = _with(whole, defaults, *OF_ONE_UNIT)
@@ -52,7 +54,7 @@ def _table(table: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inline(value: Any, defaults: dict[str, Any], key: str) -> Any:
-    """A column or a link, if it is one: what it is otherwise is refused where it is read."""
+    """Return a column or a link with defaults; other values stay, and are refused when read."""
     return _with(value, defaults, key) if isinstance(value, dict) else value
 
 

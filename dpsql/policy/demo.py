@@ -1,4 +1,4 @@
-"""demo: a shop database with its policy, the same at every build, and three questions to ask."""
+"""demo: a shop database with its policy, the same at every build, and three queries."""
 
 from __future__ import annotations
 
@@ -134,11 +134,14 @@ QUERIES = (
     ("What do they spend, by region? Amounts are clipped to their bounds.", BY_REGION),
     ("Which cities have many customers? Private keys: small ones stay hidden.", BY_CITY),
 )
-"""Title and SQL of the three questions."""
+"""Title and SQL of the three queries."""
 
 
 def build(directory: Path) -> Path:
-    """Write shop.duckdb and dpsql.toml into a directory; returns the policy's path."""
+    """Write shop.duckdb and dpsql.toml into a directory; return the policy's path.
+    # in the end DuckDB complains of what is not found as garbage ==> else DuckDB complains at the
+    exit about frozen objects
+    """
     import duckdb  # noqa: PLC0415  `dpsql --help` does without
 
     atexit.register(gc.unfreeze)  # in the end DuckDB complains of what is not found as garbage

@@ -1,4 +1,4 @@
-"""The policy as written: read and checked, not yet bound to a database."""
+"""The policy as written: read and checked, but not yet bound to a database."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dpsql.policy.value_reader import Lines
 
 @dataclass(frozen=True, slots=True)
 class DraftColumn:
-    """A column as declared; `type` is SQL text, `values_from` a (table, column) that lists them.
+    """A declared column; `type` is SQL text, `values_from` a (table, column) with its values.
 
-    `published` says of a public column that its owner knows what it tells of people.
+    `published` means that the owner of a public column knows how much it reveals about people.
     """
 
     name: str
@@ -37,7 +37,7 @@ class DraftColumn:
 
 @dataclass(frozen=True, slots=True)
 class DraftTable:
-    """A table as declared."""
+    """A declared table."""
 
     name: str
     private: bool
@@ -58,20 +58,20 @@ class DraftTable:
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The links to those whose rows they are."""
+        """Links to the privacy units that own the rows."""
         return self.several if self.link is None else (self.link,)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How `dpsql serve` listens, and what it bears from its clients.
+    """Settings of `dpsql serve`: where it listens, and limits on its clients.
 
-    `users` is the file of those who may log in; `certificate` and `key` are PEM files, and
-    `client_ca` one of authorities whose client certificates are believed. `workers` is how many
-    statements may run at once, each in a process of its own. Where nobody says how large the tables
-    are, answers appear after `answer_seconds`; so many as `max_late` later ones stop an analyst.
-    `memory` is what the server itself may hold more than when it starts; a session keeps at most
-    `session_memory` of it between messages, and all sessions of an analyst `analyst_memory`.
+    `users` is the file of logins. `certificate` and `key` are PEM files; `client_ca` has
+    authorities for client certificates. `workers` is the number of statements that run at once,
+    each in its own process. If the tables' sizes are unknown, answers appear after
+    `answer_seconds`; after `max_late` later ones the analyst is stopped. `memory` is what the
+    server may use beyond its start. A session keeps at most `session_memory` of it between
+    messages, all sessions of an analyst `analyst_memory`.
     """
 
     host: str = "127.0.0.1"
@@ -99,8 +99,8 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedFinding:
-    """What an owner accepts of `dpsql check`: a finding by its id, `at_most` so many rows or units
-    of one data version, and why.
+    """A finding of `dpsql check` that an owner accepts: its id, the most rows or units in one data
+    version, and the reason.
     """
 
     finding: str
@@ -112,8 +112,8 @@ class AcceptedFinding:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Everything the owner wrote. `lines` finds a key's line; paths are absolute. `empty_rows` are
-    the analysts to whom one row as it is is shown as none.
+    """The whole policy as written. `lines` finds a key's line; paths are absolute. `empty_rows`
+    lists the analysts who get no rows, instead of a refusal, when they ask for single rows.
     """
 
     path: str
@@ -131,9 +131,11 @@ class Draft:
     accepted: tuple[AcceptedFinding, ...] = ()
 
     def is_column(self, link: Link) -> bool:
-        """Whether a link leads to the unit where people have no table: its values are units."""
+        """Test whether a link leads to the unit if people have no table: its values are the
+        units.
+        """
         return link.table == self.unit.table and self.table(self.unit.table) is None
 
     def table(self, name: str) -> DraftTable | None:
-        """The table called `name`, ignoring case."""
+        """Return the table called `name`, ignoring case; None if there is none."""
         return next((t for t in self.tables if t.name.lower() == name.lower()), None)

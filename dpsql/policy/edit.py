@@ -1,6 +1,6 @@
-"""Writing a limit into a policy file: one line changes, every other and all comments stay.
+"""Writing a limit into a policy file: one line changes, all others and all comments stay.
 
-What is written is read back: it is the same policy with the one value more, or nothing is written.
+The new text is read back: it must be the same policy with one value more, or nothing is written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class LimitValue:
-    """A limit of a table: for groupings by each of `by` (none: for all), or of a column's total."""
+    """A limit of a table: for groupings by each of `by` (None: for all), or of a column's total."""
 
     table: str
     name: str
@@ -37,14 +37,14 @@ class LimitValue:
 
     @property
     def path(self) -> Path:
-        """Where it stands in the file."""
+        """Path of the limit in the file."""
         if self.column is not None:
             return ("tables", self.table, "columns", self.column, self.name)
         return ("tables", self.table, self.name)
 
     @property
     def text(self) -> str:
-        r"""The line that declares it, where nothing else does.
+        r"""Line that declares the limit if nothing else does.
 
         >>> LimitValue("t", "max_rows_per_group", Decimal(5), by="date_trunc('week', day)").text
         'max_rows_per_group = { "date_trunc(\'week\', day)" = 5 }'
@@ -55,9 +55,9 @@ class LimitValue:
 
 
 def with_limits(path: str, limits: Sequence[LimitValue]) -> None:
-    """Write limits into a policy file, all of them or none, at once.
+    """Write limits into a policy file, all of them or none, atomically.
 
-    Raises `PolicyError` where a value stands over several lines, or the file would not be a policy.
+    Raises `PolicyError` if a value has several lines, or the file would not be a policy.
     """
     text = File(path).read_text(encoding="utf-8")
     for limit in limits:
@@ -66,9 +66,9 @@ def with_limits(path: str, limits: Sequence[LimitValue]) -> None:
 
 
 def replace_policy(path: str, text: str) -> None:
-    """Put a text into the place of a policy file, whole or not at all.
+    """Replace a policy file by a text, atomically.
 
-    Raises `PolicyError` where it would be no policy.
+    Raises `PolicyError` if the text is not a policy.
     """
     file = File(path)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name, suffix=".new")
@@ -113,7 +113,7 @@ def _fail(path: str, text: str, limit: LimitValue) -> NoReturn:
 
 
 def _with(value: Any, limit: LimitValue) -> Any:
-    """The value of the key with the limit in it."""
+    """Return the value of the key with the limit in it."""
     most = int(limit.most) if limit.most == limit.most.to_integral() else limit.most
     if limit.by is None:
         return {**value, ALL_OTHERS: most} if isinstance(value, dict) else most
@@ -143,7 +143,7 @@ def _with_line(text: str, limit: LimitValue, values: Any, new: Any) -> str:
 
 
 def _end_of_table(lines: Sequence[str], header: int) -> int:
-    """Where the keys of a table end that begins at a line: before blanks and the next header."""
+    """Return the line after the last key of a table that begins at line `header`."""
     end = next(
         (n for n in range(header, len(lines)) if lines[n].lstrip().startswith("[")), len(lines)
     )
@@ -153,7 +153,7 @@ def _end_of_table(lines: Sequence[str], header: int) -> int:
 
 
 def _changed(lines: list[str], number: int, value: str) -> str:
-    """The text with another value on a line; what follows the value stays."""
+    """Return the text with another value on a line; the rest of the line stays."""
     line = lines[number - 1]
     bare = STRING.sub(lambda match: _blank(match[0]), line)
     begin = bare.index("=") + 1 if "=" in bare else len(bare)
@@ -166,13 +166,13 @@ def _blank(text: str) -> str:
 
 
 def _rest(line: str, bare: str, begin: int) -> str:
-    """The comment behind a value, with the blanks before it."""
+    """Return the comment after a value, with the blanks before it."""
     end = len(bare.rstrip())
     return line[max(end, begin) :]
 
 
 def written(value: Any) -> str:
-    """A value as TOML.
+    """Return a value as TOML.
 
     >>> written({"a b": 1, "c": [Decimal("0.50"), True, "x"]})
     '{ "a b" = 1, c = [0.50, true, "x"] }'
@@ -191,5 +191,5 @@ def written(value: Any) -> str:
 
 
 def toml_key(name: str) -> str:
-    """A key as TOML."""
+    """Return a key as TOML."""
     return name if BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)

@@ -1,6 +1,6 @@
-"""Drafts of [tables.T.file] and of types of columns: by names alone, never by rows.
+"""Drafts of [tables.T.file] and of column types, from names alone, never from rows.
 
-With `dpsql init --look` the types come from the rows; each line says so, since it becomes public.
+With `dpsql init --look` types come from the rows. Each line says so, because it becomes public.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FLAGS = frozenset("is has was flag".split())
 
 
 class TypesFrom(StrEnum):
-    """Where the types of text files come from in a draft."""
+    """Source of the types of text files in a draft."""
 
     NOBODY = "nobody"
     NAMES = "names"
@@ -37,7 +37,7 @@ class TypesFrom(StrEnum):
 
 
 def type_by_name(name: str) -> str:
-    """The type that a column's name suggests: a text where it suggests none.
+    """Return the type that a column's name suggests, else VARCHAR.
 
     >>> [type_by_name(n) for n in ("person_id", "age", "spend", "day", "created_at", "city")]
     ['VARCHAR', 'BIGINT', 'DOUBLE', 'DATE', 'TIMESTAMP', 'VARCHAR']
@@ -54,12 +54,12 @@ def type_by_name(name: str) -> str:
 
 
 def columns_by_name(names: Sequence[str]) -> tuple[FileColumn, ...]:
-    """Columns with the types that their names suggest."""
+    """Return columns with the types that their names suggest."""
     return tuple(FileColumn(name, type_by_name(name)) for name in names)
 
 
 def section_lines(database: Database, table: str, header: str, source: TypesFrom) -> Iterator[str]:
-    """The lines of [tables.T.file] of a text file; none of Parquet."""
+    """Yield the lines of [tables.T.file] for a text file; none for Parquet."""
     path, f = dict(database.files).get(table), dict(database.formats).get(table)
     if path is None or f is None or not is_text(path):
         return
@@ -87,7 +87,7 @@ def section_lines(database: Database, table: str, header: str, source: TypesFrom
 
 
 def type_part(database: Database, table: str, column: str, kind: str, source: TypesFrom) -> str:
-    """What the line of a column says of its type, "" where the database says it for good."""
+    """Return the type part of a column's line, "" if the database fixes the type."""
     path, f = dict(database.files).get(table), dict(database.formats).get(table)
     if path is None or f is None:
         return ""

@@ -1,4 +1,4 @@
-"""[tables.T.file] and the types of its columns: how the lines of data files are read."""
+"""[tables.T.file] and the types of its columns: the format of data files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _GROUPS = ("", ",", ".", "'", " ", "\N{NO-BREAK SPACE}", "\N{NARROW NO-BREAK SPA
 
 
 def with_formats(database: Database, tables: Reader) -> Database:
-    """A database with how its files are read, or those of its public tables. Raises as below."""
+    """Return a database with the formats of its files, or of its public tables' files.
+
+    Raises as `formats_of` does.
+    """
     formats = formats_of(tables, database)
     if database.public is None or not formats:
         return replace(database, formats=formats)
@@ -25,9 +28,9 @@ def with_formats(database: Database, tables: Reader) -> Database:
 
 
 def formats_of(tables: Reader, database: Database) -> tuple[tuple[str, FileFormat], ...]:
-    """How each table's files are read, of those that are files.
+    """Return the format of each table that is a file.
 
-    Raises `PolicyError` where nothing says it of a text file, or it is said of none.
+    Raises `PolicyError` if a text file has no format, or if another table has one.
     """
     of = database if database.public is None else database.public
     paths = dict(of.files)
@@ -50,7 +53,7 @@ def formats_of(tables: Reader, database: Database) -> tuple[tuple[str, FileForma
 
 
 def format_of(table: Reader, of_text: bool) -> FileFormat:  # noqa: FBT001
-    """How the files of one table are read. Raises `PolicyError`."""
+    """Return the format of one table's files. Raises `PolicyError`."""
     reader = table.table("file")
     reader.only(*_KEYS)
     default = FileFormat()
@@ -83,7 +86,7 @@ def format_of(table: Reader, of_text: bool) -> FileFormat:  # noqa: FBT001
 
 
 def _columns(table: Reader, of_text: bool) -> list[FileColumn]:  # noqa: FBT001
-    """The columns with a type. Of Parquet some have types that are compared, and not converted."""
+    """Return the columns with a type. Some types of Parquet columns are compared, not converted."""
     columns = []
     for name, column in table.table("columns").tables():
         if "type" in column.values:
@@ -110,7 +113,7 @@ def _word(reader: Reader, key: str, default: str, options: tuple[str, ...]) -> s
 def _texts(
     reader: Reader, key: str, default: tuple[str, ...], *, empty: bool = False
 ) -> tuple[str, ...]:
-    """A list of texts, or one text alone."""
+    """Return a list of texts, which may be written as one text."""
     value = reader.values.get(key)
     if value is None:
         return default

@@ -1,4 +1,4 @@
-"""init: draft a policy from a schema, never from data; what is not decided says DECIDE."""
+"""init: draft a policy from a schema, never from data; undecided values are DECIDE."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from dpsql.policy.value_reader import UNDECIDED
 
 _TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
 _FRACTIONS = (Kind.DECIMAL, Kind.DOUBLE)
-"""What is summed more often than it names something."""
+"""Types that are summed more often than they name anything."""
 
 
 LOOKED = "# With one exception: types and formats of text files were read from the data."
-"""What a draft says that follows rows."""
+"""Line of a draft that depends on rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What an owner has decided: None, or `UNDECIDED`, is left to be.
+    """The owner's decisions; None or `UNDECIDED` is left open.
 
-    `public` are tables of which anybody may see every row; `shown` are columns, with a dot between
-    table and column, that look as if they named people and do not. `units` is about how many there
-    are, as anybody may know. `types` is where the types of text files come from.
+    `public` lists tables with rows that everybody may see. `shown` lists columns (table.column)
+    that look as if they named people and do not. `units` is a public estimate of their number.
+    `types` is the source of the types of text files.
     """
 
     unit: UnitColumns | None = None
@@ -58,10 +58,10 @@ def draft(
     database: Database,
     decisions: Decisions = Decisions(),  # noqa: B008 - frozen
 ) -> str:
-    """The TOML text of a policy over these tables, with a comment on every decision to make.
+    """Return the TOML text of a policy over these tables, with a comment on every open decision.
 
-    `database` has paths as they are to be written. Where no unit is decided, the draft follows from
-    the one that is proposed first.
+    `database` has paths as they are to be written. If no unit is decided, the draft follows the
+    first proposal.
     """
     drafter = replace(Drafter.of(schema, decisions), database=database)
     lines = [
@@ -94,8 +94,8 @@ def _database(database: Database) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Drafter:
-    """The parts of a draft: `unit` is what it follows from, and `routes` are those that lead there.
-    `nullable` says that columns may be NULL where they do not say.
+    """Data for a draft: `unit` is the privacy unit, decided or proposed, and `routes` lead there.
+    `nullable` is the default for columns.
     """
 
     schema: Schema
@@ -107,7 +107,7 @@ class Drafter:
 
     @staticmethod
     def of(schema: Schema, decisions: Decisions) -> Drafter:
-        """What is drafted under some decisions."""
+        """Return a drafter for the owner's decisions."""
         likely = proposals(schema) if decisions.unit is None else [decisions.unit]
         unit = likely[0] if likely else None
         routes = {} if unit is None else paths(schema, unit)
@@ -117,15 +117,15 @@ class Drafter:
         return Drafter(schema, decisions, unit, routes, nullable=2 * optional > len(columns))
 
     def is_drafted(self, table: SchemaTable) -> bool:
-        """Whether a table has lines of its own: the others exist for nobody."""
+        """Test whether a table has lines in the draft; other tables are invisible to analysts."""
         return table.name in self.routes or table.name in self.decisions.public
 
     def is_private(self, table: SchemaTable) -> bool:
-        """Whether a table leads to the unit, and nobody said that it is public all the same."""
+        """Test whether a table leads to the unit and is not declared public."""
         return table.name in self.routes and table.name not in self.decisions.public
 
     def names_people(self, name: str, routes: Routes) -> bool:
-        """Whether a table holds the unit, or leads there by a key that is no guess."""
+        """Test whether a table holds the unit, or leads to it by a declared key, not by a guess."""
         unit = self.unit
         if unit is None or unit.column(name):
             return True
@@ -134,7 +134,7 @@ class Drafter:
         return declared or (unit.has_table and any(unit.column(k.table) for k in routes.links))
 
     def hidden(self) -> list[str]:
-        """The columns that look as if they named people, with a dot between table and column."""
+        """Return the columns that look as if they named people, as table.column."""
         return [
             f"{table.name}.{column}"
             for table in self.schema.tables
@@ -143,7 +143,7 @@ class Drafter:
         ]
 
     def unit_lines(self) -> Iterator[str]:
-        """Whose privacy is protected."""
+        """Yield the lines of the privacy unit."""
         yield "# Whose privacy is protected: one key of one table, with all rows that lead to it."
         unit = self.decisions.unit
         if unit is None:
@@ -161,7 +161,7 @@ class Drafter:
         yield 'neighbours = "add_remove"'
 
     def defaults(self) -> Iterator[str]:
-        """What tables say that say nothing else."""
+        """Yield the lines of the defaults for tables."""
         yield "# What holds for every table and column that does not say otherwise. How much one"
         yield "# unit adds, and how large numbers are, is found for each question, privately. What"
         yield "# you know costs less noise: max_groups_per_unit = 20, max_rows_per_group = 50; of"
@@ -178,7 +178,7 @@ class Drafter:
             yield f"other_people = {_text(self.decisions.other_people)}"
 
     def left_out(self) -> Iterator[str]:
-        """The tables that exist for nobody, as comments."""
+        """Yield the tables that are invisible to analysts, as comments."""
         absent = [table for table in self.schema.tables if not self.is_drafted(table)]
         if not absent:
             return
@@ -192,7 +192,7 @@ class Drafter:
             yield from (f"# {line}" for line in self.undecided(table))
 
     def table(self, table: SchemaTable) -> Iterator[str]:
-        """The lines of a table."""
+        """Yield the lines of a table."""
         if table.name in self.decisions.public:
             yield from self.public(table)
             return
@@ -212,7 +212,7 @@ class Drafter:
             yield self.column(table, column, constraints.get(column.name.lower()))
 
     def undecided(self, table: SchemaTable) -> Iterator[str]:
-        """The lines of a table of which nothing says where it leads."""
+        """Yield the lines of a table with an unknown link to people."""
         columns = self.unit.columns if self.unit is not None and self.unit.has_table else ()
         target = ".".join(columns[0]) if columns else "people.id"
         for line in self.public(table):
@@ -223,7 +223,7 @@ class Drafter:
                 yield line
 
     def public(self, table: SchemaTable) -> Iterator[str]:
-        """The lines of a public table, with the types of its columns where its files are texts."""
+        """Yield the lines of a public table, with column types if its files are texts."""
         yield from public_lines(table)
         section = list(self._file(table))
         typed = [(column.name, self._type(table, column)) for column in table.columns]
@@ -248,7 +248,7 @@ class Drafter:
             yield f"expected_rows = {units}  # as anybody may know"
 
     def column(self, table: SchemaTable, column: SchemaColumn, check: Check | None) -> str:
-        """The line of a column."""
+        """Return the line of a column."""
         if column.reading is not None and (column.reading.json or 0 in column.reading.path):
             return _part(column)
         if column.type is None:
@@ -273,7 +273,7 @@ class Drafter:
         return f"{toml_key(column.name)} = {inner}  # {remark}"
 
     def _remark_of(self, table: SchemaTable, column: SchemaColumn, said: str) -> str:
-        """What the comment behind a column says."""
+        """Return the comment after a column."""
         if not said or self.decisions.types is TypesFrom.NAMES:
             return column.type_name
         is_looked = self.decisions.types is TypesFrom.DATA
@@ -282,13 +282,13 @@ class Drafter:
         return f"{column.type_name}, by its name" if UNDECIDED in said else column.type_name
 
     def _is_hidden(self, table: SchemaTable, column: SchemaColumn) -> bool:
-        """Whether a column looks as if it named people, and nobody said that it does not."""
+        """Test whether a column looks as if it named people and is not declared harmless."""
         if f"{table.name}.{column.name}" in self.decisions.shown:
             return False
         return column.name in hidden_columns(table, self.unit, self.routes[table.name])
 
     def _is_number(self, table: SchemaTable, column: SchemaColumn) -> bool:
-        """Whether a column holds amounts, of which nothing is known."""
+        """Test whether a column holds amounts with unknown bounds."""
         assert column.type is not None
         links = (name for link in self.routes[table.name].links for name in link.columns)
         own = None if self.unit is None else self.unit.column(table.name)
@@ -301,7 +301,9 @@ PUBLIC = 'access = "public"'
 
 
 def hidden_columns(table: SchemaTable, unit: UnitColumns | None, routes: Routes) -> list[str]:
-    """The columns of a private table that look as if they named people, and are no way to them."""
+    """Return columns of a private table that look as if they named people and are not keys or
+    links.
+    """
     leading = {name for link in routes.links for name in link.columns} | {*key_of(table)}
     if unit is not None:
         leading |= {unit.column(table.name) or ""}
@@ -315,7 +317,7 @@ def hidden_columns(table: SchemaTable, unit: UnitColumns | None, routes: Routes)
 
 
 def public_lines(table: SchemaTable) -> Iterator[str]:
-    """A table of which anybody may see every row, if its owner says so."""
+    """Yield the lines of a table with rows that everybody may see, if its owner says so."""
     yield f"[tables.{toml_key(_comment(table.name))}]{_about_view(table)}"
     yield PUBLIC
     if key := key_of(table):
@@ -323,7 +325,7 @@ def public_lines(table: SchemaTable) -> Iterator[str]:
 
 
 def _about_view(table: SchemaTable) -> str:
-    """Return a comment on a view: whether it may be private, and else how to store its rows."""
+    """Return a comment on a view: whether it may be private, or how to store its rows."""
     if table.rows is not None:
         return "  # a view: give it the link of the rows that it shows"
     if table.view and table.problem:
@@ -339,7 +341,7 @@ def _key(names: Iterable[str]) -> str:
 
 
 def _hints(table: SchemaTable) -> Iterator[str]:
-    """Limits that an owner may know, as comments: of a period, and of what numbers add up to."""
+    """Yield possible limits as comments: per period, and on the sum of numbers."""
     typed = [(column.name, column.type.kind) for column in table.columns if column.type is not None]
     day = next((name for name, kind in typed if kind in _TIMES), None)
     if day is not None:
@@ -359,7 +361,7 @@ def _link(key: ForeignKey) -> str:
 
 
 def _links(routes: Routes) -> Iterator[str]:
-    """The way to the unit; each further link may name another person."""
+    """Yield the lines of the link to the unit; each further link may name another person."""
     links = list(map(_link, routes.links))
     if len(links) == 1:
         yield f"link = {{ {links[0]} }}"
@@ -372,13 +374,13 @@ def _links(routes: Routes) -> Iterator[str]:
 
 
 def _remark(column: SchemaColumn, table: SchemaTable) -> str:
-    """What an owner may do with a column of no type of ours."""
+    """Return a comment on a column without a type of ours."""
     parts = (c.reading.column for c in table.columns if c.reading is not None and c.reading.path)
     return "read by its parts" if column.name in parts else "not supported"
 
 
 def _part(column: SchemaColumn) -> str:
-    """How a part of JSON, or at one place of a list, is declared: as a comment."""
+    """Return the declaration of a part of JSON, or of one place of a list, as a comment."""
     assert column.reading is not None
     name, type_of = column.name.replace("[]", "[1]"), ""
     if column.reading.json:
@@ -388,7 +390,7 @@ def _part(column: SchemaColumn) -> str:
 
 
 def _declared(check: Check) -> list[str]:
-    """A CHECK constraint as the policy declares it."""
+    """Return a CHECK constraint as the policy declares it."""
     if check.bounds is not None:
         return [f"bounds = [{', '.join(check.bounds)}]"]
     if check.length is not None:
@@ -401,5 +403,5 @@ def _text(value: str) -> str:
 
 
 def _comment(text: str) -> str:
-    """Text of the schema on the one line of a comment: a name may hold a line break."""
+    """Return a text of the schema for a one-line comment: a name may contain a line break."""
     return "".join(c if c.isprintable() else " " for c in text)

@@ -1,6 +1,6 @@
-"""Limits of what one unit contributes, as an owner writes them.
+"""Contribution limits of one privacy unit, as an owner writes them.
 
-Clips, and never proofs: PRIVACY.md R74.
+Data is clipped to them; they prove nothing: PRIVACY.md R74.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dpsql.policy.value_reader import Reader
 
 OF_ONE_UNIT = ("max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group")
 PRIVATE = "private"
-"""Said of these: nothing is declared, and how much one unit adds is found for each question."""
+"""Value for: not declared; the contribution bound is found for each query."""
 BY_GROUPING, ALL_OTHERS = ("max_groups_per_unit", "max_rows_per_group"), "*"
-"""Limits that single groupings may have of their own, and the limit for every other grouping."""
+"""Limits that may differ by grouping, and the key of the limit for all other groupings."""
 
 
 def limit_of(reader: Reader, key: str) -> int | None:
-    """A limit of what one unit contributes; None where nothing is declared."""
+    """Return a contribution limit of one unit; None if nothing is declared."""
     if key in BY_GROUPING and isinstance(reader.values.get(key), dict):
         others = reader.table(key)
         return _count(others, ALL_OTHERS, key)
@@ -31,7 +31,7 @@ def _count(reader: Reader, place: str, limit: str) -> int | None:
 
 
 def limits_by(reader: Reader, key: str) -> tuple[GroupingLimit, ...]:
-    """Limits for single groupings: by a column, or by an expression."""
+    """Return limits for single groupings: by a column, or by an expression."""
     if not isinstance(reader.values.get(key), dict):
         return ()
     groupings = reader.table(key)
@@ -47,7 +47,7 @@ def limits_by(reader: Reader, key: str) -> tuple[GroupingLimit, ...]:
 
 
 def most_in_all(reader: Reader) -> Decimal | None:
-    """The most that the sizes of one unit's values add up to."""
+    """Return the limit on the sum of absolute values of one unit; None if there is none."""
     if "max_per_unit" not in reader.values:
         return None
     most = reader.amount("max_per_unit")
@@ -57,7 +57,7 @@ def most_in_all(reader: Reader) -> Decimal | None:
 
 
 def rollups_of(reader: Reader) -> tuple[tuple[str, ...], ...]:
-    """The lists of columns by which `dpsql prepare` sums up rows of each unit."""
+    """Return the lists of columns by which `dpsql prepare` sums the rows of each unit."""
     listed = reader.values.get("rollups", [])
     right = isinstance(listed, list) and all(
         isinstance(keys, list) and all(isinstance(key, str) for key in keys) for keys in listed

@@ -36,16 +36,16 @@ from dpsql.policy.unit_links import check_links, linked_to_values, unit_columns,
 from dpsql.policy.value_reader import UNDECIDED, Lines, Reader
 
 LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
-"""The ledger counts in steps of the least; beyond the most, nothing is promised."""
+"""Least ε, the step of the ledger's count; and the largest ε with any guarantee."""
 LEAST_DELTA = Decimal("1e-18")
 LIMITS = ("max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group", "max_public_groups")
 
 
 def load(path: str = "dpsql.toml") -> Draft:
-    """The policy file, checked in itself.
+    """Read a policy file and check it in itself.
 
-    Raises `PolicyError` with file, line and a fix: not TOML, unknown keys, wrong values, links
-    that lead nowhere, and decisions that are still open.
+    Raises `PolicyError` with file, line and a fix: not TOML, unknown keys, wrong values, links that
+    lead nowhere, and open decisions.
     """
     file = Path(path)
     try:
@@ -74,7 +74,7 @@ def _line_of(error: tomllib.TOMLDecodeError) -> int | None:
 
 
 def _decided(reader: Reader) -> None:
-    """Refuse a policy in which the owner has not decided everything."""
+    """Refuse a policy with open decisions."""
     places = sorted({reader.lines.of(place) for place in _undecided(reader.values, ())})
     if places:
         listed = ", ".join(map(str, places))
@@ -130,7 +130,7 @@ def _draft(reader: Reader, folder: Path) -> Draft:
 
 
 def _check_names(draft: Draft, reader: Reader) -> None:
-    """Refuse names that SQL could not say, and two tables that analysts would call alike."""
+    """Refuse names that SQL cannot express, and two tables with the same name for analysts."""
     calls: dict[tuple[str, str], str] = {}
     for table in draft.tables:
         place, named = reader.table("tables").table(table.name), parts(table.name)
@@ -147,8 +147,8 @@ def _check_names(draft: Draft, reader: Reader) -> None:
 
 
 def _database(reader: Reader, folder: Path, public: tuple[str, ...]) -> Database:
-    """What is said of the database: its engine knows whether that makes sense. Another one may
-    have these public tables.
+    """Return the database settings, which its engine checks. Another engine may hold public
+    tables.
     """
     if "public" not in reader.values:
         return _one_database(reader, folder)
@@ -246,7 +246,7 @@ def _column(reader: Reader, name: str) -> DraftColumn:
 
 
 def _private_bounds(reader: Reader) -> BoundsMethod | None:
-    """How queries may find this column's bounds, if they may: an alternative to declaring them."""
+    """Return the method by which queries find this column's bounds privately; None without one."""
     if not isinstance(reader.values.get("private_bounds", False), str):
         method = BoundsMethod.LOG_HISTOGRAM if reader.flag("private_bounds") else None
     else:
@@ -280,7 +280,7 @@ def _bounds(reader: Reader) -> tuple[Any, Any] | None:
 
 
 def _is_moment(text: str) -> bool:
-    """Whether a text would be a date or a time without its quotes."""
+    """Test whether a text would be a date or a time without its quotes."""
     try:
         datetime.fromisoformat(text)
     except ValueError:
@@ -399,7 +399,7 @@ def _analysts(reader: Reader, budgets: tuple[Budget, ...]) -> tuple[tuple[str, s
 
 
 def _empty_rows(reader: Reader) -> frozenset[str]:
-    """The analysts whose rows of people are empty where they ask for one, and not refused."""
+    """Return the analysts for whom a query of single rows is empty instead of refused."""
     choices = ("refused", "empty")
     chosen = ((name, r.choice("raw_rows", choices, choices[0])) for name, r in reader.tables())
     return frozenset(name for name, choice in chosen if choice == "empty")
@@ -411,7 +411,7 @@ def _ledger(reader: Reader, folder: Path) -> str:
 
 
 _OURS = frozenset({"niceness"})
-"""Limits that the server sets itself, and no policy."""
+"""Limits that the server sets itself; a policy cannot."""
 
 
 def _limits(reader: Reader) -> Limits:
@@ -435,11 +435,11 @@ def _limits(reader: Reader) -> Limits:
 
 
 UNCUT = ("max_groups_per_unit", "max_rows_per_group")
-"""Limits that are enforced by cutting one person's rows: those of several people are not cut."""
+"""Limits that are enforced by dropping a person's rows; rows of several people are not dropped."""
 
 
 def links_of(reader: Reader) -> tuple[Link | None, tuple[Link, ...], tuple[Link, ...]]:
-    """A table's one link, its several links, and its links to people who are not protected."""
+    """Return a table's one link, its several links, and its links to unprotected people."""
     if "links" not in reader.values:
         return (_link(reader.table("link")) if "link" in reader.values else None), (), ()
     if "link" in reader.values:
@@ -464,7 +464,7 @@ def links_of(reader: Reader) -> tuple[Link | None, tuple[Link, ...], tuple[Link,
 
 
 def _link(reader: Reader, *more: str) -> Link:
-    """One hop: of one column, or of a list of columns with a list of what they reference."""
+    """Return one link: by one column, or by a list of columns with a list of referenced ones."""
     reader.only("column", "references", *more)
     table, dot, key = reader.text("references").rpartition(".")
     if not dot:
@@ -482,7 +482,7 @@ def _link(reader: Reader, *more: str) -> Link:
 
 
 def names_of(reader: Reader, key: str) -> tuple[str, ...]:
-    """The names in a list of texts; none where there is no list."""
+    """Return the names in a list of texts; () if there is no list."""
     listed = reader.values.get(key)
     if not isinstance(listed, list):
         return ()
@@ -492,7 +492,7 @@ def names_of(reader: Reader, key: str) -> tuple[str, ...]:
 
 
 def _determining(reader: Reader) -> tuple[tuple[str, ...], ...]:
-    """The lists of columns of which the owner says that each value is of one unit."""
+    """Return the lists of columns that, by the owner's word, determine the unit."""
     name = "determines_unit"
     if name not in reader.values:
         return ()

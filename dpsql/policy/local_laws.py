@@ -1,4 +1,4 @@
-"""How people randomised a column, as a policy says it: `randomized = { mechanism = …, … }`."""
+"""The randomization of a column in a policy: `randomized = { mechanism = …, … }`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dpsql.policy.value_reader import Reader
 
 _KEY, _EXAMPLE = "randomized", 'Write randomized = { mechanism = "grr", epsilon = 1.0 }.'
 _ROUNDED = 1 + Fraction(1, 10**6)
-"""An ε that is written beside p and q may be rounded."""
+"""Tolerance for a rounded ε that is written together with p and q."""
 
 
 def law_of(column: Reader) -> Randomized | None:
-    """The law of a column's reports; None where it has none. Raises `PolicyError`."""
+    """Return the randomization of a column; None without one. Raises `PolicyError`."""
     if _KEY not in column.values:
         return None
     reader = column.table(_KEY)
@@ -60,7 +60,7 @@ def _law(reader: Reader, mechanism: LocalMechanism, values: int) -> Randomized:
 
 
 def _rational(reader: Reader, key: str) -> Fraction | None:
-    """A probability: a number, or a text such as "1/3"."""
+    """Return a probability: a number, or a text such as "1/3"."""
     value = reader.values.get(key)
     if isinstance(value, str):
         try:

@@ -1,8 +1,8 @@
 """Checks of views, foreign tables and computed columns that a policy calls private.
 
 Proof (PRIVACY.md R98). A private view is expanded into rows of base tables, or refused. All private
-tables over one base table give its rows to the same people. A view that joins compares the units of
-all its private sides, by their links, with its own.
+tables over one base table assign its rows to the same people. A view that joins compares the units
+of all its private sides, by their links, with its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpsql.policy.draft import Draft, DraftTable
 
 
 def materialize(table: SchemaTable) -> str:
-    """Return what to type so that the rows of a view or foreign table are stored."""
+    """Return the statement that stores the rows of a view or foreign table."""
     return _stored(table.name)
 
 
@@ -30,7 +30,7 @@ def _stored(name: str) -> str:
 
 
 def unreadable(table: SchemaTable) -> str:
-    """Return why rows of a table cannot be private, "" where they can."""
+    """Return the reason why rows of a table cannot be private, "" if they can."""
     if table.foreign:
         return f"{table.name} has rows elsewhere (a foreign table): reading one may fail."
     if table.view and table.rows is None:
@@ -39,7 +39,7 @@ def unreadable(table: SchemaTable) -> str:
 
 
 def require_readable(draft: Draft, table: DraftTable, schema_table: SchemaTable) -> None:
-    """Raise `PolicyError` for a private table of which the engine computes or fetches something."""
+    """Raise `PolicyError` for a private table with values that the engine computes or fetches."""
     if not table.private:
         return
     place = ("tables", table.name)
@@ -57,15 +57,17 @@ def require_readable(draft: Draft, table: DraftTable, schema_table: SchemaTable)
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How rows of a base table lead to people: by these columns, each to a key of a table."""
+    """Columns by which rows of a base table lead to people, each with the key of a table."""
 
     ends: frozenset[tuple[tuple[str, ...], str, tuple[str, ...]]]
 
 
 def check_views(draft: Draft, tables: Sequence[TablePolicy], facts: frozenset[Fact]) -> None:
-    """Raise `PolicyError` where two private tables give one base table's rows to different people.
+    """Raise `PolicyError` if two private tables assign one base table's rows to different
+    people.
 
-    Without a person, the rows of the base table go that any of its tables gives to that person.
+    Removing a person removes all rows of the base table that any of its tables assigns to that
+    person.
     """
     first: dict[str, tuple[TablePolicy, _Way | None]] = {}
     for table in sorted(tables, key=lambda t: t.rows is not None):
@@ -81,7 +83,7 @@ def check_views(draft: Draft, tables: Sequence[TablePolicy], facts: frozenset[Fa
 def _base_links(
     table: TablePolicy, draft: Draft, tables: Sequence[TablePolicy], facts: frozenset[Fact]
 ) -> Iterator[tuple[str, _Way | None]]:
-    """Yield each base table of a private table, with the way of its rows to people."""
+    """Yield each base table of a private table, with the way from its rows to people."""
     origin = None if table.rows is None else origin_of(table.rows)
     sides = None if table.rows is None else sides_of(table.rows)
     if sides is None or origin is not None:
@@ -92,7 +94,7 @@ def _base_links(
 
 @dataclass(frozen=True, slots=True)
 class _JoinedView:
-    """A private view that joins: each of its private sides is of the person whom its link names."""
+    """A private view with joins: the rows of each private side belong to the person of its link."""
 
     draft: Draft
     table: TablePolicy
@@ -101,7 +103,7 @@ class _JoinedView:
     facts: frozenset[Fact]
 
     def base_links(self) -> Iterator[tuple[str, _Way]]:
-        """Yield the private base tables, each with its way. Raises `PolicyError`."""
+        """Yield the private base tables, each with its way to people. Raises `PolicyError`."""
         link, public = _own_link(self.table, self.draft), self._public()
         if link is None:
             self._fail("has rows of several people, and joins tables.")
@@ -127,7 +129,10 @@ class _JoinedView:
     def _side_way(
         self, side: ViewSide, link: Link, numbers: Sequence[int], owned: Sequence[ViewSide]
     ) -> _Way | None:
-        """Return the way of a side to the view's person, None where it is not compared."""
+        """Return the way of a side to the view's person; None if it is not compared.
+        # its rows are of whom the column names that the view equates ==> its rows belong to the
+        person in the equated column
+        """
         base = next((t for t in self.tables if t.name.lower() == side.table.lower()), None)
         if base is None:  # its rows are of whom the column names that the view equates
             equal = [sorted(n.lower() for n, c in side.columns.items() if c == k) for k in numbers]
@@ -154,20 +159,22 @@ class _JoinedView:
 
 
 def _numbers(side: ViewSide, columns: Sequence[str]) -> list[int | None]:
-    """Return which columns of a view equal these of a side."""
+    """Return the columns of a view that equal these of a side, by number."""
     by_name = {name.lower(): number for name, number in side.columns.items()}
     return [by_name.get(name.lower()) for name in columns]
 
 
 def _own_link(table: TablePolicy, draft: Draft) -> Link | None:
-    """Return the one link of a table, that of the unit's own table to itself; None of several."""
+    """Return the one link of a table; for the unit's own table a link to itself; None for
+    several.
+    """
     if table.several:
         return None
     return table.link or Link(draft.unit.key, draft.unit.table, draft.unit.key)
 
 
 def _way(table: TablePolicy, origin: ViewOrigin | None, draft: Draft) -> _Way | None:
-    """Return the way from a table's rows to people; None where a view computes the link."""
+    """Return the way from a table's rows to people; None if a view computes the link."""
     links = table.several if table.link is None else (table.link,)
     if not links:
         links = (Link(draft.unit.key, draft.unit.table, draft.unit.key),)

@@ -30,11 +30,13 @@ _MOST = {
     "max_late": 1_000_000,
 }
 LEAST_MESSAGE = 1 << 16
-"""A message must have room for the longest query."""
+"""Least size of a message, which must have room for the longest query."""
 
 
 def server(reader: Reader, folder: Path) -> ServerSettings:
-    """The table as written, its files relative to the policy's folder. Raises `PolicyError`."""
+    """Return the settings as written, with files relative to the policy's folder. Raises
+    `PolicyError`.
+    """
     reader.only("host", "metrics_host", "log_statements", *_MEMORY, *_FILES, *_COUNTS, *_SECONDS)
     default = ServerSettings()
     if ("certificate" in reader.values) != ("key" in reader.values):
@@ -89,7 +91,7 @@ def _message(reader: Reader) -> int | None:
 
 
 def seconds_of(reader: Reader, key: str, default: float) -> float:
-    """Return a length of time in seconds. Raises `PolicyError`."""
+    """Return a duration in seconds. Raises `PolicyError`."""
     seconds = reader.amount(key, str(default))
     if not 0 < seconds <= MOST_SECONDS:
         reader.fail(

@@ -1,4 +1,4 @@
-"""The privacy unit as a policy names it, and the links by which private tables lead to it."""
+"""The privacy unit in a policy, and the links by which private tables lead to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpsql.policy.value_reader import Reader
 
 
 def unit_of(reader: Reader) -> PrivacyUnit:
-    """The key of a table of people, or the first of the columns whose values are the units."""
+    """Return the unit: the key of a table of people, or the first of the columns that hold it."""
     reader.only("table", "key", "column", "columns", "neighbours", "epsilon", "delta")
     neighbours = reader.choice("neighbours", tuple(n.value for n in Neighbours), "add_remove")
     columns = unit_columns(reader)
@@ -21,7 +21,7 @@ def unit_of(reader: Reader) -> PrivacyUnit:
 
 
 def unit_columns(reader: Reader) -> tuple[tuple[str, str], ...]:
-    """The tables and columns whose values are the units; none where people have a table."""
+    """Return the tables and columns with the unit's values; () if people have a table."""
     named = [key for key in ("table", "column", "columns") if key in reader.values]
     if len(named) > 1:
         reader.fail(named[1], f"There are {named[0]} and {named[1]}.", "Keep one.")
@@ -39,7 +39,7 @@ def unit_columns(reader: Reader) -> tuple[tuple[str, str], ...]:
 
 
 def linked_to_values(draft: Draft, columns: tuple[tuple[str, str], ...], reader: Reader) -> Draft:
-    """The tables that hold the unit's values in a column, linked to these."""
+    """Link the tables that hold the unit's values in a column to these values."""
     unit, place = draft.unit, reader.table("privacy_unit")
     if draft.table(unit.table) is not None:
         place.fail(None, f"{unit.table} is a table, too.", "Rename it in the database.")
@@ -71,7 +71,7 @@ def linked_to_values(draft: Draft, columns: tuple[tuple[str, str], ...], reader:
 
 
 def check_links(draft: Draft, reader: Reader) -> None:
-    """Refuse a unit that is no private table's key, links to no key, cycles, and loose ends."""
+    """Refuse a unit that is not a private table's key, links to no key, cycles, and loose ends."""
     if not unit_columns(reader.table("privacy_unit")):
         _check_unit(draft, reader)
     for table in draft.tables:
@@ -113,7 +113,7 @@ def _check_unit(draft: Draft, reader: Reader) -> None:
 
 
 def _follow(draft: Draft, table: DraftTable, link: Link, place: Reader) -> None:
-    """Follow one of the links of a table to the unit."""
+    """Follow a link of a table to the unit."""
     seen, here = {table.name}, table
     while True:
         for name in link.columns:
@@ -137,7 +137,7 @@ def _follow(draft: Draft, table: DraftTable, link: Link, place: Reader) -> None:
 
 
 def _target(draft: Draft, link: Link, place: Reader) -> DraftTable:
-    """The table that a link leads to: a private one, by its key."""
+    """Return the table that a link leads to, which must be private and linked by its key."""
     target = draft.table(link.table)
     if target is None or not target.private:
         place.fail("link", f"{link.table} is not a private table.", "Link towards the unit.")

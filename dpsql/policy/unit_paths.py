@@ -1,7 +1,7 @@
-"""Whose rows the tables of a schema hold, as keys, names and types suggest: proposals, no facts.
+"""Owners of a schema's rows, guessed from keys, names and types: proposals, not facts.
 
-Nothing here is believed: a policy that is drafted so is read by its owner, and `dpsql check` says
-whether the data fit it.
+Nothing here is trusted: the owner reads the drafted policy, and `dpsql check` compares it with the
+data.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from dpsql.policy.column_words import (
 
 @dataclass(frozen=True, slots=True)
 class UnitColumns:
-    """The unit: the key of a table of people, or the columns of tables whose values are people."""
+    """The unit: the key of a table of people, or the columns of tables with people as values."""
 
     columns: tuple[tuple[str, str], ...]
     has_table: bool
 
     @property
     def name(self) -> str:
-        """What an owner calls it.
+        """Name of the unit for an owner.
 
         >>> UnitColumns((("users", "id"),), has_table=True).name
         'users.id'
@@ -43,14 +43,14 @@ class UnitColumns:
         return f"{table}.{column}" if self.has_table or len(self.columns) == 1 else column
 
     def column(self, table: str) -> str | None:
-        """The unit's column in a table."""
+        """Return the unit's column in a table; None if it has none."""
         return dict(self.columns).get(table)
 
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """The links of a table towards the unit: `links[0]` is the way, each further one may name
-    somebody else. `beside` may lead there too, by its name alone.
+    """The links of a table towards the unit. `links[0]` is the way; each further one may name
+    another person. `beside` may lead there too, by its name alone.
     """
 
     links: tuple[ForeignKey, ...]
@@ -58,7 +58,7 @@ class Routes:
 
 
 def key_of(table: SchemaTable) -> tuple[str, ...]:
-    """The key that the database declares, or the column that is called as a key of the table is.
+    """Return the declared key, or the column that is named like a key of the table.
 
     >>> from dpsql.model.tree import INTEGER
     >>> columns = tuple(SchemaColumn(name, INTEGER, "INTEGER") for name in ("order_id", "day"))
@@ -79,9 +79,10 @@ def key_of(table: SchemaTable) -> tuple[str, ...]:
 
 
 def unit_called(schema: Schema, name: str) -> UnitColumns | None:
-    """The unit that an owner calls by a table, a column, or both; None where there is none.
+    """Return the unit that an owner names by a table, a column, or both; None if there is none.
 
-    A column that is no key of its table is the unit wherever a column of its name and type is.
+    A column that is not a key of its table is the unit in all tables with a column of its name and
+    type.
     """
     table = schema.table(name)
     if table is not None:
@@ -108,7 +109,7 @@ def _one_key(table: SchemaTable) -> tuple[str] | None:
 def _values(
     schema: Schema, name: str, first: tuple[SchemaTable, SchemaColumn] | None
 ) -> UnitColumns | None:
-    """The columns of a name in all tables, of one type: that of the first, or of most."""
+    """Return the columns of a name in all tables, of one type: that of the first, or of most."""
     there = [
         (table, column)
         for table in schema.tables
@@ -126,9 +127,9 @@ def _values(
 
 
 def proposals(schema: Schema) -> list[UnitColumns]:
-    """What is called as people are: keys of tables, and columns whose values may be people.
+    """Return units by names for people: keys of tables, and columns with people as values.
 
-    What most tables lead to is first.
+    Units that most tables lead to come first.
     """
     units = dict.fromkeys(_candidates(schema))
     reach = {unit: len(paths(schema, unit)) for unit in units}
@@ -151,15 +152,15 @@ def _candidates(schema: Schema) -> Iterator[UnitColumns]:
 
 
 def _is_a_key(schema: Schema, column: str) -> bool:
-    """Whether a table has a column of this name for its key: then that table has the people."""
+    """Test whether a table has a column of this name as its key: then that table has the people."""
     return any(tuple(map(str.lower, key_of(t))) == (column.lower(),) for t in schema.tables)
 
 
 def paths(schema: Schema, unit: UnitColumns) -> dict[str, Routes]:
-    """The tables that lead to the unit, each with its links; the unit's own have none.
+    """Return the tables that lead to the unit, each with its links; the unit's own have none.
 
-    Nearest first: a table is linked to those that are reached before it. Views lead nowhere, for
-    their rows may tell of others than those whom they name.
+    Nearest first: a table is linked to tables that were reached before it. Views lead nowhere,
+    because their rows may reveal others than the people that they name.
     """
     reached = {name: Routes(()) for name, _ in unit.columns}
     while True:
@@ -173,7 +174,7 @@ def paths(schema: Schema, unit: UnitColumns) -> dict[str, Routes]:
 def _routes(
     table: SchemaTable, schema: Schema, unit: UnitColumns, reached: dict[str, Routes]
 ) -> Routes | None:
-    """The links of a table to those that are reached, the way first; None where there are none."""
+    """Return the links of a table to reached tables, the way first; None if there are none."""
     targets = [t for t in schema.tables if t.name in reached]
     declared = [k for k in table.foreign_keys if k.table in reached and _fits(table, k, schema)]
     links = {key.columns: key for key in declared}
@@ -190,7 +191,7 @@ def _routes(
 
 
 def _fits(table: SchemaTable, link: ForeignKey, schema: Schema) -> bool:
-    """Whether a foreign key leads to what is the key of its table, type for type."""
+    """Test whether a foreign key leads to the key of its table, type for type."""
     target = schema.table(link.table)
     if target is None or sorted(key_of(target)) != sorted(link.referenced):
         return False
@@ -200,7 +201,7 @@ def _fits(table: SchemaTable, link: ForeignKey, schema: Schema) -> bool:
 
 
 def _by_name(table: SchemaTable, target: SchemaTable) -> Iterator[ForeignKey]:
-    """The columns of a table that are called as the key of another is, and have its type."""
+    """Yield columns of a table that are named like the key of another, with its type."""
     key = _one_key(target)
     if key is None:
         return
@@ -228,7 +229,7 @@ def _one(named: Words) -> Words:
 
 
 def names_another(table: SchemaTable, column: SchemaColumn, unit: UnitColumns) -> bool:
-    """Whether a column beside the unit's may name another person: `referrer_user_id`."""
+    """Test whether another column may name another person: `referrer_user_id`."""
     own = unit.column(table.name)
     name = own or unit.columns[0][1]
     if column.name == own or unit.has_table:
@@ -242,6 +243,6 @@ def _column(table: SchemaTable, name: str) -> SchemaColumn | None:
 
 
 def _can_identify(column: SchemaColumn) -> bool:
-    """Whether equal values of a column's type are one value."""
+    """Test whether equal values of a column's type are identical."""
     whole = column.reading is None
     return whole and column.type is not None and column.type.kind not in (Kind.DOUBLE, Kind.BOOLEAN)

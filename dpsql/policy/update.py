@@ -1,7 +1,7 @@
-"""update: a policy after a change of the schema. Decisions and comments stay as they are written.
+"""update: a policy after a change of the schema. Decisions and comments stay as written.
 
-What is new is written as a comment, so that nothing new exists for analysts before the owner says
-so; what is gone becomes a comment, unless a key or a link needs it.
+New columns and tables are written as comments, so that they are invisible to analysts until the
+owner decides. Missing ones become comments, unless a key or a link needs them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ NEW, GONE = "# NEW: ", "# GONE: "
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is new or gone; what is `needed` by a key or a link is left to the owner."""
+    """A new or missing column or table; `needed` ones, in a key or a link, are left to the
+    owner.
+    """
 
     line: int
     name: str
@@ -39,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """Lines that follow a line, or from there on to another, which become comments."""
+    """Lines inserted after a line, or a range of lines that become comments."""
 
     line: int
     inserted: tuple[str, ...] = ()
@@ -47,9 +49,9 @@ class _Edit:
 
 
 def update(path: str, schema: Schema) -> tuple[Change, ...]:
-    """Write what changed in a database into a policy file, and say what did.
+    """Write the changes of a database's schema into a policy file, and return them.
 
-    Raises `PolicyError` where the file is no policy, or the change cannot be written there.
+    Raises `PolicyError` if the file is not a policy, or the change cannot be written there.
     """
     written = _Written(path, load(path), schema)
     changes = tuple(written.changes())
@@ -59,7 +61,7 @@ def update(path: str, schema: Schema) -> tuple[Change, ...]:
 
 
 class _Written:
-    """A policy as it is written, beside the schema that its database has now."""
+    """A policy file, and the present schema of its database."""
 
     def __init__(self, path: str, draft: Draft, schema: Schema) -> None:
         self.path, self.draft, self.schema = path, draft, schema
@@ -70,7 +72,7 @@ class _Written:
         self.edits: list[_Edit] = []
 
     def _drafter(self) -> Drafter:
-        """What drafts lines as this policy would have them: its links, and its defaults."""
+        """Return a drafter with this policy's links and defaults."""
         draft, unit = self.draft, self.draft.unit
         named = UnitColumns(((unit.table, unit.key),), has_table=True)
         if draft.table(unit.table) is None:
@@ -85,7 +87,7 @@ class _Written:
         )
 
     def changes(self) -> Iterator[Change]:
-        """What is new and what is gone; notes the edits that say so."""
+        """Yield new and missing tables and columns; collect the edits for them."""
         for table in self.draft.tables:
             there = self.schema.table(table.name)
             if there is None:
@@ -102,7 +104,7 @@ class _Written:
         return any(pattern.match(line.lstrip()) for line in self.lines[begin:end])
 
     def _new_table(self, table: SchemaTable) -> Change:
-        """A block of comments at the end of the tables."""
+        """Append a table as a block of comments after the last table."""
         last = max(self._block(t)[1] for t in self.draft.tables)
         lines = (
             self.drafter.table(table)
@@ -113,7 +115,7 @@ class _Written:
         return Change(last, table.name, is_new=True)
 
     def _new_columns(self, table: DraftTable, there: SchemaTable) -> Iterator[Change]:
-        """Comments below the columns of a table; what a comment there mentions is not new."""
+        """Append new columns as comments below a table; columns in its comments are not new."""
         listed = {column.name.lower() for column in table.columns}
         begin, last = self._block(table)
         end = self._next_header(table)
@@ -140,7 +142,7 @@ class _Written:
             yield Change(line, name, is_new=False, needed=needed)
 
     def _needed_columns(self, table: DraftTable) -> set[str]:
-        """The columns of a table that keys, links and what determines the unit name."""
+        """Return the columns of a table in keys, links and lists that determine the unit."""
         names = [*table.key, *(name for columns in table.determining for name in columns)]
         for each in self.draft.tables:
             for link in (*each.links, *each.unprotected):
@@ -164,13 +166,13 @@ class _Written:
         return Change(begin + 1, table.name, is_new=False, needed=needed)
 
     def _block(self, table: DraftTable) -> tuple[int, int]:
-        """From the line before a table's header to the last line of what it has below it."""
+        """Return the lines of a table, from the one before its header to its last."""
         begin = self.places.of(("tables", table.name)) - 1
         said = (n for n in range(begin, self._next_header(table)) if _says(self.lines[n]))
         return begin, max(said) + 1
 
     def _next_header(self, table: DraftTable) -> int:
-        """The line of the header after a table and what it has below it, from 0."""
+        """Return the line of the next header of another table, counted from 0."""
         begin = self.places.of(("tables", table.name)) - 1
         for n in range(begin, len(self.lines)):
             header = HEADER.match(self.lines[n])
@@ -179,9 +181,9 @@ class _Written:
         return len(self.lines)
 
     def edited(self) -> str:
-        """The text with its edits, which says the same but for what is gone.
+        """Return the text with its edits, which must equal the policy without the missing parts.
 
-        Raises `PolicyError` where something stands in a place that is not edited.
+        Raises `PolicyError` if something stands in a place that is not edited.
         """
         lines = list(self.lines)
         last_first = sorted(
@@ -204,7 +206,7 @@ class _Written:
 
 
 def _says(line: str) -> bool:
-    """Whether a line is more than a comment, or is one of ours."""
+    """Test whether a line is not a comment, or is a comment of ours."""
     text = line.strip()
     return bool(text) and (not text.startswith("#") or text.startswith((NEW.strip(), GONE.strip())))
 

@@ -46,14 +46,14 @@ class Lines:
                 self._lines.setdefault(path[:length], number)
 
     def of(self, path: Path) -> int:
-        """The line of a key, or of the nearest thing around it."""
+        """Return the line of a key, or of the nearest enclosing table."""
         while path and path not in self._lines:
             path = path[:-1]
         return self._lines.get(path, 1)
 
 
 def header_parts(name: str) -> Path:
-    """A dotted key, or the name of a header, as its parts, quotes removed."""
+    """Return a dotted key, or the name of a header, as its parts, without quotes."""
     nested: Any = tomllib.loads(f"{name} = 0")
     parts = []
     while isinstance(nested, dict):
@@ -63,13 +63,13 @@ def header_parts(name: str) -> Path:
 
 
 def _blanked(match: re.Match[str]) -> str:
-    """A string or comment with nothing in it, on as many lines."""
+    """Return a string or comment replaced by blanks, with the same number of lines."""
     return re.sub(r"[^\n]", " ", match[0])
 
 
 UNDECIDED = "DECIDE"
 MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?B|B)", re.IGNORECASE)
-"""What `dpsql init` writes where the owner must decide."""
+"""Value that `dpsql init` writes for an open decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Reader:
         raise PolicyError(self.file, self.lines.of(place), message, fix)
 
     def only(self, *allowed: str) -> None:
-        """Refuse keys that are not known, naming the nearest that is."""
+        """Refuse unknown keys, and name the nearest known one."""
         for key in self.values:
             if key not in allowed:
                 near = get_close_matches(key, allowed, 1)
@@ -95,7 +95,7 @@ class Reader:
                 self.fail(key, f"Unknown key {key}.", fix)
 
     def table(self, key: str, *, required: bool = False) -> Reader:
-        """A table inside this one; empty if it is absent and not required."""
+        """Return a table inside this one; empty if it is absent and not required."""
         if key not in self.values and required:
             self.fail(None, f"There is no [{'.'.join((*self.path, key))}].", "Add it.")
         value = self.values.get(key, {})
@@ -104,19 +104,19 @@ class Reader:
         return Reader(self.file, self.lines, value, (*self.path, key))
 
     def tables(self) -> list[tuple[str, Reader]]:
-        """The tables inside this one, by name. SQL names differ by more than case."""
+        """Return the tables inside this one, by name. SQL names differ by more than case."""
         self.distinct(tuple(self.values), None)
         return [(name, self.table(name)) for name in self.values]
 
     def listed(self, key: str) -> tuple[Reader, ...]:
-        """The tables of a list inside this one."""
+        """Return the tables of a list inside this one."""
         value = self.values.get(key, [])
         if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
             self.fail(key, f"{key} is no list of tables.", f"Write {key} = [{{ … }}, {{ … }}].")
         return tuple(Reader(self.file, self.lines, each, (*self.path, key)) for each in value)
 
     def distinct(self, names: tuple[str, ...], key: str | None) -> None:
-        """Refuse two names that SQL takes for one; the error is at `key`, or at the second name."""
+        """Refuse two names that are one in SQL; the error is at `key`, or at the second name."""
         seen: dict[str, str] = {}
         for name in names:
             first = seen.get(name.lower())
@@ -125,7 +125,7 @@ class Reader:
             seen[name.lower()] = name
 
     def text(self, key: str, default: str | None = None) -> str:
-        """A string that is not empty."""
+        """Return a string that is not empty."""
         value = self.values.get(key, default)
         if value is None:
             near = get_close_matches(key, self.values, 1)
@@ -136,21 +136,21 @@ class Reader:
         return value
 
     def choice(self, key: str, options: tuple[str, ...], default: str | None = None) -> str:
-        """One of a few words."""
+        """Return one of a few words."""
         value = self.text(key, default)
         if value not in options:
             self.fail(key, f"{key} is {value!r}.", f"Write one of {', '.join(options)}.")
         return value
 
     def flag(self, key: str) -> bool:
-        """A truth value, false where absent."""
+        """Return a truth value, false if absent."""
         value = self.values.get(key, False)
         if not isinstance(value, bool):
             self.fail(key, f"{key} must be true or false.", f"Write {key} = true.")
         return value
 
     def count(self, key: str) -> int | None:
-        """A positive whole number, None where absent."""
+        """Return a positive integer, None if absent."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -159,14 +159,14 @@ class Reader:
         return value
 
     def memory(self, key: str, default: str) -> str:
-        """An amount of memory, as DuckDB writes it."""
+        """Return an amount of memory, as DuckDB writes it."""
         value = self.text(key, default)
         if not MEMORY.fullmatch(value):
             self.fail(key, f"{value!r} is no amount of memory.", f'Write {key} = "{default}".')
         return value
 
     def amount(self, key: str, default: str | None = None) -> Decimal:
-        """An exact, finite number."""
+        """Return an exact, finite number."""
         value = self.values.get(key, None if default is None else Decimal(default))
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             self.fail(key, f"{key} must be a number.", f"Write {key} = 1.0.")

@@ -1,4 +1,4 @@
-"""Values of the policy in the exact type of their column: what cannot be exact is refused."""
+"""Values of the policy in the exact type of their column; inexact ones are refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INT128 = 2**127
 
 
 def of_type(value: Any, kind: SqlType) -> Value:
-    """The value in the column's type, exactly; None where the type has no such value.
+    """Return the value in the column's type, exactly; None if the type has no such value.
 
     A DOUBLE takes the nearest float, and no NaN, infinity or negative zero.
 
@@ -64,7 +64,9 @@ def _double(value: float | Decimal) -> float | None:
 
 
 def _scaled(value: int | Decimal, scale: int) -> int | None:
-    """The value times 10^scale where that is a whole number of at most 128 bits or so."""
+    """Return the value times 10^scale if that is an integer of about 128 bits at most, else
+    None.
+    """
     if isinstance(value, int):
         return value * _power(scale)
     if not value.is_finite():
@@ -90,7 +92,7 @@ def _power(exponent: int) -> int:
 
 
 def _uuid(value: Any) -> UUID | None:
-    """A UUID as it is, or as people write it."""
+    """Return a UUID from itself or from its text; None if it is not one."""
     try:
         return value if isinstance(value, UUID) else UUID(value)
     except (AttributeError, TypeError, ValueError):
