@@ -56,8 +56,8 @@ LENGTH = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Constraint that the engine enforces on a column: the bounds of numbers as written, the
-    allowed texts, or their longest length.
+    """Constraint that the engine enforces on numbers (bounds as written), texts, or their
+    length.
     """
 
     bounds: tuple[str, str] | None = None
@@ -214,9 +214,7 @@ class _Binder:
             self._fail(table, (place,), why, "Identify rows by an integer, a text or a date.")
 
     def _second_keys(self, table: DraftTable, schema_table: SchemaTable) -> tuple[str, ...]:
-        """Return columns that lead to a person by a foreign key of the database, but by no declared
-        link.
-        """
+        """Return columns that lead to a person by a foreign key, but by no declared link."""
         links = (*table.links, *table.unprotected)
         declared = {name.lower() for link in links for name in link.columns}
         if table.name == self.draft.unit.table:
@@ -231,8 +229,7 @@ class _Binder:
     def facts(self, table: DraftTable) -> list[Fact]:
         """Return the facts about this table's keys and links that the engine enforces.
 
-        For rows with several links, these are: each row has a privacy unit, and the most rows per
-        unit.
+        With several links: each row has a privacy unit, and the most rows per unit.
         """
         schema_table = self._schema_table(table)
         facts = []
@@ -261,9 +258,7 @@ class _Binder:
         return [Fact(kind, table.name, Voucher.CONSTRAINT) for kind in facts]
 
     def _check_link(self, table: DraftTable, link: Link, schema_table: SchemaTable) -> None:
-        """Check that a link has its key's type: a comparison of others converts, and fails on some
-        data.
-        """
+        """Check that a link has its key's type: comparing others converts, and may fail."""
         columns = [self._schema_column(table, n, schema_table, "link") for n in link.columns]
         for here in columns:
             self._check_whole(table, here, "link")
@@ -285,25 +280,19 @@ class _Binder:
                 )
 
     def _check_whole(self, table: DraftTable, column: SchemaColumn, place: str) -> None:
-        """Refuse a converted column as an identifier: facts about stored values need not hold after
-        reading: PRIVACY.md R8.
-        """
+        """Refuse a converted column as identifier: facts are about stored values: PRIVACY.md R8."""
         if column.reading is not None and not column.enum_values:
             why = f"{table.name}.{column.name} is {column.type_name}, or a part of a column."
             self._fail(table, (place,), why, "Identify rows by an integer, a text or a UUID.")
 
     def _check_equality(self, table: DraftTable, column: SchemaColumn, place: str) -> None:
-        """Refuse a column in which the engine may equate values that we tell apart: PRIVACY.md
-        R101.
-        """
+        """Refuse a column in which the engine may equate what we tell apart: PRIVACY.md R101."""
         if table.private and not column.identifies:
             why = f"{table.name}.{column.name} {_shown_type(column)}."
             self._fail(table, (place,), why, _EXACT)
 
     def _check_unit_column(self, table: DraftTable, column: SchemaColumn) -> None:
-        """Check that all columns of the unit's values have one type, in which equal values are
-        identical.
-        """
+        """Check that the unit's columns have one type, in which equal values are identical."""
         first = next(t for t in self.draft.tables if t.link and self.draft.is_column(t.link))
         assert first.link is not None
         kind = self._schema_column(first, first.link.column, self._schema_table(first), "link")
@@ -384,9 +373,7 @@ class _Binder:
     def _check_total(
         self, table: DraftTable, column: DraftColumn, kind: SqlType, bounds: Any
     ) -> None:
-        """Refuse a limit on a unit's total if the column is not a number, if the unit has one row,
-        or if one row may exceed it.
-        """
+        """Refuse a limit on a unit's total that makes no sense for this column."""
         most, place = column.max_per_unit, ("columns", column.name, "max_per_unit")
         if most is None:
             return
@@ -532,9 +519,7 @@ def _enforced(
     bounds: tuple[Any, Any] | None,
     values: tuple[Value, ...] | None,
 ) -> bool:
-    """Test whether a CHECK, an ENUM or a foreign key keeps every value within the declared
-    domain.
-    """
+    """Test whether a CHECK, an ENUM or a foreign key keeps every value within its domain."""
     check = checks(schema_table).get(schema_column.name.lower(), Check())
     if bounds is not None:
         ends = None if check.bounds is None else tuple(map(Fraction, check.bounds))

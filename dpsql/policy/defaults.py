@@ -19,13 +19,12 @@ def with_defaults(reader: Reader) -> Reader:
     sense.
 
     {2}
-    # what anybody may see is said of each ==> public access is declared for each table
     """
     defaults = reader.table("defaults")
     defaults.only(*_KEYS)
     if not defaults.values:
         return reader
-    defaults.choice("access", ("private",), "private")  # what anybody may see is said of each
+    defaults.choice("access", ("private",), "private")  # public access is declared for each table
     defaults.choice("other_people", ("protected", "unprotected"), "protected")
     defaults.flag("nullable")
     for key in OF_ONE_UNIT:

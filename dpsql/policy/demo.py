@@ -138,13 +138,10 @@ QUERIES = (
 
 
 def build(directory: Path) -> Path:
-    """Write shop.duckdb and dpsql.toml into a directory; return the policy's path.
-    # in the end DuckDB complains of what is not found as garbage ==> else DuckDB complains at the
-    exit about frozen objects
-    """
+    """Write shop.duckdb and dpsql.toml into a directory; return the policy's path."""
     import duckdb  # noqa: PLC0415  `dpsql --help` does without
 
-    atexit.register(gc.unfreeze)  # in the end DuckDB complains of what is not found as garbage
+    atexit.register(gc.unfreeze)  # else DuckDB complains at the exit about frozen objects
     directory.mkdir(parents=True, exist_ok=True)
     database = directory / "shop.duckdb"
     database.unlink(missing_ok=True)

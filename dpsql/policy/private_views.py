@@ -129,12 +129,9 @@ class _JoinedView:
     def _side_way(
         self, side: ViewSide, link: Link, numbers: Sequence[int], owned: Sequence[ViewSide]
     ) -> _Way | None:
-        """Return the way of a side to the view's person; None if it is not compared.
-        # its rows are of whom the column names that the view equates ==> its rows belong to the
-        person in the equated column
-        """
+        """Return the way of a side to the view's person; None if it is not compared."""
         base = next((t for t in self.tables if t.name.lower() == side.table.lower()), None)
-        if base is None:  # its rows are of whom the column names that the view equates
+        if base is None:  # its rows belong to the person in the equated column
             equal = [sorted(n.lower() for n, c in side.columns.items() if c == k) for k in numbers]
             chosen = next(product(*equal), None)
             return None if chosen is None else _Way(frozenset({(chosen, link.table, link.keys)}))
