@@ -24,15 +24,7 @@ Share: TypeAlias = tuple[str, str, frozenset[str]]
 
 
 class EntryKind(StrEnum):
-    """Kinds of entries.
-    # the same; late answers of an analyst no longer count either ==> as above; clears an analyst's
-    late answers
-    # budget: a title; event: whom it covers; detail: the reason ==> budget: a title; event: its
-    scope; detail: the reason
-    # with an analyst; detail: the query id; event: who had its answer before ==> with an analyst;
-    detail: the query id; event: earlier holders
-    # detail: all that the entries before it say ==> detail: the state after the entries before it
-    """
+    """Kinds of entries."""
 
     OPENED = "opened"  # detail: the ledger's id
     CHARGE = "charge"
@@ -42,10 +34,10 @@ class EntryKind(StrEnum):
     ACCEPTED = "accepted"  # detail: the file's identity
     LATE = "late"  # of an analyst; detail: the query id
     STOPPED = "stopped"  # a budget or an analyst; detail: the owner's reason
-    RESUMED = "resumed"  # the same; late answers of an analyst no longer count either
-    LIMIT = "limit"  # budget: a title; event: whom it covers; detail: the reason
-    SHARED = "shared"  # with an analyst; detail: the query id; event: who had its answer before
-    CHECKPOINT = "checkpoint"  # detail: all that the entries before it say
+    RESUMED = "resumed"  # as above; clears an analyst's late answers
+    LIMIT = "limit"  # budget: a title; event: its scope; detail: the reason
+    SHARED = "shared"  # with an analyst; detail: the query id; event: earlier holders
+    CHECKPOINT = "checkpoint"  # detail: the state after the entries before it
 
 
 class EntryRow(NamedTuple):

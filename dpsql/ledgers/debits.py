@@ -178,11 +178,7 @@ def query_of(row: EntryRow) -> str:
 def released(
     book: Book, analyst: str, budget: str, question: str, policy_version: str
 ) -> tuple[PaidAnswer, ...]:
-    """Return the answers to a question that this budget paid for, with their holders.
-
-    First come those that this analyst has, in the order of receipt, then the others, the oldest
-    first.
-    """
+    """Return the paid answers to a question, first those of this analyst, in order of receipt."""
     of = policy_version, "budget = ?", budget
     shares = _about(book, EntryKind.SHARED, question, *of)
     stopped = {w.analyst for w in book.state.stopped if w.analyst and w.analyst.startswith(CUBES)}
