@@ -151,11 +151,7 @@ class _Host:
     def answer(
         self, call: int, method: str | None, arguments: tuple[Any, ...]
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the reply to one request.
-        # it stays: nobody has to look through it again ==> it stays: no need to scan it again
-        # not earlier: who asks first waits until all of this is there ==> not earlier: the first
-        caller waits for all of this
-        """
+        """Yield the reply to one request."""
         with self._lock:
             self._call, self._stop = call, Stop()
         try:
@@ -180,6 +176,6 @@ class _Host:
     def _take(self, make: Callable[[], object]) -> None:
         self._object = make()
         bound_memory(self._memory)
-        gc.freeze()  # it stays: nobody has to look through it again
+        gc.freeze()  # it stays: no need to scan it again
         gc.set_threshold(*_COLLECTED)
-        give_way(NICENESS)  # not earlier: who asks first waits until all of this is there
+        give_way(NICENESS)  # not earlier: the first caller waits for all of this
