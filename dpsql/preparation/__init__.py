@@ -1,1 +1,1 @@
-"""From text, policy and public data to a question that is ready to run."""
+"""Preparation: from text, policy and public data to a question that is ready to run."""

@@ -1,8 +1,8 @@
-"""Accuracy first: the smallest epsilon at which the numbers of a query are as precise as asked.
+"""Accuracy first: the smallest epsilon that gives the requested precision.
 
-An absolute error of counts, sums and what is linear in them is a number of the plan: epsilon is
-found without looking at data. A relative error is first looked for with a small part of what a
-query costs.
+The absolute error of counts, sums and linear expressions of them is known from the plan: epsilon is
+found without looking at data. For a relative error, a small part of a query's price is spent first,
+to see the size of the numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpsql.model.vocabulary import Budget
 from dpsql.release.finish import margin_factor
 
 FIRST_SHARE = 8
-"""A relative error is first looked for with this part of the epsilon that a query costs."""
+"""Divisor of a query's epsilon for the first try at a relative error."""
 
 _LEAST, _MOST = Decimal("0.0001"), Decimal(10_000)
 
@@ -27,12 +27,13 @@ _LEAST, _MOST = Decimal("0.0001"), Decimal(10_000)
 def epsilon_for(
     precision: Precision, budget: Budget, plan_at: Callable[[Decimal], Prepared]
 ) -> Decimal:
-    """The smallest epsilon, to three digits, whose plan promises an absolute error.
+    """Return the smallest epsilon, to three digits, for which the plan promises an absolute
+    error.
 
-    No smaller than what the least charge buys: the rest is more precise than asked, for nothing.
+    It is at least the epsilon that the least charge buys: extra precision is then free.
 
-    Raises `Refused` where the error depends on data, or with the price where the policy does not
-    allow it.
+    Raises `Refused` if the error depends on data, or with the price if the policy does not allow
+    it.
     """
 
     def fits(epsilon: Decimal) -> bool:
@@ -50,9 +51,9 @@ def epsilon_for(
 
 
 def _promised(prepared: Prepared, confidence: Decimal) -> float:
-    """The largest half-width of the numbers of a query, before any data is seen.
+    """Return the largest half-width of a query's numbers, before any data is seen.
 
-    Raises `Refused` for a number whose error depends on data.
+    Raises `Refused` for a number with an error that depends on data.
     """
     errors = [e for e in prepared.rewritten.expected if e is not None]
     if any(map(isnan, errors)):
@@ -73,13 +74,13 @@ def _promised(prepared: Prepared, confidence: Decimal) -> float:
 
 
 def first_epsilon(budget: Budget) -> Decimal:
-    """The epsilon with which a relative error is first looked for."""
+    """Return the epsilon of the first try at a relative error."""
     share = rounded(budget.query_epsilon / FIRST_SHARE, ROUND_UP)
     return max(share, accountants.cheapest_epsilon(budget))
 
 
 def _smallest(fits: Callable[[Decimal], bool], low: Decimal, high: Decimal) -> Decimal:
-    """The smallest epsilon of three digits in [low, high] that fits, where high does."""
+    """Return the smallest epsilon of three digits in [low, high] that fits; `high` must fit."""
     while True:
         middle = rounded((low * high).sqrt(), ROUND_DOWN)
         if not low < middle < high:
@@ -88,5 +89,5 @@ def _smallest(fits: Callable[[Decimal], bool], low: Decimal, high: Decimal) -> D
 
 
 def rounded(epsilon: Decimal, rounding: str) -> Decimal:
-    """An epsilon to three digits."""
+    """Return an epsilon to three digits."""
     return Context(prec=3, rounding=rounding).plus(epsilon)

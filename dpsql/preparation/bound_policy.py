@@ -1,4 +1,4 @@
-"""The policy over the data as it is."""
+"""The policy over the present data."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from dpsql.preparation.views import with_views
 
 
 def bound(draft: Draft, engine: Engine, ledger: Ledger) -> Policy:
-    """The policy over the data as it now is, with the facts recorded for it.
+    """Return the policy over the present data, with the facts recorded for it.
 
-    Raises `WrongVersion` where an untried engine or parser fails the probes of the core.
+    Raises `WrongVersion` if an untried engine or parser fails the probes of the core.
     """
     policy, _schema = bound_to(draft, engine)
     facts = policy.facts | of_stored_rows(ledger.facts(vouched_for(policy)), policy)
@@ -48,7 +48,7 @@ def bound_to(draft: Draft, engine: Engine) -> tuple[Policy, Schema]:
 def of_stored_rows(facts: frozenset[Fact], policy: Policy) -> frozenset[Fact]:
     """Return the recorded facts about rows that the data version covers (PRIVACY.md R5).
 
-    A view of the engine or a foreign table may have other rows while the data are the same.
+    A view of the engine or a foreign table may have other rows although the data is the same.
     """
     evaluated = {t.name for t in policy.tables if t.view}
     evaluated |= {t.agreeing(columns) for t in policy.tables if t.view for columns in t.determining}
@@ -56,9 +56,9 @@ def of_stored_rows(facts: frozenset[Fact], policy: Policy) -> frozenset[Fact]:
 
 
 def with_groupings(policy: Policy, draft: Draft) -> Policy:
-    """The policy whose limits by an expression have it over the columns of their tables.
+    """Return the policy with limits by an expression resolved over their tables' columns.
 
-    Raises `PolicyError` for what is no expression over columns that may be used.
+    Raises `PolicyError` if a text is not an expression over usable columns.
     """
     read = partial(_limits, policy=policy, draft=draft)
     tables = (
@@ -93,7 +93,7 @@ def _limits(
 
 
 def grouping_key(text: str, table: TablePolicy, policy: Policy) -> Expression:
-    """An expression over a table's columns, as `Ref`s by their places. Raises `Refused`."""
+    """Return an expression over a table's columns, as `Ref`s by place. Raises `Refused`."""
     statement = parse(f"SELECT {text} AS key FROM {address(table.name)}")
     relation = resolve(statement, policy, Identities()).relation
     match relation:
@@ -106,7 +106,7 @@ def grouping_key(text: str, table: TablePolicy, policy: Policy) -> Expression:
 
 
 def reached(rebind: Callable[[], Policy]) -> Policy:
-    """`rebind`, its engine failures told as a database that cannot be used."""
+    """Call `rebind`; raise `Unreachable` instead of an engine failure."""
     try:
         return rebind()
     except (EngineFailed, Interrupted, TimedOut):
@@ -116,7 +116,7 @@ def reached(rebind: Callable[[], Policy]) -> Policy:
 
 
 def store_present(database: Database) -> object:
-    """Which store of the data is there now: another value once another one is in its place."""
+    """Return a value that changes when another store is put in place; None without a store."""
     try:
         about = None if database.prepared is None else os.stat(database.prepared)  # noqa: PTH116
     except OSError:

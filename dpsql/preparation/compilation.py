@@ -1,4 +1,4 @@
-"""compilation: requests in, plans out, under one policy; nothing private runs, nothing is paid."""
+"""compilation: requests to plans, under one policy; nothing private runs, nothing is charged."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from dpsql.release.finish import expected_margins
 
 T = TypeVar("T")
 REMEMBERED_PLANS = 512
-"""Compiled queries kept by text, parameters, budget and epsilon."""
+"""Number of compiled queries in the cache, by text, parameters, budget and epsilon."""
 
 
 class Compiler:
-    """The plans of requests under a policy, over public data that is measured once: thread-safe."""
+    """Compiles requests under a policy, over public data that is measured once: thread-safe."""
 
     def __init__(self, policy: Policy, public: PublicTables) -> None:
         self.policy, self.public = policy, public
@@ -46,23 +46,22 @@ class Compiler:
         self._lock = Lock()
 
     def adopt(self, policy: Policy) -> None:
-        """Compile under this policy from here on, over public data that is measured anew."""
+        """Compile under this policy from now on, and measure public data again."""
         with self._lock:
             self.policy = policy
             self.public.forget()
-            self._plans = plans_of(REMEMBERED_PLANS)  # what is being compiled ends up in the old
+            self._plans = plans_of(REMEMBERED_PLANS)  # running compilations fill the old cache
 
     def read(self, request: Request, stop: Stop) -> Question:
-        """What a request asks, who pays for it, and the epsilon that it may spend, its wish for
-        precision heeded.
+        """Return the question of a request: who pays, and how much epsilon for its precision.
 
-        Raises `Refused` for what is no statement, or what the analyst may not pay; or `Failed`
-        where that takes too long or is stopped.
+        Raises `Refused` for an invalid statement or an epsilon that the analyst may not pay, and
+        `Failed` if reading takes too long or is stopped.
         """
         return self.freely(lambda: self._read(self.on_grid(request), stop), stop)
 
     def on_grid(self, request: Request) -> Request:
-        """The request as of the last step of the public grid of times."""
+        """Return the request with its time rounded down to the public grid."""
         return replace(request, at=self.policy.limits.time_resolution.floor(request.at))
 
     def _read(self, request: Request, stop: Stop) -> Question:
@@ -87,7 +86,7 @@ class Compiler:
         return first
 
     def wanting(self, query: Question) -> ColumnBounds:
-        """The columns without whose bounds this is refused; see `private_bounds.wanting`."""
+        """Return the columns without private bounds; see `private_bounds.wanting`."""
 
         def compiles(bounds: ColumnBounds) -> bool:
             try:
@@ -99,36 +98,38 @@ class Compiler:
         return wanting(self.policy, compiles)
 
     def questions(self, query: Question) -> tuple[str, ...]:
-        """See `Prepared.questions`. Raises as `prepared` does."""
+        """Return the plan's questions; see `Prepared.questions`. Raises as `prepared` does."""
         return self.prepared(query).questions
 
     def facts(self, query: Question) -> tuple[Facts, ...]:
-        """What is known of the arguments of aggregates over private rows, before any data is read.
+        """Return the facts about arguments of aggregates over private rows, before any data is
+        read.
 
         Raises as `prepared` does.
         """
         return self.freely(lambda: self._facts(query), query.stop)
 
     def polled(self, query: Question) -> bool:
-        """Whether polls are to be held before it is answered."""
+        """Test whether polls must be held before it is answered."""
         return bool(self.prepared(query).polls)
 
     def described(self, query: Question, epsilon: Decimal, question: str) -> PlanDescription:
-        """The plan of one of its questions, as it is asked at an epsilon, in words."""
+        """Return the description of the plan for one of its questions, at an epsilon."""
         prepared = self.prepared(query.at(epsilon)).alternative(question)
         margins = expected_margins(prepared.plan, prepared.rewritten)
         return description(prepared, margins, self.policy)
 
     def outlook(self, query: Question) -> Outlook:
-        """What the answer is expected to be worth, and what would do better; see
+        """Return the expected precision of the answer, and better forms; see
         `dpsql.preparation.outlook`.
         """
         form = Form(self._parsed(query.request), self.policy, query)
         return outlook(self._of_form, form)
 
     def prepared(self, query: Question) -> Prepared:
-        """The plan of what is asked. Raises `Refused`, or `Failed` where compiling takes too long
-        or is stopped.
+        """Return the plan of a question, from the cache if possible.
+
+        Raises `Refused`, or `Failed` if compiling takes too long or is stopped.
         """
         key = plan_key(query)
         with self._lock:
@@ -146,25 +147,26 @@ class Compiler:
         declared: Sequence[SqlType | None],
         stop: Stop,
     ) -> Signature:
-        """See `dpsql.preparation.signature`."""
+        """Return the types of results and parameters; see `dpsql.preparation.signature`."""
         return self.freely(
             lambda: signature(self.on_grid(request), self.policy, places, declared),
             stop,
         )
 
     def apart(self, step: Callable[[], T], stop: Stop) -> T:
-        """What a reader of texts returns, or raises, wherever texts are read.
+        """Run a reader of texts, in the process where texts are read; return or raise its
+        result.
 
-        It crosses over as it is pickled, and depends on nothing else.
+        The step is pickled for that process, and depends on nothing else.
         """
         return self.freely(step, stop)
 
     def freely(self, step: Callable[[], T], stop: Stop) -> T:
-        """A step that nobody pays for; raises `Failed` where it is stopped or takes too long."""
+        """Run a step without a charge; raise `Failed` if it is stopped or takes too long."""
         return freely(step, stop, self.policy.limits.free_seconds)
 
     def close(self) -> None:
-        """There is nothing to stop."""
+        """Do nothing: there is nothing to stop."""
 
     def _parsed(self, request: Request) -> Statement:
         key = text_key(request)
@@ -203,7 +205,7 @@ class Compiler:
 
 
 def plan_key(query: Question) -> tuple[Any, ...]:
-    """What decides a plan, under one policy."""
+    """Return the key of a plan in the cache, under one policy."""
     payer = query.account.budget, query.account.epsilon, query.account.empty_rows
     steps = query.bounds, query.norms, query.polls, query.derived, query.promised
     return text_key(query.request), *payer, *steps

@@ -1,8 +1,8 @@
-"""Compiling apart: a compiler in each of a few worker processes, for a server that must not wait.
+"""Compilation in worker processes, for a server that must not wait.
 
-Whoever serves many analysts keeps what was compiled, and compiles nothing itself: a text that takes
-long holds up one worker, and ends with it. What comes back is what the same code would have made
-here, of the same policy over the same data: both are named, and compared before it is used.
+A server of many analysts keeps compiled plans, and compiles nothing itself. A text that takes long
+blocks one worker, and ends with it. A worker returns what the same code would have compiled here,
+for the same policy over the same data. Both are named, and compared before the plan is used.
 
 SECURITY.md S11, S20.
 """
@@ -36,20 +36,20 @@ from dpsql.preparation.signature import Signature
 
 T = TypeVar("T")
 MEMORY = "1GB"
-"""What a worker may hold more than when it starts: many times what any sensible text needs."""
+"""Memory of a worker beyond its start: many times the need of any sensible text."""
 MOST_BYTES = 64 << 20
-"""All that is kept of what workers compiled."""
+"""Limit on the bytes of all kept results of workers."""
 MOST_READ = 4 << 20
-"""Plans, by their bytes, that are kept as they are: each is a thousand objects and more."""
+"""Limit on the bytes of plans that are kept as objects: each is a thousand objects or more."""
 _FLAT = 1 << 10
 
 Identity: TypeAlias = tuple[str, str | None]
-"""A policy's version, and the data that it is bound to."""
+"""Version of a policy, and identity of its data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A plan on its way: its questions, and itself as bytes, which are read when they must be."""
+    """A pickled plan: its questions, and its bytes, which are read only if needed."""
 
     questions: tuple[str, ...]
     body: bytes
@@ -58,8 +58,8 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A request that was read; and unless bounds are `wanting`, its plan, or else what describes
-    that, as bytes.
+    """A request that was read. Unless bounds are `wanting`, it has its plan, or the bytes of a
+    description.
     """
 
     query: Question
@@ -69,21 +69,21 @@ class Begun:
 
 
 class CompilerDesk:
-    """A compiler at work in a process of its own; every answer names policy and data."""
+    """A compiler in a process of its own; every answer names policy and data."""
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
 
     @classmethod
     def over(cls, policy: Policy, accepted: Any) -> Self:
-        """A desk with an engine of its own for public tables, in the data that was `accepted`."""
+        """Return a desk with its own engine for public tables, over the `accepted` data."""
         limits = replace(policy.limits, niceness=NICENESS)
         engine = get(policy.database.engine).open(policy.database, limits)
         engine.follow(accepted)
         return cls(Compiler(policy, _public(policy, engine)))
 
     def begun(self, request: Request, *, stop: Stop) -> tuple[Identity, Begun]:
-        """A request as far as it is always needed. Raises `Refused` or `Failed`."""
+        """Read a request and compile it, or describe it. Raises `Refused` or `Failed`."""
         compiler = self._compiler
         query = compiler.read(request, stop)
         begun = Begun(replace(query, stop=Stop()), compiler.wanting(query))
@@ -98,26 +98,26 @@ class CompilerDesk:
         return self._of_now(begun)
 
     def packed(self, query: Question, *, stop: Stop) -> tuple[Identity, Packed]:
-        """The plan of a question. Raises `Refused` or `Failed`."""
+        """Return the pickled plan of a question. Raises `Refused` or `Failed`."""
         return self._of_now(self._packed(replace(query, stop=stop)))
 
     def described(
         self, query: Question, epsilon: Decimal, question: str, *, stop: Stop
     ) -> tuple[Identity, bytes]:
-        """See `Compiler.described`; as bytes."""
+        """Return the pickled result of `Compiler.described`."""
         description = self._compiler.described(replace(query, stop=stop), epsilon, question)
         return self._of_now(_bytes(description))
 
     def outlook(self, query: Question, *, stop: Stop) -> tuple[Identity, Outlook]:
-        """See `Compiler.outlook`."""
+        """Return the result of `Compiler.outlook`."""
         return self._of_now(self._compiler.outlook(replace(query, stop=stop)))
 
     def wanting(self, query: Question, *, stop: Stop) -> tuple[Identity, ColumnBounds]:
-        """See `Compiler.wanting`."""
+        """Return the result of `Compiler.wanting`."""
         return self._of_now(self._compiler.wanting(replace(query, stop=stop)))
 
     def facts(self, query: Question, *, stop: Stop) -> tuple[Identity, tuple[Facts, ...]]:
-        """See `Compiler.facts`."""
+        """Return the result of `Compiler.facts`."""
         return self._of_now(self._compiler.facts(replace(query, stop=stop)))
 
     def signature(
@@ -128,11 +128,11 @@ class CompilerDesk:
         *,
         stop: Stop,
     ) -> tuple[Identity, Signature]:
-        """See `Compiler.signature`."""
+        """Return the result of `Compiler.signature`."""
         return self._of_now(self._compiler.signature(request, places, declared, stop))
 
     def apart(self, step: Callable[[], T], *, stop: Stop) -> tuple[Identity, T]:
-        """See `Compiler.apart`."""
+        """Return the result of `Compiler.apart`."""
         return self._of_now(self._compiler.apart(step, stop))
 
     def _packed(self, query: Question) -> Packed:
@@ -145,7 +145,7 @@ class CompilerDesk:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The workers of one policy over its data, and all that they made."""
+    """The workers for one policy and its data, and their results."""
 
     workers: RemotePool
     identity: Identity
@@ -155,16 +155,17 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Something that was made, and about how many bytes it takes."""
+    """A result, and its approximate size in bytes."""
 
     value: Any
     size: int
 
 
 class CompilerPool(Compiler):
-    """A compiler that has others compile, at most `most` at a time, and keeps what they made.
+    """A compiler that delegates to at most `most` worker processes, and keeps their results.
 
-    Its own process parses and plans nothing. None of several analysts has all workers.
+    Its own process parses and plans nothing. If there are several analysts, none of them gets all
+    workers.
     """
 
     def __init__(self, policy: Policy, engine: Engine, most: int) -> None:
@@ -173,7 +174,7 @@ class CompilerPool(Compiler):
         self._work = self._started(policy)
 
     def adopt(self, policy: Policy) -> None:
-        """Have new workers compile under this policy from here on."""
+        """Compile under this policy from now on, in new workers."""
         old = self._work
         super().adopt(policy)
         with self._lock:
@@ -181,11 +182,11 @@ class CompilerPool(Compiler):
         old.workers.close()
 
     def close(self) -> None:
-        """Stop the workers: nothing is compiled any more."""
+        """Stop the workers; nothing is compiled any more."""
         self._work.workers.close()
 
     def prepared(self, query: Question) -> Prepared:
-        """The plan of what is asked: small ones are kept as they are, all as bytes."""
+        """Return the plan of a question; small plans are kept as objects, all as bytes."""
         key = plan_key(query)
         work = self._work
         entry = work.plans.get(key)
@@ -197,21 +198,21 @@ class CompilerPool(Compiler):
         return prepared
 
     def questions(self, query: Question) -> tuple[str, ...]:
-        """See `Prepared.questions`: no plan is read for that."""
+        """Return the plan's questions without unpickling it; see `Prepared.questions`."""
         work = self._work
         entry = work.entries.get(plan_key(query))
         packed: Packed = self._packed(work, query) if entry is None else entry.value
         return packed.questions
 
     def polled(self, query: Question) -> bool:
-        """See `Compiler.polled`: no plan is read for that."""
+        """Test for polls without unpickling the plan; see `Compiler.polled`."""
         work = self._work
         entry = work.entries.get(plan_key(query))
         packed: Packed = self._packed(work, query) if entry is None else entry.value
         return packed.polled
 
     def described(self, query: Question, epsilon: Decimal, question: str) -> PlanDescription:
-        """See `Compiler.described`."""
+        """Return the description of a plan; see `Compiler.described`."""
         body = self._once(
             ("described", plan_key(query), epsilon, question),
             query.stop,
@@ -221,19 +222,19 @@ class CompilerPool(Compiler):
         return description
 
     def outlook(self, query: Question) -> Outlook:
-        """See `Compiler.outlook`."""
+        """Return the expected precision; see `Compiler.outlook`."""
         request = "outlook", replace(query, stop=Stop())
         expected: Outlook = self._once(("outlook", plan_key(query)), query.stop, request)
         return expected
 
     def wanting(self, query: Question) -> ColumnBounds:
-        """See `Compiler.wanting`."""
+        """Return the columns without private bounds; see `Compiler.wanting`."""
         request = "wanting", replace(query, stop=Stop())
         bounds: ColumnBounds = self._once(("wanting", plan_key(query)), query.stop, request)
         return bounds
 
     def facts(self, query: Question) -> tuple[Facts, ...]:
-        """See `Compiler.facts`."""
+        """Return the facts about arguments; see `Compiler.facts`."""
         request = "facts", replace(query, stop=Stop())
         facts: tuple[Facts, ...] = self._once(("facts", plan_key(query)), query.stop, request)
         return facts
@@ -245,14 +246,14 @@ class CompilerPool(Compiler):
         declared: Sequence[SqlType | None],
         stop: Stop,
     ) -> Signature:
-        """See `Compiler.signature`."""
+        """Return the types of results and parameters; see `Compiler.signature`."""
         of, request = (tuple(places), tuple(declared)), self.on_grid(request)
         key = "signature", text_key(request), of
         signature: Signature = self._once(key, stop, ("signature", request, *of))
         return signature
 
     def apart(self, step: Callable[[], T], stop: Stop) -> T:
-        """See `Compiler.apart`."""
+        """Run a reader of texts in a worker; see `Compiler.apart`."""
         answer: T = self.freely(lambda: self._ask(self._work, stop, "apart", step), stop)
         return answer
 
@@ -280,7 +281,7 @@ class CompilerPool(Compiler):
         return replace(question, request=request, stop=stop)
 
     def _packed(self, work: _Work, query: Question) -> Packed:
-        """The plan with its bytes, which one that was only described has left behind."""
+        """Return the pickled plan with its bytes, which may be missing after a mere description."""
         key = plan_key(query)
         entry = work.entries.get(key)
         if entry is not None and entry.value.body:
@@ -293,7 +294,7 @@ class CompilerPool(Compiler):
         return packed
 
     def _once(self, key: Any, stop: Stop, request: tuple[Any, ...]) -> Any:
-        """What a worker was asked before, or is asked now."""
+        """Return a worker's answer to a request, from the cache if possible."""
         work = self._work
         entry = work.entries.get(key)
         if entry is None:
@@ -303,7 +304,7 @@ class CompilerPool(Compiler):
         return entry.value
 
     def _ask(self, work: _Work, stop: Stop, *request: Any) -> Any:
-        """What a worker says, which must be of the policy and the data that are meant."""
+        """Return a worker's answer, which must be about the present policy and data."""
         with work.workers.taken(stop) as worker:
             identity, answer = worker.ask(stop, *request)
         if identity != work.identity:
@@ -323,7 +324,7 @@ class CompilerPool(Compiler):
 
 
 def identity_of(policy: Policy) -> Identity:
-    """What a plan under this policy is about."""
+    """Return the policy version and the data that a plan under this policy is about."""
     return policy.version, opened(policy.data, policy.store)
 
 

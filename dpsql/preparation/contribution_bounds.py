@@ -1,7 +1,7 @@
-"""Bounds of what a person contributes: what polls cost, and the clips that their votes say.
+"""Contribution bounds: the price of polls, and the clipping bounds from their noisy counts.
 
-Proof (PRIVACY.md R64, R71). A poll is an ordinary question over public keys. What is chosen by its
-noisy votes is post-processing, and clips hold whatever they are.
+Proof (PRIVACY.md R64, R71). A poll is an ordinary question over public keys. Choosing a bound by
+its noisy counts is post-processing, and clipping is valid for any bound.
 """
 
 from __future__ import annotations
@@ -29,19 +29,22 @@ from dpsql.model.vocabulary import Answer, Budget, Mechanism, Noise, Norm
 from dpsql.preparation.private_bounds import shares
 
 _SEEN = 1e-6
-"""How probably an empty place of means is taken for one where there are people: it may be far."""
+"""Probability that an empty place of means counts as inhabited, which may be far off."""
 _OF_RANKS, _OF_RANKS_OF_SUMS = 0.005, 0.05
-"""How much of what is cut a rank is off: those whose rows are cut have rows on either side. What a
-unit's rows add up to depends more on how many they are than the values of a column do."""
+"""Rank errors per clipped amount, of values and of sums. Clipped rows leave rows on either side of
+a rank. A unit's sum depends more on its number of rows than the values of a column do.
+"""
 _SPREAD = 0.4
-"""The power of the groups that is about how much more is cut of all of them than of an L2 norm."""
+"""Power of the number of groups by which clipping all groups exceeds clipping an L2 norm,
+roughly.
+"""
 _FAR = 8
-"""How many times as far out as the median a mean of means may be drawn."""
+"""Limit on a place of means, as a multiple of the median."""
 _FOR_CENTRES = Fraction(1, 20)
 
 
 def share(polls: Sequence[Poll], accountant: Accountant) -> Fraction:
-    """What finding norms may spend of what a question may spend, for all of them together."""
+    """Return the share of a question's loss that all its searches for norms may spend together."""
     if polls[0].first:
         return _FOR_CENTRES
     return max(norm_bounds.share(accountant.order, poll.groups) for poll in polls)
@@ -49,8 +52,8 @@ def share(polls: Sequence[Poll], accountant: Accountant) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What the polls of a question take of its charge: a `part`; so they have an epsilon of
-    `polls`, and what is asked with what they find has one of `rest`.
+    """Division of a question's charge: `part` is the share of its polls, with epsilon `polls`. The
+    question itself has epsilon `rest`.
     """
 
     part: Fraction
@@ -59,18 +62,18 @@ class Split:
 
 
 def split(widest: Prepared, budget: Budget, epsilon: Decimal) -> Split:
-    """How a question that needs polls is paid for."""
+    """Return the division of the charge for a question that needs polls."""
     accountant = accountants.get(budget.accountant)
     part = share(widest.polls, accountant)
     return Split(part, *shares(accountant, budget, epsilon, 1, part, selecting=(widest.selects,)))
 
 
 Held: TypeAlias = tuple[tuple[str, ...], Prepared, Answer]
-"""The keys of polls that were held together, as what, and the answer."""
+"""Keys of polls that were held together, their plan, and the answer."""
 
 
 def norms_of(widest: Prepared, answers: Sequence[Held]) -> tuple[FoundNorm, ...]:
-    """The bounds for a question, by the answers to the polls that it needs."""
+    """Return the norms for a question, from the answers to the polls that it needs."""
     results = {
         key: _Result(place, paid, answer)
         for keys, paid, answer in answers
@@ -90,14 +93,14 @@ def norms_of(widest: Prepared, answers: Sequence[Held]) -> tuple[FoundNorm, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """The place of a poll among those that were held together, as what, and their answer."""
+    """A poll's place among those that were held together, their plan, and their answer."""
 
     place: int
     paid: Prepared
     answer: Answer
 
     def counts(self, poll: Poll) -> list[int]:
-        """How many voted for what there is, in order."""
+        """Return the noisy counts of a poll, one for each of its places, in order."""
         votes = {what: units for number, what, units in self.answer.rows if number == self.place}
         return [int(votes[what]) for what in places(poll)]
 
@@ -146,9 +149,10 @@ def _chosen(
 def _of_both(
     widest: Prepared, norms: tuple[Poll, _Result], sizes: tuple[Poll, _Result]
 ) -> Iterator[FoundNorm]:
-    """The clips of both norms of the same totals, of which the L2 norm is taken unless the other
-    is predicted to err less with Laplace noise: the L1 norm says how much more is cut of all
-    groups together than of the L2 norm.
+    """Yield the clipping bounds for both norms of the same totals.
+
+    The L2 norm is used unless the L1 norm with Laplace noise is predicted to err less. The L1 norm
+    shows how much more clipping affects all groups together than the L2 norm does.
     """
     both = [(poll, result.counts(poll), result.noise) for poll, result in (norms, sizes)]
     poll, votes = norms[0], [p.block.vote for p, _, _ in both]
@@ -188,7 +192,7 @@ def _least(
 def _for_keys(
     widest: Prepared, poll: Poll, vote: Vote, counts: Sequence[int], noise: Noise
 ) -> NormBound:
-    """The norm of a unit's counts that shows about the most private keys: see `Poll`."""
+    """Return the norm of a unit's counts that reveals about the most private keys: see `Poll`."""
     keys = (block.keys for block in widest.blocks)
     (threshold,) = (
         shown.threshold
@@ -202,7 +206,7 @@ def _for_keys(
 
 
 def _middle(key: str, ends: Sequence[int], counts: Sequence[int], noise: Noise) -> FoundNorm:
-    """About the mean of the means, by the places between ends that stand out; else the middle."""
+    """Return roughly the mean of means, from places with significant counts; else the middle."""
     least = reach(noise, _SEEN / len(counts))
     places = zip(counts, pairwise(ends), strict=True)
     seen = [place for place in places if place[0] >= least]
@@ -210,10 +214,10 @@ def _middle(key: str, ends: Sequence[int], counts: Sequence[int], noise: Noise) 
 
 
 def centre(places: Sequence[tuple[int, tuple[int, int]]]) -> int:
-    """About the mean of as many values as are counted in each place between two ends, in order.
+    """Return roughly the mean of values that are counted by place, in order of their ends.
 
-    A place far out that is empty may be counted for some: no value counts as more than some times
-    as far from zero as the median, or so many times its place.
+    An empty place far out may have noisy counts. So no value counts as farther from the median than
+    some multiple of the median or of its place's width.
 
     >>> centre([(50, (0, 2)), (900, (8, 12)), (60, (2**30, 2**31))])
     14
@@ -228,7 +232,7 @@ def centre(places: Sequence[tuple[int, tuple[int, int]]]) -> int:
 
 
 def placeholder(poll: Poll) -> FoundNorm:
-    """What stands for a centre that is not known, so that it is seen what else is to be found."""
+    """Return a placeholder for an unknown centre, to find out which other bounds are needed."""
     vote = poll.block.vote
     if isinstance(vote, RatioVote):
         return FoundNorm(poll.key, 0, 0, visible=False)
@@ -238,10 +242,10 @@ def placeholder(poll: Poll) -> FoundNorm:
 
 @dataclass(frozen=True, slots=True)
 class _Law:
-    """The deviation of the answer's noise for a bound of one step, and whether it is Gaussian.
+    """Standard deviation of the answer's noise for a bound of one step, and its kind.
 
-    So much is that of Laplace noise for a step of the L1 norm over all groups, `in_l1`; a unit may
-    be in `one_group` only.
+    `in_l1` is that of Laplace noise for a step of the L1 norm over all groups. With `one_group`, a
+    unit is in at most one group.
     """
 
     deviation: float
@@ -251,12 +255,12 @@ class _Law:
 
     @property
     def of_sizes(self) -> _Law:
-        """That of answers whose L1 norm is bounded."""
+        """Deviation for answers with a bounded L1 norm."""
         return _Law(self.in_l1, gaussian=False, one_group=self.one_group)
 
 
 def _law(widest: Prepared, poll: Poll, vote: Vote) -> _Law:
-    """The law of the answer's noise; of ranks it is how many rows a choice is off."""
+    """Return the noise of the answer; for ranks, the rank error of a choice in rows."""
     most = vote.bins.most
     for block in widest.blocks:
         one = block.l0 == 1

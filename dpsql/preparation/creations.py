@@ -1,4 +1,4 @@
-"""CREATE … name AS SELECT … OPTIONS(…), read from its words: what makes a thing with a name."""
+"""Parser of CREATE … name AS SELECT … OPTIONS(…), which creates an object with a name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dpsql.model.query_options import sensible
 from dpsql.model.tree import NOWHERE, Span
 
 NAMES = (WordKind.NAME, WordKind.QUOTED)
-"""Words that may be names."""
+"""Kinds of words that may be names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """The name of a thing, the SELECT that it is made of, and its options as they are written."""
+    """The name of an object, the SELECT that it is created from, and its options as written."""
 
     name: str
     query: str
@@ -25,7 +25,7 @@ class Creation:
 
     @property
     def epsilon(self) -> Decimal | None:
-        """What it may cost. Raises `Refused` for what is no sensible number."""
+        """Limit on its price. Raises `Refused` if it is not a positive, finite number."""
         text = self.options.get("epsilon")
         epsilon = None if text is None else _number(text, "epsilon")
         if epsilon is not None and not sensible(epsilon):
@@ -33,7 +33,7 @@ class Creation:
         return epsilon
 
     def number(self, option: str) -> Decimal | None:
-        """A number, None where it is not said. Raises `Refused` for what is none."""
+        """Return a number, None if it is absent. Raises `Refused` if it is not one."""
         text = self.options.get(option)
         number = None if text is None else _number(text, option)
         if number is not None and not number.is_finite():
@@ -41,7 +41,7 @@ class Creation:
         return number
 
     def whole(self, option: str) -> int | None:
-        """A positive whole number, None where it is not said. Raises `Refused` for another one."""
+        """Return a positive integer, None if it is absent. Raises `Refused` if it is not one."""
         number = self.number(option)
         if number is not None and (number != int(number) or number < 1):
             raise Refused(Reason.BAD_OPTION, option=option, value=number)
@@ -49,12 +49,12 @@ class Creation:
 
 
 def statement_words(text: str) -> list[Word]:
-    """The words of one statement."""
+    """Return the words of one statement, without semicolons."""
     return [word for word in words(text) if word.text != ";"]
 
 
 def dropped(text: str, head: tuple[str, ...]) -> str | None:
-    """The name behind these words, if a text begins with them. Raises `Refused`."""
+    """Return the name after these words if a text begins with them, else None. Raises `Refused`."""
     every = statement_words(text)
     if tuple(word.value for word in every[: len(head)]) != head:
         return None
@@ -65,12 +65,12 @@ def dropped(text: str, head: tuple[str, ...]) -> str | None:
 
 
 def creation(text: str, head: tuple[str, ...], allowed: tuple[str, ...]) -> Creation | None:
-    """What is to be created, with options that are `allowed`; None where the text begins otherwise.
+    """Return the object to create, with `allowed` options; None if the text begins differently.
 
-    Options stand behind the name or behind the SELECT. Raises `Refused`.
+    Options stand after the name or after the SELECT. Raises `Refused`.
 
     >>> creation("CREATE MODEL m AS SELECT 1 OPTIONS(epsilon = 0.5)", ("create", "model"), \
-("epsilon",))
+    ("epsilon",))
     Creation(name='m', query='SELECT 1', options={'epsilon': '0.5'})
     """
     every = statement_words(text)
@@ -96,13 +96,13 @@ def creation(text: str, head: tuple[str, ...], allowed: tuple[str, ...]) -> Crea
 
 
 def syntax(why: str, at: Sequence[Word]) -> Refused:
-    """What is said of words that are out of place."""
+    """Return a refusal of misplaced words."""
     span = Span(at[0].start, at[0].stop) if at else NOWHERE
     return Refused(Reason.SYNTAX, span, why=why)
 
 
 def _options_behind(body: Sequence[Word]) -> int | None:
-    """Where the word OPTIONS stands whose parentheses end the text."""
+    """Return the place of the word OPTIONS if its parentheses end the text, else None."""
     if not body or body[-1].text != ")":
         return None
     depth = 0
@@ -114,7 +114,7 @@ def _options_behind(body: Sequence[Word]) -> int | None:
 
 
 def _options(listed: Sequence[Word], allowed: tuple[str, ...]) -> dict[str, str]:
-    """The options in parentheses, by name."""
+    """Return the options in parentheses, by name."""
     if len(listed) < 2 or listed[0].text != "(" or listed[-1].text != ")":  # noqa: PLR2004
         raise syntax("OPTIONS are in parentheses", listed)
     inside, result = list(listed[1:-1]), dict[str, str]()

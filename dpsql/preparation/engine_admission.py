@@ -1,7 +1,7 @@
-"""Admit an engine: a tried version at once, another one after the conformance probes.
+"""Admission of an engine: a tried version immediately, another one after the conformance probes.
 
-The outcome of the probes is kept beside the policy, in a file that only its owner can read, for
-the hash of the engine's binary. A server is always probed, once for its address and its version.
+Results of the probes are kept next to the policy, in a file that only its owner can read, by the
+hash of the engine's binary. A server is always probed, once for its address and version.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from dpsql.preparation.engine_kinds import own_engine
 INSTANT = datetime(2024, 2, 29, tzinfo=UTC)
 THIS = "this version of the engine"
 STATE = ".dpsql"
-"""The folder beside the policy in which outcomes are kept."""
+"""Folder next to the policy with results of probes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conformance:
-    """One engine or parser: its version, whether that was tried, and what deviates.
+    """One engine or parser: its version, whether it was tried, and its deviations.
 
-    Of a server `versions` are those that were tried; each server is probed all the same.
+    For a server, `versions` are the tried ones; each server is still probed.
     """
 
     name: str
@@ -57,33 +57,36 @@ class Conformance:
 
     @property
     def usable(self) -> bool:
-        """Whether the proxy may start with it."""
+        """True if the proxy may start with it."""
         return not breaks_core(self.deviations)
 
 
 def check_conformance(folder: Path) -> tuple[Conformance, ...]:
-    """The installed DuckDB and sqlglot, probed where they are untried.
+    """Return the installed DuckDB and sqlglot, probed if they are untried.
 
-    `folder` is that of the policy. The first start with an untried version takes some seconds.
+    `folder` is the folder of the policy. The first start with an untried version takes some
+    seconds.
     """
     return tuple(_admit(name, folder) for name in TRIED)
 
 
 def check_engines(draft: Draft, engine: Engine) -> tuple[Conformance, ...]:
-    """All that answers under a policy: DuckDB, sqlglot, and the owner's server if there is one."""
+    """Return all engines under a policy: DuckDB, sqlglot, and the owner's server if there is
+    one.
+    """
     folder = Path(draft.path).resolve().parent
     server = check_server(draft.database, lambda sql: engine.evaluate(sql, ()), folder)
     return (*check_conformance(folder), *(() if server is None else (server,)))
 
 
 def find_deviations_of(draft: Draft, engine: Engine) -> frozenset[str]:
-    """What is refused by name under a policy. Raises `WrongVersion` where the core deviates."""
+    """Return the functions to refuse under a policy. Raises `WrongVersion` if the core deviates."""
     return require_core(check_engines(draft, engine))
 
 
 def check_server(database: Database, run: Run, folder: Path) -> Conformance | None:
-    """A server of the owner, by its address and what it calls its version; None for a kind of
-    engine without probes.
+    """Return the owner's server, probed once per address and version; None if this kind of engine
+    has no probes.
     """
     engine = database.engine
     probes = {} if engine == own_engine().name else load_probes(engine)
@@ -101,7 +104,9 @@ def check_server(database: Database, run: Run, folder: Path) -> Conformance | No
 
 
 def require_core(conformances: Sequence[Conformance]) -> frozenset[str]:
-    """What is refused by name with these engines. Raises `WrongVersion` where the core deviates."""
+    """Return the functions to refuse with these engines. Raises `WrongVersion` if the core
+    deviates.
+    """
     for each in conformances:
         if not each.usable:
             tried = ", ".join(TRIED.get(each.name, each.versions))
@@ -113,7 +118,7 @@ def require_core(conformances: Sequence[Conformance]) -> frozenset[str]:
 
 
 def require_conforming(relation: Relation, deviations: frozenset[str]) -> None:
-    """Raise `Refused` where a query, or a view that it reads, calls something that deviates."""
+    """Raise `Refused` if a query, or a view that it reads, calls a deviating function."""
     for each in relations(relation) if deviations else ():
         if isinstance(each, Scan) and each.rows is not None:
             require_conforming(each.rows, deviations)
@@ -126,7 +131,7 @@ def require_conforming(relation: Relation, deviations: frozenset[str]) -> None:
 
 
 def name_of(node: object) -> str | None:
-    """The name under which a node's function was probed; None for what calls nothing."""
+    """Return the name under which a node's function was probed; None if it calls nothing."""
     match node:
         case Call():
             return node.function
@@ -139,7 +144,7 @@ def name_of(node: object) -> str | None:
 
 
 def run_parser(text: str) -> Sequence[tuple[Any, ...]]:
-    """The tree of a text as one row, or the reason and place of its refusal."""
+    """Return the tree of a text as one row, or the reason and place of its refusal."""
     try:
         return [(repr(parse(text, instant=INSTANT)),)]
     except Refused as refused:
@@ -162,7 +167,9 @@ def _admit(name: str, folder: Path) -> Conformance:
 
 
 def _recall(folder: Path, name: str, key: str, find: Any) -> frozenset[str]:
-    """The outcome of earlier probes of the same record, or that of new ones, which is kept."""
+    """Return the result of earlier probes with the same record, or probe now and keep the
+    result.
+    """
     record = sha256(RECORD.read_bytes()).hexdigest()[:32]
     path = folder / STATE / f"{name}-{key}.json"
     try:

@@ -1,7 +1,7 @@
-"""Kinds of databases that a policy may name: how each is opened, and the SQL that it takes.
+"""Kinds of databases that a policy may name: how they are opened, and their SQL.
 
-The one factory of ours is here; others come from packages that the owner has installed
-(SECURITY.md S23). An engine starts while the compiler is imported, so nothing of that is at once.
+Our own kinds are here; others come from packages that the owner has installed (SECURITY.md S23). An
+engine starts while the compiler is imported, so nothing is imported at once.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class EngineKind(Protocol):
-    """One kind of database: a value, which a policy names."""
+    """One kind of database, which a policy names."""
 
     @property
     def name(self) -> str:
-        """Its name in a policy."""
+        """Name in a policy."""
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What the policy's [database] may say beside the name."""
+        """Keys that the policy's [database] may have besides the name."""
 
     @property
     def dialect(self) -> Dialect:
-        """The SQL that its databases take."""
+        """SQL dialect of its databases."""
 
     def objection(self, database: Database) -> str | None:
-        """What is wrong with the policy's [database], None where nothing is."""
+        """Return the error in the policy's [database]; None if there is none."""
 
     def open(self, database: Database, limits: Limits) -> Engine:
-        """An engine over this data, which keeps the contract of `dpsql.engines.Engine`.
+        """Open an engine over this data, which keeps the contract of `dpsql.engines.Engine`.
 
-        It does not wait: errors come with the first call.
+        Does not wait: errors come with the first call.
         """
 
 
@@ -84,7 +84,7 @@ class _DuckDB:
 
 @dataclass(frozen=True, slots=True)
 class _Postgres:
-    """PostgreSQL 15 and newer, of which nothing but the tables is read; scratch is ours."""
+    """PostgreSQL 15 and newer, for the tables alone; scratch is ours."""
 
     name: str = "postgres"
     keys: tuple[str, ...] = ("dsn", "service", "public")
@@ -112,7 +112,7 @@ class _Postgres:
 
 @dataclass(frozen=True, slots=True)
 class _Spark:
-    """Parquet files that a Spark 3.5 and newer or a Sail reads; scratch is ours."""
+    """Parquet files that Spark (3.5 or newer) or Sail reads; scratch is ours."""
 
     name: str = "spark"
     keys: tuple[str, ...] = ("url", "files", "token_file", "public")
@@ -147,7 +147,7 @@ class OwnEngine:
 
 
 def own_engine() -> OwnEngine:
-    """The installed package of our own engine."""
+    """Return the installed package of our own engine."""
     from dpsql.engines.duckdb import conformance_worker  # noqa: PLC0415
 
     find = conformance_worker.find_deviations_apart
@@ -160,7 +160,7 @@ _SPARK = _Spark()
 
 
 def _broadcast(database: Database, limits: Limits) -> BroadcastTables:
-    """The public tables that another database has."""
+    """Return the public tables that another database has."""
     from dpsql.preparation.public_elsewhere import broadcast  # noqa: PLC0415
 
     if database.public is None:
@@ -171,16 +171,17 @@ def _broadcast(database: Database, limits: Limits) -> BroadcastTables:
 
 
 def scratch(limits: Limits, script: Sequence[tuple[str, list[Any]]] = ()) -> Engine:
-    """An engine over no data: `script` are statements of ours that fill it when it starts."""
+    """Open an engine without data; `script` holds our own statements, which fill it at the
+    start.
+    """
     return _DUCKDB.open(Database(_DUCKDB.name), limits, script)
 
 
 def of_sources(names: Sequence[str]) -> tuple[Database, Engine]:
-    """The database that an owner names by a file, by data files, folders and globs, behind a Spark
-    where its address stands first, or as libpq does; and an engine over it, before there is a
-    policy.
+    """Return the database that an owner names, and an engine over it, before there is a policy.
 
-    Raises `Unreachable` where there is none, and `MissingExtra`.
+    Names are a DuckDB file; data files, folders and globs, after an address if Spark reads them; or
+    a PostgreSQL as for libpq. Raises `Unreachable` if there is none, and `MissingExtra`.
     """
     from dpsql.engines.duckdb.found_files import is_data, parquet_of, tables_of  # noqa: PLC0415
     from dpsql.engines.postgres.whereabouts import named  # noqa: PLC0415
@@ -203,7 +204,7 @@ def of_sources(names: Sequence[str]) -> tuple[Database, Engine]:
 
 
 def with_looked_formats(database: Database) -> Database:
-    """A database of files with the formats that rows of its texts suggest: `dpsql init --look`."""
+    """Return a database of files with the formats that rows suggest: `dpsql init --look`."""
     from dpsql.engines.duckdb.looked_formats import look_at_rows  # noqa: PLC0415
     from dpsql.model.file_formats import is_text  # noqa: PLC0415
 
@@ -219,7 +220,7 @@ def with_looked_formats(database: Database) -> Database:
 def counts_of_texts(
     draft: Draft, rows: Callable[[str], Sequence[tuple[Any, ...]]]
 ) -> Iterable[TextCounts]:
-    """What does not fit in the text files of a policy's own database."""
+    """Yield the counts of misfits in the text files of a policy's own database."""
     if draft.database.engine != _DUCKDB.name:
         return ()
     from dpsql.engines.duckdb.duckdb_engine import sources_of  # noqa: PLC0415
@@ -229,11 +230,11 @@ def counts_of_texts(
 
 
 _MAGIC = slice(8, 12)
-"""Where a DuckDB file says that it is one."""
+"""Place of the magic bytes in a DuckDB file."""
 
 
 def _is_database(path: str) -> None:
-    """Raise `Unreachable` for a file that is no DuckDB file: its name says that it is no other."""
+    """Raise `Unreachable` for a file with a DuckDB name that is not a DuckDB file."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             begin = file.read(_MAGIC.stop)
@@ -247,7 +248,7 @@ def _is_database(path: str) -> None:
 
 
 def with_first_lines(database: Database) -> Database:
-    """A database of files with how text is read, as far as first lines and names say it.
+    """Return a database of files with text formats, as far as first lines and names show them.
 
     No row is read. Raises `Unreachable`.
     """
@@ -280,21 +281,21 @@ def _absolute(files: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
 
 
 def scratch_dialect() -> Dialect:
-    """The SQL of scratch, which is ours whatever the owner's database is."""
+    """Return the dialect of scratch, which does not depend on the owner's database."""
     from dpsql.dialects.duckdb.duckdb_dialect import SCRATCH  # noqa: PLC0415
 
     return SCRATCH
 
 
 def dialects(database: Database) -> Dialects:
-    """The SQL of a policy's database, and of scratch beside it."""
+    """Return the dialects of a policy's database and of scratch."""
     from dpsql.compiler.rewrite.dialect import Dialects  # noqa: PLC0415
 
     return Dialects(get(database.engine).dialect, scratch_dialect())
 
 
 def get(name: str) -> EngineKind:
-    """The kind of that name. Raises `Unusable`."""
+    """Return the kind with that name. Raises `Unusable`."""
     return _BY_NAME.get(name)
 
 
@@ -307,19 +308,19 @@ _BY_NAME = Registry("engine", "dpsql.engines", _OWN, _accepted)
 
 
 def opened_database(database: Database) -> Engine:
-    """The engine over a database that no policy names yet."""
+    """Open the engine over a database without a policy."""
     return get(database.engine).open(database, Limits())
 
 
 def opened(draft: Draft) -> Engine:
-    """The engine over a policy's data. Raises `PolicyError` where the policy names none."""
+    """Open the engine over a policy's data. Raises `PolicyError` if the policy names none."""
     return _kind(draft).open(draft.database, draft.limits)
 
 
 def store_writer(draft: Draft) -> StoreWriter:
-    """What makes the store that a policy names, of its data.
+    """Return the writer of the store that a policy names.
 
-    Raises `PolicyError` where it names none, or data of which there is none; and `Unreachable`.
+    Raises `PolicyError` if it names none, or if its engine has no stores; and `Unreachable`.
     """
     from dpsql.engines.duckdb.duckdb_engine import sources_of  # noqa: PLC0415
     from dpsql.engines.duckdb.store_writer import StoreOfDuckDB  # noqa: PLC0415
@@ -335,15 +336,15 @@ def store_writer(draft: Draft) -> StoreWriter:
 
 
 def pooled(draft: Draft) -> EnginePool:
-    """As many engines as the policy's server may have, which take turns and give way to it."""
+    """Return a pool of engines for the policy's server, with lower priority than the server."""
     make = partial(_kind(draft).open, draft.database, replace(draft.limits, niceness=NICENESS))
     return EnginePool(make, draft.server.workers, len(draft.analysts))
 
 
 def _kind(draft: Draft) -> EngineKind:
-    """The kind of database that a policy names, and all that it says of it makes sense.
+    """Return the kind of database that a policy names, after a check of its settings.
 
-    Raises `Unreachable` on a system that cannot bound its processes.
+    Raises `Unreachable` on a system that cannot limit its processes.
     """
     process_limits()
     if draft.database.public is not None:

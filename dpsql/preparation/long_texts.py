@@ -1,5 +1,5 @@
-"""Long texts are read by whoever compiles: reading takes the interpreter that everybody's answers
-wait for. Short ones are read at once.
+"""Long texts are read in the compiler's process, because reading blocks the interpreter for all
+answers. Short texts are read here.
 
 SECURITY.md S20.
 """
@@ -14,25 +14,25 @@ from dpsql.engines import Stop
 
 T = TypeVar("T")
 LONG = 1024
-"""Characters of a text that is not read here: more than a millisecond of reading."""
+"""Length of a text in characters from which it is read elsewhere: over a millisecond."""
 
 
 class TextReaders(Protocol):
-    """See `dpsql.preparation.compilation.Compiler.apart`."""
+    """Function that runs a step elsewhere; see `dpsql.preparation.compilation.Compiler.apart`."""
 
     def __call__(self, step: Callable[[], T], stop: Stop) -> T: ...
 
 
 def here(step: Callable[[], T], stop: Stop) -> T:
-    """The step, in this process."""
+    """Run the step in this process."""
     del stop
     return step()
 
 
 def read(apart: TextReaders, size: int, stop: Stop, reader: Callable[..., T], *arguments: Any) -> T:
-    """What a reader finds in a text of so many characters, all of which can be pickled.
+    """Return the reader's result for a text of `size` characters; arguments must be picklable.
 
-    Raises as the reader does; and `Failed` where a long one takes too long or is stopped.
+    Raises as the reader does; and `Failed` if a long text takes too long or is stopped.
     """
     step = partial(reader, *arguments)
     return step() if size <= LONG else apart(step, stop)

@@ -1,7 +1,8 @@
-"""Other forms of a question that may err less: paid for otherwise, with more proved, or coarser.
+"""Alternative forms of a question that may err less: another payment, more proved facts, or
+coarser.
 
-Each is a question of its own, which is compiled like any other. What changes a text changes one
-SELECT of one private block, without LIMIT; its order is left out, since no error depends on it.
+Each is a question of its own, compiled like any other. Changes of the text affect one SELECT of one
+private block, without LIMIT. Its order is dropped, because no error depends on it.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ from dpsql.preparation.question import Question
 
 _SHORTEST = {"hour": 1, "day": 24, "week": 168, "month": 672, "quarter": 2160, "year": 8760}
 _LONGEST = {"hour": 1, "day": 25, "week": 169, "month": 745, "quarter": 2209, "year": 8784}
-"""Hours of periods, which clocks that are set forward or back make longer or shorter."""
+"""Hours of periods; changes of clocks make them longer or shorter."""
 _PERIODS = tuple(_SHORTEST)
 _TRIED = 2
-"""How many coarser periods are tried."""
+"""Number of coarser periods to try."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A question, the statement that is its text, and the policy that it is asked under."""
+    """A question, its parsed statement, and its policy."""
 
     statement: Statement
     policy: Policy
@@ -63,7 +64,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class OtherForm:
-    """A form and what is other in it; each of its groups is of `merged` present ones at most."""
+    """A form and its change; each of its groups merges at most `merged` present ones."""
 
     change: Change
     form: Form
@@ -71,7 +72,7 @@ class OtherForm:
 
 
 def other_forms(form: Form, prepared: Prepared) -> Iterator[OtherForm]:
-    """The forms that are tried; those of one kind follow one another."""
+    """Yield the forms to try; those of one kind follow one another."""
     yield from _of_payers(form)
     facts = form.policy.facts | recordable(form.policy)
     if facts != form.policy.facts:
@@ -96,12 +97,12 @@ def _of_payers(form: Form) -> Iterator[OtherForm]:
 
 
 def _paid_by(budget: Budget, accountant: str) -> Budget:
-    """The budget with another accountant, in whose unit no least charge is declared."""
+    """Return the budget with another accountant; its least charge is dropped with its unit."""
     return replace(budget, accountant=accountant, min_query_charge=None)
 
 
 def recordable(policy: Policy) -> frozenset[Fact]:
-    """The facts that `dpsql check --record` would record of data that are as the policy says."""
+    """Return the facts that `dpsql check --record` would record if data is as the policy says."""
     return frozenset(
         Fact(kind, table.name, Voucher.CHECK)
         for table in policy.tables
@@ -110,7 +111,7 @@ def recordable(policy: Policy) -> frozenset[Fact]:
 
 
 def recordable_kinds(table: TablePolicy) -> tuple[FactKind, ...]:
-    """What there is to find out of one table's key, links and row limit."""
+    """Return the facts that a check can find about a table's key, links and row limit."""
     kinds = [FactKind.UNIQUE_KEY, FactKind.NOT_NULL_KEY] if table.key else []
     if table.private and not table.several:
         kinds.append(FactKind.NOT_NULL_LINK)
@@ -124,7 +125,7 @@ def recordable_kinds(table: TablePolicy) -> tuple[FactKind, ...]:
 
 
 _Text: TypeAlias = tuple[Change, Select, int]
-"""What is other, the SELECT, and how many groups are one in it."""
+"""Change, SELECT, and number of merged groups."""
 
 
 def _of_texts(select: Select, plan: BlockPlan, policy: Policy) -> Iterator[_Text]:
@@ -141,7 +142,7 @@ def _of_texts(select: Select, plan: BlockPlan, policy: Policy) -> Iterator[_Text
 
 
 def _meant(key: Expression, items: Sequence[SelectItem]) -> Expression:
-    """What an ordinal or an alias in GROUP BY stands for."""
+    """Return the expression for an ordinal or an alias in GROUP BY."""
     match key:
         case Literal(value=int(place)) if 0 < place <= len(items):
             return items[place - 1].expression
@@ -169,7 +170,7 @@ def _coarser(select: Select, key: Expression, item: Item) -> Iterator[_Text]:
 
 
 def _replaced(select: Select, key: Expression, other: Expression) -> Select:
-    """The SELECT with another expression for a key, wherever the key itself is meant."""
+    """Return the SELECT with another expression for a key, wherever the key itself is used."""
 
     def change(e: Expression) -> Expression:
         if e == key:
@@ -192,7 +193,7 @@ def _without(
 
 
 def _of_units(select: Select, block: PrivateBlock, policy: Policy) -> Iterator[_Text]:
-    """Units counted where rows are, if a column that can be named has their key."""
+    """Yield the SELECT that counts units instead of rows, if a nameable column has their key."""
     rows = AggregateCall("count", (Star(),))
     column = labels(block.rows).get(block.unit.id) if isinstance(block.unit, Ref) else None
     if column is None or all(item.expression != rows for item in select.items):

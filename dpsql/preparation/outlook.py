@@ -1,11 +1,11 @@
-"""What an answer is expected to be worth, and how it could be worth more: before anything is asked.
+"""Expected precision of an answer, and better forms, before anything is asked.
 
-Nothing is promised that was not compiled: a proposal is the plan of the same question in another
-form. Where what a unit adds is still to be found, plans are made as if it were so much; and two
-forms are compared as if it were equally much in both, or had grown as far as it can: the sum of
-m totals is m times as large at most, and its norm over groups by sqrt(m) (Cauchy-Schwarz).
+Only compiled plans are promised: a proposal is the plan of the same question in another form. If a
+unit's contribution is still unknown, plans assume a size for it. Two forms are compared as if it
+were equal in both, or as large as it can become: a sum of m totals is at most m times as large, and
+its norm over groups sqrt(m) times (Cauchy-Schwarz).
 
-Text, policy, public data and the ledger alone are read.
+Only text, policy, public data and the ledger are read.
 """
 
 from __future__ import annotations
@@ -37,60 +37,60 @@ from dpsql.preparation.other_forms import Form, OtherForm, other_forms
 from dpsql.release.finish import expected_margins
 
 ROWS = (1, 10, 100, 1_000, 10_000)
-"""Of so many rows at their largest value are the bounds for which errors are told."""
+"""Numbers of rows, at their largest value, for which errors are shown."""
 _TYPICAL = 100
 _LESS = 0.9
-"""What is proposed errs by no more than so much of what is asked."""
+"""Largest ratio of a proposal's error to the present one."""
 _MOST = 3
-"""How many proposals are told."""
+"""Number of proposals to show."""
 _MOST_COLUMNS, _MOST_GROUPS = 8, 10_000
-"""Questions with more have no outlook: to compile them often takes too long."""
+"""Limits for an outlook: larger questions take too long to compile often."""
 
 Compile: TypeAlias = Callable[[Form], Prepared]
 Sizes: TypeAlias = Callable[[Form, Prepared], tuple[FoundNorm, ...]]
-"""What the polls of a plan are taken to find."""
+"""Function that assumes the results of a plan's polls."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """A plan that needs no polls any more; some of its norms may only be `taken` to be found."""
+    """A plan without open polls; if `taken`, some of its norms are assumed."""
 
     prepared: Prepared
     taken: bool
 
     @property
     def margins(self) -> list[tuple[str, float]]:
-        """The half-width at 95 % of each column that is not exact: NaN where it is not known."""
+        """Half-width at 95 % of each column that is not exact; NaN if it is unknown."""
         margins = expected_margins(self.prepared.plan, self.prepared.rewritten)
         named = zip(self.prepared.columns, margins, strict=True)
         return [(column.name, margin) for column, margin in named if margin is not None]
 
     def depends(self, name: str) -> bool:
-        """Whether a column errs in proportion to what is taken to be found."""
+        """Test whether a column's error is proportional to an assumed norm."""
         cuts = (n for n in self.prepared.notices if isinstance(n, Scaled))
         columns = self.prepared.columns
         return self.taken and any(columns[place].name == name for n in cuts for place in n.columns)
 
     @property
     def groups(self) -> int | None:
-        """How many groups there are, if that is public."""
+        """Number of groups, if it is public."""
         domains = [block.domain for block in self.prepared.blocks]
         return None if len(domains) != 1 or domains[0] is None else len(domains[0])
 
     @property
     def norm(self) -> Norm:
-        """The norm that bounds what units add; with one group there is one total."""
+        """Norm that bounds a unit's contribution; with one group there is one total."""
         queries = (query for block in self.prepared.blocks for query in block.queries)
         return next((q.norm for q in queries if isinstance(q, ScaledTotal)), Norm.MAX)
 
     @property
     def most(self) -> Mapping[tuple[int, int], float]:
-        """What one unit adds at most, by block and measure."""
+        """Largest contribution of a unit, by block and measure."""
         return {place: most for place, _, most in _norms(self.prepared)}
 
 
 def outlook(compiled: Compile, form: Form) -> Outlook:
-    """What is known of a question's errors before it is asked, or before the rest of it is."""
+    """Return the known errors of a question before it is asked, or before its rest is."""
     first = compiled(form)
     if not first.blocks or _is_large(first):
         return Outlook()
@@ -102,7 +102,8 @@ def outlook(compiled: Compile, form: Form) -> Outlook:
     proposals = (
         proposal
         for proposal in _proposals(compiled, form, first, present)
-        # Until the present margin is found, what is known without it is compared with the least.
+        # Until the present error is found, forms with a known error are compared with its least
+        # value.
         if proposal.present_margin is not None or proposal.margin <= least.get(proposal.column, 0.0)
     )
     return Outlook(bounds, tuple(islice(proposals, _MOST)))
@@ -114,8 +115,8 @@ def _is_large(prepared: Prepared) -> bool:
 
 
 def _norms(prepared: Prepared) -> Iterator[tuple[tuple[int, int], FoundNorm, float]]:
-    """The bounds of a plan that were found, of anything but units: the places of the block and the
-    measure, what was found, and what it is in units of the values.
+    """Yield the found bounds of a plan, except those on units: places of block and measure, the
+    bound, and its size in units of the values.
     """
     for number, block in enumerate(prepared.blocks):
         for bound in block.norms:
@@ -124,7 +125,7 @@ def _norms(prepared: Prepared) -> Iterator[tuple[tuple[int, int], FoundNorm, flo
 
 
 def _expected(compiled: Compile, form: Form, prepared: Prepared, sizes: Sizes) -> _Expected:
-    """The plan of a form, which is `prepared`, once all that it needs is found."""
+    """Return the plan of a form, with all norms that it needs."""
     taken = False
     while prepared.polls:
         taken = taken or not prepared.polls[0].first
@@ -159,10 +160,10 @@ def _bounds(compiled: Compile, form: Form, first: Prepared) -> Iterator[FoundBou
 
 
 def _of_rows(_form: Form, prepared: Prepared, *, rows: int) -> tuple[FoundNorm, ...]:
-    """Norms of so many rows at their largest value; of centres, the middle.
+    """Return norms of `rows` rows at their largest value, and middles as centres.
 
-    All of these rows may be in one group, where both norms are as large: where either may be taken,
-    it is the L1 norm, whose noise is never more.
+    All rows may be in one group. Then both norms are equal, and the L1 norm is used if either may
+    be, because its noise is never larger.
     """
     better = {poll.beside for poll in prepared.polls if poll.either}
     return tuple(
@@ -194,10 +195,10 @@ def _proposals(
     for _, forms in groupby(other_forms(form, first), key=_kind):
         tried = (_tried(compiled, other, present) for other in forms)
         less = [each for each in tried if each is not None and each[0] <= _LESS]
-        # Of periods the finest that helps, of all others the best.
+        # Of periods the finest that helps; of other kinds the best.
         coarser = isinstance(less[0][1].change, CoarserPeriods) if less else False
         best += less[:1] if coarser else sorted(less, key=itemgetter(0))[:1]
-    # What is another number comes last.
+    # A form that counts something else comes last.
     best.sort(key=lambda each: (isinstance(each[1].change, UnitsCounted), each[0]))
     return [proposal for _, proposal in best]
 
@@ -210,8 +211,8 @@ def _kind(other: OtherForm) -> tuple[type[Change], str]:
 def _tried(
     compiled: Compile, other: OtherForm, present: _Expected
 ) -> tuple[float, Proposal] | None:
-    """A form with its error as a part of the present one, for numbers that are larger as groups
-    are fewer; None where it is not answered, or has nothing in common.
+    """Return a form and its error relative to the present one, corrected for fewer, larger groups;
+    None if it is refused or not comparable.
     """
     sizes = _Related(compiled, present, other.merged)
     try:
@@ -245,7 +246,7 @@ def _tried(
 
 @dataclass(frozen=True, slots=True)
 class _Related:
-    """Norms of another form as large as those of the `present` one, or as they can be."""
+    """Norms of another form: as large as those of the `present` one, or as large as they can be."""
 
     compiled: Compile
     present: _Expected

@@ -1,6 +1,6 @@
-"""prepare: the pure pipeline from text to statements, top to bottom, with nothing run.
+"""prepare: the pure pipeline from text to statements, top to bottom, without running anything.
 
-It sees no private data: PRIVACY.md R6, SECURITY.md S1. A budget of public keys alone plans no step
+It sees no private data: PRIVACY.md R6, SECURITY.md S1. A budget with public keys only plans no step
 that needs a δ: PRIVACY.md R57.
 """
 
@@ -66,22 +66,23 @@ from dpsql.release.finish import NORMAL
 CELLS_OF_A_PLAN = 10_000
 _MIN_UNITS = "min_privacy_units_per_group"
 _ANY_DELTA = Decimal("1e-9")
-"""Stands for the δ of a question while its polls are compiled, which spend none: no poll depends
-on how much it is."""
+"""Placeholder for the δ of a question while its polls are compiled. Polls spend none, and do not
+depend on it.
+"""
 
 
 def plans_of(most: int) -> BoundedCache[Prepared]:
-    """So many plans; those with many rows of public subqueries leave room for fewer."""
+    """Return a cache of plans; those with many rows of public subqueries take more room."""
     return BoundedCache(most, lambda plan: 1 + plan.cells // CELLS_OF_A_PLAN)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSteps:
-    """What is known when a statement is compiled, and what of it is asked.
+    """Results of earlier steps of a question, and the step to compile.
 
-    `norms` are bounds of what a person adds, by the keys of their polls; with `polls` these are
-    compiled, of those that the statement needs. With `derived` its columns were, and have this
-    noise. `promised` is charged at least: it was told before bounds were found.
+    `norms` are contribution bounds by the keys of their polls. With `polls`, these polls are
+    compiled. With `derived`, the columns were derived, with this noise. `promised` is the least
+    charge, which was announced before bounds were found.
     """
 
     norms: Mapping[str, FoundNorm] = field(default_factory=dict)
@@ -101,7 +102,7 @@ def prepare(
 ) -> Prepared:
     """Compile a parsed statement for an analyst who pays from `budget`.
 
-    Raises `Refused` with a reason and a place. Depends on text, policy and public tables only.
+    Raises `Refused` with a reason and a place. Depends only on text, policy and public tables.
     """
     identities, steps = Identities(), steps or KnownSteps()
     resolved = without_rows(resolve(statement, policy, identities))
@@ -133,7 +134,7 @@ def prepare(
 
 
 def memory_of(statement: Statement, budget: Budget) -> Memory:
-    """What a statement takes of earlier ones: as it says itself, or else the owner."""
+    """Return the use of earlier answers: by the statement's option, or else by the budget."""
     return budget.memory if statement.memory is None else Memory(statement.memory)
 
 
@@ -143,14 +144,14 @@ def _announced(
     more: tuple[Notice, ...],
     reported: Debiased,
 ) -> Prepared:
-    """A plan under the columns of its text, with what else is told of that or was estimated."""
+    """Return a plan under the columns of its text, with further notices."""
     columns = with_noise(columns, prepared.rewritten.expected)
     notices = (*prepared.notices, *more, *_reports(prepared.blocks, reported))
     return replace(prepared, columns=columns, notices=notices)
 
 
 def _reports(blocks: Sequence[BlockPlan], reported: Debiased) -> tuple[Reported, ...]:
-    """What is listed of columns that people randomised, with the noise of what counts them."""
+    """Return the notices on randomized columns, with the noise of their counts."""
     listed = dict[Reported, None]()
     for measure, estimates in reported.notices.items():
         block = next((b for b in blocks if measure in {m.field.id for m in b.block.measures}), None)
@@ -172,7 +173,7 @@ def _debiased(
     identities: Identities,
     evaluate: Evaluate,
 ) -> Debiased:
-    """The query with what people reported debiased. Raises `Refused`."""
+    """Return the query with randomized reports debiased. Raises `Refused`."""
     reported = debiased(resolved.relation, policy, identities, evaluate)
     if statement.nonnegative and reported.notices:
         why = "an estimate of what people reported may be below zero"
@@ -181,9 +182,7 @@ def _debiased(
 
 
 def _are_listed(bounded: Bounded, cells: frozenset[int]) -> None:
-    """Refuse reports that are counted in private groups: of those that are not shown nothing could
-    be subtracted.
-    """
+    """Refuse counts of reports in private groups: missing groups could not be subtracted."""
     for block in bounded.blocks:
         if block.domain is None and any(key.field.id in cells for key in block.block.keys):
             construct = "private group keys beside a column that people randomised"
@@ -199,9 +198,9 @@ def _are_listed(bounded: Bounded, cells: frozenset[int]) -> None:
 def argument_facts(
     statement: Statement, policy: Policy, budget: Budget, public: PublicData, evaluate: Evaluate
 ) -> tuple[Facts, ...]:
-    """What is known of the arguments of aggregates over private rows, in their order.
+    """Return the facts about arguments of aggregates over private rows, in their order.
 
-    Raises `Refused`. Depends on text, policy and public tables only.
+    Raises `Refused`. Depends only on text, policy and public tables.
     """
     identities = Identities()
     resolved = without_rows(resolve(statement, policy, identities))
@@ -212,7 +211,7 @@ def argument_facts(
 
 @dataclass(frozen=True, slots=True)
 class _Plans:
-    """How a statement is paid for, and its plans written."""
+    """Builder of a statement's plans: payment, notices and SQL."""
 
     statement: Statement
     policy: Policy
@@ -223,7 +222,7 @@ class _Plans:
     steps: KnownSteps = field(default_factory=KnownSteps)
 
     def tracked(self, resolved: Resolved) -> Tracked:
-        """The private blocks that may have rows, and what is asked of them."""
+        """Return the private blocks that may have rows, with their measures."""
         policy, public, evaluate = self.policy, self.public, self.evaluate
         listed = partial(domain_of, policy=policy, public=public, evaluate=evaluate)
         empty = self.statement.empty_rows
@@ -233,7 +232,7 @@ class _Plans:
         return without_empty_blocks(tracked, policy, public, evaluate)
 
     def planned(self, bounded: Bounded, options: MeasurementOptions) -> Prepared:
-        """The plan with its statements, and what is told of it."""
+        """Return the plan with its statements and notices."""
         plan = self.calibrated(bounded, options)
         plan = weighed(plan, self.policy, self.public.frequency, self.identities)
         listed = notices(bounded, plan, self.policy, self.public, self.evaluate, options)
@@ -242,7 +241,9 @@ class _Plans:
     def wider(
         self, resolved: Resolved, bounded: Bounded, prepared: Prepared, options: MeasurementOptions
     ) -> Iterator[Prepared]:
-        """The plans over more groups; one that is refused, or needs polls, was never paid for."""
+        """Yield the plans over more groups; refused ones, and ones with polls, were never
+        charged.
+        """
         whole = replace(options, whole=True)
         if any(isinstance(block.keys, TopKeys | TrialKeys) for block in prepared.blocks):
             yield self.planned(bounded, whole)
@@ -252,7 +253,7 @@ class _Plans:
             yield plan
 
     def _answered(self, resolved: Resolved, options: MeasurementOptions) -> Prepared | None:
-        """The plan of a query, None where it would be refused."""
+        """Return the plan of a query; None if it would be refused."""
         try:
             tracked = self.tracked(resolved)
             bounded = infer(tracked, self.policy, self.public, self.evaluate)
@@ -263,8 +264,9 @@ class _Plans:
     def wide(
         self, resolved: Resolved, prepared: Prepared, options: MeasurementOptions
     ) -> WideTable | None:
-        """All groups that the conditions choose among, as one measurement; None where the question
-        is no sum of its cells.
+        """Return all groups that the conditions choose among, as one measurement.
+
+        None if the question is not a sum of its cells.
         """
         if not adds_up(prepared):
             return None
@@ -286,7 +288,7 @@ class _Plans:
         return wide_table(prepared, plan, whole, chosen, self.policy.data)
 
     def calibrated(self, bounded: Bounded, options: MeasurementOptions) -> PrivatePlan:
-        """What is measured of the blocks, with which noise."""
+        """Return the measurements of the blocks, with their noise."""
         named = None if options.scans else self.statement.mechanism
         accountant = accountants.preferring(self.budget, named, options.epsilon)
         payer, delta = (accountant, self.policy.unit.neighbours), self.budget.query_delta
@@ -300,13 +302,13 @@ class _Plans:
     def of_polls(
         self, bounded: Bounded, options: MeasurementOptions, polls: tuple[str, ...]
     ) -> Prepared:
-        """Some of the polls that a query needs first."""
+        """Return the plan of some of the polls that a query needs first."""
         most = self.policy.limits.max_public_groups
         origin = FactSource(self.policy, self.public, self.evaluate, most)
         budget = replace(self.budget, query_delta=self.budget.query_delta or _ANY_DELTA)
         whole = replace(self, budget=budget).calibrated(bounded, options)
         polling = polled(whole.polls, polls, bounded.stages, self.identities)
-        # A mechanism that the question names may need the δ that its polls do not have.
+        # A mechanism that the question names may need the δ that its polls lack.
         any_noise = replace(self, statement=replace(self.statement, mechanism=None))
         paid = self if self.budget.query_delta else any_noise
         plan = about_blocks(paid.calibrated(polling, options), whole)
@@ -314,7 +316,7 @@ class _Plans:
         return replace(self.written(plan, *polls), notices=few[:1])
 
     def written(self, plan: PrivatePlan, *more: str) -> Prepared:
-        """The plan with its statements and its price; `more` is part of its question."""
+        """Return the plan with its statements and price; `more` is part of its question."""
         budget, named = self.budget, self.statement.mechanism
         context = budget.accountant, str(budget.query_delta), *([named] if named else []), *more
         sql = _written(plan, self.policy, self.identities)
@@ -354,7 +356,9 @@ def _written(plan: PrivatePlan, policy: Policy, identities: Identities) -> Rewri
 
 
 def _floor(statement: Statement, policy: Policy) -> int:
-    """The fewest units of a private key that is shown: OPTIONS can only raise the policy's."""
+    """Return the least units of a released private key; OPTIONS can only raise the policy's
+    limit.
+    """
     least = policy.limits.min_units_per_group
     if statement.min_units is not None and statement.min_units < least:
         raise Refused(
@@ -364,13 +368,13 @@ def _floor(statement: Statement, policy: Policy) -> int:
 
 
 def _selects_keys(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
-    """Refuse a smallest group where none is left out: public keys are answered, empty ones too."""
+    """Refuse a smallest group if keys are public: all of them are answered, empty ones too."""
     if statement.min_units is not None and all(block.domain is not None for block in blocks):
         raise Refused(Reason.BAD_OPTION, option=_MIN_UNITS, why="the query has no private keys")
 
 
 def _heeds_options(statement: Statement, blocks: tuple[BlockPlan, ...], steps: KnownSteps) -> None:
-    """Refuse options that have nothing to do, unless that depends on what was found."""
+    """Refuse options without effect, unless the effect depends on found bounds."""
     if steps.promised is not None:
         return
     _selects_keys(statement, blocks)
@@ -378,7 +382,7 @@ def _heeds_options(statement: Statement, blocks: tuple[BlockPlan, ...], steps: K
 
 
 def _heeds_mechanism(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
-    """Refuse a mechanism by name that has nothing to do."""
+    """Refuse a named mechanism without effect."""
     if statement.mechanism == SPARSE_VECTOR:
         if not any(choice.scan for block in blocks for choice in block.choices):
             raise bad_mechanism("there is no MIN or MAX to find")

@@ -1,10 +1,10 @@
-"""Private bounds: a column without declared bounds gets them from a private look at its size.
+"""Private bounds: a column without declared bounds gets them from a private query of its size.
 
-Where a question is refused for want of the bounds of columns that the policy marks
-`private_bounds`, it becomes two private questions. The first looks at such a column in public bins
-of log2 |x|, with a fifth of what the question may spend: it counts their units, or asks for the
-extreme bins by exponential mechanism or by sparse vector. The second is the question itself, under
-the policy in which what the first released is the column's declared bounds, with the rest.
+A question may be refused because columns with `private_bounds` lack bounds. Then it becomes two
+private questions. The first measures such a column in public bins of log2 |x|, with a fifth of the
+question's loss. It counts units by bin, or finds the extreme bins by exponential mechanism or by
+sparse vector. The second is the question itself, with the released bounds as the column's declared
+ones, and the rest of the loss.
 
 Proof (PRIVACY.md R64). The first question is an ordinary private question over public keys. The
 second is an ordinary private question too, whichever bounds it is asked with: bounds are clipped
@@ -47,22 +47,22 @@ from dpsql.policy.values import of_type
 from dpsql.preparation.question import ReleasedBounds, Standing
 
 SHARE = Fraction(1, 5)
-"""What finding bounds may spend of what a question may spend, for all its columns together."""
+"""Share of a question's loss for finding bounds, of all columns together."""
 _MOST_SHARE = Fraction(1, 2)
-"""What finding bounds may spend at most where that is less than the least charge."""
+"""Largest such share if it would be below the least charge."""
 SURE = 1 - 1e-6
-"""Probability that no empty bin is taken for one with rows: a far one widens bounds a lot."""
+"""Probability that no empty bin counts as inhabited: a far one would widen bounds a lot."""
 LEAST_DOUBLE, MOST = -20, 40
-"""Sizes of DOUBLEs from 2^-20, and of all numbers up to 2^40, are told apart."""
+"""Exponents of the smallest bin of DOUBLEs and of the largest bin of all numbers."""
 
 ColumnBounds = tuple[ReleasedBounds, ...]
 
 
 def wanting(policy: Policy, compiles: Callable[[ColumnBounds], bool]) -> ColumnBounds:
-    """The columns, at their widest bounds, without which a question is refused for want of bounds.
+    """Return the columns, at their widest bounds, that a question needs bounds for.
 
-    `compiles` says whether it is accepted with some columns' bounds. Empty where nothing is
-    wanting, or where private bounds do not help.
+    `compiles` tests whether it is accepted with bounds for some columns. Empty if none are needed,
+    or if private bounds do not help.
     """
     widest = tuple(
         _between(table.name, column, MOST, MOST)
@@ -80,7 +80,7 @@ def wanting(policy: Policy, compiles: Callable[[ColumnBounds], bool]) -> ColumnB
 
 
 def with_bounds(policy: Policy, bounds: ColumnBounds) -> Policy:
-    """The policy in which these bounds are declared ones."""
+    """Return the policy with these bounds as declared ones."""
     tables = []
     for table in policy.tables:
         ends = {b.column: (b.lower, b.upper) for b in bounds if b.table == table.name}
@@ -95,10 +95,10 @@ def with_bounds(policy: Policy, bounds: ColumnBounds) -> Policy:
 
 
 def question(policy: Policy, bounds: ReleasedBounds) -> str:
-    """The SQL of the first step, as an analyst might have written it.
+    """Return the SQL of the first step, as an analyst might have written it.
 
-    The histogram counts units by bin, or rows where no column of the table is the unit's key. The
-    other methods ask for the lowest and the highest bin; of each unit its own extremes count.
+    The histogram counts units by bin, or rows if no column of the table is the unit's key. The
+    other methods ask for the lowest and the highest bin; each unit's own extremes count.
     """
     match _method(policy, bounds):
         case BoundsMethod.LOG_HISTOGRAM:
@@ -114,10 +114,10 @@ def question(policy: Policy, bounds: ReleasedBounds) -> str:
 
 
 def _sized(policy: Policy, bounds: ReleasedBounds, who: str) -> str:
-    """The SQL of a column's rows by bin, with what it says `who` they are of.
+    """Return the SQL of a column's rows by bin, with the expression `who` for their unit.
 
-    Bin 0 has |x| up to the least size; bin k, or -k for negative numbers, those up to 2^k times it.
-    NULL, NaN and what is beyond the largest size are in no bin.
+    Bin 0 has |x| up to the smallest size; bin k, or -k for negative numbers, has |x| up to 2^k
+    times it. NULL, NaN and values beyond the largest size are in no bin.
     """
     x, table = f"CAST({_delimited(bounds.column)} AS DOUBLE)", address(bounds.table)
     kind = _column(policy, bounds).type
@@ -132,7 +132,7 @@ def _sized(policy: Policy, bounds: ReleasedBounds, who: str) -> str:
 
 
 def _counted(policy: Policy, bounds: ReleasedBounds) -> tuple[str, str]:
-    """What is selected beside the size, and what is counted of it: one unit counts once if it can.
+    """Return the extra column of the SELECT, and the counted expression: units if possible.
 
     A row of the unit's own table is a unit.
     """
@@ -150,27 +150,28 @@ def _counted(policy: Policy, bounds: ReleasedBounds) -> tuple[str, str]:
 def bounds_of_answers(
     policy: Policy, bounds: ReleasedBounds, rows: Iterable[Sequence[Any]], paid: BlockPlan
 ) -> ReleasedBounds:
-    """The bounds that the answer to `question` says, whose block was `paid` for; 0 among them.
+    """Return the bounds from the answer to `question`, with 0 between them.
 
-    [-1, 1] if there is nothing but zeros.
+    `paid` is its block. The bounds are [-1, 1] if all bins are zero.
     """
     match _method(policy, bounds):
         case BoundsMethod.LOG_HISTOGRAM:
             return bounds_by_counts(policy, bounds, rows, paid.releases[-1].noise)
         case BoundsMethod.QUANTILE | BoundsMethod.SPARSE_VECTOR:
             ((lowest, highest),) = rows
-            # Where no bin has people enough, each end is found at the other: neither says anything.
+            # If no bin has enough people, each end is found at the other: then neither counts.
             return _outermost(policy, bounds, [min(int(lowest), 0), max(int(highest), 0)])
 
 
 def bounds_by_counts(
     policy: Policy, bounds: ReleasedBounds, rows: Iterable[Sequence[Any]], noise: Noise
 ) -> ReleasedBounds:
-    """The bounds that released counts by size say, 0 among them; [-1, 1] where they say nothing.
+    """Return the bounds from released counts by size, with 0 between them; [-1, 1] if all are
+    small.
 
-    The outermost bins whose noisy counts reach t, where no empty bin of all 2B reaches t with
-    probability `SURE`: P(Z >= t) <= 1 - SURE^(1/2B). Laplace noise has t = -b·ln(2(1 -
-    SURE^(1/2B))) there.
+    They are the outermost bins with noisy counts of at least t. No empty bin of all 2B reaches t
+    with probability `SURE`: P(Z >= t) <= 1 - SURE^(1/2B). For Laplace noise t = -b·ln(2(1 -
+    SURE^(1/2B))).
     """
     column = _column(policy, bounds)
     least, most = _least(column.type), _most(column.type)
@@ -179,7 +180,7 @@ def bounds_by_counts(
 
 
 def _outermost(policy: Policy, bounds: ReleasedBounds, sizes: list[int]) -> ReleasedBounds:
-    """The bounds of bins of these sizes; [-1, 1] where there are none but zero."""
+    """Return the bounds of bins of these sizes; [-1, 1] if there are none but zero."""
     column = _column(policy, bounds)
     least = _least(column.type)
     if not any(sizes):
@@ -195,7 +196,7 @@ def _outermost(policy: Policy, bounds: ReleasedBounds, sizes: list[int]) -> Rele
 
 @lru_cache
 def _bar(noise: Noise, bins: int) -> int:
-    """The least t that no empty bin of so many reaches with probability `SURE`."""
+    """Return the least t that none of `bins` empty bins reaches with probability `SURE`."""
     return reach(noise, 1 - SURE ** (1 / bins))
 
 
@@ -208,13 +209,12 @@ def shares(
     *,
     selecting: Sequence[bool] = (False, True),
 ) -> tuple[Decimal, Decimal]:
-    """The epsilons of each of so many searches, and of the question asked with their bounds.
+    """Return the epsilons of each of `searches` searches, and of the question with their bounds.
 
-    Together they spend no more than one question of `epsilon` may, in the accountant's own measure;
-    the searches have that `share` of it, or what the least charge buys; without a search there is
-    none. The question may be
-    `selecting` private keys, or not; what it is known to do it leaves nothing unspent for. No
-    search selects keys.
+    Together they spend at most the loss of one question of `epsilon`, in the accountant's own
+    measure. The searches have that `share` of it, or the part that the least charge buys; without a
+    search there is none. `selecting` lists whether the question may select private keys; no search
+    does.
     """
     delta = Fraction(budget.query_delta)
     possible = accountant.supports_selection and delta
@@ -237,10 +237,10 @@ def shares(
 
 
 def promise(budget: Budget, epsilon: Decimal, widest: Loss, *, selects: bool) -> Loss:
-    """The charge of all steps of a question together: all that one question may spend.
+    """Return the charge of all steps of a question together: the whole loss of one question.
 
-    `widest` is the charge of the last step at its widest bounds, which may be `selecting` keys. If
-    that needs no δ, no outcome of the search may spend any; see `without_delta`.
+    `widest` is the charge of the last step at its widest bounds, which may select keys (`selects`).
+    If that needs no δ, no outcome of the search may spend any; see `without_delta`.
 
     >>> promise(Budget("b", Decimal(9), Decimal(0), "pure"), Decimal(1), Loss(7), selects=False)
     Loss(amount=1000000000, delta=0)
@@ -252,13 +252,13 @@ def promise(budget: Budget, epsilon: Decimal, widest: Loss, *, selects: bool) ->
 
 
 def without_delta(budget: Budget) -> Budget:
-    """The budget of a step that may spend no δ, where ε has a meaning without one."""
+    """Return the budget of a step that may spend no δ, if ε has a meaning without one."""
     needed = accountants.get(budget.accountant).needs_delta
     return budget if needed else replace(budget, query_delta=Decimal(0))
 
 
 def payable(standing: Standing, needed: Loss) -> None:
-    """Refuse a question before its first step where the budget cannot pay for all of them."""
+    """Refuse a question before its first step if the budget cannot pay for all of them."""
     budget, spent, limit = standing.budget, standing.spent, standing.limit
     if not (spent + needed).fits(limit):
         left = accountants.subtract_loss(limit, spent)
@@ -274,12 +274,12 @@ def payable(standing: Standing, needed: Loss) -> None:
 
 
 def notice(bounds: ReleasedBounds) -> BoundsFound:
-    """What an answer says of the bounds that it was computed with."""
+    """Return the notice on the found bounds of an answer."""
     return BoundsFound(bounds.table, bounds.column, float(bounds.lower), float(bounds.upper))
 
 
 def largest_epsilon(most: Decimal, fits: Callable[[Decimal], bool]) -> Decimal:
-    """The largest epsilon, to six digits, that fits, where less always does."""
+    """Return the largest epsilon, to six digits, that fits; `fits` must be monotone."""
     low, high, six = Decimal(0), most, Context(prec=6, rounding=ROUND_DOWN)
     for _ in range(30):
         middle = six.plus((low + high) / 2)
@@ -290,7 +290,7 @@ def largest_epsilon(most: Decimal, fits: Callable[[Decimal], bool]) -> Decimal:
 def _between(
     table: str, column: ColumnPolicy, below: int | None, above: int | None
 ) -> ReleasedBounds:
-    """The column's bounds -2^below and 2^above (None: 0), within what its type can hold."""
+    """Return the column's bounds -2^below and 2^above (None: 0), within its type's range."""
     kind = column.type
     largest = Fraction(10) ** kind.precision - 1 if kind.kind is Kind.DECIMAL else None
 
@@ -302,14 +302,14 @@ def _between(
 
 
 def _least(kind: SqlType) -> int:
-    """The exponent of the smallest size that is told apart: its power is a value of the type."""
+    """Return the exponent of the smallest bin, a power that the type can represent."""
     if kind.kind is Kind.DECIMAL:
         return -kind.scale
     return LEAST_DOUBLE if kind.kind is Kind.DOUBLE else 0
 
 
 def _most(kind: SqlType) -> int:
-    """The exponent of the largest size, at least 2 above the smallest."""
+    """Return the exponent of the largest bin, at least 2 above the smallest."""
     if kind.kind is not Kind.DECIMAL:
         return MOST
     whole = Fraction(10) ** (kind.precision - kind.scale)

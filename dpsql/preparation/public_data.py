@@ -1,6 +1,6 @@
-"""Public data at compile time: ranges and values of public tables, and constants evaluated.
+"""Public data at compile time: ranges and values of public tables, and evaluated constants.
 
-What is public, and read once: PRIVACY.md R6, R21.
+Public data is read once: PRIVACY.md R6, R21.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class _Engine(Protocol):
 
 TABLE = "evaluated"
 MOST_CELLS = 1_000_000
-"""Values of one public relation that is evaluated once and loaded for each query."""
+"""Limit on the values of one public relation that is evaluated once and loaded for each query."""
 
 MOST_KEPT = 4 * MOST_CELLS
 
 MOST_SMALL = 1 << 22
-"""Characters of all small answers that are kept: frequencies, and expressions over constants."""
+"""Limit on the characters of all small cached answers: frequencies, and constant expressions."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows that were evaluated once, and what identifies them."""
+    """Rows that were evaluated once, and their digest."""
 
     digest: str
     rows: Sequence[tuple[Any, ...]]
@@ -67,12 +67,10 @@ def _few() -> BoundedCache[Sequence[Row]]:
 
 
 class PublicTables:
-    """What may be measured: public tables are public entirely. Measures once, then remembers.
+    """Measures public tables once and caches the results; these tables are public entirely.
 
-    One query asks for the same values and frequencies several times: whenever a column's facts are
-    inferred, in one step or in another.
-
-    `dialect` is the SQL of the owner's database, whose functions say what a value is.
+    One query needs the same values and frequencies several times, whenever a column's facts are
+    inferred. `dialect` is the SQL of the owner's database, with functions that define the values.
     """
 
     def __init__(self, engine: _Engine, dialect: Dialect) -> None:
@@ -83,12 +81,12 @@ class PublicTables:
         self._answered, self._computed = _few(), _few()
 
     def forget(self) -> None:
-        """Measure anew from here on; what is being measured now is not remembered."""
+        """Drop all cached measurements; running ones are not cached."""
         self._facts, self._sizes, self._evaluated = {}, {}, _cached_rows()
         self._answered, self._computed = _few(), _few()
 
     def values(self, table: str, column: str) -> list[Any]:
-        """The distinct non-NULL values of a public column, in order."""
+        """Return the distinct non-NULL values of a public column, in order."""
         return self._distinct(table, identifier(column), "")
 
     def facts(
@@ -99,7 +97,7 @@ class PublicTables:
         limit: int,
         reading: StoredAs | None = None,
     ) -> Facts:
-        """Range, nullability and, up to `limit` values, the domain of a public column."""
+        """Return range, nullability and, up to `limit` values, the domain of a public column."""
         facts, key = self._facts, (table, column, limit)
         if key not in facts:
             name = self._dialect.column("t", Field(0, column, kind), reading)
@@ -107,16 +105,17 @@ class PublicTables:
         return facts[key]
 
     def size(self, table: str) -> int:
-        """How many rows a public table has."""
+        """Return the number of rows of a public table."""
         sizes = self._sizes
         if table not in sizes:
             sizes[table] = self._engine.rows(f"SELECT COUNT(*) FROM {address(table)}")[0][0]
         return sizes[table]
 
     def frequency(self, relation: Relation, columns: tuple[Ref, ...]) -> int:
-        """Most rows of a public relation that agree on these columns; all rows if there are none.
+        """Return the largest number of rows of a public relation that agree on these columns.
 
-        A row that meets none does not multiply, so the answer is at least one.
+        All rows agree on no columns. The result is at least one, since a row without a match does
+        not multiply.
         """
         if isinstance(relation, Evaluated):
             places = {f.id: f"c{n}" for n, f in enumerate(relation.fields)}
@@ -131,9 +130,9 @@ class PublicTables:
         return max(1, frequency[0][0] or 0)
 
     def once(self, relation: Relation) -> Evaluated:
-        """The rows of a public relation, as it was evaluated once for this data.
+        """Return the rows of a public relation, evaluated once for this data.
 
-        Raises `Refused` where they are very many.
+        Raises `Refused` if they are very many.
         """
         writer = Writer()
         writer.number(relation)
@@ -153,7 +152,7 @@ class PublicTables:
     def distinct(
         self, relation: Relation, outputs: tuple[Expression, ...], limit: int
     ) -> list[Row]:
-        """The different rows of these expressions over a public relation, at most `limit`."""
+        """Return the distinct rows of these expressions over a public relation, at most `limit`."""
         rows = self._dialect.query(relation, outputs)
         order = ", ".join(str(n) for n in range(1, len(outputs) + 1))
         return self._rows(f"SELECT DISTINCT * FROM ({rows}) AS r ORDER BY {order} LIMIT {limit}")
@@ -169,12 +168,12 @@ class PublicTables:
     def evaluate(
         self, outputs: tuple[Expression, ...], fields: tuple[Field, ...], rows: Sequence[Row]
     ) -> list[Row]:
-        """Values of expressions over rows of constants, by the engine's own functions."""
+        """Return values of expressions over rows of constants, by the engine's own functions."""
         names = {field.id: f'"v{n}"' for n, field in enumerate(fields)}
         listed = ", ".join(self._dialect.expression(node, names) for node in outputs)
         columns = tuple((f"v{n}", field.type) for n, field in enumerate(fields))
         numbered = [(*row, place) for place, row in enumerate(rows)]
-        # By their texts: 0.0 and -0.0, 1 and TRUE are equal and have not the same functions.
+        # By their texts: 0.0 and -0.0, 1 and TRUE are equal, but functions of them may differ.
         written = repr((listed, columns, numbered))
         answers, key = self._computed, sha256(written.encode("utf-8", "surrogatepass")).digest()
         computed = answers.get(key)
@@ -187,7 +186,7 @@ class PublicTables:
 
     def _measured(self, table: str, name: str, kind: SqlType, limit: int) -> Facts:
         values = self._distinct(table, name, f" LIMIT {limit + 1}")
-        # Of truths and UUIDs not every engine knows which is the least, and they have no interval.
+        # Not every engine orders truth values and UUIDs, and these have no interval.
         least = "NULL, NULL" if kind in (BOOLEAN, UUID) else f"MIN({name}), MAX({name})"
         lowest, highest, absent = self._engine.rows(
             f"SELECT {least}, COUNT(*) - COUNT({name}) FROM {address(table)} AS t"
@@ -206,12 +205,12 @@ class PublicTables:
 
 
 def _most(source: str, columns: Sequence[str]) -> str:
-    """The SQL of how many rows agree on these columns at most."""
+    """Return the SQL of the largest number of rows that agree on these columns."""
     group = f" GROUP BY {', '.join(columns)}" if columns else ""
     return f"SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM {source}{group}) AS counts"
 
 
 def _digest(relation: Relation, rows: Sequence[tuple[Any, ...]]) -> str:
-    """sha256 (hex) of rows in any order, and of the types of their columns."""
+    """Return the sha256 (hex) of rows in any order, and of the types of their columns."""
     types = ",".join(str(field.type) for field in relation.fields)
     return sha256("\n".join([types, *sorted(map(repr, rows))]).encode()).hexdigest()

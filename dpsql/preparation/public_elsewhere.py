@@ -1,7 +1,7 @@
-"""The rows of public tables that another engine has than the private ones.
+"""Rows of public tables that another engine holds than the private ones.
 
-They are read as that engine's dialect reads them, and from then on they are constants of the data
-version: statements over the private tables have them as they have stages.
+They are read as that engine's dialect reads them. From then on they are constants of the data
+version: statements over private tables get them like stages.
 
 Proof (PRIVACY.md R21). Every statement of a data version, those that measure how often a public
 value occurs and those that join with it, reads these very rows.
@@ -23,13 +23,13 @@ from dpsql.model.table_names import parts
 from dpsql.preparation.public_data import MOST_CELLS
 
 _WIDTH = 64
-"""Bits of the widest whole number that every engine computes with as a whole number."""
+"""Bits of the widest integer that every engine computes exactly."""
 
 
 def broadcast(engine: Engine, dialect: Dialect, names: Sequence[str]) -> BroadcastTables:
-    """Those of these tables that the engine has, in its first schema, and their rows.
+    """Return the named tables that the engine has, in its first schema, with their rows.
 
-    Raises `Unreachable` where they have too many values, and what the engine raises.
+    Raises `Unreachable` if they have too many values, and the engine's errors.
     """
     schema, left = engine.schema(), MOST_CELLS
     tables = list[BroadcastTable]()
@@ -59,9 +59,9 @@ def broadcast(engine: Engine, dialect: Dialect, names: Sequence[str]) -> Broadca
 
 
 def _as_broadcast(table: SchemaTable, name: str) -> SchemaTable:
-    """The table as the rows are: what it references is not there, nor what computes a view.
+    """Return the table as its rows are given, without foreign keys or a view's definition.
 
-    Keys of columns that are read as another type say nothing of what is read.
+    Unique keys of columns that are read as another type are dropped.
     """
     columns = tuple(_whole(c) for c in table.columns if c.reading is None or not c.reading.path)
     plain = {c.name.lower() for c in table.columns if c.reading is None}
@@ -72,14 +72,14 @@ def _as_broadcast(table: SchemaTable, name: str) -> SchemaTable:
 
 
 def _whole(column: SchemaColumn) -> SchemaColumn:
-    """The column as its values are given: whole numbers that may need more bits are none."""
+    """Return the column as its values are given; wider integers than 64 bits have no type."""
     if column.bits > _WIDTH or (column.reading is not None and column.reading.json):
         return replace(column, type=None, reading=None)
     return replace(column, reading=None)
 
 
 def _digest(table: ScratchTable) -> str:
-    """sha256 (hex) of rows in any order, of their table, and of the types of its columns."""
+    """Return the sha256 (hex) of rows in any order, of their table, and of its columns' types."""
     columns = ",".join(f"{name} {kind}" for name, kind in table.columns)
     rows = sorted(map(repr, table.rows))
     return sha256("\n".join([table.name, columns, *rows]).encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""What is asked of the proxy, and who pays for it, as far as the policy's budgets say.
+"""A question to the proxy and its payer, under the policy's budgets.
 
-What a cube costs the limits of an analyst: PRIVACY.md R83.
+The price of a cube for an analyst's limits: PRIVACY.md R83.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dpsql.model.vocabulary import (
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What was spent of a budget; or of what `cap` leaves of it, as if that were a budget."""
+    """Spending of a budget; or of the part under `cap`, as if that were a budget."""
 
     budget: Budget
     spent: Loss
@@ -46,25 +46,25 @@ class Standing:
 
     @property
     def limit(self) -> Loss:
-        """All that may ever be spent."""
+        """Total that may ever be spent."""
         return limit_of(self.budget)
 
     @property
     def left(self) -> int:
-        """What is left, in the unit of the accountant."""
+        """Rest in the accountant's unit."""
         return self.limit.amount - self.spent.amount
 
 
 def limit_of(budget: Budget) -> Loss:
-    """All that a budget may ever spend."""
+    """Return the total that a budget may ever spend."""
     return accountants.get(budget.accountant).limit(budget)
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who pays for a question: an analyst, from a budget, up to an epsilon.
+    """The payer of a question: an analyst, a budget, and an epsilon.
 
-    `empty_rows` is that of their statements.
+    `empty_rows` is the setting for their statements.
     """
 
     analyst: str
@@ -75,24 +75,24 @@ class Account:
 
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
-        """What the ledger compares: the budget, then every cap."""
+        """All limits that the ledger compares: the budget, then every cap."""
         budget = Ceiling(f"budget {self.budget.name}", limit_of(self.budget), self.budget.name)
         return (budget, *(_ceiling(cap, self.budget) for cap in self.caps))
 
     def has(self, paid: PaidAnswer) -> bool:
-        """Whether it is this analyst's: they were charged for it, or received it, which an entry of
-        the ledger says.
-        """
+        """Test whether this analyst has the answer: was charged for it, or received it."""
         return self.analyst in paid.holders
 
     def price_of(self, released: PaidAnswer) -> Loss:
-        """What the limits pay that were charged for nobody who has it; of a cube for the whole."""
+        """Return the price of an answer for limits that none of its holders paid; a cube's as a
+        whole.
+        """
         lent = released.lent
         paid = all(ceiling.counts(lent.holders) for ceiling in self.ceilings)
         return Loss(0) if paid else lent.loss
 
     def charge(self, query_id: str, cost: Cost, policy_version: str, inquiry: Inquiry) -> Charge:
-        """The charge of a question, as a ledger records it."""
+        """Return the charge of a question, as a ledger records it."""
         return Charge(
             query_id=query_id,
             analyst=self.analyst,
@@ -117,8 +117,9 @@ class Account:
         remembered: bool = False,
         recalled: int = 0,
     ) -> Receipt:
-        """What is told with the answer of a question that now cost `charged`; so many percent of
-        its price were `recalled`.
+        """Return the receipt of an answer that now cost `charged`.
+
+        `recalled` percent of its price came from the answer cache.
         """
         budget, spent = standing.budget, standing.spent
         return Receipt(
@@ -140,15 +141,15 @@ class Account:
         )
 
     def in_epsilon(self, refused: Refused, standing: Standing) -> Refused:
-        """What the ledger refuses to charge, told in ε."""
+        """Return the ledger's refusal, with amounts in ε."""
         return in_epsilon(refused, standing.budget, self.epsilon, standing.spent)
 
 
 def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account:
-    """The account of an analyst, up to the smallest epsilon that is wished for.
+    """Return the account of an analyst, up to the smallest requested epsilon.
 
-    Without a wish it is the policy's. Raises `Refused` for an unknown analyst, and for an epsilon
-    that is no positive number or more than one question may cost.
+    Without a request it is the policy's. Raises `Refused` for an unknown analyst, and for an
+    epsilon that is not positive or exceeds the limit of one question.
     """
     budget = policy.budget_of(analyst)
     if budget is None:
@@ -167,7 +168,7 @@ def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account
 def standings(
     policy: Policy, spent: Callable[[str | None, frozenset[str] | None], Loss]
 ) -> tuple[Standing, ...]:
-    """Each budget of a policy, then each cap, with what was spent below it."""
+    """Return each budget of a policy, then each cap, with its spending."""
     pots = (Standing(budget, spent(budget.name, None)) for budget in policy.budgets)
     caps = (
         Standing(cap.within(_covered(policy, cap)), spent(cap.budget, cap.analysts), cap.title)
@@ -177,14 +178,14 @@ def standings(
 
 
 def ceilings(policy: Policy) -> tuple[Ceiling, ...]:
-    """All limits of a policy, as a ledger holds it to them."""
+    """Return all limits of a policy, as a ledger confirms them."""
     pots = (Ceiling(f"budget {b.name}", limit_of(b), b.name) for b in policy.budgets)
     caps = (_ceiling(cap, _covered(policy, cap)) for cap in policy.caps)
     return (*pots, *caps)
 
 
 def _covered(policy: Policy, cap: Cap) -> Budget:
-    """A budget that a cap covers; all of them have one accountant."""
+    """Return a budget that a cap covers; all of them have one accountant."""
     paying = {of for analyst, of in policy.analysts if cap.covers(of, analyst)}
     return next(b for b in policy.budgets if b.name in paying or b.name == cap.budget)
 
@@ -195,7 +196,7 @@ def _ceiling(cap: Cap, budget: Budget) -> Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What answering a question spends, and the identity of that question (see `canonical`)."""
+    """Price of a question, and its identity (see `canonical`)."""
 
     question: str
     event: Event
@@ -204,7 +205,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedBounds:
-    """Bounds of one column of a private table, as released values or their widest say."""
+    """Bounds of one column of a private table, as released or at their widest."""
 
     table: str
     column: str
@@ -214,15 +215,15 @@ class ReleasedBounds:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request with who pays for it, and the wish to stop it.
+    """A request with its payer, and the request to stop it.
 
-    `explain` is how its plan is asked for instead, `optioned` says that its text names an epsilon
-    or a mechanism. `precision` is a relative error, whose first try is the epsilon of the account.
-    `bounds` are those that were found privately for columns that declare none, `norms` those of
-    what a person contributes. With `polls` it is those of these keys, which find some of them.
-    With `derived` its numbers were, and have this noise. `requested` is the epsilon that was asked
-    for, where memory leaves less of it to be paid. `promised` is what it is charged in any case,
-    since its price was told before its bounds were found.
+    `explain` is the form in which its plan is asked for instead. `optioned` means that its text
+    names an epsilon or a mechanism. `precision` is a relative error; the account's epsilon is its
+    first try. `bounds` were found privately for columns without declared ones, `norms` for
+    contributions. With `polls`, it is the question of these polls, which find some of them. With
+    `derived`, its numbers were derived, with this noise. `requested` is the requested epsilon if
+    the answer cache reduces it. `promised` is its charge in any case, because its price was
+    announced before its bounds were found.
     """
 
     request: Request
@@ -241,20 +242,21 @@ class Question:
 
     @property
     def inquiry(self) -> Inquiry:
-        """What the owner reads of it in the ledger."""
+        """Entry of the question for the owner to read in the ledger."""
         request = self.request
         epsilon = "" if self.requested is None else str(self.requested)
         return Inquiry(request.door, request.client, request.text or request.sql, epsilon)
 
     def at(self, epsilon: Decimal) -> Question:
-        """The same, paid for up to another epsilon."""
+        """Return the same question, paid for up to another epsilon."""
         return replace(self, account=replace(self.account, epsilon=epsilon))
 
     def require_useful(
         self, notices: tuple[Notice, ...], needed: Loss, spent: str | None = None
     ) -> None:
-        """Refuse what cannot be of use, where the policy wants it confirmed and nobody has; what is
-        `spent` already is told instead of its price.
+        """Refuse a useless question if the policy wants a confirmation and there is none.
+
+        `spent` replaces its price in the refusal if a part is spent already.
         """
         why, limit = useless(notices), self.account.budget.confirm_above
         epsilon, accountant = self.account.epsilon, self.account.budget.accountant
@@ -266,7 +268,9 @@ class Question:
         raise Refused(Reason.NOT_USEFUL, **present)
 
     def require_room_for(self, columns: Sequence[Column]) -> None:
-        """Refuse what could not be told, in a column of which narrow numbers were announced."""
+        """Refuse numbers that may need more than 64 bits in a column that was announced as
+        narrow.
+        """
         wide = [c.name for n, c in enumerate(columns) if c.wide and n in self.request.narrow]
         if wide:
             construct = f"{wide[0]}, which may need more than 64 bits, as a column of int8"
@@ -275,11 +279,10 @@ class Question:
 
 
 def text_key(request: Request) -> tuple[Any, ...]:
-    """What a statement is parsed from, the instant included, which NOW() is read as.
+    """Return the key of a parsed statement: its text and all inputs, with the instant of NOW().
 
-    Equal parameters of different types are different.
-
-    Raises `Refused` for parameters that cannot be values.
+    Equal parameters of different types are different. Raises `Refused` for parameters that cannot
+    be values.
     """
     try:
         hash(request.parameters)

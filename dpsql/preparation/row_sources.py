@@ -1,6 +1,6 @@
-"""The rows of a SELECT that are summed by texts of ours: their columns and what is known of them.
+"""Rows of a SELECT that our own statements sum: their columns and the facts about them.
 
-Nothing is run: what is known follows from the text and the policy.
+Nothing is run: facts follow from the text and the policy.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from dpsql.preparation.question import Account, Question
 
 @dataclass(frozen=True, slots=True)
 class RowUse:
-    """What rows are summed for, in words; the name of their source; the most columns of them."""
+    """Purpose of summing rows, in words; the alias of their source; and the most columns."""
 
     words: str
     alias: str
     most: int
 
     def source(self, rows: str) -> str:
-        """The rows as a source; their text may end with a comment."""
+        """Return the rows as an item of FROM; their text may end with a comment."""
         return f"FROM (\n{rows}\n) AS {self.alias}"
 
     def refusal(self, construct: str, **facts: str) -> Refused:
-        """What is said of rows of which no one such sum is made."""
+        """Return the refusal of rows that cannot be summed in this way."""
         return Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, construct=construct, **facts)
 
     @property
     def of_released(self) -> Refused:
-        """What is said of rows that are no private ones any more."""
+        """Refusal of rows that are not private any more."""
         return self.refusal(f"{self.words} of what aggregates release")
 
 
 def clipping_of(counted: Prepared, column: int) -> tuple[Notice, ...]:
-    """What is told of limits on rows that are counted, as of a column of another answer."""
+    """Return the notices on contribution limits of counted rows, for a column of another answer."""
     limits = (notice for notice in counted.notices if isinstance(notice, Clipped | Scaled))
     return tuple(replace(notice, columns=(column,)) for notice in limits)
 
 
 def rows_of(policy: Policy, text: str) -> str:
-    """The SELECT of a wish; of a table all columns that name neither rows nor people."""
+    """Return the given SELECT, or one of all columns of a table that are neither keys nor links."""
     text = text.strip().rstrip(";").rstrip()
     table = policy.table(text)
     if table is None:
@@ -62,7 +62,7 @@ def rows_of(policy: Policy, text: str) -> str:
 def column_facts(
     compiler: Compiler, request: Request, payer: Account, use: RowUse, stop: Stop
 ) -> Iterator[tuple[str, Facts]]:
-    """The columns of a SELECT by name, with what is known of each before any data is read.
+    """Yield the columns of a SELECT by name, with the facts about each before any data is read.
 
     Raises `Refused` for rows that are not private, and for too many columns or equal names.
     """
@@ -85,7 +85,7 @@ def column_facts(
 
 
 def _naming(table: TablePolicy, policy: Policy) -> frozenset[str]:
-    """The columns that are keys and links."""
+    """Return the columns that are keys and links."""
     links = [link for link in (table.link, *table.several, *table.unprotected) if link is not None]
     unit = policy.unit.key if table.name == policy.unit.table else ""
     columns = (*table.key, *table.second_keys, unit, *(c for link in links for c in link.columns))

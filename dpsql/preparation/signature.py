@@ -1,7 +1,7 @@
-"""signature: what a statement takes and returns, told before its parameters are known.
+"""signature: types of a statement's parameters and results, before parameters are known.
 
-Types of parameters follow from what stands beside them; the columns follow from samples of these
-types. Only names and types are looked at: whether the query is private enough is asked later.
+Types of parameters follow from neighbouring terms; columns follow from samples of these types. Only
+names and types are considered. Whether the query is private enough is decided later.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _GUESSES: tuple[Parameter, ...] = (None, 1, *_TEXTS)
 """Values tried in turn for a parameter of unknown type, until names and types fit."""
 
 _ALIKE = COERCING | frozenset("add sub mul div like ilike concat mod".split())
-"""Functions whose arguments have one type, or types that fit each other."""
+"""Functions with arguments of one type, or of types that fit each other."""
 
 
 _OF_ARRAYS = frozenset("any some all unnest".split())
@@ -55,7 +55,7 @@ _COUNTING = frozenset("limit offset first next".split())
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The columns of a statement's result, and the type of each parameter."""
+    """Columns of a statement's result, and the type of each parameter."""
 
     columns: tuple[Column, ...]
     parameters: tuple[SqlType, ...]
@@ -67,10 +67,10 @@ def signature(
     places: Sequence[Span],
     declared: Sequence[SqlType | None],
 ) -> Signature:
-    """The signature of the SELECT that is asked, with a `?` at each of `places` of its text.
+    """Return the signature of the request's SELECT, with a `?` at each of `places` of its text.
 
-    `declared` are the types that the client fixed, None where it did not. Raises `Refused` for a
-    text that is wrong whatever the parameters are.
+    `declared` are the types that the client fixed, None if it did not. Raises `Refused` if the text
+    is wrong for all parameters.
     """
     counts, arrays = _counts(request.sql), _arrays(request.sql)
     declared = [
@@ -101,12 +101,12 @@ def signature(
 
 
 def _counts(text: str) -> set[int]:
-    """Where a word stands that says how many rows are meant."""
+    """Return the places of words that mean a number of rows."""
     return {word.start for before, word in pairwise(words(text)) if before.value in _COUNTING}
 
 
 def _arrays(text: str) -> set[int]:
-    """Where what is in parentheses behind a word is an array, or a query."""
+    """Return the places of parentheses with an array or a query inside."""
     every = tuple(words(text))
     triples = zip(every, every[1:], every[2:], strict=False)
     return {
@@ -117,14 +117,14 @@ def _arrays(text: str) -> set[int]:
 
 
 def _guesses(declared: SqlType | None) -> tuple[Parameter, ...]:
-    """The values to try for a parameter: of any type, or of the one declared."""
+    """Return the values to try for a parameter: of any type, or of the declared one."""
     if declared is None:
         return _GUESSES
     return _TEXTS if declared == VARCHAR else (sample(declared),)
 
 
 def _guess_again(guesses: list[tuple[Parameter, ...]], places: Sequence[Span], span: Span) -> bool:
-    """Whether a parameter in `span`, or else any, has another guess left; takes it."""
+    """Advance the guess of a parameter in `span`, or else of any; return whether one was left."""
     unsettled = [n for n, left in enumerate(guesses) if len(left) > 1]
     inside = [n for n in unsettled if span.start <= places[n].start < span.stop]
     for n in inside or unsettled:
@@ -133,7 +133,7 @@ def _guess_again(guesses: list[tuple[Parameter, ...]], places: Sequence[Span], s
 
 
 def _settled(beside: SqlType | None, value: Parameter) -> SqlType:
-    """The type of a parameter for which `value` fitted, among neighbours of type `beside`."""
+    """Return the type of a parameter for which `value` fitted, next to terms of type `beside`."""
     if isinstance(value, tuple):
         return list_of(_settled(beside, None))
     if isinstance(value, str):
@@ -144,7 +144,7 @@ def _settled(beside: SqlType | None, value: Parameter) -> SqlType:
 
 
 def _beside(relation: Relation) -> Iterator[tuple[Span, SqlType]]:
-    """Each constant's place with the type that its company gives it."""
+    """Yield each constant's place with the type that neighbouring terms give it."""
     for node in relations(relation):
         for expression in expressions(node):
             for part in walk(expression):
@@ -165,7 +165,7 @@ def _company(expression: Expression) -> Iterator[tuple[Span, SqlType]]:
 
 
 def sample(kind: SqlType) -> Parameter:
-    """Some value of a type.
+    """Return a value of a type.
 
     >>> sample(INTEGER), sample(VARCHAR)
     (1, '2000-01-01')

@@ -1,7 +1,9 @@
-"""streams: a compiled statement as queries for sparse vector, one per public key; nothing is run.
+"""streams: a compiled statement as queries for sparse vector, one per public key; nothing is
+run.
 
-A stream has one additive measurement. Each key is a query of its own, and sparse vector asks only
-how far one unit moves one query: how many groups a unit has does not count, so none are sampled.
+A stream has one additive measurement. Each key is a query of its own, and sparse vector uses only
+how far one unit moves one query. The number of groups of a unit does not matter, so none are
+sampled.
 
 Proof (PRIVACY.md R52). A unit's clipped total moves one query by the farther end of its clip, or
 from end to end where it is replaced; totals that are not negative move all queries one way.
@@ -42,11 +44,12 @@ _SHAPE = "Ask SELECT keys, one COUNT or SUM, FROM … GROUP BY keys, without mor
 
 @dataclass(frozen=True, slots=True)
 class QueryStream:
-    """The queries of one statement, one per key of `domain`; `keys` are the names of its columns.
+    """The queries of one statement, one per key of `domain`; `keys` are the names of its
+    columns.
 
-    `sql` measures them all. `question` identifies what is asked, `data` of which data (None: any).
-    The SQL reads `tables`, which were evaluated before.
-    `notices` are about the `columns` of the statement.
+    `sql` measures them all. `question` identifies the question, `data` its data version (None:
+    any). The SQL reads `tables`, which were evaluated before. `notices` are about the `columns` of
+    the statement.
     """
 
     keys: tuple[str, ...]
@@ -61,11 +64,11 @@ class QueryStream:
 
     @property
     def distance(self) -> int:
-        """The most lattice steps by which one unit moves one query.
+        """Most lattice steps by which one unit moves one query.
 
-        A unit's total that comes or goes moves it by itself, whichever way, so that the farther end
-        of the clip bounds it. One that turns into another's may go from end to end. Both may be
-        zero, which an analyst's own bounds need not hold.
+        A unit that is added or removed moves it by its own total, in either direction, so the
+        farther end of the clipping bounds limits it. A unit that is replaced may move it from end
+        to end. Both may be zero with an analyst's own bounds; the result is at least 1.
         """
         clip = self.release.sensitivity
         match clip.neighbours:
@@ -78,19 +81,19 @@ class QueryStream:
 
     @property
     def one_way(self) -> bool:
-        """Whether a unit that is added adds to every query, and no unit can be replaced.
+        """True if adding a unit increases every query, and units cannot be replaced.
 
-        Sums over units of totals >= 0 are such, and so are counts of distinct values: a unit adds
-        to a set. What a unit contributes depends on its own rows alone.
+        That holds for sums over units of totals >= 0, and for counts of distinct values, because a
+        unit adds to a set. A unit's contribution depends on its own rows alone.
         """
         added = self.release.sensitivity.neighbours is Neighbours.ADD_REMOVE
         return added and self.release.query.total_lower >= 0
 
 
 def stream(prepared: Prepared, dialect: Dialect) -> QueryStream:
-    """The stream that a statement asks for, in the SQL of the owner's database.
+    """Return the stream of a statement, in the SQL of the owner's database.
 
-    Raises `Refused` if it is no stream.
+    Raises `Refused` if it is not a stream.
     """
     plan = prepared.plan
     if plan is None:
@@ -132,7 +135,9 @@ def _refusal(construct: str, span: Span = NOWHERE, **facts: str) -> Refused:
 
 
 def _is_total(query: Measurement) -> bool:
-    """Whether it is a total over units, each of which moves it by no more than the clip."""
+    """Test whether it is a total over units, each of which moves it by at most its clipping
+    bound.
+    """
     match query:
         case RowCount() | UnitCount() | ClippedSum() | DistinctCount() | DistinctSum():
             return True
@@ -143,14 +148,14 @@ def _is_total(query: Measurement) -> bool:
 
 
 def _is_plain(outer: Relation, block: BlockPlan) -> bool:
-    """Whether the outputs are keys of the group and its one measurement, as released."""
+    """Test whether the outputs are the group's keys and its one measurement, as released."""
     keys = {key.field.id for key in block.block.keys}
     columns = [_released(outer, field.id) for field in outer.fields]
     return [c for c in columns if c not in keys] == [column.id for column in block.columns]
 
 
 def _released(relation: Relation, column: int) -> int | None:
-    """The released column or key that a column repeats; None if it is computed."""
+    """Return the released column or key that a column repeats; None if it is computed."""
     match relation:
         case Project():
             (item,) = (item for item in relation.items if item.field.id == column)
@@ -163,7 +168,7 @@ def _released(relation: Relation, column: int) -> int | None:
 
 
 def _repeated(expression: Expression) -> int | None:
-    """The column that an expression repeats, perhaps in another type."""
+    """Return the column that an expression repeats, perhaps in another type; else None."""
     match expression:
         case Ref(id=column):
             return column

@@ -1,4 +1,4 @@
-"""Rows of a table as an item of FROM, for statements that are written for the owner.
+"""Rows of a table as an item of FROM, for statements of the owner.
 
 A private view is printed as its own expansion: the engine's view may raise (PRIVACY.md R98).
 """

@@ -1,7 +1,7 @@
 """Joins of views: which keys stay unique, and whether a join finds at most one row.
 
 Proof (PRIVACY.md R98). Where one side's unique key is equated, each row of the other side meets at
-most one: no row becomes many, and the other side's keys stay unique.
+most one: no row is multiplied, and the other side's keys stay unique.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ T = TypeVar("T", int, str)
 
 
 class NotExpanded(Exception):
-    """A view that is not expanded, and why."""
+    """The reason why a view is not expanded."""
 
 
 def unique_keys(relation: Relation, tables: Mapping[str, SchemaTable]) -> Keys:
-    """Return the columns on which no two rows agree. Raises `NotExpanded` where rows multiply."""
+    """Return the columns on which no two rows agree. Raises `NotExpanded` if rows multiply."""
     match relation:
         case Scan(table=name, rows=None, fields=fields):
             ids = {f.name: f.id for f in fields}
@@ -45,12 +45,12 @@ def unique_keys(relation: Relation, tables: Mapping[str, SchemaTable]) -> Keys:
 
 
 def _named(keys: frozenset[frozenset[T]], names: Mapping[T, int]) -> Keys:
-    """Return the keys whose columns are all there, under their new numbers."""
+    """Return the keys with columns that are all present, under their new numbers."""
     return frozenset(frozenset(names[c] for c in key) for key in keys if key <= names.keys())
 
 
 def _stored_keys(table: SchemaTable) -> frozenset[frozenset[str]]:
-    """Return the keys that the engine enforces of values as they are read; no DOUBLE is one."""
+    """Return the keys that the engine enforces for values as they are read, without DOUBLEs."""
     changed = {c.name for c in table.columns if c.reading is not None or c.type == DOUBLE}
     return frozenset(frozenset(key) for key in table.unique_keys if changed.isdisjoint(key))
 

@@ -1,10 +1,10 @@
 """Expansion of the views of a schema into rows of base tables that are printed totally.
 
-A view is parsed as an analyst's query is, and stands for projections, filters, renames and joins of
-base tables. The engine's own view is never read for private rows: it may raise on a row.
+A view is parsed like an analyst's query; it may consist of projections, filters, renames and joins
+of base tables. The engine's own view is never read for private rows, because it may raise on a row.
 
 Proof (PRIVACY.md R98). Each row of an expanded view is computed from one row of each base table by
-expressions that depend on nothing else and never raise. Whose it is, `check_views` finds out.
+expressions that depend on nothing else and never raise. `check_views` finds its owner.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _SHAPES: tuple[tuple[type, str], ...] = (
 )
 CLOCK = "it reads the clock"
 INSTANTS = datetime(2001, 2, 3, 4, 5, 6, 7, UTC), datetime(2033, 9, 8, 7, 6, 5, 4, UTC)
-"""Two times at which a text that does not read the clock says the same."""
+"""Two times at which a text that does not read the clock has the same tree."""
 UNKNOWN = "its definition is not known"
 
 
 def with_views(schema: Schema, dialect: Dialect) -> Schema:
-    """Return the schema whose views have `rows`, or a `problem`.
+    """Return the schema with `rows` for expanded views, and a `problem` for others.
 
-    `dialect` prints them for the engine; what it cannot print totally is not expanded. An expanded
-    view has the constraints of its base table that projections and filters keep.
+    `dialect` prints them for the engine; a view that it cannot print totally is not expanded. An
+    expanded view has the constraints of its base table that projections and filters preserve.
     """
     tables = {table.name: table for table in schema.tables if not table.view and not table.foreign}
     waiting = [table for table in schema.tables if table.view and not table.foreign]
@@ -72,7 +72,7 @@ def with_views(schema: Schema, dialect: Dialect) -> Schema:
 
 
 def _expanded(view: SchemaTable, tables: dict[str, SchemaTable], dialect: Dialect) -> SchemaTable:
-    """Return the view with its rows over tables that are known, or with the problem."""
+    """Return the view with its rows over known tables, or with its problem."""
     try:
         rows = _rows(view, tables)
         keys = unique_keys(rows, tables)
@@ -124,9 +124,9 @@ def _unsorted(relation: Relation) -> Relation:
 
 
 def _typed(relation: Relation, view: SchemaTable, identities: Identities) -> Relation:
-    """Return the rows under the names and types that the catalogue has for the view.
+    """Return the rows with the names and types of the view in the catalogue.
 
-    What is computed is cast to its type, and is NULL where it does not fit.
+    Computed values are cast to their type, and are NULL if they do not fit.
     """
     whole = [c for c in view.columns if c.reading is None or not c.reading.path]
     named = {field.name.lower(): field for field in relation.fields}
@@ -147,7 +147,7 @@ def _typed(relation: Relation, view: SchemaTable, identities: Identities) -> Rel
 
 
 def _is_renamed(relation: Relation, column: int) -> bool:
-    """Return whether a column is one of a table below, as it is."""
+    """Test whether a column is an unchanged column of a table below."""
     while not isinstance(relation, Scan):
         if isinstance(relation, Join):
             here = any(field.id == column for field in relation.left.fields)
@@ -169,7 +169,7 @@ def _column(
     sides: ViewSides,
     tables: dict[str, SchemaTable],
 ) -> SchemaColumn:
-    """Return a column of an expanded view: what its base column is, or a computed value."""
+    """Return a column of an expanded view, with the properties of its base column if it has one."""
     if column.name not in named:
         return replace(column, type=None, reading=None, enum_values=())
     place, stored = sides.columns.get(column.name, (None, ""))
@@ -191,8 +191,8 @@ def _constrained(
 ) -> SchemaTable:
     """Return the view with the constraints of its base tables on columns that it only renames.
 
-    Foreign keys still lead to a row, and keys that no join repeats stay unique. Columns of which
-    other values are read than are stored have none.
+    Foreign keys still lead to a row, and keys that no join repeats stay unique. Columns that are
+    read as other values than stored have none.
     """
     assert view.rows is not None
     names = {field.id: field.name for field in view.rows.fields}
@@ -215,7 +215,7 @@ def _constrained(
 
 
 def _policy(tables: dict[str, SchemaTable]) -> Policy:
-    """Return the tables as a view sees them: all their columns that have a type."""
+    """Return a policy with the tables as a view sees them: all columns that have a type."""
     return Policy(
         path="",
         version="",

@@ -1,9 +1,9 @@
-"""workload: how much a question is expected to do with private rows, from public things alone.
+"""workload: expected work of a question on private rows, from public facts alone.
 
-Sizes of private tables are those that the owner declares (`expected_rows`), never the data's: what
-is predicted is seen by the analyst, who waits for it.
+Sizes of private tables are those that the owner declares (`expected_rows`), never the data's: the
+waiting analyst sees the prediction.
 
-The grid that it is for: PRIVACY.md R70.
+The time grid that uses it: PRIVACY.md R70.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import relations
 
 PublicSize = Callable[[str], int]
-"""How many rows a public table has."""
+"""Function that returns the number of rows of a public table."""
 
 
 def operations(prepared: Prepared, policy: Policy, public: PublicSize) -> float | None:
-    """How many rows the operators of a query go through, each counted; None: nobody says."""
+    """Return the rows that a query's operators process in total; None if a size is undeclared."""
     sizes = _Sizes(policy, public)
     total = sum(sizes.of_block(block) for block in prepared.blocks)
     return None if total == inf else total
 
 
 MOST_TIMES = 4
-"""A wider measurement goes through at most so many times as much,"""
+"""Limit on the work of a wider measurement, as a multiple of the question's,"""
 LITTLE = 50_000
-"""or has at most so many cells."""
+"""or limit on its cells."""
 
 
 def is_little_more(prepared: Prepared, wider: Prepared, policy: Policy, public: PublicSize) -> bool:
-    """Whether a wider measurement of the rows of a question is expected to do little more.
+    """Test whether a wider measurement of a question's rows is expected to add little work.
 
-    Rows that are gone through count as far as anybody says how many there are, and so do cells:
-    each has noise of its own, is kept, and is read again.
+    Processed rows count if their number is known. Cells count too: each has its own noise, is
+    stored, and is read again.
     """
     cells = _cells(wider)
     rows, more = (operations(each, policy, public) or 0 for each in (prepared, wider))
@@ -70,14 +70,14 @@ def is_little_more(prepared: Prepared, wider: Prepared, policy: Policy, public: 
 
 
 def _cells(prepared: Prepared) -> int:
-    """The cells that are measured where keys are listed."""
+    """Return the number of measured cells with listed keys."""
     return sum(len(block.domain or ()) * len(block.releases) for block in prepared.blocks)
 
 
 def fewest(outer: Relation, public: PublicSize) -> float:
-    """How many rows there are at least behind the releases, if each shows at least one group.
+    """Return the least number of rows after the releases if each shows at least one group.
 
-    Only what multiplies without a condition is told beforehand: all rows beside all rows.
+    Only unconditional products are known beforehand: all rows of one side with all of the other.
     """
     match outer:
         case Scan():
@@ -103,13 +103,15 @@ def fewest(outer: Relation, public: PublicSize) -> float:
 
 
 class _Sizes:
-    """Expected sizes of relations; infinite where a table's size is not declared."""
+    """Expected sizes of relations; infinite if a table's size is not declared."""
 
     def __init__(self, policy: Policy, public: PublicSize) -> None:
         self.policy, self.public = policy, public
 
     def of_block(self, block: BlockPlan) -> float:
-        """Its operators, then an aggregate per unit and one per group, of each measurement."""
+        """Return the work of its operators, then of aggregates per unit and per group for each
+        measurement.
+        """
         rows = block.block.rows
         measured = 1 + len(block.queries) + len(block.histograms)
         steps = 1 if block.row_level else 3
@@ -150,7 +152,7 @@ class _Sizes:
         return inf if table.private else self.public(name)
 
     def of_join(self, join: Join) -> float:
-        """Rows that are looked up, or each beside each."""
+        """Return the larger side if rows are looked up by equality, else the product of both."""
         sides = self.of(join.left), self.of(join.right)
         here = {f.id for f in join.left.fields}
         looked_up = join.kind is not JoinKind.CROSS and equal_columns(join.condition, here)
