@@ -1,1 +1,1 @@
-"""SQL text, in and out: `reading` an analyst's, and printing what engines run."""
+"""SQL text, in and out: `reading` parses an analyst's; the other packages print SQL for engines."""

@@ -1,6 +1,6 @@
 """Aggregates over rows that engines compute exactly: counts, sums of exact numbers, extremes.
 
-No average, and no sum of DOUBLEs: what they are depends on the order of rows.
+Averages and sums of DOUBLEs are missing, because they depend on the order of rows.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _SUMMED = frozenset({Kind.INTEGER, Kind.DECIMAL})
 _PLACES = frozenset("row_number rank dense_rank".split())
 """Window functions that count rows."""
 _ROWS = {"lag": (1, 3), "lead": (1, 3), "first_value": (1, 1), "last_value": (1, 1)}
-"""Those that are the value of another row: how many arguments they may have."""
+"""Window functions that return a value of another row, with their numbers of arguments."""
 _LEAST_ROW, _MOST_ROWS = 0, 10**6
 
 
 def window(call: WindowCall, args: tuple[Sized, ...], where: str) -> str | None:
-    """The call of a window function, without its OVER; None where it cannot be said exactly."""
+    """Return the call of a window function, without its OVER; None if it cannot be exact."""
     if call.distinct or call.ignore_nulls:
         return None
     name = call.function
@@ -45,13 +45,13 @@ def window(call: WindowCall, args: tuple[Sized, ...], where: str) -> str | None:
 
 
 def _is_some_rows(arg: Sized) -> bool:
-    """Whether it says how many rows away, as a constant."""
+    """Test whether an argument is a constant offset in rows."""
     value = None if arg.literal is None else arg.literal.value
     return isinstance(value, int) and _LEAST_ROW <= value <= _MOST_ROWS
 
 
 def aggregate(call: AggregateCall | WindowCall, args: tuple[Sized, ...], where: str) -> str | None:
-    """The call as text, with its FILTER; None where it cannot be said exactly."""
+    """Return the call as text, with its FILTER; None if it cannot be exact."""
     distinct = "DISTINCT " if call.distinct else ""
     if len(args) != 1:
         return f"COUNT(*){where}" if call.function == "count" and not args else None

@@ -1,4 +1,4 @@
-"""What the parts of a block read of a row."""
+"""Inputs of a block's measurements: the expressions of a row that they read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from dpsql.model.walk import children, walk
 
 
 def aggregates(expression: Expression) -> Iterator[AggregateCall]:
-    """The aggregates in an expression."""
+    """Return the aggregates in an expression."""
     return (node for node in walk(expression) if isinstance(node, AggregateCall))
 
 
 def inputs_of(part: Measurement | Histogram) -> list[Expression]:
-    """What a part reads of a row; of a sampled one what its aggregates do, constants left out."""
+    """Return the expressions of a row that a measurement reads.
+
+    For sample-and-aggregate these are the arguments of its aggregates, without constants.
+    """
     match part:
         case BlockAverage():
             read = [child for call in aggregates(part.argument) for child in children(call)]

@@ -1,17 +1,17 @@
 """The one statement of a private block: clip, bound contributions, sum integers.
 
-Shape: `rows` (each with its unit), `totals` (one row per unit and group), what the limits of units
-leave of them clipped, and the exact sums. Stages that a proof makes superfluous are not printed.
-COUNT(DISTINCT x) is no sum of units' totals: a unit and group carries the list of its values, and
-`bounded` (clipped totals of at most L0 groups per unit) is read once for the sums and
-once for each such count. What is chosen carries lists of cells, and their histogram follows the
-sums. What engines write otherwise is a method or a word that a dialect has.
+Shape: `rows` (each with its unit), `totals` (one row per unit and group), the totals within the
+contribution bounds, clipped, and the exact sums. Stages that a proof makes superfluous are not
+printed. COUNT(DISTINCT x) is not a sum of units' totals: each unit and group carries the list of
+its values, and `bounded` (clipped totals of at most L0 groups per unit) is read once for the sums
+and once for each such count. Choices carry lists of cells, and their histogram follows the sums.
+Engine-specific syntax is a method or a word of a dialect.
 
-Proof (PRIVACY.md R27). What is kept of a unit follows from its own rows and the query's key: groups
-strictly below the hash of rank L0 + 1, values and cells by hash and then by value, whatever the
-order of rows; of values that count in all groups together (PRIVACY.md R73) pairs by hash and then
-by group and value. Blocks of SAMPLE_AGGREGATE are units by a keyed hash, so that one number of each
-group changes with a unit: PRIVACY.md R37.
+Proof (PRIVACY.md R27). The kept part of a unit follows from its own rows and the query's key.
+Groups are kept strictly below the hash of rank L0 + 1. Values and cells are kept by hash and then
+by value, in any order of rows. For values that count once in all groups together (PRIVACY.md R73),
+pairs are kept by hash and then by group and value. Blocks of SAMPLE_AGGREGATE are units by a keyed
+hash, so that one number of each group changes with a unit: PRIVACY.md R37.
 """
 
 from __future__ import annotations
@@ -62,36 +62,36 @@ from dpsql.model.walk import map_children, relations
 
 
 class LatticeSql(Protocol):
-    """How an engine writes one row and one total: clamped, and as an integer (PRIVACY.md R28)."""
+    """SQL of an engine for one row and one total: clamped, and as an integer (PRIVACY.md R28)."""
 
     def row_value(self, part: ValueTotal, x: str) -> str:
-        """One row, clamped, rounded and centred; a DECIMAL stays one."""
+        """Return one row, clamped, rounded and centred; a DECIMAL stays one."""
 
     def unit_value(self, part: ValueTotal, x: str) -> str:
-        """The same for the total of one unit."""
+        """Return one row like `row_value`, for the total of one unit."""
 
     def row_integer(self, part: ValueTotal, x: str) -> str:
-        """One row as an integer."""
+        """Return one row as an integer."""
 
     def weighed_value(self, part: ValueTotal, x: str, weight: str) -> str:
-        """One row as an integer, as often as it counts."""
+        """Return one row as an integer times its weight."""
 
     def clipped_total(self, part: Measurement, total: str, *, whole: bool = False) -> str:
-        """A unit's total in a group, clipped, as an integer; it is a `whole` number already."""
+        """Return a unit's clipped total in a group as an integer; it is one already if `whole`."""
 
     def as_integer(self, lattice: Lattice, total: str) -> str:
-        """A sum of `row_value` as an integer."""
+        """Return a sum of `row_value` as an integer."""
 
     def clamped(self, x: str, lower: str, upper: str) -> str:
-        """The value, no less than `lower` and no more than `upper`; NULL stays NULL."""
+        """Return the value, at least `lower` and at most `upper`; NULL stays NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitedUnits:
-    """What the limits of a unit over all of its groups leave: stages, and the rows that count.
+    """Stages that apply a unit's limits over all its groups, and the resulting rows.
 
-    Rows of `signed` have the same sums, the units of a group being the sum of `one`; None where
-    there are none.
+    Rows of `signed` have the same sums; the number of a group's units is the sum of `one`. It is
+    None if there are no such rows.
     """
 
     stages: Mapping[str, str]
@@ -100,23 +100,23 @@ class LimitedUnits:
 
 
 class BlockPrinter(ABC):
-    """The statement of a block, or of the votes of its units."""
+    """Printer of the statement of a block, or of the noisy histogram of its units."""
 
     lattice: ClassVar[LatticeSql]
     carried: Sequence[str] = ()
-    """Columns that totals have beside what is summed."""
+    """Columns of totals besides the sums."""
     whole: ClassVar[str] = "{}"
-    """A number as one of the widest integers."""
+    """Template of a number as one of the widest integers."""
     no_cell: ClassVar[str] = "NULL::BIGINT"
-    """The cell of sums."""
+    """Value of the cell column in rows of sums."""
     materialized: ClassVar[str] = "AS MATERIALIZED"
-    """What stands before a stage that is read several times."""
+    """Words before a stage that is read several times."""
     listing: ClassVar[str]
-    """The aggregate that makes a list of values."""
+    """Aggregate that makes a list of values."""
     unnested: ClassVar[str] = "unnest"
-    """The function that makes rows of a list."""
+    """Function that makes rows of a list."""
     semi_join: ClassVar[str | None] = None
-    """Keeps the rows of units that exist; None where each row's unit is looked up at once."""
+    """Join that keeps the rows of existing units; None if each row's unit is looked up directly."""
 
     def __init__(self, plan: BlockPlan, vote: UnitVote | None = None) -> None:
         self.plan = plan
@@ -126,7 +126,7 @@ class BlockPrinter(ABC):
             self.parts = vote.total, vote.below
         self.histograms = plan.histograms
         self.scaled = {n: p for n, p in enumerate(self.parts) if isinstance(p, ScaledTotal)}
-        # Norms are taken of all groups of a unit.
+        # Norms are over all groups of a unit.
         sets = [p.values for p in self.parts if isinstance(p, DistinctCount | DistinctSum)]
         self.pairs = [values for values in sets if values.norm is Norm.L1]
         self.whose = plan.enforce_l0 or bool(self.scaled or self.pairs) or vote is not None
@@ -148,96 +148,96 @@ class BlockPrinter(ABC):
 
     @abstractmethod
     def printer(self) -> RelationPrinter:
-        """A printer of relations and expressions."""
+        """Return a printer of relations and expressions."""
 
     @abstractmethod
     def key(self, kind: SqlType, node: Expression, text: str) -> str:
-        """A key of which equal values are the same value: as shown, and as hashed."""
+        """Return a key for output and hashing; equal values must be identical."""
 
     @abstractmethod
     def typed(self, node: Expression, text: str) -> str:
-        """An input in the very type that its lattice is made for."""
+        """Return an input in exactly the type that its lattice expects."""
 
     @abstractmethod
     def hash(self, *columns: tuple[str, SqlType]) -> str:
-        """The keyed hash that units, keys and these columns are chosen by."""
+        """Return the keyed hash of unit, keys and these columns, by which they are sampled."""
 
     @abstractmethod
     def array(self, value: str) -> str:
-        """A list of one value."""
+        """Return a list of one value."""
 
     @abstractmethod
     def least(self, x: str, kind: SqlType, where: str) -> str:
-        """A list of the one value of least hash, of equal ones the least: whatever others' rows."""
+        """Return a list of the value with the least hash, of equal ones the least value."""
 
     @abstractmethod
     def fewest(self, listed: str, most: int, argument: Expression | None) -> str:
-        """A list no longer than `most`: of a longer one what has the lowest keyed hashes."""
+        """Return a list cut to `most` members, those with the least keyed hashes."""
 
     @abstractmethod
     def first_pairs(self, every: str, order: str, most: int) -> str:
-        """The first `most` values `v` of each unit `u`, with their groups."""
+        """Return the first `most` values `v` of each unit `u`, with their groups."""
 
     @abstractmethod
     def once(self, part: DistinctCount | DistinctSum, x: str, where: str) -> str:
-        """The number of different values of `x`, or the sum of what is said of each."""
+        """Return the number of distinct values of `x`, or the sum of an expression of each."""
 
     @abstractmethod
     def each_once(self, part: DistinctCount | DistinctSum, values: str) -> tuple[str, str]:
-        """Of values `v` with their groups: what to read of them, and the sum over it."""
+        """Return a query of values `v` with their groups, and the sum over it."""
 
     @abstractmethod
     def limited(self, source: str) -> LimitedUnits:
-        """The limits of a unit over all of its groups: L0 groups, and norms."""
+        """Return the limits of a unit over all its groups: L0 groups, and norms."""
 
     @abstractmethod
     def block_of_unit(self, blocks: int) -> str:
-        """Which of so many blocks a unit is in, by a keyed hash of it alone."""
+        """Return the number of a unit's block, by a keyed hash of the unit alone."""
 
     @abstractmethod
     def as_double(self, node: Expression, columns: Mapping[int, str]) -> str:
-        """The value as a DOUBLE, or NULL."""
+        """Return the value as a DOUBLE, or NULL."""
 
     @abstractmethod
     def place_among(self, values: list[str], x: str) -> str:
-        """The place of a value among these, counted from 0; NULL where it is none of them."""
+        """Return the index of a value in this list, from 0; NULL if it is not in it."""
 
     @abstractmethod
     def instant(self, kind: SqlType, x: str) -> str:
-        """A date as its days since 1970, a moment as its microseconds."""
+        """Return a date as days since 1970, a timestamp as microseconds."""
 
     @abstractmethod
     def cell_of(self, integer: str, grid: Grid) -> str:
-        """The cell of an integer of a grid."""
+        """Return the cell of an integer of a grid."""
 
     def looked_up(
         self, block: PrivateBlock, _read: list[Expression]
     ) -> tuple[Relation, Join | None]:
-        """The rows of a block, and the join on its unit that may wait for their totals."""
+        """Return the rows of a block, and the join on its unit that may be delayed, or None."""
         return block.rows, None
 
     def exists(self, join: Join, _unit: str) -> str:
-        """The right side of such a join, with its condition."""
+        """Return the right side of such a join, with its condition."""
         raise AssertionError(join)
 
     def finite(self, x: str) -> str:
-        """A DOUBLE, NULL where it is infinite or NaN."""
+        """Return a DOUBLE, NULL if it is infinite or NaN."""
         return f"CASE WHEN isfinite({x}) THEN {x} END"
 
     def ordered(self, x: str, _kind: SqlType) -> str:
-        """A value where values are put into order or listed: one for equal ones."""
+        """Return a value for ordering or listing; equal values must be identical."""
         return x
 
     def derived(self, sql: str, _alias: str) -> str:
-        """A query as an item of FROM."""
+        """Return a query as an item of FROM."""
         return f"({sql})"
 
     # --- the statement ---
 
     def sql(self) -> str:
-        """The keys and exact integers of the block, one row per group."""
+        """Return the statement for keys and exact integers of the block, one row per group."""
         if not (self.keys or self.parts or self.histograms):
-            return "SELECT 1 AS one"  # one group, of which nothing is asked
+            return "SELECT 1 AS one"  # one group without measurements
         if self.row_level:
             sums = [self._sum_of_rows(part) for part in self.parts]
             listed = [self._cells_of_rows(query) for query in self.histograms]
@@ -268,7 +268,7 @@ class BlockPrinter(ABC):
         return f"WITH {', '.join(stages)} {result}"
 
     def _result(self, sums: list[str], source: str, listed: list[str]) -> str:
-        """The sums of each group, and the cells of the histograms if there are any."""
+        """Return the sums of each group, and the cells of the histograms if there are any."""
         if not listed:
             return self._grouped(sums, source)
         named = "".join(f"{key}, " for key in self.keys)
@@ -299,7 +299,7 @@ class BlockPrinter(ABC):
     # --- rows, totals, clipped totals ---
 
     def rows_of_units(self) -> str:
-        """unit, keys, the inputs of the measurements, and how many private rows a row is."""
+        """Return the query of units, keys, inputs of the measurements, and rows' weights."""
         printer = self.printer()
         source, where, columns = printer.source(self.rows)
         whose = self.sampled or self.enforced or not self.row_level
@@ -317,24 +317,24 @@ class BlockPrinter(ABC):
         return f"SELECT {', '.join(items) or '1 AS one'} FROM {source}{conditions}"
 
     def of_units(self) -> tuple[list[str], str]:
-        """The stages of clipped totals, and these."""
+        """Return the stages before clipped totals, and the query of these."""
         return [*self.row_stages(), f"totals AS ({self.totals()})"], self.clipped()
 
     def row_stages(self) -> list[str]:
-        """The stages up to rows, those of units that break an enforced claim left out."""
+        """Return the stages up to rows, without units that break an enforced claim."""
         rows, weight = self.rows_of_units(), None if self.weight is None else "w"
         given = self.enforced, self.keys, self.inputs, weight, self.materialized
         return EnforcedRows(rows, *given).stages
 
     def totals(self) -> str:
-        """One row per unit and group with its unclipped totals."""
+        """Return the query of unclipped totals, one row per unit and group."""
         names = ", ".join(["u", *self.keys])
         sums = [f"{self._unit_total(part)} AS s{n}" for n, part in enumerate(self.parts)]
         lists = [f"{self._listed_cells(query)} AS l{n}" for n, query in enumerate(self.histograms)]
         return f"SELECT {', '.join([names, *sums, *lists])} FROM rows GROUP BY {names}"
 
     def clipped(self) -> str:
-        """One row per unit and group with its clipped integers."""
+        """Return the query of clipped integers, one row per unit and group."""
         names = [*(["u"] if self.whose else []), *self.keys, *self.carried]
         clips = [f"{self._clip(part, f's{n}')} AS p{n}" for n, part in enumerate(self.parts)]
         lists = [f"{self._kept_cells(q, f'l{n}')} AS l{n}" for n, q in enumerate(self.histograms)]
@@ -342,7 +342,7 @@ class BlockPrinter(ABC):
         return f"SELECT {listed} FROM totals{self.of_existing()}"
 
     def of_existing(self) -> str:
-        """Keeps the totals of the units that exist, where their rows were not looked up."""
+        """Return the join that keeps the totals of existing units, if rows were not looked up."""
         if self.lookup is None:
             return ""
         return f" {self.semi_join} {self.exists(self.lookup, 'totals.u')}"
@@ -371,10 +371,10 @@ class BlockPrinter(ABC):
             case _:
                 assert_never(part)
 
-    # --- what is added up ---
+    # --- sums ---
 
     def _sum(self, part: Measurement, of_row: Callable[[ValueTotal, str], str]) -> str:
-        """A part over whole groups of rows, or over those of one unit."""
+        """Return a measurement summed over whole groups of rows, or over those of one unit."""
         match part:
             case BlockAverage():
                 return "SUM(0)"
@@ -395,7 +395,7 @@ class BlockPrinter(ABC):
                 assert_never(part)
 
     def _sum_of_rows(self, part: Measurement) -> str:
-        """A part over whole groups of rows, as an integer."""
+        """Return a measurement over whole groups of rows, as an integer."""
         total = self._sum(part, self.lattice.row_value)
         whole = self.weight is not None or isinstance(part, DistinctSum)
         return total if whole else self.lattice.as_integer(part.lattice, total)
@@ -403,15 +403,15 @@ class BlockPrinter(ABC):
     def _filter(self, part: Measurement) -> str:
         return "" if part.condition is None else f" FILTER (WHERE {self.inputs[part.condition]})"
 
-    # --- values that count once ---
+    # --- distinct values ---
 
     def _values(self, part: DistinctCount) -> str:
-        """The values of a unit in a group as a list; where one may be added, that of least hash."""
+        """Return the list of a unit's values in a group; that of least hash if one may count."""
         x, kind = self.inputs[part.argument], type_of(part.argument)
         value = self.ordered(x, kind)
         if not part.chosen:
             return f"{self.listing}({value}){self._filter(part)}"
-        # A NULL that the policy does not declare must not take the place of a value.
+        # A NULL that the policy does not declare must not displace a value.
         conditions = [f"{x} IS NOT NULL"]
         conditions += [self.inputs[part.condition]] if part.condition else []
         where = f"FILTER (WHERE {' AND '.join(conditions)})"
@@ -420,7 +420,7 @@ class BlockPrinter(ABC):
         return f"{self.listing}(DISTINCT {value}) {where}"
 
     def _without_values(self) -> str:
-        """What is summed of each unit and group: nothing yet of the distinct values."""
+        """Return the query of sums per unit and group, with 0 for distinct values."""
         parts = [
             f"0 AS p{n}" if isinstance(part, DistinctCount | DistinctSum) else f"p{n}"
             for n, part in enumerate(self.parts)
@@ -428,7 +428,9 @@ class BlockPrinter(ABC):
         return f"SELECT {', '.join([*self.keys, *parts]) or '1 AS one'} FROM bounded"
 
     def _of_values_once(self) -> list[str]:
-        """For each count or sum of distinct values its rows, one a group, with zeros elsewhere."""
+        """Return, for each count or sum of distinct values, its rows per group, with zeros
+        elsewhere.
+        """
         counts = []
         for place, part in enumerate(self.parts):
             if isinstance(part, DistinctCount | DistinctSum):
@@ -440,8 +442,10 @@ class BlockPrinter(ABC):
         return counts
 
     def _kept_values(self, part: DistinctCount, listed: str) -> str:
-        """The values that count, one a row with its group; of those of a unit in all groups
-        together, where so many count, the ones of least keyed hash.
+        """Return the query of values that count, one per row with its group.
+
+        If a unit's values in all groups are limited together, those with the least keyed hash are
+        kept.
         """
         value = f"{self.unnested}({listed}) AS v"
         if part not in self.pairs:
@@ -454,7 +458,7 @@ class BlockPrinter(ABC):
     # --- blocks of units ---
 
     def _kept_rows(self) -> str:
-        """The rows of the groups that units keep: those with the totals that are kept."""
+        """Return the rows of the groups that units keep: those with kept totals."""
         if not self.plan.enforce_l0:
             return "rows"
         same = [f"rows.{name} IS NOT DISTINCT FROM bounded.{name}" for name in ("u", *self.keys)]
@@ -464,7 +468,7 @@ class BlockPrinter(ABC):
         return self.derived(f"SELECT rows.* FROM rows {limit}", "rows")
 
     def _samples(self, rows: str) -> list[str]:
-        """For each sampled part its rows, one per group, with zeros elsewhere."""
+        """Return, for each sampled measurement, its rows per group, with zeros elsewhere."""
         sums = []
         for place, part in self.sampled.items():
             value = f"SUM({self.lattice.row_value(part, 'v')})"
@@ -474,7 +478,7 @@ class BlockPrinter(ABC):
         return sums
 
     def _block_values(self, part: BlockAverage, rows: str) -> str:
-        """One row per group and block of units: its value `v`, NULL where that is not finite.
+        """Return the query of values `v` per group and block of units; NULL if not finite.
 
         All rows of a unit are in one block, in every group.
         """
@@ -501,18 +505,18 @@ class BlockPrinter(ABC):
     # --- cells of histograms ---
 
     def _cells_of_rows(self, query: Histogram) -> str:
-        """The cell of every row."""
+        """Return the query of the cell of every row."""
         where = "" if query.condition is None else f" WHERE {self.inputs[query.condition]}"
         place = self.cell(query, self.inputs[query.argument])
         return f"SELECT {', '.join([*self.keys, f'{place} AS cell'])} FROM rows{where}"
 
     def _cells_of_units(self, number: int) -> str:
-        """The cell of every row that a unit kept."""
+        """Return the query of the cell of every row that a unit kept."""
         cells = f"{self.unnested}(l{number}) AS cell"
         return f"SELECT {', '.join([*self.keys, cells])} FROM bounded"
 
     def _listed_cells(self, query: Histogram) -> str:
-        """The cells of a unit's rows in a group, as a list; of an extreme only that."""
+        """Return the list of a unit's cells in a group; for an extreme only that one."""
         place = self.cell(query, self.inputs[query.argument])
         conditions = [f"{place} IS NOT NULL"]
         conditions += [] if query.condition is None else [self.inputs[query.condition]]
@@ -526,7 +530,7 @@ class BlockPrinter(ABC):
                 return self.array(f"MAX({place}){where}")
 
     def _kept_cells(self, query: Histogram, listed: str) -> str:
-        """Those of its cells that a unit contributes to a group.
+        """Return the cells that a unit contributes to a group.
 
         The hash is of the cell: of rows in one cell any may be kept.
         """
@@ -534,14 +538,14 @@ class BlockPrinter(ABC):
         return self.fewest(listed, query.rows, None) if chosen else listed
 
     def cell(self, query: Histogram, x: str) -> str:
-        """The cell that holds a value; NULL for NULL, NaN and what no cell holds."""
+        """Return the cell of a value; NULL for NULL, NaN and values outside of all cells."""
         grid, constant = query.grid, self.printer().constant
         if grid.values:
             return self.place_among([constant(Literal(v, grid.kind)) for v in grid.values], x)
         return self.cell_of(self._integer(query, x), grid)
 
     def _integer(self, query: Histogram, x: str) -> str:
-        """The value as an integer of the grid, clamped to its ends."""
+        """Return the value as an integer of the grid, clamped to its ends."""
         grid, constant = query.grid, self.printer().constant
         if grid.kind.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ):
             ends = (constant(Literal(grid.value(n), grid.kind)) for n in (grid.lower, grid.upper))
@@ -559,7 +563,7 @@ class BlockPrinter(ABC):
 
 
 def statement_of(block: BlockPrinter, sql: str) -> BlockSql:
-    """The statement of a block, with its columns and the stages that it reads."""
+    """Return the statement of a block, with its columns and the stages that it reads."""
     plan = block.plan
     more = 1 if plan.histograms else 0
     parts = relations(weighed_rows(plan.block)[0].rows)
@@ -572,19 +576,19 @@ def statement_of(block: BlockPrinter, sql: str) -> BlockSql:
 
 
 def weighed_rows(block: PrivateBlock) -> tuple[PrivateBlock, Expression | None]:
-    """The block over the rows that are added up, and how many of its own each of them is."""
+    """Return the block over the summed rows, and the number of private rows in each of them."""
     if block.weighed is None:
         return block, None
     return replace(block, rows=block.weighed.rows), block.weighed.weight
 
 
 def type_of(node: Expression) -> SqlType:
-    """The type of what a measurement reads."""
+    """Return the type of a measurement's input."""
     return node.type if isinstance(node, Ref | Call | Cast | Literal) else INTEGER
 
 
 def _over(expression: Expression, calls: Sequence[AggregateCall]) -> Expression:
-    """The expression over the columns that hold its aggregates."""
+    """Return the expression over the columns that hold its aggregates."""
     if isinstance(expression, AggregateCall):
         return Ref(calls.index(expression), expression.type)
     return map_children(expression, lambda child: _over(child, calls))

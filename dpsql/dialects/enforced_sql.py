@@ -1,8 +1,8 @@
-"""The rows of a block without the units that break a claim which nothing proves.
+"""The rows of a block without the units that break an unproved claim.
 
-Proof (PRIVACY.md R96). Units are counted over the rows that are measured, which both readings of
-them agree on (PRIVACY.md R89); a row stays if nothing was counted of its unit, or of its unit in
-its group, beyond the claim. NULL is a key like others.
+Proof (PRIVACY.md R96). Units are counted over the measured rows, on which both readings agree
+(PRIVACY.md R89). A row stays if its unit, or its unit in its group, does not exceed the claim. NULL
+is a key like others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EVERY = "every_row"
 class EnforcedRows:
     """`rows` as a query, with their unit `u`, `keys` and the columns that hold `inputs`.
 
-    Each counts as many as its `weight` says; stages that are read twice are `materialized`.
+    Each row counts `weight` times. `materialized` are the words for stages that are read twice.
     """
 
     rows: str
@@ -32,7 +32,7 @@ class EnforcedRows:
 
     @property
     def stages(self) -> list[str]:
-        """The stages up to `rows`."""
+        """Stages up to `rows`."""
         if not self.claims:
             return [f"rows AS ({self.rows})"]
         left_out = [f"broken_{n} AS ({sql})" for n, sql in enumerate(map(self._of, self.claims))]
@@ -47,7 +47,7 @@ class EnforcedRows:
         return ["u", *(self.keys if claim.in_group else ())]
 
     def _of(self, claim: Enforcement) -> str:
-        """The units, or units and groups, that break a claim."""
+        """Return the query of units, or units and groups, that break a claim."""
         whose = ", ".join(self._whose(claim))
         source, count = _EVERY, "COUNT(*)" if self.weight is None else f"SUM({self.weight})"
         if claim.values:

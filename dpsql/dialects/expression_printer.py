@@ -1,7 +1,7 @@
-"""Expressions as SQL that cannot raise, whatever the rows, on engines that have no TRY of all.
+"""Expressions as SQL that cannot raise for any rows, on engines without TRY.
 
-Each function has a guard of its own, which holds in whatever order the engine puts conditions, and
-what has no row in an engine's table is refused with the engine's name.
+Each function has its own guard, which holds in any order of conditions. A function that is missing
+in an engine's table is refused with the engine's name.
 
 Why nothing may raise: SECURITY.md S8; why nothing is NaN: PRIVACY.md R99.
 """
@@ -47,60 +47,60 @@ from dpsql.model.tree import (
 
 Column = Callable[[Ref], str]
 Rule = Callable[[tuple[Sized, ...], SqlType], Sized | None]
-"""How a function is written; None where it cannot be."""
+"""Printer of a function; returns None if it cannot print it."""
 
 DIGITS = 38
-"""Whole digits that exact numbers may have."""
+"""Most digits of an exact integer part."""
 STORED_DIGITS = 19
-"""Whole digits of a stored BIGINT."""
+"""Most digits of a stored BIGINT."""
 SHARED = frozenset(
     "eq ne lt le gt ge is_distinct is_not_distinct and or not is_null in case".split()
 )
-"""Operators that never raise and that are written as everywhere."""
+"""Operators that never raise and have the same spelling everywhere."""
 CONSTANT = re.compile(r"-?\d|\('|\w+ '|(?:TRUE|FALSE|NULL)\Z")
 
 
 class ExpressionPrinter(ABC):
-    """Prints expressions; `column` gives the text of a column."""
+    """Prints expressions; `column` returns the text of a column."""
 
     functions: ClassVar[Mapping[str, Rule]]
-    """By their names in the registry."""
+    """Printers by names in the registry."""
     stored: ClassVar[re.Pattern[str]]
-    """How a column of a table is written; what is computed has another name."""
+    """Pattern of a table's column; computed columns have other names."""
     computed: ClassVar[int]
-    """The most whole digits of what a subquery computes."""
+    """Most digits of the integer part of a subquery's column."""
 
     def __init__(self, column: Column) -> None:
         self.column = column
 
     @abstractmethod
     def constant(self, literal: Literal) -> str:
-        """A constant of exactly its value and type."""
+        """Return a constant of exactly its value and type."""
 
     @abstractmethod
     def converted(self, arg: Sized, kind: SqlType, span: Span) -> Sized:
-        """The value in another type. Raises `Refused`."""
+        """Return the value in another type. Raises `Refused`."""
 
     @abstractmethod
     def without_nan(self, sql: str) -> str:
-        """A DOUBLE, or NULL where it is NaN: PRIVACY.md R99."""
+        """Return a DOUBLE, or NULL if it is NaN: PRIVACY.md R99."""
 
     @abstractmethod
     def lacking(self, construct: str, span: Span) -> Refused:
-        """The refusal of what the engine has no form of."""
+        """Return the refusal of a construct that the engine lacks."""
 
     def aggregate(
         self, call: AggregateCall | WindowCall, args: tuple[Sized, ...], where: str
     ) -> str | None:
-        """The call as text, with its FILTER; None where it cannot be said exactly."""
+        """Return the call as text, with its FILTER; None if it cannot be exact."""
         return aggregate_sql.aggregate(call, args, where)
 
     def window(self, call: WindowCall, args: tuple[Sized, ...], where: str) -> str | None:
-        """The call of a window function, without its OVER."""
+        """Return the call of a window function, without its OVER."""
         return aggregate_sql.window(call, args, where)
 
     def sort_key(self, key: SortKey) -> str:
-        """One item of ORDER BY, with our default order of NULL, which is last."""
+        """Return one item of ORDER BY, with our default order of NULL, which is last."""
         text = self.text(key.expression).sql
         words = [f"coalesce({text})" if CONSTANT.match(text) else text]
         if key.descending:
@@ -109,14 +109,14 @@ class ExpressionPrinter(ABC):
         return " ".join(words)
 
     def compared(self, left: Expression, right: Expression) -> tuple[str, str]:
-        """Both sides of a comparison, in one type."""
+        """Return both sides of a comparison, in one type."""
         equal = registry.lookup("eq")
         assert equal is not None
         first, second = self.operands(equal, (self.text(left), self.text(right)))
         return first.operand(ATOM), second.sql
 
     def operands(self, function: registry.Function, args: tuple[Sized, ...]) -> tuple[Sized, ...]:
-        """The arguments in the types that the function wants, where it says anything."""
+        """Return the arguments in the types that the function requires, if it does."""
         operands = function.operands(tuple(arg.type for arg in args))
         return tuple(
             arg if kind is None or kind.kind is Kind.DECIMAL else self.converted(arg, kind, NOWHERE)
@@ -188,7 +188,7 @@ class ExpressionPrinter(ABC):
         return Sized(self.without_nan(text.sql), DOUBLE) if parsed else text
 
     def _computed(self, call: AggregateCall | WindowCall, sql: str) -> Sized:
-        """What an aggregate or window function computes."""
+        """Return the result of an aggregate or window function."""
         nan = call.type == DOUBLE and call.function not in ONE_OF_ITS_VALUES
         return Sized(self.without_nan(sql) if nan else sql, call.type)
 
@@ -220,7 +220,7 @@ class ExpressionPrinter(ABC):
 
 
 def most_digits(args: tuple[Sized, ...]) -> int | None:
-    """How large the largest of these numbers is; None where one may be any."""
+    """Return the digits of the largest of these numbers; None if one is unbounded."""
     sizes = [arg.digits for arg in args if arg.type.is_numeric]
     bounded = [size for size in sizes if size is not None]
     return max(bounded) if bounded and len(bounded) == len(sizes) else None

@@ -1,6 +1,6 @@
-"""Constants as SQL text, as DuckDB and most others read them.
+"""Constants as SQL text, as DuckDB and most other engines read them.
 
-A dialect whose engine reads one otherwise has its own.
+A dialect of a different engine has its own function.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ MAX_PRECISION = 38
 
 
 def constant(literal: Literal) -> str:
-    """A constant of exactly its value and type.
+    """Return a constant of exactly its value and type.
 
-    Raises `Refused` for numbers that have no exact type, and for text that is not
-    Unicode.
+    Raises `Refused` for numbers without an exact type, and for text that is not Unicode.
     """
     value, kind = literal.value, literal.type
     match value:
@@ -49,7 +48,7 @@ def constant(literal: Literal) -> str:
 
 
 def _text(value: str, literal: Literal) -> str:
-    """Quoted; NUL cannot stand in SQL text and is written as chr(0)."""
+    """Return a quoted text; NUL cannot stand in SQL text and is written as chr(0)."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -67,7 +66,7 @@ def _moment(value: date, kind: SqlType) -> str:
 
 
 def _double(value: float) -> str:
-    """With an exponent, so that it is read as DOUBLE and not as DECIMAL first."""
+    """Return a DOUBLE with an exponent, so that it is not read as DECIMAL first."""
     if not isfinite(value):
         return f"CAST('{value}' AS DOUBLE)"
     text = repr(value)
@@ -85,7 +84,7 @@ def _exact(value: int | Decimal, literal: Literal) -> str:
     if kind.precision > MAX_PRECISION or len(Decimal(value).as_tuple().digits) > MAX_PRECISION:
         raise Refused(Reason.TYPE_MISMATCH, literal.span, function="literal", types=(str(kind),))
     text = f"{Decimal(value):.{kind.scale}f}"
-    # 5 alone would be an INTEGER, and more than 38 digits, a leading zero among them, a DOUBLE.
+    # 5 alone would be an INTEGER, and more than 38 digits, with a leading zero, a DOUBLE.
     if kind.scale and sum(map(str.isdigit, text)) <= MAX_PRECISION:
         return text
     return f"CAST('{text}' AS {type_name(kind)})"

@@ -1,6 +1,6 @@
-"""Where the octaves of norms end, and what is squared of them, in whole numbers.
+"""Edges of the log2 bins of norms, and coarsening before squares, in integers.
 
-Squares add up over the groups of a unit, so that coarse numbers are squared: PRIVACY.md R73.
+Squares add up over the groups of a unit, so coarse numbers are squared: PRIVACY.md R73.
 """
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ from dpsql.mechanisms.norm_bounds import Octaves
 from dpsql.model.vocabulary import Norm
 
 SQUARED_BITS = 44
-"""Bits of what is squared: 2^38 groups of a unit fit 126 bits."""
+"""Bits of a number to square: the squares of 2^38 groups of a unit fit 126 bits."""
 ROOM = 1 + 2.0**-40
-"""Outweighs what the square root of a DOUBLE is off by."""
+"""Factor that outweighs the error of a DOUBLE's square root."""
 
 
 def excess_bits(lower: int, upper: int, steps: int) -> int:
-    """The bits of a total of so many steps that are too many for its square."""
+    """Return the number of bits by which a total in steps is too long to be squared."""
     return max(0, (max(-lower, upper) * steps).bit_length() - SQUARED_BITS)
 
 
 def bits_of(part: Vote | ScaledTotal) -> int:
-    """The bits of a total that are too many for its square."""
+    """Return the number of bits by which a measurement's totals are too long to be squared."""
     return excess_bits(part.total.total_lower, part.total.total_upper, part.steps)
 
 
 def first_place(vote: Vote | RangeVote) -> int:
-    """The place of the lowest octave, or half, that is voted for."""
+    """Return the index of the lowest log2 bin, or half bin, of the histogram."""
     bins = vote.bins if isinstance(vote, Vote) else Octaves(*vote.octaves)
     return bins.places[0]
 
 
 def edges_of(vote: Vote | RangeVote) -> list[int]:
-    """The ends of the octaves of a vote, or of their halves, but the last: the largest norm of each
-    as `norm_of_unit` has it, which is squared for L2.
+    """Return the upper edges of the histogram's log2 bins, or half bins, without the last.
+
+    Each is the largest norm in the bin on the scale of `norm_of_unit`, which is squared for L2.
     """
     bins, half, bits = Octaves(*vote.octaves), 1, 0
     if isinstance(vote, Vote):
@@ -49,5 +50,5 @@ def edges_of(vote: Vote | RangeVote) -> list[int]:
 
 
 def _root_of_power(square: int, power: int) -> int:
-    """√(square · 2^power), rounded down."""
+    """Return √(square · 2^power), rounded down."""
     return isqrt(square << power if power >= 0 else square >> -power)

@@ -1,6 +1,6 @@
-"""Operators as most SQL writes them: common to dialects, and to terms that people read.
+"""Operators as most SQL writes them: shared by dialects, and by terms that people read.
 
-A dialect that writes one of them otherwise has a row of its own for it.
+A dialect with another spelling has a row of its own for it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dpsql.dialects.sql_text import AND, ATOM, CAST, MINUS, NOT, OR, OTHER, PROD
 from dpsql.model.tree import SqlType
 
 Printed: TypeAlias = Callable[[tuple[Text, ...], SqlType], Text]
-"""How a call is written, given its arguments and its type."""
+"""Printer of a call, given its arguments and its type."""
 
 
 ONE_OF_ITS_VALUES = frozenset(
     """min max any_value first last mode quantile_disc arg_max arg_min arg_max_null arg_min_null
     lag lead first_value last_value nth_value percent_rank cume_dist""".split()
 )
-"""Aggregates and window functions that are no NaN where no value is."""
+"""Aggregates and window functions that return NaN only if a value is NaN."""
 
 
 def _infix(sign: str, level: int, left: int, right: int) -> Printed:
-    """An operator of two sides: its level and the levels that they need."""
+    """Return the printer of a binary operator: its level and the levels that its sides need."""
 
     def text(args: tuple[Text, ...], kind: SqlType) -> Text:
         sql = f"{args[0].operand(left)} {sign} {args[1].operand(right)}"
@@ -37,12 +37,12 @@ def _test(sign: str) -> Printed:
 
 
 def listed(args: tuple[Text, ...]) -> str:
-    """Arguments with commas between them."""
+    """Return arguments with commas between them."""
     return ", ".join(arg.sql for arg in args)
 
 
 def _joined(word: str, level: int, inner: int) -> Printed:
-    """An operator over any number of arguments."""
+    """Return the printer of an operator over any number of arguments."""
 
     def text(args: tuple[Text, ...], kind: SqlType) -> Text:
         if len(args) == 1:
@@ -113,4 +113,4 @@ OPERATORS: dict[str, Printed] = {
     "bitwise_or": _infix("|", OTHER, MINUS, MINUS),
     "bitwise_not": _complement,
 }
-"""What is written with signs and words, by its name in the registry."""
+"""Printers of operators and keywords, by names in the registry."""

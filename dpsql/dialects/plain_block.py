@@ -1,6 +1,6 @@
-"""What a block is on engines without TRY and QUALIFY: subqueries have names, and rows their ranks.
+"""Blocks on engines without TRY and QUALIFY: subqueries have names, and rows have ranks.
 
-What units may contribute is proved with the shape of the statement (see `block_printer`).
+The proof of contribution bounds is with the shape of the statement (see `block_printer`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dpsql.model.walk import map_children
 
 
 class PlainBlock(BlockPrinter):
-    """A block as such engines write it."""
+    """Printer of a block for such engines."""
 
     def derived(self, sql: str, alias: str) -> str:
         return f"({sql}) AS {alias}"
@@ -32,7 +32,7 @@ class PlainBlock(BlockPrinter):
         return f"SELECT DISTINCT {names} FROM ({values}) AS every", self.sum_over_values(part)
 
     def sum_over_values(self, part: DistinctSum) -> str:
-        """The sum of what is said of each value `v`, as an integer."""
+        """Return the sum of an expression of each value `v`, as an integer."""
 
         def over_value(node: Expression) -> Expression:
             if node != part.values.argument:

@@ -1,13 +1,12 @@
 """The one statement of a private block on DuckDB.
 
 Its shape is that of every engine (see `block_printer`), with the limits of `unit_limits`. Work and
-memory follow the rows that there are, never a limit: what is within its limit is neither hashed nor
-ranked.
+memory depend on the number of rows, never on a limit: units within their limits are neither hashed
+nor ranked. If norms are found privately, histograms and sums have a second form over totals that
+are computed once.
 
-Where a bound of norms is found, votes and sums have a second form over totals that are made once.
-
-Proof (PRIVACY.md R27, R91). The hash is DuckDB's own, of the values themselves, and of the query's
-key. Totals that are made are known by their whole text, which has no parameter.
+Proof (PRIVACY.md R27, R91). The hash is DuckDB's own, of the values themselves and of the query's
+key. Stored totals are identified by their whole text, which has no parameter.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ from dpsql.model.dataclass import replace
 from dpsql.model.tree import Call, Cast, Expression, Kind, SqlType, type_name
 
 EXACT = frozenset({"add", "sub", "mul"})
-"""Calls whose DECIMAL has on DuckDB the scale of its type here, if fewer digits: no cast is due."""
+"""Calls with a DECIMAL result in the scale of our type; they need no cast."""
 
 
 def block_sql(plan: BlockPlan) -> BlockSql:
-    """The statement that returns a block's keys and exact integers, one row per group."""
+    """Return the statement for a block's keys and exact integers, one row per group."""
     vote = plan.block.vote
     block = DuckDBBlock(plan, vote)
     sql = statement_of(block, block.sql() if vote is None else votes(block, vote, norm_sql))
@@ -60,8 +59,9 @@ def block_sql(plan: BlockPlan) -> BlockSql:
 
 
 def _over_totals(plan: BlockPlan) -> MadeTotals | None:
-    """The block over totals of which several statements are, where its norms are found; votes over
-    the totals of the block that is asked with what they find.
+    """Return the block over totals that several statements of a question share, or None.
+
+    For a noisy histogram of norms, these are the totals of the block that uses the found norms.
     """
     vote, answering = plan.block.vote, plan if plan.block.vote is None else plan.answering
     if answering is None or plan.block.weighed or not (vote is None or isinstance(vote, Vote)):
@@ -90,19 +90,19 @@ def _over_totals(plan: BlockPlan) -> MadeTotals | None:
 
 
 def _named(what: str, query: str) -> tuple[str, str]:
-    """A query and a name that no other text has."""
+    """Return a query with a name that no other text has."""
     return f"{what}_{hashlib.sha256(query.encode()).hexdigest()}", query
 
 
 class DuckDBBlock(BlockPrinter):
-    """A block as DuckDB writes it."""
+    """Printer of a block for DuckDB."""
 
     lattice: ClassVar[LatticeSql] = total_sql
     whole = "{}::HUGEINT"
     listing = "list"
     semi_join = "SEMI JOIN"
     source: str | None = None
-    """Where clipped totals are, if they are made already."""
+    """Name of the table of clipped totals, if they exist already."""
 
     def __init__(self, plan: BlockPlan, vote: UnitVote | None = None) -> None:
         weighed = plan.block.weighed
@@ -118,8 +118,9 @@ class DuckDBBlock(BlockPrinter):
 
     @property
     def is_shared(self) -> bool:
-        """Whether its totals are the same in each statement of a question: nothing is chosen by a
-        key, and nothing read that was released.
+        """True if its totals are equal in each statement of a question.
+
+        Then nothing is sampled by a key, and nothing released is read.
         """
         additive = RowCount | UnitCount | ClippedSum | ScaledTotal
         return (
@@ -130,7 +131,10 @@ class DuckDBBlock(BlockPrinter):
         )
 
     def of_units(self) -> tuple[list[str], str]:
-        """They may be made already; those that are stored are read again wherever they are."""
+        """Return the stages and the query of clipped totals, or a read of existing ones.
+
+        Stages over stored totals are evaluated wherever they are read.
+        """
         if self.source is not None:
             return [], f"SELECT * FROM {self.source}"
         stages, clipped = super().of_units()
@@ -138,21 +142,21 @@ class DuckDBBlock(BlockPrinter):
         return again if self.carried else stages, clipped
 
     def rows_of_units(self) -> str:
-        """Where each row says in which of its unit's groups it is, rows of L0 groups alone."""
+        """Return the query of rows; if rows have their group's place, only those of L0 groups."""
         rows, l0 = super().rows_of_units(), self.plan.l0
         if self.turn is None:
             return rows
         return f"SELECT * FROM ({rows}) WHERE g <= {l0} OR {turned('o', 'g')} < {l0}"
 
     def totals(self) -> str:
-        """Rows that are totals already are not grouped."""
+        """Return the query of totals; rows that are totals already are not grouped."""
         if not self.carried:
             return super().totals()
         sums = [f"{self._whole(part)} AS s{n}" for n, part in enumerate(self.parts)]
         return f"SELECT {', '.join(['u', *self.keys, *sums, *self.carried])} FROM rows"
 
     def _whole(self, part: Measurement) -> str:
-        """A total that one row is."""
+        """Return the total that one row represents."""
         if isinstance(part, ScaledTotal):
             return self._whole(part.total)
         value = "1" if not isinstance(part, ClippedSum) else self.inputs[part.argument]
@@ -167,7 +171,9 @@ class DuckDBBlock(BlockPrinter):
         return Printer(lambda _relation: None)
 
     def key(self, kind: SqlType, _node: Expression, text: str) -> str:
-        """0.0 stands for -0.0 too: which one a group shows would depend on its rows."""
+        """Return the key with 0.0 for -0.0; otherwise a group's rows would decide which one is
+        shown.
+        """
         if kind.kind is not Kind.DOUBLE:
             return text
         return f"CASE WHEN {text} = 0 THEN 0.0 ELSE {text} END"

@@ -1,4 +1,4 @@
-"""How DuckDB spells each function of the registry, and each aggregate and window function."""
+"""DuckDB's spelling of each function of the registry, and of aggregates and window functions."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ DISTANCES = (
 
 
 def spelled(name: str, args: tuple[Text, ...], kind: SqlType, *, total: bool) -> Text:
-    """The call as text; the total form of a function that lengthens text cuts it.
+    """Return the call as text; with `total`, functions that lengthen text cut it.
 
-    The spelling of a function that is in no table is `name(args)`.
+    A function that is in no table is printed as `name(args)`.
     """
     if name == "pg_div":
         name = "int_div" if kind == INTEGER else "div"
@@ -55,7 +55,7 @@ def spelled(name: str, args: tuple[Text, ...], kind: SqlType, *, total: bool) ->
 
 
 def _first(text: Text) -> Text:
-    """Return what is read of a text: its first characters, unless it is short or computed."""
+    """Return the first characters of a long text column; other texts unchanged."""
     if text.type.kind is not Kind.VARCHAR or "(" in text.sql or text.literal is not None:
         return text
     x, most = text.sql, LONGEST_READ
@@ -70,25 +70,25 @@ def _cut(text: Text) -> Text:
 LENGTHENING = frozenset(
     "concat concat_ws replace regexp_replace hex bin url_encode repeat printf format".split()
 )
-"""Functions whose result can be longer than their arguments together, or as long."""
+"""Functions with results that can be at least as long as their arguments together."""
 
 READING = frozenset(
     "trim ltrim rtrim upper lower ilike md5 sha256 right split_part translate".split()
 )
-"""Functions that take a second or more of a text of a hundred megabytes (PRIVACY.md R101)."""
+"""Functions that take at least a second for a text of a hundred megabytes (PRIVACY.md R101)."""
 
 SUBSTITUTING = frozenset({"replace", "regexp_replace"})
-"""Functions whose result can be many times as long as their first argument, so that it is cut."""
+"""Functions with results many times as long as their first argument, which is cut."""
 
 
 def _to_digits(name: str) -> Printed:
-    """ROUND or TRUNC, to a number of digits or to none."""
+    """Return the printer of ROUND or TRUNC, with or without a number of digits."""
 
     def text(args: tuple[Text, ...], kind: SqlType) -> Text:
         if kind.kind is not Kind.DECIMAL or not args[1:]:
             return Text(f"{name}({listed(args)})", kind)
-        # DuckDB has its own idea of the argument's digits, on which the result depends if they
-        # are few, and of the result's scale; ours is that of the argument.
+        # DuckDB may type the argument with other digits, on which the result depends if they are
+        # few, and the result with another scale; ours is that of the argument.
         exact = f"CAST({args[0].sql} AS {type_name(args[0].type)})"
         return Text(f"CAST({name}({exact}, {args[1].sql}) AS {type_name(kind)})", kind)
 
@@ -96,12 +96,12 @@ def _to_digits(name: str) -> Printed:
 
 
 def _of_integer(name: str) -> Printed:
-    """A function whose argument must be an INTEGER of 32 bits; no other has a value."""
+    """Return the printer of a function of a 32-bit INTEGER; other integers give NULL."""
     return lambda args, kind: Text(f"{name}(TRY_CAST({args[0].sql} AS INTEGER))", kind)
 
 
 def _repeat(args: tuple[Text, ...], kind: SqlType) -> Text:
-    """REPEAT of a literal, not beyond the longest text; or of any text a few times."""
+    """Return REPEAT of a literal up to the longest text, or of any text a few times."""
     literal, count = args[0].literal, args[1].sql
     if literal is None:
         return Text(f"repeat({_cut(args[0]).sql}, {count})", kind)
@@ -112,7 +112,7 @@ def _repeat(args: tuple[Text, ...], kind: SqlType) -> Text:
 
 
 def _distance(name: str) -> Printed:
-    """A distance of texts, each cut where the cost would grow out of hand."""
+    """Return the printer of a distance of texts, each cut to limit the cost."""
 
     def text(args: tuple[Text, ...], kind: SqlType) -> Text:
         cut = ", ".join(f"left({arg.sql}, {LONGEST_COMPARED})" for arg in args)
@@ -122,7 +122,7 @@ def _distance(name: str) -> Printed:
 
 
 def _bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
-    """WIDTH_BUCKET, which DuckDB has not: the number of the bucket, 0 below and n + 1 above."""
+    """Return WIDTH_BUCKET, which DuckDB lacks: the bucket's number, 0 below and n + 1 above."""
     value, low, high, count = (arg.operand(ATOM) for arg in args)
     low, high = f"{low}::DOUBLE", f"{high}::DOUBLE"
     place = f"floor((x - {low}) * {count} / ({high} - {low}))"
@@ -131,7 +131,7 @@ def _bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
 
 
 def _json(args: tuple[Text, ...], kind: SqlType) -> Text:
-    """A value in JSON, which knows no number that is not finite."""
+    """Return a value in JSON, NULL for a number that is not finite."""
     value = args[0]
     shown = f"CAST(to_json({value.sql}) AS VARCHAR)"
     if value.type.kind is Kind.DOUBLE:
@@ -140,7 +140,7 @@ def _json(args: tuple[Text, ...], kind: SqlType) -> Text:
 
 
 def _with(value: str, body: str) -> str:
-    """The expression `body` of `x`, which is `value`: so that a text is printed only once."""
+    """Return the expression `body` of `x` = `value`, so that a text is printed only once."""
     return f"[{body} FOR x IN [{value}]][1]"
 
 
@@ -149,13 +149,13 @@ INTERVALS = {
     "day": ("to_days", "INTEGER"),
     "microseconds": ("to_microseconds", "BIGINT"),
 }
-"""What makes an INTERVAL of a unit without ever failing, and the type of its argument."""
+"""Function that makes an INTERVAL of a unit without failing, and the type of its argument."""
 
 WIDTHS = {"INTEGER": 2**31, "BIGINT": 2**63}
 
 
 def _word(arg: Text) -> str:
-    """A part that `accepts` let through: a plain word in quotes."""
+    """Return a plain word from a quoted part that `accepts` admitted."""
     return arg.sql.strip("'")
 
 
@@ -163,7 +163,7 @@ def _extract(args: tuple[Text, ...], kind: SqlType) -> Text:
     part = f"extract({_word(args[0])} FROM {args[1].sql})"
     if args[1].type == TIME and _word(args[0]) == "hour":
         part += " % 24"  # 24:00 is a midnight
-    # Of a constant NULL the engine makes a DOUBLE.
+    # DuckDB returns a DOUBLE for a constant NULL.
     return Text(f"CAST({part} AS {type_name(kind)})", kind)
 
 
@@ -172,7 +172,7 @@ def _epoch(args: tuple[Text, ...], kind: SqlType) -> Text:
 
 
 def _narrow(arg: Text, width: str) -> str:
-    """The number in the width that a function takes, NULL beyond it."""
+    """Return the number in the width that a function takes, NULL beyond it."""
     value = None if arg.literal is None else arg.literal.value
     if isinstance(value, int) and abs(value) < WIDTHS[width]:
         return arg.sql
@@ -184,7 +184,7 @@ def _as_bigint(arg: Text) -> str:
 
 
 def interval(unit: Text, count: Text) -> str:
-    """An INTERVAL of so many units; NULL where it holds no such number."""
+    """Return an INTERVAL of `count` units; NULL if the number is out of range."""
     make, width = INTERVALS[_word(unit)]
     return f"{make}({_narrow(count, width)})"
 
@@ -201,14 +201,17 @@ def _add_days(args: tuple[Text, ...], kind: SqlType) -> Text:
 
 
 def _after_1970(microseconds: str) -> str:
-    """So many microseconds after 1970, checked: MAKE_TIMESTAMP gives times that break DuckDB."""
+    """Return a timestamp in microseconds after 1970, checked: MAKE_TIMESTAMP allows values that
+    break DuckDB.
+    """
     return f"TIMESTAMP '1970-01-01' + to_microseconds(TRY_CAST({microseconds} AS BIGINT))"
 
 
 def _in_utc(moment: Text) -> str:
-    """A TIMESTAMPTZ as TIMESTAMP in UTC, NULL if infinite, without DuckDB's calendar of zones.
+    """Return a TIMESTAMPTZ as TIMESTAMP in UTC, NULL if infinite, without DuckDB's calendar of
+    zones.
 
-    That calendar fails on far times in a way that DuckDB 1.5 takes for a broken database.
+    That calendar fails on far times, and DuckDB 1.5 then treats the database as broken.
     """
     if moment.type != TIMESTAMPTZ:
         return moment.sql
@@ -216,7 +219,7 @@ def _in_utc(moment: Text) -> str:
 
 
 def _between(name: str) -> Printed:
-    """DATE_DIFF and DATE_SUB."""
+    """Return the printer of DATE_DIFF or DATE_SUB."""
 
     def text(args: tuple[Text, ...], kind: SqlType) -> Text:
         return Text(f"{name}({args[0].sql}, {_in_utc(args[1])}, {_in_utc(args[2])})", kind)
@@ -246,7 +249,8 @@ def _epoch_ms(args: tuple[Text, ...], kind: SqlType) -> Text:
 
 
 def _time_bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
-    """The start of the bucket in whole numbers: DuckDB's own TIME_BUCKET breaks on far moments.
+    """Return the start of the bucket by integer arithmetic: DuckDB's TIME_BUCKET breaks on far
+    timestamps.
 
     `+ shift` makes the number positive, so that `//` rounds down; it is a multiple of the width.
     """
@@ -271,7 +275,7 @@ def _time_bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
 
 
 def _rounded_down(position: str, width: int, offset: int = 0) -> str:
-    """The greatest `offset + n · width` up to the position, as HUGEINT."""
+    """Return the greatest `offset + n · width` up to the position, as HUGEINT."""
     shift = (2**64 // width + 1) * width - offset
     whole = f"(({position}::HUGEINT + {shift}::HUGEINT) // {width}::HUGEINT)"
     return f"{whole} * {width}::HUGEINT - {shift}::HUGEINT"
@@ -282,7 +286,7 @@ def _value(arg: Text) -> Value:
 
 
 def _interval_of(args: tuple[Text, ...], kind: SqlType) -> Text:
-    """A length of time is a whole number of microseconds to the engine."""
+    """Return an INTERVAL, which the engine sees as a number of microseconds."""
     return Text(f"CAST({args[0].sql} AS {type_name(kind)})", kind)
 
 
@@ -291,7 +295,7 @@ def _interval_us(args: tuple[Text, ...], kind: SqlType) -> Text:
 
 
 def _age(later: Text, earlier: Text) -> str:
-    """AGE, NULL where a moment is infinite."""
+    """Return AGE, NULL if a timestamp is infinite."""
     return f"TRY(age({_as_time(later)}, {_as_time(earlier)}))"
 
 
@@ -325,7 +329,7 @@ TIMES: dict[str, Printed] = {
 
 
 def _in_any_case(args: tuple[Text, ...], kind: SqlType) -> Text:
-    """ILIKE, as LIKE of texts in lower case where the pattern may end with NUL.
+    """Return ILIKE, as LIKE of texts in lower case if the pattern may end with NUL.
 
     DuckDB 1.5 raises on such a pattern; it compares lower case itself.
     """
@@ -353,18 +357,18 @@ SPECIAL: dict[str, Printed] = {
 }
 
 OTHERWISE = {"stddev": "stddev_samp", "variance": "var_samp"}
-"""Aggregates that DuckDB calls otherwise."""
+"""Aggregates with another name in DuckDB."""
 
 MOMENTS = frozenset(
     """stddev stddev_samp stddev_pop variance var_samp var_pop corr covar_pop covar_samp
     regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness kurtosis
     kurtosis_pop""".split()
 )
-"""Aggregates of squares and products, which some versions of DuckDB fail on where they overflow."""
+"""Aggregates of squares and products, on which some versions of DuckDB fail at an overflow."""
 
 
 def widest(function: str) -> str:
-    """Numbers up to this size have powers that can be added up, and multiplied as moments are."""
+    """Return a size up to which powers can be summed, and multiplied as moments are."""
     return "1e60" if function in ("skewness", *FOURTH_POWERS) else "1e140"
 
 
@@ -373,7 +377,7 @@ FOURTH_POWERS = ("kurtosis", "kurtosis_pop")
 
 
 def least(function: str) -> str:
-    """Sizes below this count as zero; "" without such a limit.
+    """Return a size below which numbers count as zero; "" without such a limit.
 
     The variance of smaller numbers has a square that a DOUBLE rounds to zero. Up to version 1.5
     DuckDB divides by it and raises.
@@ -382,7 +386,7 @@ def least(function: str) -> str:
 
 
 def aggregate_name(call: AggregateCall | WindowCall) -> str:
-    """DuckDB's name of an aggregate or window function; refused if it has none."""
+    """Return DuckDB's name of an aggregate or window function; raise `Refused` if it has none."""
     if not of_engines(call.function):
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=call.function)
     return OTHERWISE.get(call.function, call.function)

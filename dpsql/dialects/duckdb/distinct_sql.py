@@ -1,6 +1,6 @@
-"""What is counted or summed of different values on DuckDB, each once: PRIVACY.md R32.
+"""Counts and sums of distinct values on DuckDB, each counted once: PRIVACY.md R32.
 
-Of a unit's values those of least keyed hash: PRIVACY.md R27.
+If a unit's values are limited, those of least keyed hash count: PRIVACY.md R27.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpsql.model.walk import map_children
 
 
 def once(part: DistinctCount | DistinctSum, x: str, where: str = "") -> str:
-    """The number of different values of `x`, or the sum of what is computed of each."""
+    """Return the number of distinct values of `x`, or the sum of an expression of each."""
     if isinstance(part, DistinctCount):
         return f"COUNT(DISTINCT {x}){where}"
 
@@ -30,9 +30,9 @@ def once(part: DistinctCount | DistinctSum, x: str, where: str = "") -> str:
 
 
 def fewest(listed: str, most: int, hashed: Callable[[str], str]) -> str:
-    """A list no longer than `most`: of a longer one what has the lowest keyed hashes.
+    """Return a list cut to `most` members, those with the least keyed hashes.
 
-    However many hashes are equal, no more is kept; of these the lowest values are.
+    Of equal hashes the least values are kept, never more than `most`.
     """
     pairs = f"list_transform({listed}, lambda x: {{'h': {hashed('x')}, 'x': x}})"
     first = f"list_transform(list_sort({pairs})[1:{most}], lambda pair: pair.x)"

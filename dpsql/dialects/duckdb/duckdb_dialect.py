@@ -15,7 +15,7 @@ from dpsql.model.tree import Expression, Literal, StoredAs
 
 
 class _DuckDB:
-    """The owner's database, where there is no NaN."""
+    """Dialect of the owner's database, in which there is no NaN."""
 
     printer: type[Printer] = Printer
 
@@ -44,7 +44,7 @@ class _DuckDB:
 
 
 class _ScratchPrinter(Printer):
-    """What is released may be NaN: so are errors that nobody knows."""
+    """Printer for released rows, which may be NaN, like unknown errors."""
 
     nan = True
 
@@ -55,4 +55,4 @@ class _Scratch(_DuckDB):
 
 DUCKDB: Dialect = _DuckDB()
 SCRATCH: Dialect = _Scratch()
-"""Of the engine that computes over released rows."""
+"""Dialect of the engine that computes over released rows."""

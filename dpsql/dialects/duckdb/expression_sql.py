@@ -1,9 +1,9 @@
-"""Expressions as DuckDB SQL that cannot raise, whatever the rows.
+"""Expressions as DuckDB SQL that cannot raise for any rows.
 
-DuckDB's `TRY(x)` is NULL where `x` raises, but its optimiser computes a subexpression that occurs
-twice beforehand, outside of any TRY. So no text inside a TRY may raise but its outermost operator:
-every raising operator has a TRY of its own, and every implicit conversion that can raise is
-written out as TRY_CAST.
+DuckDB's `TRY(x)` is NULL if `x` raises. But its optimiser computes a subexpression that occurs
+twice beforehand, outside of any TRY. So within a TRY only the outermost operator may raise. Every
+raising operator has a TRY of its own, and every implicit conversion that can raise is written as
+TRY_CAST.
 
     >>> from dpsql.model.tree import INTEGER, Call, Literal, Ref
     >>> bucket = Call("int_div", (Ref(1, INTEGER), Literal(10, INTEGER)), INTEGER)
@@ -71,13 +71,13 @@ PATH = re.compile(r'(?:"(?:[^"]|"")*"|\w+)(?:\.(?:"(?:[^"]|"")*"|\w+))*')
 INT64 = 2**63
 
 CONSTANT = re.compile(r"-?\d|'|(?:TRUE|FALSE|NULL)\Z")
-"""What a constant begins with: as a key of ORDER BY it would be a position, or refused."""
+"""Beginning of a constant, which would be a position as a key of ORDER BY, or refused."""
 
 WIDENED = frozenset(
     {"add", "sub", "mul", "int_div", "pg_div", "mod", "neg", "abs", "round", "trunc"}
     | {"bitwise_and", "bitwise_or", "bitwise_not"}
 )
-"""Integer operators, computed in at least 64 bits whatever the width of the columns."""
+"""Integer operators that are computed in at least 64 bits for any width of columns."""
 
 WIDE_RESULTS = WIDENED | {
     *("length", "strpos", "extract", "date_diff", "date_sub", "epoch_ms", "epoch_us"),
@@ -86,27 +86,27 @@ WIDE_RESULTS = WIDENED | {
 COUNTING = frozenset(
     """left right substring left_grapheme right_grapheme substring_grapheme repeat""".split()
 )
-"""Functions whose integer arguments must be BIGINT: DuckDB refuses HUGEINT there."""
+"""Functions with integer arguments that must be BIGINT: DuckDB refuses HUGEINT there."""
 
 LONGEST_TWICE = 200
-"""Characters of the longest text that is printed twice: longer ones would grow out of hand."""
+"""Length in characters up to which a text is printed twice; longer ones would grow too much."""
 
 OF_BITS = frozenset({"hex", "bin", "to_base", "format_bytes", "format_decimal_bytes"})
-"""Functions whose first argument is BIGINT if it is an integer, as DuckDB's or to show 64 bits."""
+"""Functions with a BIGINT as first argument if it is an integer: DuckDB's signature, or 64 bits."""
 
 
 def expression(e: Expression, column: Column, *, total: bool = True, nan: bool = False) -> str:
-    """The SQL of a resolved expression; `column` gives the text of a column.
+    """Return the SQL of a resolved expression; `column` returns the text of a column.
 
-    What would be NaN is NULL; with `nan` it stays NaN. With `total` False it is the plain form,
-    which may raise, or be NaN. Raises `Refused` for calls whose
-    arguments the function does not accept and for constants that DuckDB cannot hold.
+    NaN becomes NULL, unless `nan` is set. With `total` False it is the plain form, which may raise
+    or be NaN. Raises `Refused` for arguments that a function does not accept, and for constants
+    that DuckDB cannot represent.
     """
     return _Printer(column, total, nan or not total).text(e).sql
 
 
 def sort_key(key: SortKey, column: Column, *, total: bool = True, nan: bool = False) -> str:
-    """One item of ORDER BY.
+    """Return one item of ORDER BY.
 
     >>> sort_key(SortKey(Ref(1, INTEGER), descending=True, nulls_first=False), lambda ref: "a")
     'a DESC NULLS LAST'
@@ -121,7 +121,7 @@ def sort_key(key: SortKey, column: Column, *, total: bool = True, nan: bool = Fa
 
 
 def without_nan(sql: str) -> str:
-    """A DOUBLE, or NULL where it is NaN.
+    """Return a DOUBLE, or NULL if it is NaN.
 
     >>> without_nan("a - b")
     'CASE WHEN isnan(a - b) THEN NULL ELSE a - b END'
@@ -134,7 +134,7 @@ def without_nan(sql: str) -> str:
 def compared(
     left: Expression, right: Expression, column: Column, *, nan: bool = False
 ) -> tuple[str, str]:
-    """Both sides of a comparison, with the conversions it makes where they can raise."""
+    """Return both sides of a comparison, with conversions written out if they can raise."""
     printer = _Printer(column, total=True, nan=nan)
     args = (printer.text(left), printer.text(right))
     equal = functions.lookup("eq")
@@ -203,8 +203,8 @@ class _Printer:
         guarded = self.total and function.raises((_facts(arg),), cast.type)
         sql = f"CAST({arg.sql} AS {type_name(cast.type)})"
         if cast.safe or guarded:
-            # DuckDB 1.5 raises in TRY_CAST of a far TIMESTAMPTZ, and of an infinite time to TIME.
-            # In TRY it does not.
+            # DuckDB 1.5 raises in TRY_CAST of a far TIMESTAMPTZ, and of an infinite time to TIME,
+            # but not in TRY.
             raising = arg.type.kind is Kind.TIMESTAMPTZ or cast.type.kind is Kind.TIME
             sql = f"TRY({sql})" if raising else f"TRY_{sql}"
         if not self.nan and cast.type == DOUBLE and function.nan((_facts(arg),)):
@@ -212,7 +212,8 @@ class _Printer:
         return Text(sql, cast.type, wide=cast.type == INTEGER)
 
     def _aggregate(self, call: AggregateCall) -> str:
-        # Constants are the same in any order. DuckDB takes MODE's for the fraction of a percentile.
+        # Constants are equal in any order. DuckDB would take MODE's constant for the fraction of a
+        # percentile.
         ordered = any(refs(arg) for arg in call.args if not isinstance(arg, Star))
         keys = ", ".join(self._key(key) for key in call.order_by) if ordered else ""
         order = f" ORDER BY {keys}" if keys else ""
@@ -232,13 +233,13 @@ class _Printer:
         return self._guarded(call, aggregate_name(call), ignored, f" OVER ({' '.join(clauses)})")
 
     def _guarded(self, call: AggregateCall | WindowCall, name: str, inner: str, over: str) -> str:
-        """The call; NULL where it would be NaN."""
+        """Return the call; NULL if it would be NaN."""
         sql = self._computed(call, name, inner, over)
         computed = call.type == DOUBLE and call.function not in ONE_OF_ITS_VALUES
         return without_nan(sql) if computed and not self.nan else sql
 
     def _computed(self, call: AggregateCall | WindowCall, name: str, inner: str, over: str) -> str:
-        """The call; as text where it is a list; NULL where a moment would not fit a DOUBLE."""
+        """Return the call; as text if it is a list; NULL if a moment would not fit a DOUBLE."""
         condition = "" if call.filter is None else f" FILTER (WHERE {self.text(call.filter).sql})"
         distinct = "DISTINCT " if call.distinct else ""
         end = f"{inner}){condition}{over}"
@@ -261,7 +262,9 @@ class _Printer:
         return sort_key(key, self.column, total=self.total, nan=self.nan)
 
     def _window_key(self, key: SortKey, call: WindowCall) -> str:
-        """A key; as DOUBLE under a RANGE frame, whose distances would overflow narrow integers."""
+        """Return a sort key; as DOUBLE for a RANGE frame, with distances that would overflow
+        integers.
+        """
         frame = call.frame
         if frame is None or frame.unit != "RANGE" or not frame.has_distance:
             return self._key(key)
@@ -272,7 +275,7 @@ class _Printer:
 
 
 def _facts(text: Text) -> Facts:
-    """What the text alone says: everything of a constant, the type of anything else."""
+    """Return the facts from the text alone: all of a constant, else the type."""
     if text.literal is not None:
         return functions.literal_facts(text.literal)
     return Facts(text.type)
@@ -281,7 +284,7 @@ def _facts(text: Text) -> Facts:
 def _converted(
     function: Function, args: tuple[Text, ...], facts: tuple[Facts, ...]
 ) -> tuple[Text, ...]:
-    """Conversions that can raise, written out as TRY_CAST."""
+    """Return arguments with conversions that can raise written as TRY_CAST."""
     operands = function.operands(tuple(arg.type for arg in args))
     return tuple(
         Text(f"TRY_CAST({arg.sql} AS {type_name(operand)})", operand)
@@ -292,13 +295,13 @@ def _converted(
 
 
 def _widened(name: str, kind: SqlType, args: tuple[Text, ...]) -> tuple[Text, ...]:
-    """Integer operands of which one at least is known to have 64 bits or more."""
+    """Return integer operands, at least one of them with 64 bits or more."""
     if name not in WIDENED or kind != INTEGER or args[0].type.kind is not Kind.INTEGER:
         return args
     if name in ("round", "trunc"):
-        # ROUND(BIGINT, -n) wraps around in DuckDB 1.5; ROUND(x) changes nothing.
+        # ROUND(BIGINT, -n) overflows silently in DuckDB 1.5; ROUND(x) changes nothing.
         return (_with_room(name, *args), args[1]) if args[1:] else args
-    # A factor may be a sum, of which 64 bits hold no multiple.
+    # A factor may be a sum near the limit of 64 bits.
     typed = [_typed_integer(arg, 0 if name == "mul" else INT64) for arg in args]
     if not any(arg.wide for arg in typed):
         typed[0] = _as(typed[0], "HUGEINT")
@@ -306,10 +309,10 @@ def _widened(name: str, kind: SqlType, args: tuple[Text, ...]) -> tuple[Text, ..
 
 
 def _with_room(name: str, arg: Text, digits: Text) -> Text:
-    """The argument of ROUND in 128 bits, and an overflow where rounding would leave them.
+    """Return the argument of ROUND in 128 bits, with an overflow error if rounding exceeds them.
 
-    DuckDB 1.5 wraps around there. Half a step is added and taken away in both directions, because
-    sums raise in every version.
+    DuckDB 1.5 overflows silently there. Half a step is added and subtracted in both directions,
+    because sums raise in every version.
     """
     wide = _as(arg, "HUGEINT")
     places = digits.literal.value if digits.literal is not None else None
@@ -321,7 +324,7 @@ def _with_room(name: str, arg: Text, digits: Text) -> Text:
 
 
 def _typed_integer(arg: Text, longest: int) -> Text:
-    """A constant in 64 bits, or in 128 from `longest` on."""
+    """Return a constant in 64 bits, or in 128 from `longest` on."""
     if arg.literal is None or not isinstance(arg.literal.value, int):
         return arg
     return _as(arg, "BIGINT" if -longest <= arg.literal.value < longest else "HUGEINT")

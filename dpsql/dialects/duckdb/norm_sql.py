@@ -1,6 +1,6 @@
-"""The norm of one unit's totals over its groups on DuckDB, in whole numbers, and scaling by it.
+"""The norm of one unit's totals over its groups on DuckDB, in integers, and scaling by it.
 
-With P the totals in steps of the released grid, j bits too many for squares, and C the bound:
+With P the totals in steps of the released grid, j excess bits for squares, and C the bound:
 
 * q = ⌈|P| / 2^j⌉ fits 44 bits, and s = 2^j·(⌈√Σq² · (1 + 2^-40)⌉ + 1) >= ‖P‖₂,
 * s = Σ|P| = ‖P‖₁,
@@ -12,7 +12,8 @@ Proof (PRIVACY.md R73). Each scaled total is at most |P|·C/s, so that their nor
 C·‖P‖/s <= C. Where nothing is scaled ‖P‖ <= s <= C. The square root of a DOUBLE is off by less than
 2^-51 of it, which the factor outweighs.
 
-Proof (PRIVACY.md R91). Whose totals are all smaller than `large_total` says has no larger norm.
+Proof (PRIVACY.md R91). A unit with all totals below the limit of `large_total` has no larger
+norm.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _ROOM = f"{ROOM!r}::DOUBLE"
 
 
 def norm_of_total(part: ScaledTotal, total: str) -> str:
-    """A number no less than the norm of one unit's totals, a sum over its groups."""
+    """Return an upper bound on the norm of one unit's totals, an aggregate over its groups."""
     steps = _steps(total, part.steps)
     if part.norm is Norm.L1:
         return _sum_of_sizes(steps)
@@ -46,7 +47,7 @@ def norm_of_total(part: ScaledTotal, total: str) -> str:
 
 
 def scaled_total(part: ScaledTotal, total: str, norm: str) -> str:
-    """One total of a unit, scaled toward zero where the unit's norm is beyond the bound."""
+    """Return one total of a unit, scaled toward zero if the unit's norm exceeds the bound."""
     steps, bound = _steps(total, part.steps), part.bound
     cut = f"abs({steps})::HUGEINT * {bound} // {norm}"
     return (
@@ -56,11 +57,12 @@ def scaled_total(part: ScaledTotal, total: str, norm: str) -> str:
 
 
 def maybe_beyond(part: ScaledTotal, total: str) -> str:
-    """True, of the totals of a unit, wherever `norm_of_total` is beyond the bound.
+    """Return a test over a unit's totals that is true whenever `norm_of_total` exceeds the
+    bound.
 
-    It may be true of others: it is computed in floating point, at a fraction of the cost. What it
-    adds up is never negative, so that of 2^40 groups the sum is off by less than 2^-12 of it; what
-    is left of `_MARGIN` outweighs every other rounding.
+    It may be true for other units: it is computed in floating point, at a fraction of the cost. Its
+    terms are never negative, so that the sum over 2^40 groups has a relative error below 2^-12. The
+    rest of `_MARGIN` outweighs every other rounding.
     """
     if part.norm is Norm.L1:
         return f"SUM(abs({total})::DOUBLE) * {part.steps} >= {part.bound * _MARGIN!r}::DOUBLE"
@@ -72,11 +74,11 @@ def maybe_beyond(part: ScaledTotal, total: str) -> str:
 
 
 def large_total(part: ScaledTotal, total: str, groups: str) -> str:
-    """True of a total of every unit whose `norm_of_total` is beyond the bound, of so many groups.
+    """Return a test that some total of a unit passes if its `norm_of_total` exceeds the bound.
 
-    Were none of its g totals larger than m, then Σq² <= g·(m / 2^j + 1)² and Σ|P| <= g·m: the norm
-    would be no more than 2^j·(√g·(m / 2^j + 1)·(1 + 2^-40) + 2), or g·m. Roundings are within what
-    `_MARGIN` leaves.
+    `groups` is the number of groups g. If none of a unit's totals exceeded m, then Σq² <= g·(m /
+    2^j + 1)² and Σ|P| <= g·m. The norm would be at most 2^j·(√g·(m / 2^j + 1)·(1 + 2^-40) + 2), or
+    g·m. Roundings are within the rest of `_MARGIN`.
     """
     if part.norm is Norm.L1:
         return f"abs({total})::DOUBLE * {part.steps} * {groups} >= {part.bound * _MARGIN!r}::DOUBLE"
@@ -87,12 +89,14 @@ def large_total(part: ScaledTotal, total: str, groups: str) -> str:
 
 
 def steps_of_total(part: ScaledTotal, total: str) -> str:
-    """One total of a unit within the bound, in steps of the released grid."""
+    """Return one total of a unit within the bound, in steps of the released grid."""
     return _steps(total, part.steps)
 
 
 def norm_of_unit(vote: Vote | ScaledTotal, total: str) -> str:
-    """The norm of one unit, or its square; of a count of values, lists are counted."""
+    """Return the norm of one unit, or its square; for a count of values, the lists' lengths
+    count.
+    """
     if isinstance(vote.total, DistinctCount):
         total = f"COALESCE(len({total}), 0)"
     steps = _steps(total, vote.steps)
@@ -108,12 +112,12 @@ def norm_of_unit(vote: Vote | ScaledTotal, total: str) -> str:
 
 
 def mean_of_values(x: str) -> str:
-    """The mean of whole numbers, rounded toward zero."""
+    """Return the mean of integers, rounded toward zero."""
     return f"SUM({x}) // COUNT({x})"
 
 
 def octave(vote: Vote | RangeVote, norm: str) -> str:
-    """The octave of a positive `norm_of_unit`, or its half, no farther than what is counted."""
+    """Return the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted range."""
     bins, half, bits = Octaves(*vote.octaves), 1, 0
     if isinstance(vote, Vote):
         bins = vote.bins
@@ -129,14 +133,14 @@ def octave(vote: Vote | RangeVote, norm: str) -> str:
 
 
 def place_of_mean(vote: MeanVote, mean: str) -> str:
-    """The place of a mean among the edges."""
+    """Return the index of a mean among the edges."""
     below = " ".join(f"WHEN {mean} < {edge} THEN {n}" for n, edge in enumerate(vote.edges))
     return f"(CASE {below} ELSE {len(vote.edges)} END)::BIGINT"
 
 
 def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
-    """The place of a quotient among the edges, in whole numbers; `below` is positive, `above` NULL
-    where a unit has nothing of it.
+    """Return the index of a quotient among the edges, in integers. `below` is positive; `above` is
+    NULL if a unit has no such value.
     """
     number = f"COALESCE({above}, 0)::HUGEINT"
     less = (
@@ -156,6 +160,8 @@ def _sum_of_sizes(steps: str) -> str:
 
 
 def _sum_of_squares(steps: str, bits: int) -> str:
-    """The squares have 128 bits; before there are at most 62, which are divided much faster."""
+    """Return the sum of squares in 128 bits; the sizes have at most 62, for which division is
+    faster.
+    """
     size = f"abs({steps})" if bits == 0 else f"((abs({steps}) + {2**bits - 1}) >> {bits})"
     return f"SUM({size}::HUGEINT * {size}::HUGEINT)"

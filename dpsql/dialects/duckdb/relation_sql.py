@@ -1,4 +1,4 @@
-"""Relations as DuckDB SQL: what DuckDB writes in its own way.
+"""Relations as DuckDB SQL: the parts that are specific to DuckDB.
 
 Proof (PRIVACY.md R99). Every DOUBLE of a table is read here, and becomes canonical here.
 """
@@ -28,11 +28,13 @@ from dpsql.model.tree import (
 )
 
 _RANGES = frozenset({"lt", "le", "gt", "ge"})
-"""Comparisons that are pushed into scans. Not `=`: a Bloom filter tells 0.0 from -0.0 by bytes."""
+"""Comparisons that are pushed into scans. Not `=`: a Bloom filter distinguishes 0.0 from -0.0 by
+bytes.
+"""
 
 
 class Printer(RelationPrinter):
-    """Prints relations for DuckDB, which has all of them; with `nan`, what is NaN stays so."""
+    """Printer of relations for DuckDB, which supports all of them; with `nan`, NaN is kept."""
 
     nan: ClassVar[bool] = False
 
@@ -55,7 +57,7 @@ class Printer(RelationPrinter):
         return f"{_named(alias, column)}::DOUBLE" if column.type.kind is Kind.DOUBLE else None
 
     def condition(self, predicate: Expression, columns: Text, stored: Text) -> str:
-        """Print a condition of WHERE: it compares stored values where a DOUBLE column has a range.
+        """Print a condition of WHERE; ranges of DOUBLE columns compare stored values.
 
         `CASE WHEN isnan(x) THEN NULL ELSE x + 0.0 END > 1` and `x > 1 AND NOT isnan(x)` are true of
         the same rows, and the second form takes half the time.
@@ -74,7 +76,9 @@ class Printer(RelationPrinter):
         return " AND ".join(f"({each})" for each in [*conjuncts, *tested])
 
     def table(self, name: str) -> str:
-        """A table whose name a part of our statement has, too, is named with its schema."""
+        """Return a table's address, with its schema if a stage of our statement has the same
+        name.
+        """
         return f'"main".{identifier(name)}' if name.lower() in WITHIN else address(name)
 
     def accept(self, relation: Relation) -> None:
@@ -82,10 +86,11 @@ class Printer(RelationPrinter):
 
 
 def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
-    """A column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read as DOUBLE.
+    """Return a column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read as
+    DOUBLE.
 
     No filter of this form is pushed into a scan, where Parquet's statistics would leave NaN out.
-    Ranges that are pushed have another form: `Printer.condition`.
+    Pushed ranges have another form: `Printer.condition`.
     """
     if reading is not None:
         text = _read(f"{alias}.{identifier(reading.column)}", reading, column.type)
@@ -101,7 +106,7 @@ def _named(alias: str, column: Field) -> str:
 
 
 def _read(stored: str, reading: StoredAs, kind: SqlType) -> str:
-    """What a path leads to, in its type; a text that is no JSON has nothing anywhere."""
+    """Return the value at a path, in its type; NULL for a text that is not JSON."""
     if reading.json:
         way = "".join(f"[{s - 1}]" if isinstance(s, int) else f".{_key(s)}" for s in reading.path)
         path = constant(Literal(f"${way}", VARCHAR))
@@ -114,7 +119,9 @@ def _read(stored: str, reading: StoredAs, kind: SqlType) -> str:
 
 
 def _within_type(sql: str, kind: SqlType) -> str:
-    """A part of a stored value, NULL beyond the range of its type: Parquet can hold such values."""
+    """Return a part of a stored value, NULL beyond its type's range: Parquet can hold such
+    values.
+    """
     match kind.kind:
         case Kind.TIME:
             least, most = "TIME '00:00:00'", "TIME '24:00:00'"
@@ -127,10 +134,10 @@ def _within_type(sql: str, kind: SqlType) -> str:
 
 
 def _key(name: str) -> str:
-    """A name in a path of JSON, in quotes."""
+    """Return a name in a JSON path, in quotes."""
     return '"' + name.replace('"', '\\"') + '"'
 
 
 def statement(relation: Relation, outputs: tuple[Expression, ...]) -> str:
-    """A SELECT of these columns of a relation without released tables."""
+    """Return a SELECT of these columns of a relation without released tables."""
     return Printer(lambda _relation: None).select(relation, outputs)

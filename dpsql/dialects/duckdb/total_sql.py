@@ -1,6 +1,6 @@
-"""One row, one total on DuckDB: clamped, and then an integer of the lattice.
+"""One row and one total on DuckDB: clamped, and then an integer of the lattice.
 
-Whole numbers on a public lattice: PRIVACY.md R28.
+Integers on a public lattice: PRIVACY.md R28.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from dpsql.compiler.plan.measurement_kinds import (
 BIGINT_LIMIT = 2**62
 INTEGER_LIMIT = 2**31
 MOST_DIGITS, NARROW_DIGITS = 38, 18
-"""Digits of DuckDB's widest DECIMAL, and of the widest that has 64 bits."""
+"""Digits of DuckDB's widest DECIMAL, and of the widest with 64 bits."""
 
 
 def row_value(part: ValueTotal, x: str) -> str:
-    """Clamp, scale, round half up and centre one row; NULL stays out (PRIVACY.md R28).
+    """Return one row, clamped, scaled, rounded half up and centred; NULL stays NULL (PRIVACY.md
+    R28).
 
     A DECIMAL is its own lattice and stays as it is; other numbers become integers.
     """
@@ -37,11 +38,12 @@ def row_value(part: ValueTotal, x: str) -> str:
 
 
 def unit_value(part: ValueTotal, x: str) -> str:
-    """One row for the total of its unit: in 32 bits where its bounds allow, else as `row_value`.
+    """Return one row for the total of its unit: in 32 bits if its bounds allow, else
+    `row_value`.
 
-    DuckDB adds INTEGERs in 64 bits and what is wider in 128, at several times the cost; a DECIMAL
-    it adds as it is for less than what makes an INTEGER of each row. A unit with 2^32 rows in a
-    group would overflow; its total is clipped all the same.
+    DuckDB adds INTEGERs in 64 bits and wider numbers in 128, at several times the cost. It adds a
+    DECIMAL for less than a conversion of each row costs. A unit with 2^32 rows in a group would
+    overflow.
     """
     value = row_value(part, x)
     bounds = (part.lower, part.upper, part.lower - part.centre, part.upper - part.centre)
@@ -50,7 +52,7 @@ def unit_value(part: ValueTotal, x: str) -> str:
 
 
 def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
-    """One row as an integer, as often as it counts."""
+    """Return one row as an integer times its weight."""
     value = row_integer(part, x)
     if part.centre and _is_decimal(part.lattice):
         value = f"{value} - ({part.centre})"
@@ -58,15 +60,15 @@ def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
 
 
 def distinct_value(part: DistinctSum, x: str) -> str:
-    """What a value adds, as an integer; NULL adds nothing."""
+    """Return a distinct value's contribution as an integer; NULL contributes nothing."""
     value = row_integer(part, x)
     return f"{value} - ({part.centre})" if part.centre and _is_decimal(part.lattice) else value
 
 
 def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
-    """A unit's total in a group, the sum of its `unit_value`, clipped and then an integer.
+    """Return a unit's total in a group, a sum of `unit_value`, clipped and as an integer.
 
-    A sum of `weighed_value` is a `whole` number already.
+    A sum of `weighed_value` is an integer (`whole`) already.
     """
     lower, upper = clip_of_unit(part)
     if isinstance(part, ValueTotal) and _is_decimal(part.lattice) and not whole:
@@ -75,14 +77,14 @@ def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
 
 
 def row_integer(part: ValueTotal, x: str) -> str:
-    """One row as an integer, clamped; NULL is NULL."""
+    """Return one row as an integer, clamped; NULL is NULL."""
     if not _is_decimal(part.lattice):
         return row_value(part, x)
     return _decimal_integer(part, x, part.lower, part.upper)
 
 
 def _decimal_integer(part: ValueTotal, x: str, lower: int, upper: int) -> str:
-    """A DECIMAL, clamped, as its digits without the point."""
+    """Return a DECIMAL, clamped, as its digits without the point."""
     clipped = f"({clamped(x, _decimal(lower, part), _decimal(upper, part))})"
     scale, integer = part.lattice.digits, _integer(lower, upper)
     digits = _digits(part, lower, upper) + scale
@@ -91,12 +93,12 @@ def _decimal_integer(part: ValueTotal, x: str, lower: int, upper: int) -> str:
     if digits < NARROW_DIGITS:  # a product with its scale, which has one digit more
         steps = f"'{10**scale}'::DECIMAL({scale + 1}, 0)"
         return f"({clipped}::DECIMAL({digits - scale}, {scale}) * {steps})::{integer}"
-    # With 38 digits on the left the product has 38 too: with fewer it can overflow.
+    # With 38 digits on the left the product has 38 too; with fewer it can overflow.
     return f"({clipped}::DECIMAL({MOST_DIGITS}, {scale}) * {10**scale})::{integer}"
 
 
 def as_integer(lattice: Lattice, total: str) -> str:
-    """A sum over rows as an integer; of a DECIMAL, its digits without the point."""
+    """Return a sum over rows as an integer; for a DECIMAL, its digits without the point."""
     if not _is_decimal(lattice):
         return total
     return f"replace({total}::DECIMAL({MOST_DIGITS}, {lattice.digits})::VARCHAR, '.', '')"
@@ -122,10 +124,10 @@ def _double(value: float) -> str:
 
 
 def clamped(x: str, lower: str, upper: str) -> str:
-    """The value, no less than `lower` and no more than `upper`; NULL stays NULL."""
+    """Return the value, at least `lower` and at most `upper`; NULL stays NULL."""
     return f"CASE WHEN {x} < {lower} THEN {lower} WHEN {x} > {upper} THEN {upper} ELSE {x} END"
 
 
 def _integer(lower: int, upper: int) -> str:
-    """The integer type that surely holds every value between the bounds."""
+    """Return the integer type that holds every value between the bounds."""
     return "BIGINT" if lower > -BIGINT_LIMIT and upper < BIGINT_LIMIT else "HUGEINT"

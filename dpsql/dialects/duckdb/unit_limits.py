@@ -1,21 +1,21 @@
-"""What one unit adds to all groups together on DuckDB: L0 groups of it, totals scaled to a norm.
+"""Limits of one unit over all groups on DuckDB: at most L0 groups, and totals scaled to a norm.
 
-Shape: `clipped` (the clipped totals of each unit and group, which are read several times, so that
-all see the same rows), `above` (the units beyond a limit, made once: what is in doubt of a norm is
-computed in floating point, and twice might be two answers), `beyond` (their totals, and the place
-of each in its unit's turn) and `kept` (those of L0 groups). Units within their limits are neither
-hashed nor ranked nor scaled, and those beyond a norm alone are not ranked. Sums need not look them
-up either: they are those of all totals less those that are lost. Where there are few groups, a norm
-is not even added up of units that have no total as large as it would take (see `large_total`).
+Shape: `clipped` (clipped totals of each unit and group, read several times, so that all readers see
+the same rows); `above` (units beyond a limit, computed once, because a norm in floating point might
+give two answers); `beyond` (their totals, with the place of each in its unit's turn); and `kept`
+(those of L0 groups). Units within their limits are neither hashed, ranked nor scaled, and those
+that only exceed a norm are not ranked. Sums need not look them up either: they are sums of all
+totals minus those of the lost ones. With few groups, norms are not even computed for units without
+a large total (see `large_total`).
 
-The groups of a unit stand in a circle, in an order that is the same for every question, and the
-query's key says with which the L0 begin that are kept. So their order can be stored, and each
-question keeps others.
+The groups of a unit form a circle, in an order that is the same for every question. The query's key
+decides where the kept L0 groups begin. So the order can be stored, and each question keeps other
+groups.
 
-Proof (PRIVACY.md R27, R73, R91). Whether a unit is in `above` follows from its own totals, with all
-of which it is, and from how many groups there are. One that is not has at most L0 groups and a norm
-within the bound: to keep L0 of them and to scale what is kept would change nothing, nor does it of
-units that are there in vain.
+Proof (PRIVACY.md R27, R73, R91). Membership of a unit in `above` follows from its own totals, which
+are all in it, and from the number of groups. A unit outside has at most L0 groups and a norm within
+the bound. Sampling and scaling would not change it. They do not change units that are in it
+needlessly either.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from dpsql.model.dataclass import dataclass
 
 
 def turned(place: str, groups: str) -> str:
-    """How many of so many groups of a unit come before a place, from where its turn begins."""
+    """Return the number of a unit's groups between the start of its turn and a place."""
     return f"({place} + (hash($sampling_key::UBIGINT, u) >> 2)::BIGINT) % {groups}"
 
 
 @dataclass(frozen=True, slots=True)
 class UnitLimits:
-    """The most groups of a unit (None: as many as it has), and which of its totals have a norm.
+    """Limits of a unit: the most groups (None: all), and the totals that have a norm.
 
-    A total is of the unit `u` in the group of `keys`; `values` are the columns that it has there
-    beside them. Where totals were stored, the column `crowd` of them is no less than the number of
-    groups of the unit; where it is that number, `place` is the column of a group's place. There are
-    `few` groups where their keys are listed. Totals that are `ready` are there as they are read.
+    A total belongs to unit `u` in the group of `keys`; `values` are its other columns. For stored
+    totals, the column `crowd` is at least the number of the unit's groups; if it is exact, `place`
+    is the column of a group's place. `few` means few groups, with listed keys. `ready` totals exist
+    already.
     """
 
     keys: Sequence[str]
@@ -59,7 +59,7 @@ class UnitLimits:
     ready: bool = False
 
     def stages(self, source: str) -> dict[str, str]:
-        """The stages over these totals, by name."""
+        """Return the stages over these totals, by name."""
         place = "" if self.l0 is None else f", {self._place} AS place"
         if self._stored:
             return {"clipped AS NOT MATERIALIZED": source}
@@ -76,7 +76,7 @@ class UnitLimits:
 
     @property
     def _above(self) -> str:
-        """The units beyond a limit, and maybe others."""
+        """Query of the units beyond a limit, and possibly others."""
         if self.few and self.l0 is None:
             large = " OR ".join(large_total(p, name, "there") for name, p in self.scaled.items())
             groups = f"SELECT {', '.join(self.keys)} FROM clipped GROUP BY ALL"
@@ -89,7 +89,7 @@ class UnitLimits:
 
     @property
     def _limited(self) -> str:
-        """What is kept of units beyond a limit."""
+        """Query of the kept totals of units beyond a limit."""
         listed = self._listed()
         if self.l0 is None:
             return f"SELECT {listed} FROM beyond"
@@ -99,22 +99,22 @@ class UnitLimits:
 
     @property
     def _ranked(self) -> str:
-        """Units that are beyond a norm alone keep all of their groups, and need no places."""
+        """Condition for units beyond L0; others keep all their groups and need no places."""
         return f" WHERE groups > {self.l0}" if self.scaled and self.l0 is not None else ""
 
     @property
     def _place(self) -> str:
-        """How many groups of the unit come before, from where its turn begins."""
+        """Number of a unit's groups between the start of its turn and this one."""
         return turned(place_in_unit("u", self.keys), "groups")
 
     @property
     def _stored(self) -> bool:
-        """Whether places need not be computed."""
+        """True if places are stored."""
         return self.place is not None and self.l0 is not None and not self.scaled
 
     @property
     def rows(self) -> str:
-        """The totals of each unit and group as far as they count."""
+        """Query of the totals per unit and group that count."""
         if self._stored:
             assert self.place is not None
             assert self.crowd is not None
@@ -129,9 +129,10 @@ class UnitLimits:
 
     @property
     def signed(self) -> str | None:
-        """Rows of which the sums are those of `rows`, the units of a group being the sum of `one`.
+        """Query of rows with the sums of `rows`; the number of a group's units is the sum of
+        `one`.
 
-        None where totals are scaled of which not all are kept, or places stored.
+        None if scaled totals are also sampled, or if places are stored.
         """
         if self.l0 is None:
             return self._less_scaled
@@ -145,7 +146,7 @@ class UnitLimits:
 
     @property
     def _less_scaled(self) -> str:
-        """All totals, and what those of units beyond a bound are less when they are scaled."""
+        """Query of all totals, and of the negative differences that scaling makes."""
         steps = {name: steps_of_total(part, name) for name, part in self.scaled.items()}
         named = [f"{steps[name]} AS {name}" if name in steps else name for name in self.values]
         less = [
@@ -160,7 +161,7 @@ class UnitLimits:
         )
 
     def _bounded(self) -> str:
-        """What is kept, scaled by the norm over all groups that are."""
+        """Return the query of kept totals, scaled by the norm over all kept groups."""
         if not self.scaled:
             return self._limited
         scaled = {name: scaled_total(p, name, f"n_{name}") for name, p in self.scaled.items()}
@@ -173,7 +174,7 @@ class UnitLimits:
         return f"kept JOIN ({of_units}) AS norms USING (u)"
 
     def _listed(self, instead: Mapping[str, str] | None = None) -> str:
-        """All columns of a total, some of them in another form."""
+        """Return all columns of a total, some of them in another form."""
         forms = instead or {}
         items = [f"{forms[c]} AS {c}" if c in forms else c for c in (*self.keys, *self.values)]
         return ", ".join(["u", *items])

@@ -1,4 +1,4 @@
-"""Whether a unit exists, on DuckDB: asked once per unit and group, not once per row."""
+"""Existence of a unit on DuckDB, tested once per unit and group instead of once per row."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from dpsql.model.walk import refs
 
 
 def looked_up(block: PrivateBlock, inputs: Iterable[Expression]) -> tuple[Relation, Join | None]:
-    """The rows of a block, and the join on its unit that may wait for their totals if there is one.
+    """Return the rows of a block, and the join on its unit that can wait for their totals, or
+    None.
 
-    Such a join only drops rows, those of units that have none on its right, and all rows of a unit
-    alike: no unit is twice on its right, and nothing else reads its column. `inputs` are what is
-    read of a row besides the keys.
+    Such a join only drops rows of units without a match, and all rows of a unit alike. No unit is
+    twice on its right, and nothing else reads its column. `inputs` are the expressions that are
+    read besides the keys.
     """
     rows = block.rows
     join = rows.input if isinstance(rows, Filter) else rows
@@ -40,7 +41,7 @@ def looked_up(block: PrivateBlock, inputs: Iterable[Expression]) -> tuple[Relati
 
 
 def _has_each_once(side: Relation, block: PrivateBlock) -> bool:
-    """Whether the one column of a relation is a key: by its form, or by a fact of its table."""
+    """Test whether the one column of a relation is a key, by its form or by a fact of its table."""
     match side:
         case Aggregate(keys=keys, sets=()):
             return len(keys) == 1
@@ -51,7 +52,7 @@ def _has_each_once(side: Relation, block: PrivateBlock) -> bool:
 
 
 def exists(join: Join, unit: str) -> str:
-    """The right side of such a join and its condition, for a column `unit` on the left."""
+    """Return the right side of such a join and its condition, for a column `unit` on the left."""
     source, where, columns = Printer(lambda _relation: None).source(join.right)
     assert not where
     assert join.condition is not None

@@ -1,1 +1,1 @@
-"""How PostgreSQL divides texts into words and calls columns."""
+"""PostgreSQL's words, names of columns, expressions and private blocks."""

@@ -10,7 +10,7 @@ _BLANKS = " \t\n\r\v\f"
 
 
 def members(text: str) -> list[str | None]:
-    """The members of an array of one dimension; blanks around a member are not its own.
+    """Return the members of a one-dimensional array; blanks around a member are ignored.
 
     Raises `ValueError` for any other text.
     """

@@ -1,4 +1,4 @@
-"""Constants and types as PostgreSQL reads them: typed by what is written, never by what is near."""
+"""Constants and types for PostgreSQL, with explicit types that do not depend on context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsql.dialects.postgres.lacking import lacking
 from dpsql.model.tree import Kind, Literal, SqlType
 
 COLLATE = 'COLLATE "C"'
-"""Texts are compared byte by byte, as everywhere here, whatever the database's own collation."""
+"""Collation of texts: byte by byte, as everywhere here, not the database's own."""
 
 _TYPES = {
     Kind.BOOLEAN: "boolean",
@@ -29,7 +29,7 @@ _TYPES = {
 
 
 def type_sql(kind: SqlType) -> str:
-    """The type of a column or of the target of a cast.
+    """Return the type of a column or of the target of a cast.
 
     >>> from dpsql.model.tree import DOUBLE, decimal
     >>> type_sql(DOUBLE), type_sql(decimal(12, 2))
@@ -43,7 +43,7 @@ def type_sql(kind: SqlType) -> str:
 
 
 def constant(literal: Literal) -> str:
-    """A constant of exactly its value and type; raises `Refused` for what has none.
+    """Return a constant of exactly its value and type; raises `Refused` if it has none.
 
     >>> from dpsql.model.tree import VARCHAR
     >>> print(constant(Literal("it's", VARCHAR)))
@@ -76,7 +76,7 @@ def constant(literal: Literal) -> str:
 
 
 def _text(value: str, literal: Literal) -> str:
-    """Quoted, where backslashes are themselves; PostgreSQL's texts have no NUL."""
+    """Return a quoted text without escapes by backslash; PostgreSQL's texts have no NUL."""
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Conversions on PostgreSQL that cannot raise: NULL where the other type has no such value."""
+"""Conversions on PostgreSQL that cannot raise: NULL if the other type has no such value."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from dpsql.model.bound_parameters import endless_moment
 from dpsql.model.tree import NOWHERE, TIMESTAMP, Kind, Span, SqlType
 
 _SAFE_DIGITS = 18
-"""Whole numbers of so many digits have 64 bits."""
+"""Digits of an integer that always fits 64 bits."""
 _LEAST, _PAST = "float8 '-9223372036854775808'", "float8 '9223372036854775808'"
 _WHOLE = f"{-(2**63)} AND {2**63 - 1}"
 _LAST_TIMESTAMP = "date '294276-12-30'"
 
 
 def converted(arg: Sized, kind: SqlType, span: Span = NOWHERE) -> Sized:
-    """The value in another type. Raises `Refused` where that is no conversion of ours."""
+    """Return the value in another type. Raises `Refused` for an unsupported conversion."""
     if arg.type.kind is Kind.NULL:
         return Sized(f"CAST(NULL AS {type_sql(kind)})", kind)
     if arg.type.kind is kind.kind and kind.kind not in (Kind.DECIMAL, Kind.INTEGER):
@@ -41,7 +41,7 @@ def converted(arg: Sized, kind: SqlType, span: Span = NOWHERE) -> Sized:
 
 
 def _narrowed(arg: Sized, kind: SqlType) -> Sized:
-    """A whole number that has 64 bits, as one."""
+    """Return an integer as BIGINT; NULL if it does not fit 64 bits."""
     digits = COMPUTED_DIGITS if arg.digits is None else arg.digits
     stored = digits == STORED_DIGITS and not arg.numeric
     if stored or (digits <= _SAFE_DIGITS and not arg.numeric):
@@ -51,7 +51,7 @@ def _narrowed(arg: Sized, kind: SqlType) -> Sized:
 
 
 def _rounded(arg: Sized, kind: SqlType) -> Sized:
-    """A DECIMAL as the nearest whole number, halves away from zero."""
+    """Return a DECIMAL as the nearest integer, halves away from zero."""
     digits = COMPUTED_DIGITS if arg.digits is None else arg.digits
     whole = Sized(f"round({arg.sql})", kind, digits=digits + 1, numeric=True)
     return _narrowed(whole, kind)
@@ -65,7 +65,7 @@ def _to_decimal(arg: Sized, kind: SqlType) -> Sized:
 
 
 def _from_double(arg: Sized, kind: SqlType) -> Sized:
-    """A DOUBLE as the nearest whole number, halves to even; NULL where 64 bits do not hold it."""
+    """Return a DOUBLE as the nearest integer, halves to even; NULL if it does not fit 64 bits."""
     x = arg.operand(ATOM)
     fits = f"{x} >= {_LEAST} AND {x} < {_PAST}"
     return Sized(f"CASE WHEN {fits} THEN {x}::bigint END", kind, LOOSE, digits=STORED_DIGITS)
@@ -76,7 +76,7 @@ def _truth(arg: Sized, kind: SqlType) -> Sized:
 
 
 def _midnight(arg: Sized, kind: SqlType) -> Sized:
-    """The moment at which a day begins; NULL of days beyond the last TIMESTAMP."""
+    """Return the timestamp at which a day begins; NULL for days beyond the last TIMESTAMP."""
     x = arg.operand(ATOM)
     target = type_sql(kind)
     if arg.literal is not None:
@@ -90,12 +90,12 @@ def _plain(arg: Sized, kind: SqlType) -> Sized:
 
 
 def _written(arg: Sized, kind: SqlType) -> Sized:
-    """A value as text: one text for each value."""
+    """Return a value as text, one text for each value."""
     return Sized(f"({arg.operand(ATOM)}::text {COLLATE})", kind)
 
 
 def _in_utc(arg: Sized, kind: SqlType) -> Sized:
-    """A moment with a zone as one without, or the other way round."""
+    """Return a timestamp with a zone as one without, or the other way round."""
     moment = arg if arg.type.kind is not Kind.DATE else _midnight(arg, TIMESTAMP)
     return Sized(f"{moment.operand(ATOM)} AT TIME ZONE 'UTC'", kind, LOOSE)
 
@@ -124,4 +124,4 @@ _RULES: dict[tuple[Kind, Kind], _Rule] = {
     (Kind.TIMESTAMPTZ, Kind.DATE): _day_in_utc,
     **{(kind, Kind.VARCHAR): _written for kind in (Kind.INTEGER, Kind.BOOLEAN, Kind.UUID)},
 }
-"""By the types from which and to which: what can be said of every value."""
+"""Conversions by source and target type; each is valid for every value."""

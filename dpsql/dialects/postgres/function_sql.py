@@ -1,5 +1,7 @@
-"""Scalar functions on PostgreSQL, each with a guard of its own: a row is a promise that it cannot
-raise and that it is what other engines make of the same values. A missing row is a refusal.
+"""Scalar functions on PostgreSQL, each with its own guard.
+
+A row is a promise: the function cannot raise, and returns the value that other engines return. A
+missing row is a refusal.
 """
 
 from __future__ import annotations
@@ -38,13 +40,13 @@ from dpsql.model.tree import (
 )
 
 PARTS = frozenset("year quarter month week day hour minute dow isodow doy isoyear".split())
-"""Parts of a day or moment that are whole numbers on every engine."""
+"""Parts of a date or timestamp that are integers on every engine."""
 TRUNCATED = frozenset("year quarter month week day hour minute second".split())
 FIRST_DAY, LAST_DAY = "date '0001-01-01'", "date '9999-12-31'"
 FIRST_MOMENT, PAST_MOMENT = "timestamp '0001-01-01'", "timestamp '9999-12-31 23:59:59.999999'"
 STEPS = {"month": "months", "day": "days"}
 MOST = {"month": 48_000, "day": 1_000_000, "microseconds": 10**15}
-"""Steps from years 1 to 9999 that stay within the moments of the engine: above 4713 BC."""
+"""Steps from years 1 to 9999 that stay within the engine's timestamps, above 4713 BC."""
 OF_DAYS = frozenset("year quarter month day".split())
 FRACTIONS = {"milliseconds": 1000, "microseconds": 1_000_000}
 SECONDS = {"hour": 3600, "minute": 60, "second": 1}
@@ -74,7 +76,7 @@ SPECIFIERS = {
     "%f": "US",
     "%g": "MS",
 }
-"""What STRFTIME can write, as TO_CHAR calls it; nothing of it depends on the locale."""
+"""Specifiers of STRFTIME, as in TO_CHAR; none depends on the locale."""
 
 
 def _plus(args: tuple[Sized, ...], kind: SqlType) -> Sized:
@@ -90,7 +92,7 @@ def _minus(args: tuple[Sized, ...], kind: SqlType) -> Sized:
 
 
 def _whole(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """A whole quotient, rounded toward zero; NULL by zero."""
+    """Return an integer quotient, rounded toward zero; NULL by zero."""
     a, b = args
     if kind.kind is not Kind.INTEGER:
         return None
@@ -128,13 +130,13 @@ def _size(args: tuple[Sized, ...], kind: SqlType) -> Sized:
 
 
 def _root(args: tuple[Sized, ...], kind: SqlType) -> Sized:
-    """NULL of what is negative."""
+    """Return the square root; NULL for a negative number."""
     x = double(args[0]).operand(ATOM)
     return Sized(f"CASE WHEN {x} >= 0 THEN sqrt({x}) END", kind, LOOSE)
 
 
 def _choice(name: str) -> Rule:
-    """One of its arguments."""
+    """Return the printer of a function that returns one of its arguments."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized:
         sizes = [COMPUTED_DIGITS if arg.digits is None else arg.digits for arg in args]
@@ -152,14 +154,14 @@ def _case(args: tuple[Sized, ...], kind: SqlType) -> Sized:
 
 
 def _in_one_scale(sql: str, args: tuple[Sized, ...], kind: SqlType) -> str:
-    """One of several numbers, whichever it is in the scale of the result."""
+    """Return one of several numbers in the scale of the result."""
     exact_ones = (arg for arg in args if arg.type.kind in (Kind.INTEGER, Kind.DECIMAL))
     scales = {arg.type.scale for arg in exact_ones} - {kind.scale}
     return in_scale(sql, scales.pop(), kind) if kind.kind is Kind.DECIMAL and scales else sql
 
 
 def _word(arg: Sized) -> str:
-    """A part that `accepts` let through: a plain word."""
+    """Return a plain word from a part that `accepts` admitted."""
     assert arg.literal is not None
     return str(arg.literal.value).lower()
 
@@ -174,7 +176,7 @@ def _part(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _truncated(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """Of days and moments in years 1 to 9999; no engine shows another as a key."""
+    """Return DATE_TRUNC for years 1 to 9999; no engine shows others as a key."""
     part, moment = _word(args[0]), args[1]
     if part not in TRUNCATED or moment.type.kind is Kind.TIMESTAMPTZ:
         return None
@@ -187,7 +189,7 @@ def _truncated(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """So many months, days or microseconds later, of moments in years 1 to 9999."""
+    """Return a timestamp some months, days or microseconds later, for years 1 to 9999."""
     unit, count, moment = args
     length = _length(_word(unit), count)
     if length is None:
@@ -205,7 +207,7 @@ def _later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _length(unit: str, count: Sized) -> str | None:
-    """A length of time, NULL where moments of years 1 to 9999 might leave those of the engine."""
+    """Return an interval, NULL if years 1 to 9999 plus it might exceed the engine's timestamps."""
     if unit not in MOST:
         return None
     x, most = count.operand(ATOM), MOST[unit]
@@ -229,7 +231,7 @@ def _days_later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """DATE_DIFF: how many boundaries of a part lie between two days or moments."""
+    """Return DATE_DIFF: the number of boundaries of a part between two dates or timestamps."""
     part, *ends = args
     word = _word(part)
     if any(end.type not in (DATE, TIMESTAMP, TIMESTAMPTZ) for end in ends):
@@ -244,7 +246,7 @@ def _between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _passed(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """DATE_SUB: how many whole parts of one length have passed between two days or moments."""
+    """Return DATE_SUB: the number of whole parts of constant length between two timestamps."""
     part, *ends = args
     length = LENGTHS.get(_word(part))
     if length is None or any(end.type not in (DATE, TIMESTAMP, TIMESTAMPTZ) for end in ends):
@@ -257,13 +259,13 @@ def _passed(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _whole_length(number: Sized, kind: SqlType) -> Sized:
-    """A length of time is a whole number of microseconds."""
+    """Return an interval as a number of microseconds."""
     whole = converted(number, INTEGER)
     return Sized(whole.sql, kind, whole.level, digits=STORED_DIGITS)
 
 
 def _number_of(part: str, x: str) -> str | None:
-    """The number of the part of time in which a finite day or moment is, from any beginning."""
+    """Return the number of the part that contains a finite timestamp, from any origin."""
     if part in FRACTIONS:
         return f"floor(extract(epoch FROM {x}) * {FRACTIONS[part]})"
     if part in SECONDS:
@@ -279,7 +281,7 @@ def _number_of(part: str, x: str) -> str | None:
 
 
 def _whole_part(name: str) -> Rule:
-    """FLOOR or CEIL."""
+    """Return the printer of FLOOR or CEIL."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized:
         (a,) = args
@@ -292,7 +294,7 @@ def _whole_part(name: str) -> Rule:
 
 
 def _to_digits(name: str) -> Rule:
-    """ROUND or TRUNC of an exact number, to so many digits or to none."""
+    """Return the printer of ROUND or TRUNC of an exact number, with or without digits."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
         a, places = args[0], args[1:]
@@ -316,7 +318,7 @@ def _sign(args: tuple[Sized, ...], kind: SqlType) -> Sized:
 
 
 def _finite(form: str, of_times: str) -> Rule:
-    """Whether a DOUBLE, day or moment is finite, infinite or NaN."""
+    """Return the printer of a test for finite, infinite or NaN values."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
         (a,) = args
@@ -328,7 +330,7 @@ def _finite(form: str, of_times: str) -> Rule:
 
 
 def _bucket(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """WIDTH_BUCKET between constants: 0 below, and one more than there are above."""
+    """Return WIDTH_BUCKET between constants: 0 below, and n + 1 above."""
     number = None if args[3].literal is None else args[3].literal.value
     if not isinstance(number, int) or abs(number) > MOST_BUCKETS:
         return None
@@ -341,7 +343,7 @@ def _bucket(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _bits(sign: str) -> Rule:
-    """An operator of the bits of whole numbers that have 64."""
+    """Return the printer of a bit operator on integers of 64 bits."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
         if not all(map(_has_64_bits, args)):
@@ -365,14 +367,14 @@ def _has_64_bits(arg: Sized) -> bool:
 
 
 def _zoned(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """A moment with a zone or without one, in UTC; other zones are of each engine's own table."""
+    """Return a timestamp with or without a zone, in UTC; other zones differ between engines."""
     if ZONES.get(_word(args[0])) not in UTC:
         return None
     return Sized(f"{args[1].operand(ATOM)} AT TIME ZONE 'UTC'", kind, LOOSE)
 
 
 def _epoch(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """Seconds since 1970, the microseconds of which are divided as DOUBLEs."""
+    """Return the seconds since 1970; microseconds are divided as DOUBLEs."""
     x = args[0].operand(ATOM)
     if args[0].type not in (DATE, TIMESTAMP, TIMESTAMPTZ):
         return None
@@ -389,7 +391,7 @@ def _epoch_us(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _last_day(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """The last day of a month in years 1 to 9999."""
+    """Return the last day of a month in years 1 to 9999."""
     begun = _truncated((Sized("month", VARCHAR, literal=Literal("month", VARCHAR)), *args), kind)
     if begun is None:
         return None
@@ -397,7 +399,7 @@ def _last_day(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _written(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """STRFTIME, of moments in years 1 to 9999."""
+    """Return STRFTIME, for years 1 to 9999."""
     moment, form = args
     pieces = _SPECIFIER.findall(str(None if form.literal is None else form.literal.value))
     if form.literal is None or any(p[0] == "%" and p not in SPECIFIERS for p in pieces):
@@ -407,7 +409,7 @@ def _written(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _shown(moment: Sized, form: str, kind: SqlType, *, forever: bool = False) -> Sized | None:
-    """A day or moment by TO_CHAR; one that is infinite has a text only where it is `forever`."""
+    """Return a date or timestamp by TO_CHAR; an infinite one has a text only with `forever`."""
     if moment.type not in (DATE, TIMESTAMP):
         return None
     x, of_day = moment.operand(ATOM), moment.type == DATE
@@ -470,4 +472,4 @@ FUNCTIONS: dict[str, Rule] = {
     "bitwise_not": _bits("~"),
     **TEXTS,
 }
-"""By their names in the registry."""
+"""Printers by names in the registry."""

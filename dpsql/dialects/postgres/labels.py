@@ -1,4 +1,4 @@
-"""What PostgreSQL calls a column of a SELECT list that has no alias."""
+"""PostgreSQL's name of a column without an alias in a SELECT list."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _LISTED = {
     "quantile_cont": "percentile_cont",
     "quantile_disc": "percentile_disc",
 }
-"""Aggregates whose results are arrays, by our name."""
+"""Aggregates with array results, by our name."""
 _TYPED = frozenset(
     {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL, Kind.TIME, Kind.UUID}
 )
-"""Constants that PostgreSQL reads as casts."""
+"""Types of constants that PostgreSQL reads as casts."""
 
 
 def unaliased(written: Expression) -> str | None:
-    """The name of the column; None where it is that of a function or of a column.
+    """Return the name of the column; None if it is that of a function or column.
 
     FigureColname in PostgreSQL's parse_target.c.
 

@@ -1,4 +1,4 @@
-"""What cannot be said so that it holds for every row is refused, with the engine's name."""
+"""Refusals of constructs that PostgreSQL cannot compute exactly for every row."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ ENGINE = "PostgreSQL"
 
 
 def lacking(construct: str, span: Span = NOWHERE) -> Refused:
-    """The refusal of what has no exact form that cannot fail on this engine."""
+    """Return the refusal of a construct without an exact, total form on this engine."""
     return Refused(Reason.ENGINE_LACKS, span, construct=construct, engine=ENGINE)

@@ -1,8 +1,8 @@
-"""One row, one total on PostgreSQL: clamped, and then an integer of the lattice.
+"""One row and one total on PostgreSQL: clamped, and then an integer of the lattice.
 
 Sums of BIGINT and NUMERIC are NUMERIC there, and never overflow; sums of INTEGER are BIGINT.
 
-Whole numbers on a public lattice: PRIVACY.md R28.
+Integers on a public lattice: PRIVACY.md R28.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from dpsql.compiler.plan.measurement_kinds import (
 
 _BIGINT, _INTEGER = 2**62, 2**31
 _TINY = "float8 '1e-200'"
-"""What is smaller is zero steps of any lattice."""
+"""Size below which a number is zero steps of any lattice."""
 
 
 def is_decimal(lattice: Lattice) -> bool:
-    """Whether its steps are digits behind the point."""
+    """Test whether its steps are digits after the point."""
     return lattice.base == 10 and lattice.digits > 0  # noqa: PLR2004
 
 
 def row_value(part: ValueTotal, x: str) -> str:
-    """Clamp, scale, round half up and centre one row; NULL and NaN stay out (PRIVACY.md R28).
+    """Return one row, clamped, scaled, rounded half up and centred; NULL and NaN become NULL
+    (PRIVACY.md R28).
 
     A DECIMAL is its own lattice and stays as it is; other numbers become integers.
     """
@@ -52,25 +53,25 @@ def _steps(part: ValueTotal, x: str) -> str:
 
 
 def row_integer(part: ValueTotal, x: str) -> str:
-    """One row as an integer, clamped, and less the centre; NULL and NaN are NULL."""
+    """Return one row as an integer, clamped, minus the centre; NULL and NaN are NULL."""
     if not is_decimal(part.lattice):
         return row_value(part, x)
     return as_integer(part.lattice, row_value(part, x))
 
 
 unit_value = row_value
-"""A row is the same in the total of one unit."""
+"""Alias: a row has the same form in the total of one unit."""
 
 
 def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
-    """One row as an integer, as often as it counts."""
+    """Return one row as an integer times its weight."""
     return f"({row_integer(part, x)})::numeric * {weight}"
 
 
 def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
-    """A unit's total in a group, the sum of its `row_value`, clipped and then an integer.
+    """Return a unit's total in a group, a sum of `row_value`, clipped and as an integer.
 
-    A sum of `weighed_value` is a `whole` number already.
+    A sum of `weighed_value` is an integer (`whole`) already.
     """
     if isinstance(part, UnitCount):
         return total  # 1, or nothing
@@ -81,12 +82,12 @@ def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
 
 
 def as_integer(lattice: Lattice, total: str) -> str:
-    """A sum over rows as an integer; of a DECIMAL, its digits without the point."""
+    """Return a sum over rows as an integer; for a DECIMAL, its digits without the point."""
     return f"trunc(({total}) * {10**lattice.digits})" if is_decimal(lattice) else total
 
 
 def clamped(x: str, lower: str, upper: str) -> str:
-    """The value, no less than `lower` and no more than `upper`; NULL stays NULL."""
+    """Return the value, at least `lower` and at most `upper`; NULL stays NULL."""
     return f"CASE {_cases(x, lower, upper)}"
 
 
@@ -103,7 +104,7 @@ def _double(value: float) -> str:
 
 
 def _integer(lower: int, upper: int) -> str:
-    """The integer type that surely holds every value between the bounds.
+    """Return the integer type that holds every value between the bounds.
 
     A unit with 2^32 rows in a group would overflow a sum of INTEGERs.
     """

@@ -1,13 +1,11 @@
-"""Arithmetic on PostgreSQL that cannot raise, whatever the rows and whatever is reordered
-(SECURITY.md S25).
+"""Arithmetic on PostgreSQL that cannot raise for any rows and any reordering (SECURITY.md S25).
 
-PostgreSQL has no TRY. Exact numbers are computed as NUMERIC, which holds what our types hold with
-thousands of digits to spare, and what has more digits than its type is NULL. A DOUBLE raises where
-its result would leave the range of normal numbers: every operator that could has a CASE whose tests
-are made of the very operands that it guards, so that a constant operand decides its test before the
-planner folds what stands behind it. Beyond 8e307 a guarded product or quotient is infinite, below
-1e-300 zero. No test that could itself overflow stands beside the one that it relies on: AND may be
-computed in any order, CASE may not.
+PostgreSQL has no TRY. Exact numbers are computed as NUMERIC, which holds our types with thousands
+of digits to spare; a number with more digits than its type is NULL. A DOUBLE raises if its result
+leaves the range of normal numbers. So every operator that could has a CASE with tests on the same
+operands: a constant operand decides its test before the planner folds the branch. Beyond 8e307 a
+guarded product or quotient is infinite, below 1e-300 zero. A test that could itself overflow is not
+joined by AND to the test that it relies on: AND may be computed in any order, CASE may not.
 
 Proof (SECURITY.md S8). With |b| >= 1 and |a| < 8e307 / |b| the product is below 8e307 · (1 + 2^-52)
 and no less than |a|; with |b| < 1 <= |a| it lies between them; with both below 1 and
@@ -29,28 +27,29 @@ from dpsql.dialects.sql_text import ATOM, CAST, OTHER, PRODUCT, SUM
 from dpsql.model.tree import DOUBLE, Kind, SqlType
 
 SHORT = 18
-"""Digits in all that a DECIMAL of two as short ones may have, whatever its type says (see
-`functions.arithmetic`)."""
+"""Digits of a DECIMAL that results from two equally short ones, whatever its type says (see
+`functions.arithmetic`).
+"""
 COMPUTED_DIGITS = 60
-"""Whole digits of anything that is computed in a subquery."""
+"""Most digits of the integer part of a computed column of a subquery."""
 NORMAL = 290
-"""Powers of ten within which a DOUBLE can be added and multiplied at will."""
+"""Power of ten within which DOUBLEs can be added and multiplied without guards."""
 LONGEST_GUARDED = 2_000
-"""Operands that are longer are not printed a dozen times."""
+"""Length of operands that may be printed a dozen times."""
 _HUGE, _HALF, _TINY = "float8 '8e307'", "float8 '8.98846567431158e307'", "float8 '1e-300'"
 _SMALL_ROOT, _LARGE_ROOT = "float8 '1e-150'", "float8 '8e153'"
 _INFINITY, _MOST = "float8 'Infinity'", "float8 '1.7976931348623157e308'"
 
 
 def numeric(text: Sized) -> str:
-    """An exact number as NUMERIC, to stand in any operator."""
+    """Return an exact number as NUMERIC, as an operand of any operator."""
     if text.numeric or text.type.kind is Kind.DECIMAL:
         return text.operand(CAST)
     return f"{text.operand(ATOM)}::numeric"
 
 
 def double(text: Sized) -> Sized:
-    """A number as DOUBLE: of no exact number that we compute is it out of range."""
+    """Return a number as DOUBLE; no exact number of ours is out of its range."""
     if text.type.kind is Kind.DOUBLE:
         return text
     sql, literal = f"{text.operand(ATOM)}::float8", text.literal
@@ -58,7 +57,7 @@ def double(text: Sized) -> Sized:
 
 
 def exact(sql: str, kind: SqlType, level: int, digits: int, precision: int = DIGITS) -> Sized:
-    """A computed exact number; NULL where it has more digits than its type."""
+    """Return a computed exact number; NULL if it has more digits than its type."""
     most = DIGITS if kind.kind is Kind.INTEGER else min(kind.precision, precision) - kind.scale
     if digits <= most:
         return Sized(sql, kind, level, digits=digits, numeric=True)
@@ -68,9 +67,10 @@ def exact(sql: str, kind: SqlType, level: int, digits: int, precision: int = DIG
 
 
 def in_scale(sql: str, scale: int, kind: SqlType) -> str:
-    """An exact number of so many digits behind the point with those of its type: PRIVACY.md R18.
+    """Return an exact number with the decimal digits of its type: PRIVACY.md R18.
 
-    PostgreSQL writes equal numbers of different scales differently, and a group keeps one of them.
+    PostgreSQL writes equal numbers of different scales differently, and a group keeps one of
+    them.
     """
     return sql if scale == kind.scale else f"round({sql}, {kind.scale})"
 
@@ -80,13 +80,13 @@ def _digits(text: Sized) -> int:
 
 
 def _precision(args: tuple[Sized, ...], kind: SqlType) -> int:
-    """The digits in all that a result of these may have."""
+    """Return the total number of digits that the result may have."""
     short = all(a.type.kind is Kind.DECIMAL and _digits(a) + a.type.scale <= SHORT for a in args)
     return SHORT if short and kind.scale < SHORT else DIGITS
 
 
 def added(sign: str, args: tuple[Sized, ...], kind: SqlType) -> Sized:
-    """A sum or a difference."""
+    """Return a sum or a difference."""
     if kind.kind is Kind.DOUBLE:
         return _added_doubles(sign, double(args[0]), double(args[1]), kind)
     a, b = args
@@ -95,7 +95,7 @@ def added(sign: str, args: tuple[Sized, ...], kind: SqlType) -> Sized:
 
 
 def multiplied(args: tuple[Sized, ...], kind: SqlType) -> Sized:
-    """A product."""
+    """Return a product."""
     if kind.kind is Kind.DOUBLE:
         return _multiplied_doubles(double(args[0]), double(args[1]), kind)
     a, b = args
@@ -104,7 +104,7 @@ def multiplied(args: tuple[Sized, ...], kind: SqlType) -> Sized:
 
 
 def divided(args: tuple[Sized, ...], kind: SqlType) -> Sized:
-    """A quotient in DOUBLE, infinite or NaN by zero."""
+    """Return a quotient in DOUBLE, infinite or NaN by zero."""
     a, b = map(double, args)
     nonzero = b.literal is not None and b.literal.value not in (None, 0)
     if a.digits is not None and b.digits is not None and a.digits + b.digits <= NORMAL:
@@ -172,7 +172,7 @@ def _multiplied_doubles(a: Sized, b: Sized, kind: SqlType) -> Sized:
 
 
 def _constant(text: Sized) -> float | None:
-    """A number that stands in the text, if it is one that can be computed with at will."""
+    """Return a constant that needs no guard, or None."""
     value = None if text.literal is None else text.literal.value
     digits = literal_digits(value)
     if digits is None or digits > NORMAL or isinstance(value, bool):
@@ -182,7 +182,7 @@ def _constant(text: Sized) -> float | None:
 
 
 def _by_constant(sign: str, a: Sized, b: Sized, kind: SqlType, *, too_large: bool) -> Sized:
-    """A product or quotient by a constant, which can be `too_large`, or else too small."""
+    """Return a product or quotient by a constant, which can be `too_large`, or else too small."""
     constant = _constant(b)
     assert constant is not None
     a_, b_ = short(a.operand(ATOM)), b.operand(ATOM)
@@ -201,7 +201,7 @@ def _by_constant(sign: str, a: Sized, b: Sized, kind: SqlType, *, too_large: boo
 
 
 def short(sql: str) -> str:
-    """The text, which is printed several times."""
+    """Return the text, which is printed several times; raise `Refused` if it is too long."""
     if len(sql) > LONGEST_GUARDED:
         raise lacking("arithmetic that is nested so deeply")
     return sql

@@ -1,14 +1,14 @@
 """The one statement of a private block on PostgreSQL: clip, bound contributions, sum integers.
 
 Its shape is that of every engine (see `block_printer`), with the limits of a unit as `clipped`,
-`many` and `kept` (clipped totals of at most L0 groups per unit). Values that count once, and cells
-of histograms, are arrays of a unit and group.
+`many` and `kept` (clipped totals of at most L0 groups per unit). Distinct values, and cells of
+histograms, are arrays per unit and group.
 
-Proof (PRIVACY.md R27). What is kept of a unit follows from its own rows and the query's key: groups
-strictly below the hash of rank L0 + 1, values and cells by hash and then by value, whatever the
-order of rows. The hash is MD5 behind a key that is a parameter; hashes that somebody brings about
-to be equal keep fewer groups, never more. A value has one text, whichever of its rows it is read
-from: DECIMAL keys are rounded to their type's scale, and 0.0 stands for -0.0.
+Proof (PRIVACY.md R27). The kept part of a unit follows from its own rows and the query's key.
+Groups are kept strictly below the hash of rank L0 + 1. Values and cells are kept by hash and then
+by value, in any order of rows. The hash is MD5 with a key that is a parameter. Provoked equal
+hashes keep fewer groups, never more. A value has one text in all its rows: DECIMAL keys are rounded
+to their type's scale, and 0.0 stands for -0.0.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from dpsql.model.tree import (
 WIDEST = -(2**63), 2**63 - 1
 KEY = "$sampling_key"
 BLOCK_DIGITS = 15
-"""Digits of the hash by which units are put into blocks: 60 bits."""
+"""Hexadecimal digits of the hash that assigns units to blocks: 60 bits."""
 
 
 def block_sql(plan: BlockPlan) -> BlockSql:
-    """The statement that returns a block's keys and exact integers, one row per group.
+    """Return the statement for a block's keys and exact integers, one row per group.
 
-    Raises `Refused` for what PostgreSQL has no exact form of.
+    Raises `Refused` for constructs without an exact form on PostgreSQL.
     """
     vote = plan.block.vote
     block = PostgresBlock(plan, vote)
@@ -58,7 +58,7 @@ def block_sql(plan: BlockPlan) -> BlockSql:
 
 
 class PostgresBlock(PlainBlock):
-    """A block as PostgreSQL writes it."""
+    """Printer of a block for PostgreSQL."""
 
     lattice: ClassVar[LatticeSql] = lattice_sql
     listing = "array_agg"
@@ -86,7 +86,7 @@ class PostgresBlock(PlainBlock):
         return text
 
     def ordered(self, x: str, kind: SqlType) -> str:
-        """Texts byte by byte, and one zero."""
+        """Return a value for ordering: texts byte by byte, and one zero."""
         if kind.kind is Kind.VARCHAR:
             return f"{x} {COLLATE}"
         return f"({x} + float8 '0')" if kind.kind is Kind.DOUBLE else x
@@ -99,7 +99,7 @@ class PostgresBlock(PlainBlock):
         return f"(md5({hashed}) {COLLATE})"
 
     def _text(self, x: str, kind: SqlType) -> str:
-        """The text of a value, the same for equal values."""
+        """Return the text of a value, the same for equal values."""
         match kind.kind:
             case Kind.DECIMAL:
                 x = f"round({x}, {kind.scale})"
@@ -138,11 +138,12 @@ class PostgresBlock(PlainBlock):
         return LimitedUnits(stages, source)
 
     def _sampled(self, source: str) -> dict[str, str]:
-        """Units with more than L0 groups keep those whose keyed hash is below their L0+1st.
+        """Return stages in which units with more than L0 groups keep those below their L0+1st
+        hash.
 
-        That is those with no more than L0 hashes up to their own, equal ones counted: however many
-        are equal, no more than L0 groups are kept. Which they are depends on the rows of the unit
-        and the key alone. Each group is hashed once, and none of a unit within its limit is.
+        A group is kept if at most L0 hashes are less than or equal to its own. Even if hashes are
+        equal, at most L0 groups are kept. The choice depends on the rows of the unit and the key
+        alone. Each group is hashed once, and none of a unit within its limit.
         """
         parts = [f"p{n}" for n in range(len(self.parts))]
         lists = [f"l{n}" for n in range(len(self.histograms))]
@@ -164,7 +165,9 @@ class PostgresBlock(PlainBlock):
         }
 
     def _scaled(self, source: str) -> str:
-        """The totals of each unit and group, scaled by the norm over all groups of the unit."""
+        """Return the totals of each unit and group, scaled by the norm over all groups of the
+        unit.
+        """
         norms = [f"{norm_of_total(part, f'p{n}')} AS n{n}" for n, part in self.scaled.items()]
         listed = [
             f"{scaled_total(self.scaled[n], f'p{n}', f'n{n}')} AS p{n}"

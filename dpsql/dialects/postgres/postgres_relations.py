@@ -1,4 +1,4 @@
-"""Relations as PostgreSQL's SQL: how columns are read, and what is not printed."""
+"""Relations as PostgreSQL's SQL: how columns are read, and relations that it lacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpsql.model.tree import Expression, JoinKind, Kind, Literal, SortKey, Store
 
 
 class PostgresPrinter(RelationPrinter):
-    """Prints relations for PostgreSQL."""
+    """Printer of relations for PostgreSQL."""
 
     def expression(self, node: Expression, column: Column) -> str:
         return expression(node, column)
@@ -45,9 +45,10 @@ class PostgresPrinter(RelationPrinter):
 
 
 def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
-    """A column of a table: a text compares byte by byte, no number is NaN, and 0 has no sign.
+    """Return a column of a table: a text compares byte by byte, no number is NaN, and 0 has no
+    sign.
 
-    A text that is very long is NULL: PRIVACY.md R101.
+    A very long text is NULL: PRIVACY.md R101.
 
     >>> from dpsql.model.tree import VARCHAR
     >>> column_sql("t1", Field(1, "n", VARCHAR), None)

@@ -1,6 +1,6 @@
-"""The norm of one unit's totals over its groups on PostgreSQL, in whole numbers, and scaling by it.
+"""The norm of one unit's totals over its groups on PostgreSQL, in integers, and scaling by it.
 
-As on DuckDB (see `norm_sql` there), in NUMERIC, which none of these numbers leaves.
+The method is that on DuckDB (see `norm_sql` there), in NUMERIC, which holds all these numbers.
 
 Proof (PRIVACY.md R73). Each scaled total is at most |P|·C/s, so that their norm is at most
 C·‖P‖/s <= C. Where nothing is scaled ‖P‖ <= s <= C. The square root of a DOUBLE is off by less than
@@ -24,12 +24,12 @@ from dpsql.dialects.norm_edges import ROOM, bits_of, edges_of, excess_bits, firs
 from dpsql.model.vocabulary import Norm
 
 _MOST = "float8 '9e18'"
-"""More than the root of the squares of 2^37 groups."""
+"""Upper bound on the root of the squares of 2^37 groups."""
 _ROOM = f"float8 '{ROOM!r}'"
 
 
 def norm_of_total(part: ScaledTotal, total: str) -> str:
-    """A number no less than the norm of one unit's totals, a sum over its groups."""
+    """Return an upper bound on the norm of one unit's totals, an aggregate over its groups."""
     steps = _steps(total, part.steps)
     if part.norm is Norm.L1:
         return f"SUM(abs({steps}))"
@@ -39,14 +39,16 @@ def norm_of_total(part: ScaledTotal, total: str) -> str:
 
 
 def scaled_total(part: ScaledTotal, total: str, norm: str) -> str:
-    """One total of a unit, scaled toward zero where the unit's norm is beyond the bound."""
+    """Return one total of a unit, scaled toward zero if the unit's norm exceeds the bound."""
     steps, bound = _steps(total, part.steps), part.bound
     cut = f"div(abs({steps}) * {bound}, {norm})"
     return f"CASE WHEN {norm} <= {bound} THEN {steps} WHEN {total} < 0 THEN -({cut}) ELSE {cut} END"
 
 
 def norm_of_unit(vote: Vote, total: str) -> str:
-    """The norm of one unit, or its square; of a count of values, arrays are counted."""
+    """Return the norm of one unit, or its square; for a count of values, the arrays' lengths
+    count.
+    """
     if isinstance(vote.total, DistinctCount):
         total = f"COALESCE(cardinality({total}), 0)"
     steps = _steps(total, vote.steps)
@@ -62,26 +64,27 @@ def norm_of_unit(vote: Vote, total: str) -> str:
 
 
 def mean_of_values(x: str) -> str:
-    """The mean of whole numbers, rounded toward zero."""
+    """Return the mean of integers, rounded toward zero."""
     return f"div(SUM({x})::numeric, COUNT({x}))"
 
 
 def octave(vote: Vote | RangeVote, norm: str) -> str:
-    """The octave of a positive `norm_of_unit`, or its half, no farther than what is counted: the
-    lowest, and as many more as have their end below the norm.
+    """Return the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted range.
+
+    It is the lowest bin plus the number of edges below the norm.
     """
     first = first_place(vote)
     return f"{_place(norm, [end + 1 for end in edges_of(vote)])} + ({first})"
 
 
 def place_of_mean(vote: MeanVote, mean: str) -> str:
-    """The place of a mean among the edges."""
+    """Return the index of a mean among the edges."""
     return _place(mean, vote.edges)
 
 
 def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
-    """The place of a quotient among the edges, in whole numbers; `below` is positive, `above` NULL
-    where a unit has nothing of it.
+    """Return the index of a quotient among the edges, in integers. `below` is positive; `above` is
+    NULL if a unit has no such value.
     """
     number = f"COALESCE({above}, 0)::numeric"
     less = (
@@ -93,7 +96,7 @@ def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
 
 
 def _place(x: str, edges: Sequence[int]) -> str:
-    """How many of the edges, which ascend, are no more than a whole number."""
+    """Return the number of ascending edges that are at most an integer."""
     listed = ",".join(map(str, edges))
     return f"width_bucket(({x})::numeric, '{{{listed}}}'::numeric[])::bigint"
 

@@ -1,11 +1,11 @@
-r"""Functions of texts on PostgreSQL, each total and of the very value that other engines give.
+r"""Functions of texts on PostgreSQL, each total, with the same values as on other engines.
 
-Lengths and places count code points. What has no same value for every text is no row: DuckDB turns
-texts round by what people see as letters, and knows forms of Unicode that PostgreSQL may not.
+Lengths and places count code points. A function without the same value for every text has no row:
+DuckDB reverses texts by visible letters, and knows Unicode forms that PostgreSQL may not.
 
-Patterns are those that the registry accepts, where they are regular and no bound of theirs depends
-on words or case: which of them a text has is the same however an engine looks for it. Each piece is
-written out, so that it means the same here: `.` is no end of line, `\d`, `\w` and `\s` are ASCII.
+Patterns are those that the registry accepts, if they are regular and use no word boundaries or
+case. So every engine finds the same texts. Each piece is written out with the same meaning: `.`
+does not match an end of line, `\d`, `\w` and `\s` are ASCII.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpsql.model.tree import Kind, SqlType, Value
 _ASCII = 0x80
 _OTHER_LETTER = "é"
 _ODD = {("upper", "ß"): "ẞ", ("lower", "İ"): "i"}
-"""Letters of which one becomes one, other than Python says."""
+"""Single letters with other upper or lower forms than Python's."""
 _SURROGATES = range(0xD800, 0xE000)
 _PIECE = re.compile(r"\[\^?(?:\\.|[^\]\\])+\]|\\.|[*+?]\??|\{[\d,]+\}\??|\(\?:|.", re.DOTALL)
 _CLASSES = {r"\d": r"[0-9]", r"\w": r"[0-9A-Za-z_]", r"\s": r"[ \t\n\f\r]"}
@@ -35,7 +35,7 @@ _REPEATED = re.compile(r"[*+?{]")
 
 
 def texts(rule: Callable[..., str | None], level: int = ATOM) -> Rule:
-    """A function of texts alone."""
+    """Return the printer of a function of texts alone."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
         if any(arg.type.kind is not Kind.VARCHAR for arg in args):
@@ -55,7 +55,7 @@ def _cut(sql: str) -> str:
 
 
 def _joined(*args: Sized) -> str:
-    """Each is cut before they are joined: no text is so long that there is no room for it."""
+    """Return the texts joined; each is cut first, so that memory suffices."""
     return _cut(" || ".join(_no_longer(arg) for arg in args))
 
 
@@ -72,7 +72,7 @@ def _replaced(text: Sized, part: Sized, other: Sized) -> str:
 
 
 def _like(text: Sized, pattern: Sized, *escapes: Sized) -> str:
-    """Without an escape character there is none, and no pattern is wrong."""
+    """Return LIKE with an explicit escape, or none, so that every pattern is valid."""
     escape = escapes[0].sql if escapes else "''"
     return f"{text.operand(OTHER)} LIKE {pattern.operand(OTHER)} ESCAPE {escape}"
 
@@ -86,7 +86,7 @@ def _sha256(text: Sized) -> str:
 
 
 def _end(name: str) -> Rule:
-    """LEFT or RIGHT, of so many characters as a constant says."""
+    """Return the printer of LEFT or RIGHT with a constant number of characters."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
         x, count = args
@@ -99,7 +99,7 @@ def _end(name: str) -> Rule:
 
 
 def _inside(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """SUBSTRING from a place on, counted from 1."""
+    """Return SUBSTRING from a constant place on, counted from 1."""
     x, *places = args
     numbers = [_value(place) for place in places]
     if not all(isinstance(n, int) and 0 <= n <= LONGEST_TEXT for n in numbers) or numbers[0] == 0:
@@ -115,7 +115,7 @@ def _padded(name: str) -> Rule:
 
 
 def _part(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """SPLIT_PART by a constant that is there."""
+    """Return SPLIT_PART by a constant that is not empty."""
     text, by, place = args
     if not _value(by) or text.type.kind is not Kind.VARCHAR:
         return None
@@ -123,7 +123,7 @@ def _part(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _repeated(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """A text a few times, as a constant says."""
+    """Return a text repeated a constant number of times."""
     text, count = args
     number = _value(count)
     if not isinstance(number, int) or not 0 <= number <= MOST_COPIES:
@@ -136,9 +136,9 @@ def _repeated(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 @cache
 def _letters(name: str) -> tuple[str, str]:
-    """Letters beyond ASCII, and those that UPPER or LOWER makes of them, one of one as everywhere.
+    """Return letters beyond ASCII, and their single-letter forms by UPPER or LOWER.
 
-    Of those that Python makes several letters of, the one of a title.
+    For letters that Python expands to several, it is the form in a title.
     """
     pairs = []
     for code in range(_ASCII, 0x110000):
@@ -154,7 +154,7 @@ def _letters(name: str) -> tuple[str, str]:
 
 
 def in_case(name: str, text: str) -> str:
-    """UPPER or LOWER of a text, byte by byte where it has no other letters than ASCII."""
+    """Return UPPER or LOWER of a text, byte by byte if all its letters are ASCII."""
     short(text)
     letters, others = _letters(name)
     plain = f"{name}({text} {COLLATE})"
@@ -176,7 +176,7 @@ def _like_in_any_case(text: Sized, pattern: Sized) -> str:
 
 
 def _matches(*, whole: bool) -> Rule:
-    """Whether a text has a part that is in a regular language, or is in it."""
+    """Return the printer of a test whether a text, or the `whole` text, matches a pattern."""
 
     def test(text: Sized, pattern: Sized, *flags: Sized) -> str | None:
         if any(_value(flag) not in ("", "c") for flag in flags):
@@ -192,7 +192,7 @@ def _matches(*, whole: bool) -> Rule:
 
 
 def translated(pattern: str) -> str | None:
-    r"""A pattern as PostgreSQL writes one of the same language; None where that is not sure.
+    r"""Return PostgreSQL's pattern for the same language; None if that is not certain.
 
     >>> translated(r"^a.\d+?[^\w.]"), translated(r"\bx"), translated("^*")
     ('^a[^\\n][0-9]+?[^.0-9A-Z_a-z]', None, None)
@@ -217,7 +217,9 @@ def translated(pattern: str) -> str | None:
 
 
 def _class(piece: str) -> str | None:
-    r"""A class of characters, each of ASCII tried; None where one has no escape that all know."""
+    r"""Return a class of characters, found by trying all of ASCII; None if one has no common
+    escape.
+    """
     if re.search(r"\\[sSDW]", piece):
         return None
     one = re.compile(piece, re.ASCII)
@@ -230,7 +232,7 @@ def _class(piece: str) -> str | None:
 
 
 def _runs(letters: list[str]) -> list[str]:
-    """Characters in ascending order, those that follow each other as ranges."""
+    """Return characters in ascending order, with consecutive ones as ranges."""
     runs: list[list[str]] = []
     for letter in letters:
         if runs and ord(letter) == ord(runs[-1][-1]) + 1:
@@ -282,4 +284,4 @@ TEXTS: dict[str, Rule] = {
     "regexp_matches": _matches(whole=False),
     "regexp_full_match": _matches(whole=True),
 }
-"""By their names in the registry."""
+"""Printers by names in the registry."""

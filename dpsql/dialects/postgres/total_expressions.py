@@ -1,8 +1,8 @@
-"""Expressions as PostgreSQL's SQL that cannot raise, whatever the rows.
+"""Expressions as PostgreSQL's SQL that cannot raise for any rows.
 
-There is no TRY: each function here has a guard of its own, which holds in whatever order the
-planner puts conditions (see `number_sql`), and what has no row in a table below is refused with the
-engine's name. Texts that are computed and constants are compared byte by byte, as columns are.
+There is no TRY. Each function has its own guard, which holds in any order of conditions (see
+`number_sql`). A function without a row in the table is refused with the engine's name. Computed
+texts and constants are compared byte by byte, as columns are.
 
 Why nothing may raise: SECURITY.md S8.
 
@@ -35,15 +35,15 @@ from dpsql.model.tree import (
 
 
 def expression(e: Expression, column: Column) -> str:
-    """The SQL of a resolved expression; `column` gives the text of a column.
+    """Return the SQL of a resolved expression; `column` returns the text of a column.
 
-    Raises `Refused` for what PostgreSQL has no form of that cannot raise.
+    Raises `Refused` for constructs without a form on PostgreSQL that cannot raise.
     """
     return PostgresExpressions(column).text(e).sql
 
 
 class PostgresExpressions(ExpressionPrinter):
-    """Expressions as PostgreSQL writes them."""
+    """Printer of expressions for PostgreSQL."""
 
     functions = FUNCTIONS
     stored = re.compile(

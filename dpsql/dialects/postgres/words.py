@@ -1,4 +1,4 @@
-r"""Text → words, as PostgreSQL's scanner divides it: enough to tell one kind of statement.
+r"""Text → words, as PostgreSQL's scanner divides it: enough to recognise kinds of statements.
 
 >>> [word.text for word in words("FETCH 5 FROM c -- all\n;")]
 ['FETCH', '5', 'FROM', 'c', ';']
@@ -17,13 +17,13 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import NOWHERE, Span
 
 MAX_CHARACTERS = 1 << 20
-"""Longest text of one message that is looked at; a single query may have much less."""
+"""Longest text of one message; a single query may have much less."""
 MAX_STATEMENTS = 1000
-"""Most statements of one message."""
+"""Largest number of statements in one message."""
 
 
 class WordKind(StrEnum):
-    """What a word is, told by how it begins."""
+    """Kind of a word, recognised by its beginning."""
 
     NAME = "name"
     QUOTED = "quoted"
@@ -36,7 +36,7 @@ class WordKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word as written, and where it stands in the text."""
+    """A word as written, and its place in the text."""
 
     kind: WordKind
     text: str
@@ -52,7 +52,7 @@ class Word:
 
     @property
     def value(self) -> str:
-        """What the word means: a name in lower case, a string without its quotes."""
+        """Meaning of the word: a name in lower case, a string without its quotes."""
         match self.kind:
             case WordKind.NAME:
                 return self.text.lower()
@@ -86,9 +86,9 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
 def words(text: str) -> Iterator[Word]:
-    """The words of a text, comments and white space left out.
+    """Yield the words of a text, without comments and white space.
 
-    Raises `Refused` (SYNTAX) where a quote or a comment is not closed, and (TOO_LARGE).
+    Raises `Refused` (SYNTAX) if a quote or a comment is not closed, and (TOO_LARGE).
     """
     if len(text) > MAX_CHARACTERS:
         raise Refused(Reason.TOO_LARGE, what="characters", limit=MAX_CHARACTERS)
@@ -109,7 +109,7 @@ def words(text: str) -> Iterator[Word]:
 
 
 def _after_comment(text: str, start: int) -> int:
-    """Behind the block comment at `start`; they nest, as in PostgreSQL."""
+    """Return the place after the block comment at `start`; they nest, as in PostgreSQL."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge.group() == "/*" else -1
@@ -120,10 +120,10 @@ def _after_comment(text: str, start: int) -> int:
 
 @dataclass(frozen=True)
 class Piece:
-    """One statement of a text: its own text, and where it begins; `remark` is the comment before.
+    """One statement of a text: its own text, and its offset; `remark` is the comment before it.
 
-    What is `inserted` into it does not stand in that text. Its words are found when somebody asks
-    for them, and stay behind where it is pickled.
+    `inserted` is the span of text that was added to the statement. Words are found on demand, and
+    are not pickled.
     """
 
     text: str
@@ -133,16 +133,17 @@ class Piece:
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
-        """The words, placed in the statement's own text."""
+        """Words, with places in the statement's own text."""
         return tuple(words(self.text))
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes, with the words that were found so far."""
+        """Approximate size in bytes, with the words that were found so far."""
         return 4 * (len(self.text) + len(self.remark)) + 200 * len(vars(self).get("words", ()))
 
     def position(self, start: int) -> int | None:
-        """Where in the whole text, from 1, what begins here stands; None of what was inserted.
+        """Return the position in the whole text, from 1, of a place in this one; None if
+        inserted.
 
         >>> [Piece("SELECT 1", 5).position(7), Piece("a(x)b", 0, "", Span(1, 4)).position(4)]
         [13, 2]
@@ -158,9 +159,9 @@ class Piece:
 
 
 def pieces(text: str) -> tuple[Piece, ...]:
-    """The statements of a text, which semicolons divide; empty ones are left out.
+    """Return the statements of a text, which semicolons divide, without empty ones.
 
-    Raises `Refused` as `words` does, and (TOO_LARGE) where there are more than `MAX_STATEMENTS`.
+    Raises `Refused` as `words` does, and (TOO_LARGE) if there are more than `MAX_STATEMENTS`.
 
     >>> [piece.text for piece in pieces("BEGIN; SELECT ';' ;; ")]
     ['BEGIN', "SELECT ';'"]
@@ -181,7 +182,7 @@ def pieces(text: str) -> tuple[Piece, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A text whose `$n` became `?` in place: which number stood at each, and where."""
+    """A text with `?` in place of each `$n`: the numbers, and their places."""
 
     text: str
     numbers: tuple[int, ...]
@@ -189,11 +190,12 @@ class Numbered:
 
 
 def numbered(piece: Piece) -> Numbered:
-    """The text with `?` for every `$n`, each of the same length, so that places stay true.
+    """Return the text with `?` for every `$n`, padded to the same length so that places stay
+    valid.
 
     >>> numbered(pieces("SELECT $2::int, '$1', $10")[0])
     Numbered(text="SELECT ? ::int, '$1', ?  ", numbers=(2, 10), places=(Span(start=7, stop=8), \
-Span(start=22, stop=23)))
+    Span(start=22, stop=23)))
     """
     parts, at = [], 0
     parameters = [word for word in piece.words if word.kind is WordKind.PARAMETER]

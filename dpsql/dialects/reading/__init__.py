@@ -1,1 +1,1 @@
-"""Text → Statement: the only users of sqlglot for what analysts ask."""
+"""Text → Statement: the only package that uses sqlglot for analysts' queries."""

@@ -1,7 +1,7 @@
-"""Brackets, ANY and ALL, on the tokens: lists become calls that sqlglot reads as any other.
+"""Brackets, ANY and ALL as tokens: lists become calls that sqlglot can read.
 
-Lists in brackets, and the ANY and ALL behind a comparison, become calls of a name that nobody else
-can write; of all other brackets only the `[]` of a cast's type reaches sqlglot.
+Lists in brackets, and ANY and ALL after a comparison, become calls with a name that no query can
+contain. Of other brackets, only the `[]` of a cast's type reaches sqlglot.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpsql.model.dataclass import dataclass
 
 LIST = "list of values"
 ANY_OF, ALL_OF = "any of", "all of"
-"""Names of calls; no unquoted identifier can contain their spaces."""
+"""Names of calls; unquoted identifiers cannot contain spaces."""
 
 _QUANTIFIERS = {"ANY": ANY_OF, "SOME": ANY_OF, "ALL": ALL_OF}
 _COMPARISONS = frozenset("= == <> != < <= > >= LIKE ILIKE".split())
@@ -24,14 +24,14 @@ _CLOSED_BY = {
     TokenType.L_BRACKET: TokenType.R_BRACKET,
 }
 _MOST_WORDS = 4
-"""Words of the longest name of a type: TIMESTAMP WITH TIME ZONE."""
+"""Words in the longest name of a type: TIMESTAMP WITH TIME ZONE."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayPlaces:
-    """The places of what becomes a call: ARRAY, `[` and `]` of lists, ANY and ALL.
+    """Places of tokens that become calls: ARRAY, `[` and `]` of lists, ANY and ALL.
 
-    Brackets behind the `types` of casts stay.
+    Brackets after the `types` of casts stay.
     """
 
     lists: frozenset[int]
@@ -43,7 +43,7 @@ class ArrayPlaces:
 
 
 def array_places(tokens: Sequence[Token]) -> ArrayPlaces:
-    """Where the tokens speak of arrays in a way that is read."""
+    """Return the places of supported array tokens."""
     places = range(1, len(tokens) - 1)
     types = frozenset(
         place + behind for place in places if _is_suffix(tokens, place) for behind in (0, 1)
@@ -53,13 +53,13 @@ def array_places(tokens: Sequence[Token]) -> ArrayPlaces:
 
 
 def _is_suffix(tokens: Sequence[Token], place: int) -> bool:
-    """Whether a `[]` begins here that stands behind the type of a cast."""
+    """Test whether a `[]` at this place follows the type of a cast."""
     pair = [token.token_type for token in tokens[place : place + 2]]
     return pair == [TokenType.L_BRACKET, TokenType.R_BRACKET] and _ends_type(tokens, place - 1)
 
 
 def _ends_type(tokens: Sequence[Token], place: int) -> bool:
-    """Whether the type of a cast ends here: words, maybe with a size behind them."""
+    """Test whether the type of a cast ends here: words, possibly with a size."""
     if tokens[place].token_type is TokenType.R_PAREN:
         while place > 0 and tokens[place].token_type is not TokenType.L_PAREN:
             place -= 1
@@ -73,7 +73,7 @@ def _ends_type(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _is_quantifier(tokens: Sequence[Token], place: int) -> bool:
-    """Whether this is the ANY, SOME or ALL of `x = ANY (…)`."""
+    """Test whether this is the ANY, SOME or ALL of `x = ANY (…)`."""
     word, before, behind = tokens[place], tokens[place - 1], tokens[place + 1]
     quantifies = is_word(word) and word.text.upper() in _QUANTIFIERS
     in_quotes = before.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
@@ -82,9 +82,9 @@ def _is_quantifier(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _lists(tokens: Sequence[Token], types: frozenset[int]) -> frozenset[int]:
-    """The places of the ARRAY, `[` and `]` around lists that stand where a value may begin.
+    """Return the places of ARRAY, `[` and `]` around lists at places where a value may begin.
 
-    None where brackets and parentheses do not pair.
+    Empty if brackets and parentheses do not match.
     """
     places: set[int] = set()
     opened: list[int] = []
@@ -101,7 +101,7 @@ def _lists(tokens: Sequence[Token], types: frozenset[int]) -> frozenset[int]:
 
 
 def _first(tokens: Sequence[Token], place: int) -> int:
-    """Where a list begins whose bracket is opened here: with ARRAY, if that stands before it."""
+    """Return the place where a list begins: its bracket, or ARRAY before it."""
     worded = place > 0 and tokens[place - 1].text.upper() == "ARRAY"
     return place - (worded and tokens[place - 1].token_type is not TokenType.IDENTIFIER)
 
@@ -112,7 +112,9 @@ def _begins_list(tokens: Sequence[Token], place: int) -> bool:
 
 
 def as_calls(tokens: Sequence[Token], arrays: ArrayPlaces) -> tuple[Token, ...]:
-    """The tokens with parentheses and a name in place of brackets, and names for quantifiers."""
+    """Return the tokens with a name and parentheses instead of brackets, and names for
+    quantifiers.
+    """
     read: list[Token] = []
     for place, token in enumerate(tokens):
         if place in arrays.quantifiers:

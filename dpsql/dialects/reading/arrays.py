@@ -1,8 +1,8 @@
 """Arrays: lists of values that are known when a text is read; our tree has no others.
 
-`x = ANY (array)` is `x IN (…)`, and a comparison with ANY or ALL of an array is one with each of
-its members. Those are written (`ARRAY[…]`, `[…]`, `'{…}'`), bound as a parameter, or split from a
-constant text. Whatever else is an array is refused.
+`x = ANY (array)` is `x IN (…)`. A comparison with ANY or ALL of an array becomes a comparison with
+each member. Arrays are written (`ARRAY[…]`, `[…]`, `'{…}'`), bound as a parameter, or split from a
+constant text. Any other array is refused.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from dpsql.model.tree import (
 )
 
 MAX_MEMBERS = 10_000
-"""Most members of an array: each is a constant of the statement that is sent."""
+"""Largest number of members of an array: each is a constant of the printed statement."""
 
 Members = list[Expression]
 
 
 def is_list(node: exp.Expression) -> bool:
-    """Whether a node is a list in brackets."""
+    """Test whether a node is a list in brackets."""
     return isinstance(node, exp.Anonymous) and node.name == LIST
 
 
 def is_quantified(node: exp.Expression) -> bool:
-    """Whether a node is the ANY (…) or ALL (…) behind a comparison."""
+    """Test whether a node is the ANY (…) or ALL (…) after a comparison."""
     return isinstance(node, exp.Anonymous) and node.name in (ANY_OF, ALL_OF)
 
 
@@ -56,7 +56,7 @@ def quantified(
     *,
     negate: bool = False,
 ) -> Expression:
-    """The comparison `left [NOT] function ANY (right)`, or ALL."""
+    """Return the comparison `left [NOT] function ANY (right)`, or ALL."""
     span = origin.span(right)
     this, args = origin.take(right, "this", "expressions")
     every = str(this) == ALL_OF
@@ -78,11 +78,11 @@ def quantified(
 
 
 _IN = frozenset({("eq", False), ("ne", True)})
-"""`= ANY` is IN, and `<> ALL` is NOT IN."""
+"""Comparisons that are IN: `= ANY`, and NOT IN: `<> ALL`."""
 
 
 def joined(conditions: tuple[Expression, ...], span: Span, *, every: bool) -> Expression:
-    """Whether all of them hold, or any."""
+    """Return the conjunction of conditions (`every`), or their disjunction."""
     if len(conditions) == 1:
         return conditions[0]
     return Call("and" if every else "or", conditions, span=span)
@@ -91,7 +91,7 @@ def joined(conditions: tuple[Expression, ...], span: Span, *, every: bool) -> Ex
 def _of_query(
     function: str, left: Expression, right: exp.Expression, origin: Origin, *, every: bool
 ) -> Expression:
-    """`= ANY (SELECT …)` and `<> ALL (SELECT …)`."""
+    """Return `= ANY (SELECT …)` and `<> ALL (SELECT …)` as IN and NOT IN."""
     if (function, every) not in _IN:
         raise Refused(
             Reason.UNSUPPORTED_SYNTAX,
@@ -105,7 +105,7 @@ def _of_query(
 
 
 def members(node: exp.Expression, origin: Origin, read: Read) -> Members | None:
-    """The members of the array that a node says, None for NULL. Raises `Refused` for others."""
+    """Return the members of an array node, None for NULL. Raises `Refused` for others."""
     listed = _members(node, origin, read)
     if listed is not None and len(listed) > MAX_MEMBERS:
         what = "members of an array"
@@ -141,7 +141,7 @@ def _members(node: exp.Expression, origin: Origin, read: Read) -> Members | None
 
 
 def _of_cast(node: exp.Expression, origin: Origin, read: Read) -> Members | None:
-    """`'{1,2}'::int[]`: each member is cast."""
+    """Return the members of `'{1,2}'::int[]`, each cast."""
     this, to, safe = origin.take(node, "this", "to", "safe")
     element = element_of(to, origin)
     if safe or element is None:
@@ -153,7 +153,7 @@ def _of_cast(node: exp.Expression, origin: Origin, read: Read) -> Members | None
 
 
 def _cast(member: Expression, target: SqlType, origin: Origin, span: Span) -> Expression:
-    """The member in its type; a constant stays one where it can."""
+    """Return the member in its type; a constant stays one if possible."""
     if isinstance(member, Literal):
         if member.type in (target, NULL):
             return Literal(member.value, target, member.span)
@@ -164,7 +164,7 @@ def _cast(member: Expression, target: SqlType, origin: Origin, span: Span) -> Ex
 
 
 def element_of(to: exp.Expression, origin: Origin) -> SqlType | None:
-    """The type of the members of an array's type, None for the type of no array."""
+    """Return the type of an array type's members, None if it is not an array type."""
     if not (isinstance(to, exp.DataType) and to.this == exp.DType.ARRAY):
         return None
     _, inner, _nested = origin.take(to, "this", "expressions", "nested")
@@ -177,7 +177,9 @@ def element_of(to: exp.Expression, origin: Origin) -> SqlType | None:
 
 
 def _of_text(text: str, span: Span) -> Members:
-    """'{a,b}': its members are typed by what they are compared with, as all bare strings are."""
+    """Return the members of '{a,b}'; their types come from the compared value, as for bare
+    strings.
+    """
     try:
         listed = members_of_text(text)
     except ValueError:
@@ -202,7 +204,7 @@ def _of_parameter(value: object, span: Span) -> Members | None:
 
 
 def _split(node: exp.Expression, origin: Origin, read: Read) -> Members | None:
-    """STRING_TO_ARRAY('a,b', ','): of constants."""
+    """Return the members of STRING_TO_ARRAY('a,b', ','), for constants."""
     _, args = origin.take(node, "this", "expressions")
     match [read(arg, origin) for arg in args or ()]:
         case [Literal(str() as text), Literal(str() as separator)] if separator:
@@ -213,9 +215,9 @@ def _split(node: exp.Expression, origin: Origin, read: Read) -> Members | None:
 
 
 def unnested(node: exp.Expression) -> exp.Expression | None:
-    """The array of which a query gives the members, and nothing else; None for any other query.
+    """Return the array if a query returns exactly its members; None for any other query.
 
-    That is SELECT UNNEST(array), and SELECT x FROM UNNEST(array) AS u(x).
+    Such queries are SELECT UNNEST(array), and SELECT x FROM UNNEST(array) AS u(x).
     """
     while isinstance(node, exp.Subquery) and _has_only(node, "this"):
         node = node.this
@@ -233,7 +235,7 @@ def unnested(node: exp.Expression) -> exp.Expression | None:
 
 
 def _of_unnest(call: exp.Expression) -> exp.Expression | None:
-    """The array of UNNEST(array)."""
+    """Return the array of UNNEST(array), else None."""
     if not isinstance(call, exp.Anonymous) or len(call.expressions) != 1:
         return None
     name = str(call.this).removeprefix(FUNCTION).lower()
@@ -241,7 +243,7 @@ def _of_unnest(call: exp.Expression) -> exp.Expression | None:
 
 
 def _is_all(item: exp.Expression, table: exp.Expression) -> bool:
-    """Whether an item of a SELECT list is the one column of the table, by `*` or by its name."""
+    """Test whether an item of a SELECT list is the table's one column, by `*` or by its name."""
     if isinstance(item, exp.Star):
         return not any(item.args.values())
     alias = table.args.get("alias")
@@ -264,7 +266,7 @@ ARRAY_CALLS = frozenset(
 def array_call(
     name: str, args: list[exp.Expression], node: exp.Expression, origin: Origin, read: Read
 ) -> Expression:
-    """LIST_CONTAINS(array, value) and ARRAY_POSITION(array, value)."""
+    """Return LIST_CONTAINS(array, value) or ARRAY_POSITION(array, value)."""
     if len(args) != 2:  # noqa: PLR2004
         raise origin.refusal(node, f"{name.upper()} of {len(args)} arguments")
     answer = place if name.endswith(("position", "indexof")) else among
@@ -274,7 +276,7 @@ def array_call(
 def among(
     value: Expression, node: exp.Expression, origin: Origin, read: Read, span: Span
 ) -> Expression:
-    """Whether a value is a member of an array: `x IN (SELECT UNNEST(array))`."""
+    """Return the test for a member of an array: `x IN (SELECT UNNEST(array))`."""
     listed = members(node, origin, read)
     if not listed:
         return Literal(None if listed is None else False, BOOLEAN, span)
@@ -290,9 +292,10 @@ def containment(
     *,
     every: bool,
 ) -> Expression:
-    """Whether one array holds every member of another, or any: PostgreSQL's `@>` and `&&`.
+    """Return the test whether one array contains `every` member of another, or any: `@>` and
+    `&&`.
 
-    NULL is held by none.
+    NULL is contained in none.
     """
     whole, parts = (members(node, origin, read) for node in (holding, among_them))
     if whole is None or parts is None:
@@ -310,7 +313,7 @@ def containment(
 def place(
     value: Expression, node: exp.Expression, origin: Origin, read: Read, span: Span
 ) -> Expression:
-    """ARRAY_POSITION(array, value): the number of the first member that is equal, else NULL."""
+    """Return ARRAY_POSITION(array, value): the number of the first equal member, else NULL."""
     args: list[Expression] = []
     for number, member in enumerate(members(node, origin, read) or (), start=1):
         same = Call("is_not_distinct", (value, member), span=span)
