@@ -1,1 +1,1 @@
-"""track: Resolved → Tracked. The privacy unit and the stability of every operator."""
+"""track: Resolved → Tracked. It derives the privacy unit and the stability of every operator."""

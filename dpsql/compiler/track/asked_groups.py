@@ -1,14 +1,13 @@
-"""Groups that public rows ask for, and no others.
+"""Restriction to the groups that public rows ask for.
 
-`(SELECT AVG(quantity) FROM items i WHERE i.part = p.part)`, asked by the parts `p` of one brand, is
-an average for each part; of those of other brands nobody reads one. So the items of the others are
-not read either: a person's limit on groups is not spent on them, and an engine adds up less.
+`(SELECT AVG(quantity) FROM items i WHERE i.part = p.part)`, evaluated for the parts `p` of one
+brand, is an average for each part; averages of other brands are not read. So the items of other
+brands are not read either: a unit's limit on groups is not spent on them, and an engine adds up
+less. Keys with declared values stay, because all of their groups may be paid already. An aggregate
+that occurs twice stays too, because it is one block.
 
-Keys with declared values stay as they are, for all of their groups may have been paid for; so does
-what is aggregated twice, which is one block.
-
-Proof (PRIVACY.md R92). Whole groups are left out, those that meet no row of what they are joined
-to; what is claimed of a block is claimed of the rows that are left.
+Proof (PRIVACY.md R92). Whole groups are left out, those that meet no row of the public side; the
+claims of a block are made of the remaining rows.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from dpsql.model.walk import both, conjuncts, free_refs, map_inputs, refs, relat
 
 
 def only_asked(relation: Relation, policy: Policy, identities: Identities) -> Relation:
-    """The same query, whose groups of private rows are those that public rows may ask for."""
+    """Restrict groups of private rows to those that public rows may ask for."""
     return _Asked(relation, policy, identities).rows(relation)
 
 
@@ -50,7 +49,7 @@ class _Asked:
         return map_inputs(relation, self.rows)
 
     def _inner(self, relation: Filter | Join) -> Relation:
-        """A tree of inner joins, of which every leaf may ask for groups of another."""
+        """Restrict a tree of inner joins, in which every input may ask for groups of another."""
         joined = Joined.of(relation)
         reduced: dict[Relation, Relation] = {}
         for leaf in joined.leaves:
@@ -64,7 +63,7 @@ class _Asked:
         return rows
 
     def _sources(self, relation: Relation) -> Iterator[Relation]:
-        """Public rows of which every row of a relation holds one."""
+        """Yield public rows of which every row of a relation contains one."""
         if self._is_public(relation):
             yield relation
             return
@@ -75,7 +74,7 @@ class _Asked:
                 yield from self._sources(below)
 
     def _of_leaves(self, joined: Joined) -> Iterator[Relation]:
-        """Those of what is joined, with what is said of them alone."""
+        """Yield the public rows of joined inputs, with the conditions on them alone."""
         for source in (source for leaf in joined.leaves for source in self._sources(leaf)):
             columns = columns_of((source,))
             own = both(tuple(c for c in joined.conditions if refs(c) and refs(c) <= columns))
@@ -84,7 +83,9 @@ class _Asked:
     def _reduced(
         self, part: Relation, asking: Iterable[Relation], conditions: Sequence[Expression]
     ) -> Relation | None:
-        """The groups in it that the rows `asking` may meet; None where these say nothing of it."""
+        """Return the groups that the rows `asking` may meet; None where these do not
+        restrict them.
+        """
         match part:
             case Project():
                 values = {item.field.id: item.expression for item in part.items}
@@ -104,7 +105,7 @@ class _Asked:
     def _met(
         self, rows: Relation, part: Aggregate, source: Relation, conditions: Sequence[Expression]
     ) -> Relation:
-        """The rows whose group meets one of the source, by these conditions."""
+        """Return the rows whose group meets a row of the source, by these conditions."""
         keys = {key.field.id: key.expression for key in part.keys}
         columns, declared = columns_of((source,)), self._declared(part.input)
         same = [c for c in dict.fromkeys(conditions) if _equates(c, keys.keys(), columns)]
@@ -129,7 +130,7 @@ class _Asked:
         return Filter(met, rows.predicate & mark.ref if isinstance(rows, Filter) else mark.ref)
 
     def _declared(self, rows: Relation) -> frozenset[int]:
-        """The columns of private tables whose values the policy lists or bounds."""
+        """Return the columns of private tables whose values the policy lists or bounds."""
         ids = set[int]()
         for scan in (part for part in relations(rows) if isinstance(part, Scan)):
             table = self.policy.table(scan.table)
@@ -141,26 +142,26 @@ class _Asked:
         return frozenset(ids)
 
     def _is_shared(self, part: Aggregate) -> bool:
-        """Whether the same is aggregated elsewhere too."""
+        """Test whether the same aggregate occurs elsewhere too."""
         others = (other for other in relations(self.whole) if isinstance(other, Aggregate))
         texts = [_written(other) for other in others if self._is_private(other)]
         return texts.count(_written(part)) > 1
 
     def _is_private(self, relation: Relation) -> bool:
-        """Whether it reads private rows, and no row around it."""
+        """Test whether a relation reads private rows, and no outer row."""
         tables = (self.policy.table(p.table) for p in relations(relation) if isinstance(p, Scan))
         private = any(table is not None and table.private for table in tables)
         return private and not free_refs(relation)
 
     def _is_public(self, relation: Relation) -> bool:
-        """Whether it reads public rows alone, and is the same each time."""
+        """Test whether a relation reads public rows alone, and is repeatable."""
         tables = [self.policy.table(p.table) for p in relations(relation) if isinstance(p, Scan)]
         public = all(table is not None and not table.private for table in tables)
         return public and is_repeatable(relation, self.policy) and not free_refs(relation)
 
 
 def _equates(condition: Expression, keys: Iterable[int], columns: frozenset[int]) -> bool:
-    """Whether it says that a key equals one of these columns."""
+    """Test whether a condition equates a key with one of these columns."""
     match condition:
         case Call("eq", (Ref() as a, Ref() as b)) if exactly_equal(a, b):
             return any(x.id in keys and y.id in columns for x, y in ((a, b), (b, a)))
@@ -169,7 +170,7 @@ def _equates(condition: Expression, keys: Iterable[int], columns: frozenset[int]
 
 
 def _written(part: Aggregate) -> str:
-    """What is grouped, and by what, whatever its columns are called."""
+    """Return the grouped rows and keys as text, independent of column names."""
     writer = Writer()
     writer.number(part.input)
     return writer.write((part.input, tuple(key.expression for key in part.keys)))

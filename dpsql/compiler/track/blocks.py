@@ -1,23 +1,23 @@
 """The private blocks of a query: an aggregate written twice is one block, released once.
 
 Proof (PRIVACY.md R7, R11, R14). A block reads a stable relation, so that its groups are sums over
-units. A unit's rows that were copied have no more different values in their own columns than there
-were rows before.
+units. A unit's copied rows have no more distinct values in their own columns than there were rows
+before.
 
 A public LEFT JOIN private pads: a public row without a private one is shown with NULLs. Its groups
-are the public keys, and an aggregate that skips NULLs does not see the padding; whatever could is
+are the public keys, and an aggregate that skips NULLs does not see the padding. Any other use is
 refused.
 
 Proof (PRIVACY.md R9, R10, R14). A row stays or becomes one row by a function of it. The unit is the
-column itself, not what is computed of it. A padding row is never seen: aggregates are NULL where it
-is, and what cannot be shown to be so is refused (SECURITY.md S7).
+column itself, not an expression over it. A padding row is never seen: aggregates are NULL where it
+is, and unproved cases are refused (SECURITY.md S7).
 
 A block of units in SAMPLE_AGGREGATE is to its aggregates what one unit is to those of GROUP BY
-unit: its rows are seen in an order that depends on other units' rows, and nothing computed of it
-may.
+unit: its rows are read in an order that depends on other units' rows, and no result may depend on
+it.
 
-Proof (PRIVACY.md R18, R37). What an aggregate over a block says does not depend on the order of its
-rows, and it cannot fail.
+Proof (PRIVACY.md R18, R37). The result of an aggregate over a block does not depend on the order of
+its rows, and it cannot fail.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _Copied = TypeVar("_Copied", Copied, Before)
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What tells a block from others, and the numbers of its columns there."""
+    """The text that identifies a block, and the numbers of its columns there."""
 
     text: str
     numbers: dict[int, int]
@@ -75,7 +75,7 @@ class _Written:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Collects blocks: `listed` grows with the query, `written` where it has several."""
+    """Collects blocks: `listed` grows with the query, `written` if there are several."""
 
     policy: Policy
     identities: Identities
@@ -83,11 +83,11 @@ class Blocks:
     written: list[_Written] = field(default_factory=list)
 
     def keys(self, block: int) -> int:
-        """How many key columns a block has."""
+        """Return the number of key columns of a block."""
         return len(self.listed[block].keys)
 
     def released(self, relation: Aggregate, source: Private) -> Released:
-        """The noisy table of an aggregate over private rows."""
+        """Return the noisy table of an aggregate over private rows."""
         block, number = self.block(relation, source), len(self.listed)
         same = self._same(block) if self.listed else None
         if same is None:
@@ -98,7 +98,9 @@ class Blocks:
         return Released(number, relation.fields, tuple(self._place(number, m) for m in measures))
 
     def _same(self, block: PrivateBlock) -> tuple[int, dict[int, int], dict[int, int]] | None:
-        """The block that is written as this one, with the numbers of this one's columns and its."""
+        """Return the block with the same text, with the column numbers of this block and
+        that one.
+        """
         self.written.extend(map(_written, self.listed[len(self.written) :]))
         this = _written(block)
         for number, other in enumerate(self.written):
@@ -109,7 +111,7 @@ class Blocks:
     def _translated(
         self, measures: tuple[Measure, ...], new: dict[int, int], old: dict[int, int], number: int
     ) -> tuple[Measure, ...]:
-        """The measures over the columns of the equal block that is there already."""
+        """Rewrite the measures over the columns of the equal block."""
         there = {place: n for n, place in old.items()}
         types = {f.id: f.type for f in self.listed[number].rows.fields}
         ids = {n: there[place] for n, place in new.items() if there[place] in types}
@@ -119,7 +121,7 @@ class Blocks:
         )
 
     def _place(self, number: int, measure: Measure) -> int:
-        """The position of a measure of a block; a new one is added."""
+        """Return the position of a measure in a block; a new one is added."""
         block = self.listed[number]
         for place, present in enumerate(block.measures):
             if present.call == measure.call:
@@ -128,7 +130,7 @@ class Blocks:
         return len(block.measures)
 
     def block(self, relation: Aggregate, source: Private) -> PrivateBlock:
-        """The block of an aggregate over private rows, not yet asked for."""
+        """Return the block of an aggregate over private rows, without adding it."""
         if source.padding is not None:
             _check_padding(relation, source.padding)
         policy = self.policy
@@ -167,7 +169,9 @@ class Blocks:
 
 
 def _of_units(measure: Measure, rows: Private, unit_ids: frozenset[int]) -> Measure:
-    """COUNT(DISTINCT k) of a key that is the unit's or NULL: the units of which it is there."""
+    """Rewrite COUNT(DISTINCT k) of a key that is the unit's or NULL, as a count of units with the
+    key.
+    """
     call = measure.call
     match call:
         case AggregateCall(function="count", distinct=True, args=(Ref(id=column) as key,)):
@@ -191,23 +195,25 @@ def _written(block: PrivateBlock) -> _Written:
 
 
 def _whoever(rows: Private) -> Ref:
-    """A column in the place of the unit's: nobody reads it."""
+    """Return a column in place of the unit's, which is never read."""
     column = min(rows.relation.fields, key=lambda field: field.id)
     return column.ref
 
 
 def _alone(rows: Private, keys: tuple[Item, ...], determined: frozenset[int]) -> bool:
-    """Whether no two rows of one unit fall into one group: rows of a group agree on its keys.
+    """Test whether no two rows of one unit are in one group: rows of a group agree on its keys.
 
-    Where they are those of one unit they agree on what it determines too, and no two rows of it
-    agree on all columns of a key of `apart`, NULL being a value for both GROUP BYs.
+    Rows of one unit also agree on the columns that it determines. No two rows of it agree on all
+    columns of a key of `apart`, where NULL is a value for both GROUP BYs.
     """
     agreed = determined | {k.expression.id for k in keys if isinstance(k.expression, Ref)}
     return any(key.nulls and key.columns <= agreed for key in rows.apart)
 
 
 def _check_padding(relation: Aggregate, padding: Padding) -> None:
-    """Groups are public columns, and no measure sees a public row without a private one."""
+    """Refuse groups by private columns, and measures that read a public row without a
+    private one.
+    """
     for key in relation.keys:
         if not refs(key.expression) <= padding.public:
             raise Refused(
@@ -227,7 +233,7 @@ def _check_padding(relation: Aggregate, padding: Padding) -> None:
 
 
 def filtered(source: Private, predicate: Expression) -> Private:
-    """Rows for which the predicate is true."""
+    """Return the rows for which the predicate is true."""
     padding = source.padding
     if padding is not None:
         padding = _filtered_padding(padding, predicate)
@@ -235,7 +241,9 @@ def filtered(source: Private, predicate: Expression) -> Private:
 
 
 def _filtered_padding(padding: Padding, predicate: Expression) -> Padding | None:
-    """A condition on public columns keeps padding of its rows; one that needs a row drops it."""
+    """Filter padding by a condition on public columns; a condition that needs a private row drops
+    it.
+    """
     for part in conjuncts(predicate):
         if refs(part) <= padding.public:
             padding = replace(padding, source=Filter(padding.source, part))
@@ -247,7 +255,9 @@ def _filtered_padding(padding: Padding, predicate: Expression) -> Padding | None
 
 
 def still_padded(join: Join, padding: Padding | None, right: Relation) -> Padding | None:
-    """After another LEFT JOIN on private columns: nothing on its right meets a padding row."""
+    """Return the padding after another LEFT JOIN on private columns, whose right side meets no
+    padding.
+    """
     if padding is None or join.kind is not JoinKind.LEFT or join.condition is None:
         return None
     if not any(rejects_nulls(part, padding.absent) for part in conjuncts(join.condition)):
@@ -256,7 +266,7 @@ def still_padded(join: Join, padding: Padding | None, right: Relation) -> Paddin
 
 
 def projected(source: Private, items: tuple[Item, ...]) -> Private:
-    """The private relation with these columns; its unit travels along by identity only."""
+    """Return the private relation with these columns; its unit is kept by column identity only."""
     items = _whole_keys(source, items)
     determined = set(source.determined)
     unique = dict(source.unique)
@@ -296,7 +306,7 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
 
 
 def _whole_keys(source: Private, items: tuple[Item, ...]) -> tuple[Item, ...]:
-    """The columns, of which those that are whichever of two keys is there are the whole key."""
+    """Replace a COALESCE of two equal keys by the whole key."""
     kinds = {f.id: f.type for f in source.relation.fields}
     whole = {merged.halves: merged.column for merged in source.merged}
 
@@ -309,7 +319,7 @@ def _whole_keys(source: Private, items: tuple[Item, ...]) -> tuple[Item, ...]:
 
 
 def _projected_anchors(source: Private, items: tuple[Item, ...]) -> frozenset[Anchor]:
-    """What identifies the unit, under its new names too."""
+    """Return the anchors of the unit, under new names too."""
     names = names_of(items)
     for merged in source.merged:
         new = [i.field.id for i in items if halves_of(i.expression) == merged.halves]
@@ -318,7 +328,7 @@ def _projected_anchors(source: Private, items: tuple[Item, ...]) -> frozenset[An
 
 
 def halves_of(expression: Expression) -> frozenset[int]:
-    """The two columns of which an expression is whichever is there; none if it is not that."""
+    """Return the two columns of a COALESCE; empty for other expressions."""
     match expression:
         case Call(function="coalesce", args=(Ref(id=a), Ref(id=b))):
             return frozenset({a, b})
@@ -352,7 +362,7 @@ def _projected_padding(padding: Padding, items: tuple[Item, ...]) -> Padding:
 
 
 def is_strict(expression: Expression, absent: frozenset[int]) -> bool:
-    """Whether the expression is NULL wherever these columns are all NULL."""
+    """Test whether the expression is NULL wherever these columns are all NULL."""
     match expression:
         case Ref():
             return expression.id in absent
@@ -369,7 +379,7 @@ def is_strict(expression: Expression, absent: frozenset[int]) -> bool:
 
 
 def rejects_nulls(predicate: Expression, absent: frozenset[int]) -> bool:
-    """Whether the predicate is not true wherever these columns are all NULL."""
+    """Test whether the predicate is not true wherever these columns are all NULL."""
     if isinstance(predicate, Call) and predicate.function == "or":
         return all(rejects_nulls(branch, absent) for branch in predicate.args)
     if isinstance(predicate, Call) and predicate.function == "not":
@@ -381,13 +391,15 @@ def rejects_nulls(predicate: Expression, absent: frozenset[int]) -> bool:
 
 
 _STEPS = 1 << 20
-"""So many steps of a lattice are one."""
+"""Grid steps in one unit of the sum."""
 
 
 def noise_of_one(
     accountant: Accountant, neighbours: Neighbours, epsilon: Fraction, delta: Fraction
 ) -> float:
-    """The standard error of a sum that a person moves by one, if it is all that a query asks."""
+    """Return the standard error of a sum that a unit moves by one, as the only measurement of a
+    query.
+    """
     allowance = accountant.allowance(epsilon, delta, selects_keys=False)
     if not allowance.amount:
         return inf
@@ -397,7 +409,7 @@ def noise_of_one(
 
 
 def prepared(measure: Measure) -> Measure:
-    """The measure; SAMPLE_AGGREGATE with its aggregates in their safe form, or a refusal."""
+    """Return the measure; SAMPLE_AGGREGATE with its aggregates in safe form, or a refusal."""
     call = measure.call
     if call.function != SAMPLE:
         return measure
@@ -412,7 +424,7 @@ def _safe(expression: Expression) -> Expression:
 
 
 def _silent(rows: Relation, policy: Policy) -> frozenset[tuple[str, str]]:
-    """The limits that tables of these rows might declare and do not, each with its table."""
+    """Return the limits that tables of these rows do not declare, each with its table."""
     scans = (policy.table(scan.table) for scan in relations(rows) if isinstance(scan, Scan))
     tables = [t for t in scans if t is not None and t.private and t.name != policy.unit.table]
     without = [table for table in tables if table.max_rows_per_unit is None]

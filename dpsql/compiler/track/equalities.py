@@ -1,4 +1,4 @@
-"""Conditions of joins: which columns they equate, and whether they say anything else.
+"""Join conditions: the columns that they equate, and whether they contain anything else.
 
 Proof (PRIVACY.md R12). A condition implies an equality if it is a conjunct, or a conjunct of every
 branch of an OR. A condition that is an OR is never the equality alone, even if each branch has it.
@@ -20,7 +20,7 @@ EXACT = ({Kind.INTEGER, Kind.DECIMAL}, {Kind.DATE, Kind.TIMESTAMP})
 
 @dataclass(frozen=True, slots=True)
 class Equates:
-    """The pairs of columns that a condition equates; `only` if it says nothing else.
+    """The pairs of columns that a condition equates; `only` if it contains nothing else.
 
     >>> from dpsql.model.tree import INTEGER
     >>> a, b, c = (Ref(n, INTEGER) for n in range(3))
@@ -33,11 +33,11 @@ class Equates:
 
     @property
     def alone(self) -> bool:
-        """Whether the whole condition is one equality of two columns."""
+        """True if the whole condition is one equality of two columns."""
         return self.only and len(self.pairs) == 1
 
     def is_only(self, a: int, b: int) -> bool:
-        """Whether the whole condition is the equality of these two columns."""
+        """Test whether the whole condition is the equality of these two columns."""
         return self.alone and {column.id for column in self.pairs[0]} == {a, b}
 
 
@@ -57,7 +57,7 @@ def _pair(part: Expression) -> tuple[Ref, Ref] | None:
 
 
 def equal_columns(condition: Expression | None, here: set[int]) -> dict[int, int]:
-    """Columns of one side that the condition equates with columns of the other side.
+    """Return the columns of one side that the condition equates with columns of the other side.
 
     Only where equal means one value: as DOUBLE, many whole numbers equal the same one.
     """
@@ -70,12 +70,12 @@ def equal_columns(condition: Expression | None, here: set[int]) -> dict[int, int
 
 
 def exactly_equal(a: Ref, b: Ref) -> bool:
-    """Whether a value of one column equals at most one value of the other."""
+    """Test whether a value of one column equals at most one value of the other."""
     return a.type.kind is b.type.kind or any({a.type.kind, b.type.kind} <= k for k in EXACT)
 
 
 def with_equal(equal: dict[int, int], relation: Relation) -> dict[int, int]:
-    """The same, and what the columns of the other side are equal to because these are.
+    """Add the columns that equal those of `equal` in every row of the relation.
 
     >>> from dpsql.model.algebra import Field, OneRow
     >>> from dpsql.model.tree import INTEGER
@@ -94,7 +94,7 @@ def with_equal(equal: dict[int, int], relation: Relation) -> dict[int, int]:
 
 
 def _equalities(relation: Relation) -> Iterator[tuple[Ref, Ref]]:
-    """Columns that are equal in every row of a relation."""
+    """Yield columns that are equal in every row of a relation."""
     match relation:
         case Filter(predicate=condition):
             yield from equates(condition).pairs
@@ -113,7 +113,9 @@ def _equalities(relation: Relation) -> Iterator[tuple[Ref, Ref]]:
 
 
 def not_distinct(part: Expression) -> tuple[Ref, Ref] | None:
-    """The columns of which a condition says that they are equal, or both NULL."""
+    """Return the columns that a condition requires to be equal, or both NULL; None for other
+    conditions.
+    """
     match part:
         case Call(function="is_not_distinct", args=(Ref() as a, Ref() as b)):
             return a, b

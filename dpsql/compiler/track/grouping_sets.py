@@ -1,9 +1,9 @@
 """GROUPING SETS, ROLLUP and CUBE as sums over the finest grouping, or as groupings one by one.
 
-Where the finest grouping is asked for and its keys are public, it alone is released and every
-coarser total is a sum of its cells: totals agree with their parts, and summed over the cells of all
-groupings the error is never larger than that of one release per grouping, since each of k groupings
-would have k times the variance. Elsewhere each grouping is released by itself.
+Where the query contains the finest grouping and its keys are public, only this grouping is
+released, and every coarser total is a sum of its cells. Then totals agree with their parts. Summed
+over the cells of all groupings the error is never larger than that of separate releases, since each
+of k groupings would have k times the variance. Otherwise each grouping is released separately.
 
 Proof (PRIVACY.md R20). Sums over released cells are post-processing; separate groupings are
 separate releases, each paid for.
@@ -18,11 +18,11 @@ from dpsql.model.algebra import Aggregate, Field, Item, Measure, Project, Relati
 from dpsql.model.tree import INTEGER, NULL, AggregateCall, Cast, Expression, Literal, scalar
 
 GROUPING = "grouping"
-"""GROUPING(keys): a bit per key, 1 where the row sums over it."""
+"""Name of GROUPING(keys): a bit per key, 1 where the row sums over it."""
 
 
 def sums_up(relation: Aggregate) -> bool:
-    """Whether every total follows from the finest grouping, which is asked for too."""
+    """Test whether every total follows from the finest grouping, and the query contains it."""
     finest = tuple(range(len(relation.keys)))
     return any(set(s) == set(finest) for s in relation.sets) and all(
         m.call.function == GROUPING or (m.call.function in ("count", "sum") and not m.call.distinct)
@@ -31,7 +31,7 @@ def sums_up(relation: Aggregate) -> bool:
 
 
 def from_finest(relation: Aggregate, identities: Identities) -> Project:
-    """The groupings as sums over the cells of the finest one; a count of no cell is 0."""
+    """Return the groupings as sums over the cells of the finest one; a count without cells is 0."""
     keys = tuple(replace(k, field=_fresh(k.field, identities)) for k in relation.keys)
     keys_by_expression = {
         old.expression: new.field.ref for old, new in zip(relation.keys, keys, strict=True)
@@ -61,7 +61,7 @@ def from_finest(relation: Aggregate, identities: Identities) -> Project:
 
 
 def one_by_one(relation: Aggregate, identities: Identities) -> Relation:
-    """The union of one GROUP BY per grouping."""
+    """Return the union of one GROUP BY per grouping."""
     branches = [_branch(relation, chosen, identities) for chosen in relation.sets]
     result, *others = branches
     for place, branch in enumerate(others):
@@ -99,7 +99,9 @@ def _branch(relation: Aggregate, chosen: tuple[int, ...], identities: Identities
 
 
 def _bits(relation: Aggregate, measure: Measure, chosen: tuple[int, ...]) -> Expression:
-    """The value of GROUPING(a, b, ...) in one grouping: the first argument is the highest bit."""
+    """Return the value of GROUPING(a, b, ...) in one grouping: the first argument is the highest
+    bit.
+    """
     here = {relation.keys[n].expression for n in chosen}
     bits = 0
     for arg in measure.call.args:

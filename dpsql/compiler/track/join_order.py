@@ -1,23 +1,22 @@
-"""Inner joins as sets: in every order the same rows, of which the order of least bound counts.
+"""Inner joins as sets: every order gives the same rows, so the order with the least bound is used.
 
 `FROM a, b, c` joins in the order of the text; where `a` and `b` share no column, each row of one
-meets all rows of the other. Inner joins commute, and a condition may wait until its columns are
-there: every order makes the same rows, so what is proved along one order holds of the rows of any.
-Outer joins and whatever else is no inner join are sides that stay whole.
+meets all rows of the other. Inner joins commute, and a condition may wait until its columns exist.
+Every order makes the same rows, so a proof along one order holds for the rows of any. Outer joins
+and other operators are sides that stay whole.
 
 Proof (PRIVACY.md R13). A set of inner joins is a product with a filter, in every order; so a bound
 that one order proves is one of the rows.
 
-Leaves of a tree of inner joins can be taken out and put in wherever that leaves the same rows:
-public relations that multiply rows and do nothing else do so by a number, not by rows.
+Leaves of a tree of inner joins can be removed and inserted wherever that leaves the same rows.
+Public relations that only multiply rows do so by a number, not by rows. `FROM people, cities`
+counts each unit as often as there are cities. Nothing above reads a city, so the cities are only
+counted, because they are public, and counts and sums of the people are multiplied. A condition on
+the cities alone stays with them.
 
-`FROM people, cities` counts each person as often as there are cities. Nothing above reads a city,
-so the cities need not meet anybody's rows: they are counted, which anybody may, and what is counted
-and summed of the people is multiplied. A condition on the cities alone is theirs.
-
-What this leaves is equal: an inner join with n rows that no condition ties to the others repeats
-each of those n times. COUNT and SUM of rows that are repeated are n times as large; averages,
-extremes and sets of values are as they were.
+The result is equal: an inner join with n rows without a condition to the others repeats each of
+those n times. COUNT and SUM of repeated rows are n times as large; averages, extremes and sets of
+values are unchanged.
 
 Proof (PRIVACY.md R23). An inner join with n rows that no condition ties to the others repeats each
 row n times, and n is public.
@@ -62,7 +61,7 @@ from dpsql.model.walk import both, conjuncts, map_inputs, refs, relations
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What an inner join joins, and every condition on it."""
+    """The inputs of an inner join, and every condition on it."""
 
     leaves: tuple[Relation, ...]
     conditions: tuple[Expression, ...]
@@ -81,7 +80,7 @@ class Joined:
                 return cls((relation,), ())
 
     def groups(self) -> list[tuple[Relation, ...]]:
-        """The leaves in groups that no condition ties to one another."""
+        """Group the leaves; no condition ties leaves of different groups."""
         groups: list[tuple[Relation, ...]] = [(leaf,) for leaf in self.leaves]
         for condition in self.conditions:
             tied = [group for group in groups if refs(condition) & columns_of(group)]
@@ -92,7 +91,7 @@ class Joined:
 
 
 def columns_of(leaves: Sequence[Relation]) -> frozenset[int]:
-    """The columns of these relations."""
+    """Return the columns of these relations."""
     return frozenset(f.id for leaf in leaves for f in leaf.fields)
 
 
@@ -101,7 +100,9 @@ def rebuilt(
     leaf: Callable[[Relation], Relation | None],
     keeps: Callable[[Expression], bool],
 ) -> Relation | None:
-    """The tree with `leaf` of each leaf, None of one that goes, and only the conditions `keeps`."""
+    """Rebuild the tree with `leaf` of each leaf (None: removed) and with the conditions that
+    `keeps` accepts.
+    """
     match relation:
         case Filter():
             inner = rebuilt(relation.input, leaf, keeps)
@@ -121,13 +122,13 @@ def rebuilt(
 def filtered(
     relation: Relation, predicate: Expression | None, keeps: Callable[[Expression], bool]
 ) -> Relation:
-    """The rows that meet those conditions of the predicate that are kept."""
+    """Return the rows that satisfy the kept conditions of the predicate."""
     condition = both(tuple(filter(keeps, conjuncts(predicate))))
     return relation if condition is None else Filter(relation, condition)
 
 
 def is_public_table(part: Relation, policy: Policy) -> bool:
-    """Whether this is rows of constants or a public table."""
+    """Test whether a relation is rows of constants or a public table."""
     if isinstance(part, Scan):
         table = policy.table(part.table)
         return table is not None and not table.private
@@ -136,12 +137,12 @@ def is_public_table(part: Relation, policy: Policy) -> bool:
 
 INNER = frozenset({JoinKind.INNER, JoinKind.CROSS})
 MOST_SIDES = 24
-"""More are joined in the order of the text: finding another takes time in their square."""
+"""Largest number of sides that are reordered; the search takes quadratic time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is joined: of public rows the keys, of private ones what tells whose they are."""
+    """A side of a join: keys for public rows, the anchors of their unit for private ones."""
 
     relation: Relation
     keys: Keys = ()
@@ -149,12 +150,12 @@ class Side:
     together: frozenset[Together] = frozenset()
 
     def beside(self, other: Side) -> Side:
-        """What tells whose the rows of both are."""
+        """Return the anchors of the rows of both sides."""
         anchors = (self.anchors or frozenset()) | (other.anchors or frozenset())
         return replace(self, anchors=anchors, together=self.together | other.together)
 
     def is_linked(self, other: Side, equal: Mapping[int, int]) -> bool:
-        """Whether columns that are equated make rows of both those of one unit."""
+        """Test whether equated columns make rows of both sides those of one unit."""
         return any(
             equal.get(a.id) == b.id and a.table == b.table
             for a in self.anchors or ()
@@ -167,7 +168,7 @@ class Side:
 
 
 def sides_of(relation: Relation) -> Iterator[Relation]:
-    """What a tree of inner joins joins, in the order of the text."""
+    """Yield the inputs of a tree of inner joins, in the order of the text."""
     if isinstance(relation, Join) and relation.kind in INNER:
         yield from sides_of(relation.left)
         yield from sides_of(relation.right)
@@ -176,7 +177,7 @@ def sides_of(relation: Relation) -> Iterator[Relation]:
 
 
 def connects(relation: Relation) -> bool:
-    """Whether each of the inner joins equates columns of its two sides."""
+    """Test whether each of the inner joins equates columns of its two sides."""
     if not (isinstance(relation, Join) and relation.kind in INNER):
         return True
     here = {f.id for f in relation.left.fields}
@@ -185,9 +186,9 @@ def connects(relation: Relation) -> bool:
 
 
 def connected(join: Join, sides: Sequence[Side]) -> Join:
-    """The same inner joins, each side as soon as what is there leads to it, from private rows on.
+    """Return the same inner joins in a connected order, beginning with private rows.
 
-    First come public sides of which a row meets at most one, then private rows of the same units,
+    Next come public sides of which a row meets at most one, then private rows of the same units,
     then public sides that share a column, then the others.
     """
     conditions = dict.fromkeys(_conditions(join))
@@ -214,7 +215,9 @@ def connected(join: Join, sides: Sequence[Side]) -> Join:
 
 
 def cost(private: Private) -> tuple[float, ...]:
-    """How much a unit may contribute, the least first: equal bounds are told apart by proofs."""
+    """Return the bounds on a unit's contribution, for comparison; equal bounds are ordered by
+    proofs.
+    """
     declared = private.declared
     limits = (
         private.max_rows,
@@ -230,7 +233,7 @@ def cost(private: Private) -> tuple[float, ...]:
 def _rank(
     side: Side, conditions: tuple[Expression, ...], columns: set[int], there: Side
 ) -> tuple[int, int]:
-    """When a side is joined: the sooner, the fewer of its rows meet one that is there."""
+    """Return the rank of a side in the join order: the fewer of its rows meet one, the sooner."""
     equal = equal_columns(both(conditions), columns)
     if side.anchors is not None:
         linked = there.is_linked(side, equal)
@@ -243,7 +246,9 @@ def _rank(
 def _across(
     conditions: dict[Expression, None], columns: set[int], side: Relation, join: Join
 ) -> tuple[Expression, ...]:
-    """The conditions that can be asked once a side has joined; columns from around may be read."""
+    """Return the conditions that can be applied once a side has joined; outer columns may
+    be read.
+    """
     there = columns | {f.id for f in side.fields}
     everywhere = {f.id for f in join.fields}
     return tuple(c for c in conditions if refs(c) & everywhere <= there)
@@ -257,7 +262,7 @@ def _conditions(relation: Relation) -> Iterator[Expression]:
 
 
 def _spans(join: Join) -> dict[Relation, Span]:
-    """Where each side is joined."""
+    """Return the place in the text where each side is joined."""
     spans: dict[Relation, Span] = {}
     for part in (join.left, join.right):
         if isinstance(part, Join) and part.kind in INNER:
@@ -268,18 +273,18 @@ def _spans(join: Join) -> dict[Relation, Span]:
 
 
 Count = Callable[[Relation, tuple[Ref, ...]], int]
-"""How often one value of some columns occurs in a public relation; see `track`."""
+"""A function to the most rows of a public relation that agree on some columns; see `track`."""
 
 REPEATED = frozenset({"count", "sum", "count_if"})
-"""What grows with the rows. COUNT and SUM of DISTINCT values do not."""
+"""Aggregates that grow with the number of rows. COUNT and SUM of DISTINCT values do not."""
 UNMOVED = frozenset("avg min max bool_and bool_or var_pop stddev_pop".split())
-"""What is the same however often all rows are repeated."""
+"""Aggregates that do not change when all rows are repeated."""
 MOST = 1 << 31
-"""A larger number is left to the limit on joins."""
+"""Largest factor; a larger number is left to the limit on joins."""
 
 
 def counted(relation: Relation, policy: Policy, count: Count, identities: Identities) -> Relation:
-    """The same query, in which public relations that only multiply are numbers."""
+    """Replace public relations that only multiply rows by numbers."""
 
     def change(part: Relation) -> Relation:
         return counted(part, policy, count, identities)
@@ -306,7 +311,7 @@ def counted(relation: Relation, policy: Policy, count: Count, identities: Identi
 
 
 def _is_idle(group: tuple[Relation, ...], above: Aggregate, joined: Joined, policy: Policy) -> bool:
-    """Whether a group is of public tables, and nothing but its own conditions reads it.
+    """Test whether a group has public tables only, and just its own conditions read it.
 
     A condition on no table at all belongs to none of them.
     """
@@ -321,8 +326,8 @@ def _is_idle(group: tuple[Relation, ...], above: Aggregate, joined: Joined, poli
 
 
 def _is_public(part: Relation, policy: Policy) -> bool:
-    """Whether this is a public table, or columns and conditions over one: it has as many rows
-    every time.
+    """Test for a public table, or columns and conditions over one: its number of rows is
+    constant.
     """
     if isinstance(part, Project | Filter):
         return _is_public(part.input, policy)
@@ -336,7 +341,7 @@ def _inputs(call: AggregateCall) -> Iterator[Expression]:
 
 
 def _product(group: tuple[Relation, ...], joined: Joined) -> Relation:
-    """The rows of a group that meet its own conditions."""
+    """Return the rows of a group that satisfy its own conditions."""
     own = tuple(c for c in joined.conditions if refs(c) and refs(c) <= columns_of(group))
     rows = reduce(lambda a, b: Join(a, b, JoinKind.CROSS, None), group)
     condition = both(own)
@@ -356,7 +361,9 @@ def _is_repeated(measure: Measure) -> bool:
 
 
 def _without(relation: Relation, columns: frozenset[int]) -> Relation:
-    """The join without the leaves that have these columns and without what is said of them."""
+    """Return the join without the leaves that have these columns, and without conditions on
+    them.
+    """
     rest = rebuilt(
         relation,
         lambda leaf: None if columns_of((leaf,)) & columns else leaf,
@@ -367,7 +374,7 @@ def _without(relation: Relation, columns: frozenset[int]) -> Relation:
 
 
 def _multiplied(relation: Aggregate, factor: int, identities: Identities) -> Relation:
-    """The aggregate of rows each of which stands for so many."""
+    """Return the aggregate of rows that each count `factor` times."""
     items = [Item(key.field, key.field.ref) for key in relation.keys]
     measures = []
     for measure in relation.measures:

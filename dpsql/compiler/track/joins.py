@@ -1,10 +1,10 @@
-"""Joins of private relations: when units are equal, and how rows multiply.
+"""Joins of private relations: equality of units, and multiplication of rows.
 
 Proof (PRIVACY.md R3, R11, R12, R14, R15). Private rows meet only rows of their own unit: the
 condition equates keys of one row, under which all rows are of one unit. Then pairs are at most the
 product of both bounds, and a row meets at most one where the condition equates columns on which no
-two rows of a unit agree. Public rows that meet a row agree on what is equated, so there are as many
-at most as agree.
+two rows of a unit agree. Public rows that meet a row agree on the equated columns, which bounds
+their number.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ from dpsql.model.walk import both, conjuncts, implied, refs
 class _Linked:
     """Two private sides whose rows meet only within one unit.
 
-    By columns that hold one key, or by columns that agree `together`. Where neither says that rows
-    which meet have the same unit or none, it is compared: `units` is that condition.
+    They are linked by columns with one key, or by columns that agree `together`. Where neither
+    proves that rows which meet have the same unit or none, the units are compared: `units` is that
+    condition.
     """
 
     equal: dict[int, int]
@@ -55,7 +56,7 @@ class _Linked:
 
     @property
     def facts(self) -> frozenset[Fact]:
-        """Those by which rows that agree are of one unit, if any are needed."""
+        """Facts by which rows that agree are of one unit, if any are needed."""
         said = (one.facts if one.single else other.facts for one, other in self.together)
         return min(said, key=len, default=frozenset())
 
@@ -63,7 +64,9 @@ class _Linked:
 def join_units(
     join: Join, left: Private, right: Private, policy: Policy, identities: Identities
 ) -> Private:
-    """private-private, INNER or LEFT: only if the condition implies equal units."""
+    """Join private with private rows, INNER or LEFT; refused unless the condition implies equal
+    units.
+    """
     join = replace(join, condition=strict(join.condition, left, right, policy))
     linked = _linked(join.condition, left, right, policy)
     if linked is not None and join.kind is JoinKind.LEFT:
@@ -99,7 +102,7 @@ def join_units(
 
 
 def _growth(left: Private, right: Private, linked: _Linked, *, outer: bool) -> Growth:
-    """What the join makes of a row: nothing more where it is proved to meet at most one."""
+    """Return the growth of a row in the join: none where it is proved to meet at most one."""
     if _meets_one(right, frozenset(linked.equal.values())):
         return left.growth.beside(right.growth)
     if not outer and _meets_one(left, frozenset(linked.equal)):
@@ -108,17 +111,17 @@ def _growth(left: Private, right: Private, linked: _Linked, *, outer: bool) -> G
 
 
 def _meets_one(side: Private, equated: frozenset[int]) -> bool:
-    """Whether no two rows of one unit agree on these columns."""
+    """Test whether no two rows of one unit agree on these columns."""
     return bool(equated & side.unique.keys()) or key_within(side.apart, equated) is not None
 
 
 def _limited(
     joined: Private, left: Private, right: Private, linked: _Linked, *, outer: bool
 ) -> Private:
-    """How many rows a unit has after the join, and which columns are still keys.
+    """Return the join with its bound on a unit's rows, and the columns that are still keys.
 
     A row meets rows of its own unit alone. Where it meets them by columns on which no two rows of
-    one unit agree, single or composite, it meets at most one: equality knows no NULL.
+    one unit agree, single or composite, it meets at most one: equality is never true for NULL.
     """
     in_right = [u.facts for b, u in right.unique.items() if b in linked.equal.values()]
     in_left = [u.facts for a, u in left.unique.items() if a in linked.equal]
@@ -155,10 +158,10 @@ def _limited(
 def _each_beside_one(
     joined: Private, left: Private, right: Private, facts: frozenset[Fact]
 ) -> Private:
-    """The rows of a LEFT JOIN in which each row of the right meets at most one of the left.
+    """Return a LEFT JOIN in which each row of the right meets at most one of the left.
 
-    Rows of the left without any stay, but one of the left at least is no longer alone once there is
-    a row on the right.
+    Unmatched rows of the left stay, but at least one of the left is matched once there is a row on
+    the right.
     """
     return replace(
         joined,
@@ -170,10 +173,10 @@ def _each_beside_one(
 
 
 def _declared(left: Private, right: Private, linked: _Linked, *, outer: bool) -> DeclaredLimits:
-    """The owner's limits after a join that no fact limits: a child keeps its own.
+    """Return the owner's limits after a join that no fact limits: a child keeps its own.
 
-    That the owner declares a key is no proof, and these limits are none: they are what totals are
-    clipped to and how many groups are kept, so where a key repeats after all, it costs accuracy.
+    A declared key is no proof, and these limits are none: totals are clipped to them and groups are
+    kept by them, so a repeated key costs accuracy.
     """
     if right.growth.keys & set(linked.equal.values()):
         return left.declared
@@ -183,7 +186,7 @@ def _declared(left: Private, right: Private, linked: _Linked, *, outer: bool) ->
 
 
 def _paired(left: Keys, right: Keys) -> Keys:
-    """Rows of a join within one unit are pairs of its rows: they differ in one side's key."""
+    """Return the keys of a join within one unit: pairs of rows differ in one side's key."""
     pairs = [
         Key(a.columns | b.columns, a.facts | b.facts, nulls=a.nulls and b.nulls)
         for a in left
@@ -195,9 +198,9 @@ def _paired(left: Keys, right: Keys) -> Keys:
 def match_units(
     match: Match, left: Private, right: Private, policy: Policy, identities: Identities
 ) -> Private:
-    """EXISTS and IN over private rows: only those of the same unit may decide.
+    """Return EXISTS and IN over private rows, where only rows of the same unit may decide.
 
-    Where the condition alone says so, what is looked for is in their values, or not, as SQL has it.
+    Where the condition alone implies this, IN follows SQL's rules for NULL.
     """
     condition, member = match.condition, match.member
     whole = condition
@@ -234,9 +237,10 @@ def match_units(
 def _deciding(
     condition: Expression | None, left: Private, right: Private, policy: Policy
 ) -> _Linked | None:
-    """How the condition makes rows meet those of their own unit alone, which decide.
+    """Return the link by which rows meet only deciding rows of their own unit; None if there is
+    none.
 
-    A row that is only looked at lends nobody its unit: it must have no other than the one met.
+    A matched row must not bring another unit: it must have no other unit than the row it meets.
     """
     linked = _linked(condition, left, right, policy)
     if linked is None or linked.together:
@@ -245,7 +249,7 @@ def _deciding(
 
 
 def compared_columns(match: Match) -> tuple[Ref, ...] | None:
-    """The columns of the other side that rows are looked up by; None: any row will do."""
+    """Return the columns of the other side by which rows are looked up; None if any row matches."""
     if match.condition is None:
         return None
     here = {f.id for f in match.input.fields}
@@ -256,7 +260,7 @@ def compared_columns(match: Match) -> tuple[Ref, ...] | None:
 
 
 def _null_where_absent(match: Match, value: Expression) -> Relation:
-    """`NULL IN (...)` is NULL; whether another unit has a row or a NULL must not matter."""
+    """Make `NULL IN (...)` NULL: the existence of another unit's row or NULL must not matter."""
     absent = Call("is_null", (value,), BOOLEAN)
     mark = Ref(match.mark.id, BOOLEAN)
     items = [f.item for f in match.fields if f.id != match.mark.id]
@@ -271,7 +275,7 @@ def join_public(
     keys: Keys,
     frequency: Callable[[tuple[Ref, ...]], int],
 ) -> Private:
-    """private-public, INNER or LEFT with the private side kept."""
+    """Join private with public rows, INNER or LEFT with the private side kept."""
     here = {f.id for f in private.relation.fields}
     equal = equal_columns(join.condition, here)
     key = key_within(keys, frozenset(equal.values()))
@@ -292,7 +296,7 @@ def join_public(
 
 
 def padded(inner: Private, public: Relation, private: Private) -> Private:
-    """Public LEFT JOIN private: the inner join, whose groups are the public side's keys."""
+    """Return a public LEFT JOIN private: the inner join, with the public side's keys as groups."""
     padding = Padding(
         public,
         frozenset(f.id for f in public.fields),
@@ -302,16 +306,16 @@ def padded(inner: Private, public: Relation, private: Private) -> Private:
 
 
 def refs_of(condition: Expression | None) -> frozenset[int]:
-    """The columns that a condition reads."""
+    """Return the columns that a condition reads."""
     return frozenset() if condition is None else refs(condition)
 
 
 def _linked(
     condition: Expression | None, left: Private, right: Private, policy: Policy
 ) -> _Linked | None:
-    """The columns that the condition equates, if some of them make both rows one unit's.
+    """Return the equated columns, if some of them make both rows one unit's; None if not.
 
-    If none do, those that are equal to them in every row on the left may.
+    If they do not, columns that equal them in every row on the left may.
     """
     equal = _with_keys(equal_columns(condition, {f.id for f in left.relation.fields}), left, right)
     linked = _linked_by(equal, left, right, policy)
@@ -339,7 +343,7 @@ def _linked_by(
 
 
 def _with_keys(equal: dict[int, int], left: Private, right: Private) -> dict[int, int]:
-    """What is equated with a column that is NULL or a key is equated with the key itself."""
+    """Extend equalities with a column that is NULL or a key to the key itself."""
     keys = {o.column: o.key for o in right.optional}
     while any(b in keys for b in equal.values()):
         equal = {a: keys.get(b, b) for a, b in equal.items()}
@@ -355,10 +359,9 @@ def _with_keys(equal: dict[int, int], left: Private, right: Private) -> dict[int
 def strict(
     condition: Expression | None, left: Private, right: Private, policy: Policy
 ) -> Expression | None:
-    """The condition, in which keys that need only not be distinct are equal.
+    """Return the condition with IS NOT DISTINCT of keys as equality.
 
-    A row whose key of the unit, or whose link, is NULL is nobody's and in no answer: whether it
-    meets others without does not matter.
+    A row whose unit key or link is NULL is unowned and in no answer: its matches do not matter.
     """
     # What every branch of an OR equates is said by itself, too.
     said = dict.fromkeys(_strict(part, left, right, policy) for part in conjuncts(condition))
@@ -389,10 +392,10 @@ def _strict(part: Expression, left: Private, right: Private, policy: Policy) -> 
 
 
 def _same_unit(table: str, left: Private, right: Private, policy: Policy) -> bool:
-    """Whether two rows that belong to the same row of `table` belong to the same unit.
+    """Test whether two rows that belong to the same row of `table` belong to the same unit.
 
-    They do if the key is unique. If it may not be, they still do when one side has no other path
-    to its unit than through this key: its rows are somebody's only where the key is of one unit.
+    They do if the key is unique. If it may not be, they still do when one side has no other path to
+    its unit than through this key: its rows are owned only where the key is of one unit.
     """
     if _identifies(table, policy):
         return True
@@ -401,19 +404,19 @@ def _same_unit(table: str, left: Private, right: Private, policy: Policy) -> boo
 
 
 def _identifies(table: str, policy: Policy) -> bool:
-    """Whether rows with one key of this table are rows of one unit, whatever the data."""
+    """Test whether rows with one key of this table are rows of one unit in any data."""
     return table == policy.unit.table or policy.fact(FactKind.UNIQUE_KEY, table) is not None
 
 
 def _of_one_unit(
     linked: _Linked, left: Private, right: Private, policy: Policy, identities: Identities
 ) -> tuple[_Linked, Private, Private]:
-    """Two sides of which no row with a unit meets one without, and what is compared for that.
+    """Return two sides of which no row with a unit meets one without, and the needed comparison.
 
-    Whose a row is may follow from a key that both have: its row is there for both of them, or for
-    neither. What a side's own links must lead to before that key is settled here. Elsewhere the
-    units are compared, and NULL equals none: columns that tell the unit of rows which have one say
-    nothing of the others.
+    The unit of a row may follow from a key that both have: then its row exists for both of them, or
+    for neither. Links of a side before that key are checked here. Elsewhere the units are compared,
+    and NULL equals none: columns that determine the unit of owned rows say nothing about the
+    others.
     """
     levels = [
         *(
@@ -434,19 +437,19 @@ def _of_one_unit(
 
 
 def _owns(table: str, left: Private, right: Private, policy: Policy) -> bool:
-    """Whether whose the rows of both sides are follows from their key in a table, and it alone."""
+    """Test whether the unit of both sides' rows follows from their key in a table alone."""
     below = (_nearest(side, policy) >= distance(table, policy) for side in (left, right))
     return _identifies(table, policy) or all(below)
 
 
 def _own(one: Together, other: Together, policy: Policy) -> bool:
-    """The same of a key of several columns: it is unique, or both are links to it."""
+    """Test the same for a key of several columns: it is unique, or both are links to it."""
     links = one.single and other.single and not one.facts | other.facts
     return links or policy.fact(FactKind.UNIQUE_KEY, one.of) is not None
 
 
 def _with_links_to(side: Private, level: int, policy: Policy, identities: Identities) -> Private:
-    """The rows whose links to tables farther from the unit than `level` lead to a row."""
+    """Return the rows whose links to tables farther from the unit than `level` lead to a row."""
     farther = frozenset(p for p in side.pending if distance(p.table, policy) > level)
     return settled(side, farther, policy, identities)
 
@@ -461,10 +464,10 @@ def _both(condition: Expression | None, units: Expression | None) -> Expression 
 
 
 def _to_parent(join: Join, linked: _Linked, left: Private, right: Private, policy: Policy) -> bool:
-    """Whether a LEFT JOIN only follows a link to its whole parent table.
+    """Test whether a LEFT JOIN only follows a link to its whole parent table.
 
-    A row without a parent belongs to nobody and is in no answer: the join is an inner one. The link
-    is that of a row which is there: an anchor, and not what an outer join may have padded.
+    A row without a parent is unowned and in no answer: the join is an inner one. The link is that
+    of an existing row: an anchor, and not one that an outer join may have padded.
     """
     if not isinstance(right.relation, Scan):
         return False
@@ -485,7 +488,7 @@ def _to_parent(join: Join, linked: _Linked, left: Private, right: Private, polic
 
 
 def _decides(anchor: Anchor, right: Private, policy: Policy) -> bool:
-    """Whether a row on the right has no other unit than that of the row it matches."""
+    """Test whether a row on the right has no other unit than that of the row it matches."""
     if _identifies(anchor.table, policy):
         return True
     return _nearest(right, policy) >= distance(anchor.table, policy)
@@ -496,7 +499,7 @@ def _nearest(side: Private, policy: Policy) -> int:
 
 
 def _resolved(linked: _Linked, left: Private, right: Private) -> frozenset[Pending]:
-    """The links shown to lead to a row, because an inner join has found it."""
+    """Return the links that surely lead to a row, because an inner join has found it."""
 
     def open_at(anchor: Anchor, side: Private) -> set[Pending]:
         return {p for p in side.pending if (p.root, p.table) == (anchor.root, anchor.table)}
@@ -510,7 +513,7 @@ def _resolved(linked: _Linked, left: Private, right: Private) -> frozenset[Pendi
 
 
 def multiplied(private: Private, most: int) -> Private:
-    """The relation when each of its rows may meet up to `most` rows of a public table."""
+    """Return the relation when each of its rows may meet up to `most` rows of a public table."""
     return replace(
         private,
         max_rows=None if private.max_rows is None else private.max_rows * most,
@@ -523,9 +526,9 @@ def multiplied(private: Private, most: int) -> Private:
 
 
 def with_join_conditions(relation: Relation, predicate: Expression) -> Relation:
-    """Inner joins below a WHERE with the equalities of columns that WHERE asks of them.
+    """Add the equalities of columns in WHERE to the inner joins below.
 
-    A comma join has its condition there; the filter above stays as it is.
+    A comma join has its condition there; the filter above stays unchanged.
     """
     if isinstance(relation, Filter):
         return replace(relation, input=with_join_conditions(relation.input, predicate))

@@ -1,12 +1,12 @@
 """Operators that stay within one unit: per-unit aggregates, windows and UNION ALL.
 
 A result per unit must not depend on other units, not even through the order in which an engine
-happens to meet rows: what depends on order gets an order in full, or is refused.
+reads rows: order-dependent functions get a complete order, or are refused.
 
 Proof (PRIVACY.md R9, R16, R17, R18, R19). A group or a partition that contains the unit's key has
-rows of one unit, and what is computed of it is the same in every order of its rows: a function of
-that unit's rows. Row numbers of one partition differ, so at most k are at most k. Nothing of it
-raises (SECURITY.md S8).
+rows of one unit, and its results are the same in every order of its rows: functions of that unit's
+rows. Row numbers of one partition differ, so at most k are at most k. Nothing of it raises
+(SECURITY.md S8).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from dpsql.model.walk import conjuncts, refs
 
 QUANTILES = frozenset({"quantile_cont", "quantile_disc"})
 BETWEEN_DAYS = frozenset({"quantile_cont", "median"})
-"""Aggregates of dates that are times: DuckDB fails on a day that has none."""
+"""Aggregates between two dates that are times: DuckDB fails on a day that has none."""
 
 EXTREMES = QUANTILES | frozenset("count min max median bool_and bool_or".split())
 MOMENTS = frozenset(
@@ -79,25 +79,27 @@ BY_ORDER = frozenset(
 """Aggregates that are the same in every order once their arguments are sorted."""
 
 SAFE_DIGITS = 29
-"""Digits of a DECIMAL of which a thousand million sum up without overflow in 38."""
+"""Digits of a DECIMAL with which a thousand million values add up without overflow in 38."""
 
 MAX_OFFSET = 1_000_000
 
 BY_POSITION = frozenset("row_number ntile lag lead first_value last_value nth_value".split())
-"""Window functions whose result depends on which of two equal rows comes first."""
+"""Window functions whose result depends on the order of equal rows."""
 
 BY_PEERS = frozenset("rank dense_rank percent_rank cume_dist".split())
 """Window functions that treat equal rows alike."""
 
 
 def unit_keys(keys: Iterable[Expression], source: Private) -> tuple[Anchor, ...]:
-    """The keys that are a unit or something that belongs to one, by identity only."""
+    """Return the keys that are a unit or belong to one, by column identity only."""
     anchors = {a.id: a for a in source.anchors}
     return tuple(anchors[k.id] for k in keys if isinstance(k, Ref) and k.id in anchors)
 
 
 def name_unit(keys: Iterable[Expression], source: Private) -> frozenset[Fact] | None:
-    """The facts by which rows that agree on the keys are of one unit; None where none says so."""
+    """Return the facts by which rows that agree on the keys are of one unit; None if there are
+    none.
+    """
     columns = {key.id for key in keys if isinstance(key, Ref)}
     if any(a.id in columns for a in source.anchors):
         return frozenset()
@@ -108,7 +110,7 @@ def name_unit(keys: Iterable[Expression], source: Private) -> frozenset[Fact] | 
 def aggregate_within(
     relation: Aggregate, source: Private, policy: Policy, identities: Identities
 ) -> Private:
-    """GROUP BY keys that identify a unit: one row per unit and other keys, still private."""
+    """Return GROUP BY keys that identify a unit: one row per unit and other keys, still private."""
     own_keys = unit_keys((item.expression for item in relation.keys), source)
     rows = attach_unit(source, policy, identities)
     unit = rows.unit(policy)
@@ -148,14 +150,14 @@ def aggregate_within(
 
 
 def _one_zero(item: Item, rows: Private) -> Item:
-    """A key in which 0.0 stands for -0.0 too; what identifies rows stays as it is."""
+    """Return a key with 0.0 for -0.0 too; keys that identify rows stay unchanged."""
     if isinstance(item.expression, Ref) and any(a.id == item.expression.id for a in rows.anchors):
         return item
     return replace(item, expression=zeroed(item.expression))
 
 
 def _one_row(grouped: Private, unit: int, *, alone: bool) -> Private:
-    """A relation with one row per unit: the unit determines all of it."""
+    """Return a relation with one row per unit: the unit determines all of it."""
     return replace(
         grouped,
         max_rows=1,
@@ -167,7 +169,7 @@ def _one_row(grouped: Private, unit: int, *, alone: bool) -> Private:
 
 
 def _rows_of_unit(rows: Private) -> int | None:
-    """The limit on the rows of a unit; without one, that on its rows in a single group."""
+    """Return the limit on the rows of a unit; without one, that on its rows in a single group."""
     most = least(rows.declared.rows_per_unit, rows.max_rows)
     return rows.declared.rows_per_group if most is None else most
 
@@ -179,7 +181,7 @@ def _is_unit(expression: Expression, rows: Private, policy: Policy) -> bool:
 
 
 def in_any_order(call: AggregateCall) -> AggregateCall:
-    """The aggregate of these rows, whatever the order in which the engine meets them.
+    """Return an aggregate that does not depend on the order in which the engine reads the rows.
 
     Raises `Refused` for an aggregate that is not known to be the same in every order.
     """
@@ -201,7 +203,7 @@ def in_any_order(call: AggregateCall) -> AggregateCall:
 
 
 def zeroed(expression: Expression) -> Expression:
-    """A DOUBLE with one zero only: which of 0.0 and -0.0 stands for both depends on the order."""
+    """Return a DOUBLE with one zero only: the choice between 0.0 and -0.0 depends on the order."""
     if isinstance(expression, Star) or type_of(expression).kind is not Kind.DOUBLE:
         return expression
     zero = Literal(0.0, DOUBLE)
@@ -209,7 +211,9 @@ def zeroed(expression: Expression) -> Expression:
 
 
 def guarded(function: str, arg: Expression, span: Span) -> Expression:
-    """An argument whose aggregate over any rows of one unit cannot fail; NULL beyond."""
+    """Convert an argument so that its aggregate over one unit's rows cannot fail; NULL if out of
+    range.
+    """
     if isinstance(arg, Star):
         return arg
     match type_of(arg).kind:
@@ -235,7 +239,7 @@ def _per_unit(construct: str, span: Span, fix: str = "") -> Refused:
 def window_within(
     relation: Window, source: Private, policy: Policy, identities: Identities
 ) -> Private:
-    """Windows partitioned by what identifies a unit: every row stays, and stays its unit's."""
+    """Return windows that are partitioned by a unit: every row stays, with its unit."""
     said = [name_unit(item.call.partition_by, source) for item in relation.items]
     for item, facts in zip(relation.items, said, strict=True):
         if facts is None:
@@ -263,11 +267,13 @@ def window_within(
 
 
 ONE = Before(frozenset(), 1, DeclaredLimits(1, 1, 1))
-"""The whole of a unit as the one part of it."""
+"""The whole of a unit as a single part."""
 
 
 def _parted(call: WindowCall, rows: Private, fixed: frozenset[int]) -> Before | None:
-    """Into how many parts a partition takes the rows of a unit: one, or one for each row before."""
+    """Return the parts of a unit's rows in a partition: one, or one for each earlier row; None if
+    unknown.
+    """
     read = frozenset().union(*map(refs, call.partition_by)) - fixed
     parts = [before for before in rows.before if read <= before.free]
     if not read:
@@ -282,7 +288,7 @@ def _by_unit(call: WindowCall, unit: Ref, rows: Private, policy: Policy) -> Wind
 
 
 def _settled(call: WindowCall, rows: Private) -> WindowCall:
-    """The window function with an order that leaves nothing to the engine."""
+    """Return the window function with an order that leaves no choice to the engine."""
     by_rows = call.frame is not None and call.frame.unit == "ROWS"
     _check_constants(call)
     if call.function in BY_PEERS:
@@ -305,13 +311,15 @@ def _settled(call: WindowCall, rows: Private) -> WindowCall:
 
 
 def _tie(column: Field) -> SortKey:
-    """A column as the last word on the order of rows; text tells 0.0 from -0.0."""
+    """Return a column as the last sort key; as text it distinguishes 0.0 from -0.0."""
     ref = column.ref
     return SortKey(Cast(ref, VARCHAR) if column.type.kind is Kind.DOUBLE else ref)
 
 
 def _check_constants(call: WindowCall) -> None:
-    """Offsets that are not positive constants, and RANGE offsets, can raise on some rows."""
+    """Refuse offsets that are not positive constants, and RANGE offsets: they can raise on some
+    rows.
+    """
     ends = () if call.frame is None else (call.frame.start[0], call.frame.end[0])
     if call.frame is not None and call.frame.unit != "ROWS" and any(ends):
         raise _per_unit(f"a {call.frame.unit} frame with an offset within one unit", call.span)
@@ -327,7 +335,9 @@ def _check_constants(call: WindowCall) -> None:
 
 
 def cut_by_rank(source: Private, predicate: Expression) -> Private:
-    """Rows whose number within their unit, or its part, is at most k: no part has more than k."""
+    """Limit rows by a row number of at most k within their unit, or its part: no part has more than
+    k.
+    """
     for part in conjuncts(predicate):
         rank, most = _rank_limit(part)
         if rank in source.ranks:
@@ -354,7 +364,7 @@ def _cut(source: Private, parts: Before, most: int) -> Private:
 
 
 def _rank_limit(predicate: Expression) -> tuple[int, int]:
-    """A column, and the greatest number in it for which a condition is true; else none."""
+    """Return a column and its greatest value for which a condition is true; else no column."""
     match against_constant(predicate):
         case ("eq" | "le" | "lt" as name, Ref(id=rank), Literal(value=int() as most)):
             if isinstance(most, bool) or most < 1:

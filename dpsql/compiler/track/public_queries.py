@@ -1,7 +1,7 @@
 """Public queries that are tried when they are compiled, since nothing may fail after a charge.
 
-A scalar subquery is an error only if it has several rows, and a recursion only if it goes on for
-ever: of public rows both can be seen, by whoever asks and for nothing (PRIVACY.md R21).
+A scalar subquery fails only if it has several rows, and a recursion only if it does not end. For
+public rows both can be checked, by anybody and without charge (PRIVACY.md R21).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpsql.model.walk import free_refs, relations
 
 @dataclass(frozen=True, slots=True)
 class PublicQueries:
-    """Tries what is public: `frequency` measures rows, `once` evaluates them and keeps them."""
+    """Checks of public queries: `frequency` measures rows, `once` evaluates them and keeps them."""
 
     policy: Policy
     frequency: Callable[[Relation, tuple[Ref, ...]], int]
@@ -37,7 +37,9 @@ class PublicQueries:
     identities: Identities
 
     def tried(self, relation: Relation) -> Relation:
-        """A public relation that its rows have shown to be as SQL wants it; or it is `Refused`."""
+        """Return a public relation after its rows have passed SQL's checks; else raise
+        `Refused`.
+        """
         match relation:
             case Single():
                 return self._single(relation)
@@ -49,7 +51,9 @@ class PublicQueries:
                 return relation
 
     def _single(self, relation: Single) -> Relation:
-        """The rows, which do not agree on those columns; raises `Refused` where they do."""
+        """Return the rows, which must not agree on those columns; raises `Refused` where
+        they do.
+        """
         source = relation.input
         there = source if is_repeatable(source, self.policy) else self.once(source)
         places = {f.id: n for n, f in enumerate(source.fields)}
@@ -59,7 +63,9 @@ class PublicQueries:
         return source if relation.columns else Limit(source, 1, 0, relation.span)
 
     def _applied(self, relation: Apply) -> Relation:
-        """The rows with their subquery, which has one row for each; raises `Refused` if not."""
+        """Return the rows with their subquery, which must have one row for each; raises `Refused`
+        if not.
+        """
         for part in relations(relation):
             require_none(part, "in a subquery over public tables")
         if relation.unsure and not free_refs(relation):
@@ -75,7 +81,7 @@ class PublicQueries:
         return replace(relation, unsure=False)
 
     def _recursion(self, relation: Recursion) -> Relation:
-        """The recursion, which ends; raises `Refused` where that is not shown by trying it."""
+        """Return a recursion that ends; raises `Refused` where a trial does not show that."""
         for part in relations(relation):
             require_none(part, "in WITH RECURSIVE")
         if free_refs(relation):

@@ -1,8 +1,8 @@
-"""How many rows of a released result agree on columns, whatever is released.
+"""Bounds on the rows of a released result that agree on columns, for any release.
 
-Proof (PRIVACY.md R11). A block of public keys releases each key at most once, so that no more
-rows agree on some keys than listed keys do; what is made of them has no more rows than is written
-below, one rule for each operator. A LIMIT holds whatever is below it.
+Proof (PRIVACY.md R11). A block of public keys releases each key at most once, so that no more rows
+agree on some keys than listed keys do; relations over them have no more rows than is written below,
+one rule for each operator. A LIMIT holds for any input.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def most_alike(
     domain: Callable[[int], Domain | None],
     frequency: Callable[[Relation, tuple[Ref, ...]], int],
 ) -> int | None:
-    """Most rows that agree on these columns; None where nothing bounds them.
+    """Return the most rows that agree on these columns; None where nothing bounds them.
 
     `domain` lists the keys of a block, if they are public; `frequency` measures public tables.
     """
@@ -74,7 +74,9 @@ def most_alike(
 
 
 def _below(items: Iterable[Item], columns: frozenset[int]) -> frozenset[int]:
-    """The columns that some of these are, below a projection or an aggregate."""
+    """Return the input columns that are passed on as some of these, below a projection or an
+    aggregate.
+    """
     return frozenset(
         item.expression.id
         for item in items
@@ -83,7 +85,7 @@ def _below(items: Iterable[Item], columns: frozenset[int]) -> frozenset[int]:
 
 
 def _keys_alike(relation: Released, columns: frozenset[int], domain: Domain | None) -> int | None:
-    """How many listed keys agree on the columns that are keys."""
+    """Return the number of listed keys that agree on the columns that are keys."""
     if domain is None:
         return None
     count = len(domain[0]) if domain else 0
@@ -93,5 +95,5 @@ def _keys_alike(relation: Released, columns: frozenset[int], domain: Domain | No
 
 
 def _one_nan(value: Value) -> Value:
-    """The value, or NULL instead of NaN, which engines take to be equal to itself."""
+    """Return the value, with NULL for NaN, which engines treat as equal to itself."""
     return value if value == value else None  # noqa: PLR0124

@@ -1,13 +1,13 @@
-"""Which public queries have the same rows however often they are evaluated.
+"""Repeatable public queries: they have the same rows in every evaluation.
 
-What private rows are joined to is measured when a query is compiled and read again when it runs, by
-an engine that evaluates on several threads. Rows of tables, and what is computed row by row, are
-the same each time; so are the keys of GROUP BY and DISTINCT, and exact sums. Which of several equal
-rows comes first is not, nor the last digits of a sum of DOUBLE, nor anything that a view may hide.
-Whatever is not known to be the same is evaluated once, and its rows are kept.
+The relations that private rows are joined to are measured when a query is compiled and read again
+when it runs, by an engine that evaluates on several threads. Rows of tables, and row-by-row
+results, are the same each time; so are the keys of GROUP BY and DISTINCT, and exact sums. The order
+of equal rows is not, nor the last digits of a sum of DOUBLE, nor the rows of a view. A relation
+that is not known to be repeatable is evaluated once, and its rows are kept.
 
 Proof (PRIVACY.md R21). Each operator that is called repeatable gives the same multiset of rows for
-the same inputs, in whatever order it meets them.
+the same inputs, in any order of its input rows.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ EXACT = frozenset("count sum min max bool_and bool_or".split())
 
 
 def is_repeatable(relation: Relation, policy: Policy) -> bool:
-    """Whether every evaluation of a public relation over the same data has the same rows."""
+    """Test whether every evaluation of a public relation over the same data has the same rows."""
     return _itself(relation, policy) and all(is_repeatable(r, policy) for r in inputs(relation))
 
 
 def _itself(relation: Relation, policy: Policy) -> bool:
-    """Whether the operator adds nothing that may differ."""
+    """Test whether the operator itself is repeatable."""
     match relation:
         case OneRow() | Values() | Evaluated() | Filter() | Project() | Sort() | Join() | Match():
             return True
@@ -75,7 +75,7 @@ def _itself(relation: Relation, policy: Policy) -> bool:
 
 
 def _is_exact(field: Field) -> bool:
-    """Whether equal values are the same value, as 0.0 and -0.0 are not."""
+    """Test whether equal values are identical, unlike 0.0 and -0.0."""
     return field.type.kind is not Kind.DOUBLE
 
 

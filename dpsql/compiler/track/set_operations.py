@@ -1,9 +1,9 @@
 """Set operations within one unit: UNION, INTERSECT and EXCEPT of rows that carry its key.
 
-Proof (PRIVACY.md R19). Rows of different people differ in the unit's key, so that only rows of one
-unit are compared: what is left of a unit's rows is a function of its rows on both sides.
+Proof (PRIVACY.md R19). Rows of different units differ in the unit's key, so that only rows of one
+unit are compared: the remaining rows of a unit are a function of its rows on both sides.
 
-Proof (PRIVACY.md R12). A FULL JOIN is a LEFT JOIN, and the rows of the right that meet none.
+Proof (PRIVACY.md R12). A FULL JOIN is a LEFT JOIN plus the unmatched rows of the right.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dpsql.model.vocabulary import Policy
 def union_within(
     relation: Union, left: Private, right: Private, policy: Policy, identities: Identities
 ) -> Private:
-    """UNION ALL of rows of the same kind of unit: each row keeps its own unit."""
+    """Return UNION ALL of rows of the same kind of unit: each row keeps its own unit."""
     sides = [attach_unit(side, policy, identities) for side in (left, right)]
     inputs = (relation.left, relation.right)
     unit = identities.field("unit", sides[0].unit(policy).type)
@@ -60,7 +60,7 @@ def union_within(
 
 
 def all_of_both(relation: Union, identities: Identities) -> Aggregate:
-    """UNION as what it is: the different rows of UNION ALL."""
+    """Return UNION as the distinct rows of UNION ALL."""
     fields = tuple(identities.field(f.name, f.type) for f in relation.fields)
     rows = replace(relation, all=True, fields=fields)
     items = (Item(old, new.ref) for old, new in zip(relation.fields, fields, strict=True))
@@ -70,9 +70,9 @@ def all_of_both(relation: Union, identities: Identities) -> Aggregate:
 def rest_within(
     relation: Union, left: Private, right: Private, policy: Policy, identities: Identities
 ) -> Private | None:
-    """INTERSECT or EXCEPT of rows that carry the unit's key: some of those of the left.
+    """Return INTERSECT or EXCEPT of rows with the unit's key, as some rows of the left.
 
-    None where they do not.
+    Returns None where rows lack the key.
     """
     both = union_within(relation, left, right, policy, identities)
     if name_unit((field.ref for field in relation.fields), both) is None:
@@ -92,7 +92,7 @@ def rest_within(
 
 @dataclass(frozen=True, slots=True)
 class JoinCopy:
-    """One of two copies of a join, which are read apart: its sides, and what its columns are."""
+    """One of two independent copies of a join: its sides, and the new columns of its old ones."""
 
     join: Join
     left: Private
@@ -102,9 +102,9 @@ class JoinCopy:
     def items(
         self, join: Join, keys: Sequence[int], identities: Identities, *, right: bool
     ) -> tuple[Item, ...]:
-        """The columns of the join and after them those at the places of keys, under new names.
+        """Return the columns of the join, then those at the places of keys, under new names.
 
-        Of the `right` side alone: what the left one has is NULL there.
+        With `right`, the columns of the left side are NULL.
         """
         absent = {f.id for f in join.left.fields} if right else set[int]()
         values: list[Expression] = [
@@ -122,10 +122,10 @@ class JoinCopy:
 def full_within(
     join: Join, first: JoinCopy, second: JoinCopy, policy: Policy, identities: Identities
 ) -> Private:
-    """A FULL JOIN within one unit: a LEFT JOIN, and the rows of the right that meet none.
+    """Return a FULL JOIN within one unit: a LEFT JOIN plus the unmatched rows of the right.
 
-    What of two equal keys is there is the unit's too: that is what USING and COALESCE make of them.
-    Where a person has one row on either side and they meet, there is one.
+    USING and COALESCE make one column of two equal keys; it is the unit's too. Where a unit has one
+    row on either side and they meet, there is one row.
     """
     outer = replace(first.join, kind=JoinKind.LEFT)
     matched = join_units(outer, first.left, first.right, policy, identities)
@@ -159,7 +159,7 @@ def full_within(
 
 
 def _equal_keys(copy: JoinCopy) -> list[tuple[Anchor, Anchor]]:
-    """The keys of one table that the condition equates."""
+    """Return the keys of one table that the condition equates."""
     equal = equal_columns(copy.join.condition, {f.id for f in copy.left.relation.fields})
     return [
         (a, b)
@@ -172,7 +172,7 @@ def _equal_keys(copy: JoinCopy) -> list[tuple[Anchor, Anchor]]:
 def by_whole_keys(
     relation: Aggregate, source: Private, identities: Identities
 ) -> tuple[Aggregate, Private]:
-    """The same grouping, in which what is whichever of two keys is there is a column."""
+    """Return the same grouping, with each COALESCE of two keys as a column."""
     halves = {merged.halves for merged in source.merged}
     columns = {
         item.expression: identities.field(item.field.name, item.field.type)
@@ -193,7 +193,7 @@ def by_whole_keys(
 
 
 def _one_row(rows: Private) -> Private:
-    """Rows of which a unit is known to have one: it determines all of it."""
+    """Return rows with one row per unit, which determines all of it."""
     return replace(
         rows,
         max_rows=1,
@@ -203,7 +203,7 @@ def _one_row(rows: Private) -> Private:
 
 
 def _unmatched(copy: JoinCopy, policy: Policy, identities: Identities) -> Private:
-    """The rows of the right that meet none of the left."""
+    """Return the rows of the right that meet none of the left."""
     match = Match(
         input=copy.right.relation,
         other=copy.left.relation,
@@ -217,9 +217,9 @@ def _unmatched(copy: JoinCopy, policy: Policy, identities: Identities) -> Privat
 
 
 def _as_fields(old: tuple[Field, ...], relation: Union) -> tuple[Item, ...]:
-    """A side's columns in the types of the union: an implicit conversion could raise.
+    """Return a side's columns in the types of the union: an implicit conversion could raise.
 
-    Of what is compared there is one zero: which stands for both would be left to the engine.
+    Compared columns get a single zero: otherwise the engine would choose between 0.0 and -0.0.
     """
     compared = relation.kind != "UNION"
 

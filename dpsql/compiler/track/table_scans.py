@@ -1,25 +1,25 @@
-"""Scans of private tables: what the policy and its vouched facts say of their rows.
+"""Scans of private tables, with the facts and limits of their rows.
 
 Proof (PRIVACY.md R2, R3, R4, R8). A bound on a unit's rows and a key are taken from facts only;
-rows of broken links are dropped where the unit is attached, or where only such rows are looked at.
+rows of broken links are dropped where the unit is attached, or where only such rows are read.
 
-Rows may belong to several people: every person whom one of their links names. A row that names A
-and B goes with A and with B. So what is computed of one person's rows first is
-not bounded by what that person has: A's rows touch a value of every other person they name. And no
-choice of rows by a quota for each person is stable: whether A's row is kept decides which of B's
-are. Hence such rows are never cut; a constraint or a recorded fact says that no person has more
-than m of them over all links together, and they are only filtered, joined with public tables,
-counted and summed. Whose a row is follows from the rows that its links reach (the proof is that of
-`units.attach_unit`), and a row with a link to a key that several units share is nobody's.
+Rows may belong to several units: every unit that one of their links names. A row that names A and B
+goes with A and with B. So an aggregate per unit is not bounded by that unit's rows: A's rows touch
+a value of every other unit they name. No choice of rows by a quota for each unit is stable either:
+keeping A's row decides which of B's are kept. Hence such rows are never sampled. A constraint or a
+recorded fact says that no unit has more than m of them over all links together, and they are only
+filtered, joined with public tables, counted and summed. The owner of a row follows from the rows
+that its links reach (the proof is that of `units.attach_unit`), and a row with a link to a key that
+several units share is unowned.
 
-Proof (PRIVACY.md R4). Let a row add x in [L, U] to its group, L <= 0 <= U. Without the person's
-rows, of which there are at most m, the vector of all groups moves by v, a sum of at most m vectors
-that have x in one group each. So v is a mean of m vectors that have m·x in one group, and no norm
-of it is more than that of one group moved by m·L or by m·U: in L1 and in L2 m·max(|L|, |U|).
-Replaced, the vector moves by w - v; a norm of that is convex in both, so it is largest where each
-has one group alone: the same, moved by m·(U - L), or two. These are the distances of `Sensitivity`
-with one group and the clip [m·L, m·U]. (At most m groups move.) The exact law of one Gaussian
-measurement speaks of one group that moves, and not of several: it is not used here.
+Proof (PRIVACY.md R4). Let a row add x in [L, U] to its group, L <= 0 <= U. Without the unit's rows,
+of which there are at most m, the vector of all groups moves by v, a sum of at most m vectors that
+have x in one group each. So v is a mean of m vectors that have m·x in one group, and no norm of it
+is more than that of one group moved by m·L or by m·U: in L1 and in L2 m·max(|L|, |U|). Replaced,
+the vector moves by w - v; a norm of that is convex in both, so it is largest where each has one
+group alone: the same, moved by m·(U - L), or two. These are the distances of `Sensitivity` with one
+group and the clip [m·L, m·U]. (At most m groups move.) The exact formula for one Gaussian
+measurement is about one group that moves, and not about several: it is not used here.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from dpsql.model.walk import both, refs, relations, substitute
 
 
 def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Identities) -> Private:
-    """A private table's rows, with the columns that lead to their unit."""
+    """Return a private table's rows, with the columns that lead to their unit."""
     scan, by_name = _with_hidden_links(scan, table, policy, identities)
     if table.several:
         columns = tuple(
@@ -73,7 +73,7 @@ def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Ide
 def _scan_of_one(
     scan: Scan, by_name: dict[str, Field], table: TablePolicy, policy: Policy
 ) -> Private:
-    """Rows that belong to one unit each."""
+    """Return rows that belong to one unit each."""
     anchors, facts = set(), set()
     pending: frozenset[Pending] = frozenset()
     unique: dict[int, Unique] = {}
@@ -113,7 +113,7 @@ def _scan_of_one(
 
 
 def never_null(rows: Relation, policy: Policy) -> frozenset[int]:
-    """The columns of tables that are read for these rows of which facts say that none is NULL."""
+    """Return the columns of tables in these rows that contain no NULL, by facts."""
     columns = set[int]()
     for scan in relations(rows):
         table = policy.table(scan.table) if isinstance(scan, Scan) else None
@@ -128,16 +128,16 @@ def never_null(rows: Relation, policy: Policy) -> frozenset[int]:
 
 
 def _in_order(link: Link, target: TablePolicy, by_name: dict[str, Field]) -> tuple[int, ...]:
-    """The columns of a link in the order of the key that they reference."""
+    """Return the columns of a link in the order of the key that they reference."""
     columns = dict(zip(link.keys, link.columns, strict=True))
     return tuple(by_name[columns[key].lower()].id for key in target.key)
 
 
 def determinations(table: TablePolicy, policy: Policy) -> dict[Fact, tuple[str, ...]]:
-    """The columns on which rows agree only if they are of one unit, as facts say.
+    """Return the columns on which rows agree only if they are of one unit, by facts.
 
-    Where they are in a key that the rows link to, so are those of the link: a row is of the unit
-    of the row that it leads to.
+    If the key that the rows link to contains such columns, the link's columns are included: a row
+    has the unit of the row that it links to.
     """
     own = {
         fact: columns
@@ -157,7 +157,7 @@ def determinations(table: TablePolicy, policy: Policy) -> dict[Fact, tuple[str, 
 
 
 def _together(table: TablePolicy, by_name: dict[str, Field], policy: Policy) -> Iterator[Together]:
-    """What tells that rows are of one unit, besides columns that hold the key of one row."""
+    """Yield the columns that identify rows of one unit, besides columns with the key of one row."""
     for fact, columns in determinations(table, policy).items():
         ids = tuple(by_name[name.lower()].id for name in columns)
         yield Together(ids, fact.table, single=True, facts=frozenset({fact}))
@@ -173,7 +173,7 @@ def _together(table: TablePolicy, by_name: dict[str, Field], policy: Policy) -> 
 
 
 def _keys(table: TablePolicy, by_name: dict[str, Field], fact: Fact | None) -> Keys:
-    """The table's key, of however many columns, where a fact says that it is one."""
+    """Return the table's key, with any number of columns, if a fact proves it."""
     if fact is None or not table.key:
         return ()
     return (Key(frozenset(by_name[n.lower()].id for n in table.key), frozenset({fact})),)
@@ -182,7 +182,7 @@ def _keys(table: TablePolicy, by_name: dict[str, Field], fact: Fact | None) -> K
 def _with_hidden_links(
     scan: Scan, table: TablePolicy, policy: Policy, identities: Identities
 ) -> tuple[Scan, dict[str, Field]]:
-    """The scan with its key and link columns present even where the policy hides them."""
+    """Return the scan with its key and link columns present even where the policy hides them."""
     fields = {f.name.lower(): f for f in scan.fields}
     links = table.several if table.link is None else (table.link,)
     names = [*table.key, *(name for link in links for name in link.columns)]
@@ -216,7 +216,7 @@ def _declared(table: TablePolicy, policy: Policy, by_name: dict[str, Field]) -> 
 def _by_keys(
     limits: tuple[GroupingLimit, ...], table: TablePolicy, by_name: dict[str, Field]
 ) -> tuple[KeyLimit, ...]:
-    """Limits by keys over the columns that are scanned; other keys are not grouped by."""
+    """Return the limits by keys over the scanned columns; the query groups by no other keys."""
     columns = {
         place: by_name[column.name.lower()].ref
         for place, column in enumerate(table.columns)
@@ -236,9 +236,9 @@ def several_scan(
     policy: Policy,
     identities: Identities,
 ) -> Private:
-    """The rows of a table whose links are in these columns, those that belong to somebody.
+    """Return the owned rows of a table whose links are in these columns.
 
-    Raises `Refused` where nothing vouches for how many of them name one person.
+    Raises `Refused` unless a fact bounds the number of rows that name one unit.
     """
     most, bound = table.max_rows_per_unit, policy.fact(FactKind.MAX_ROWS, table.name)
     if most is None or bound is None:
@@ -275,7 +275,9 @@ def _of_somebody(
     policy: Policy,
     identities: Identities,
 ) -> tuple[Relation, frozenset[Fact]]:
-    """Rows with a link that leads to a unit, and with none to a key that several share."""
+    """Return rows with a link that leads to a unit, and with none to a key that several units
+    share.
+    """
     relation: Relation = scan
     facts, somebody, alone = frozenset[Fact](), list[Expression](), list[Expression]()
     for own, link in zip(columns, links, strict=True):
@@ -302,26 +304,26 @@ def _of_somebody(
 def _beside(
     relation: Relation, values: Sequence[Ref], other: Relation, keys: Sequence[Ref]
 ) -> Join:
-    """Every row, with the one of the other relation that has this key."""
+    """Return every row, with the row of the other relation that has this key."""
     same = tuple(value.eq(key) for value, key in zip(values, keys, strict=True))
     return Join(relation, other, JoinKind.LEFT, both(same))
 
 
 def require_one_person(rows: Private, construct: str, span: Span) -> None:
-    """Refuse what would compute something of one person's rows where they are others' too."""
+    """Refuse a computation on one unit's rows where they also belong to others."""
     if rows.several:
         raise _refused(construct, span)
 
 
 def require_other_keys(relation: Aggregate, rows: Private) -> None:
-    """Refuse a group for each person of rows that belong to several."""
+    """Refuse a group for each unit of rows that belong to several."""
     for item in relation.keys:
         if isinstance(item.expression, Ref) and item.expression.id in rows.several:
             raise _refused("a group for each person", item.expression.span)
 
 
 def require_public_keys(block: PrivateBlock) -> None:
-    """Refuse keys that a threshold would have to choose."""
+    """Refuse private keys, which need partition selection, for rows of several units."""
     if block.several:
         raise _refused("private group keys", block.keys[0].expression.span)
 
@@ -329,9 +331,9 @@ def require_public_keys(block: PrivateBlock) -> None:
 def require_direct(
     block: PrivateBlock, call: AggregateCall, parts: Sequence[Measurement], *, chosen: bool
 ) -> None:
-    """Refuse all but direct counts and sums of rows that belong to several people.
+    """Refuse all but direct counts and sums of rows that belong to several units.
 
-    `parts` are what SQL sums for the aggregate; `chosen` says that it asks for more.
+    `parts` are the measurements of the aggregate; `chosen` says that it also has private choices.
     """
     if not block.several:
         return

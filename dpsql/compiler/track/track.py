@@ -1,12 +1,11 @@
 """track: Resolved → Tracked. The privacy unit and the stability of every operator.
 
-One rule per operator, and whatever has no rule is refused. A query splits at its lowest aggregates
-over private rows that are not within one unit; above them everything is public.
+There is one rule per operator, and an operator without a rule is refused. A query splits at its
+lowest aggregates over private rows that are not within one unit; above them everything is public.
 
 Proof (PRIVACY.md R7, R11, R13, R15, R20, R25). Each operator below gives a unit rows that follow
 from that unit's rows of its inputs, from public rows and from nothing else; then removing a unit
-removes its rows and touches no others. The match over operators is closed: what has no rule is
-refused.
+removes its rows and touches no others. The match over operators is closed.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ DomainOf: TypeAlias = Callable[[PrivateBlock], Domain | None]
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A relation that is public or released: anything may be done with it."""
+    """A relation that is public or released, without restrictions."""
 
     relation: Relation
 
@@ -121,14 +120,14 @@ def track(
     *,
     empty_rows: bool = False,
 ) -> Tracked:
-    """The query split into private blocks and an outer query over what they release.
+    """Split the query into private blocks and an outer query over their releases.
 
-    `public` measures public relations, and evaluates once what would not be the same again;
-    `domain_of` lists the keys of a block, if they are public. With `empty_rows` a LIMIT of at
-    most 1 around private rows, at the top, has no rows: what it would read is not read.
+    `public` measures public relations, and evaluates unrepeatable ones once. `domain_of` lists the
+    keys of a block, if they are public. With `empty_rows` a LIMIT of at most 1 around private rows,
+    at the top, has no rows and reads nothing.
 
     Raises `Refused` where an operator has no stability rule, where a join does not imply equal
-    units, and where private rows would be returned as they are.
+    units, and where private rows would be returned directly.
     """
     # One order of joins after another may ask the same.
     frequency = cache(public.frequency)
@@ -166,7 +165,7 @@ class _Tracker:
     outermost: Limit | None
 
     def shows_one_row_of_people(self) -> bool:
-        """Whether the outermost LIMIT leaves one row of private ones."""
+        """Test whether the outermost LIMIT returns one private row."""
         if self.outermost is None or self.outermost.limit != 1:
             return False
         trial = replace(self, blocks=Blocks(self.policy, self.identities), stages=[])
@@ -212,7 +211,7 @@ class _Tracker:
                 assert_never(relation)
 
     def _tried(self, relation: Single | Apply | Recursion) -> Relation:
-        """What is for public rows alone, and tried on them."""
+        """Return a relation for public rows only, after it was tried on them."""
         if isinstance(relation, Recursion):
             # Before its step is looked into: what is joined there to rows before has none yet.
             self._require_public(relation)
@@ -222,7 +221,7 @@ class _Tracker:
         return self.public_queries.tried(map_inputs(relation, lambda _input: next(public)))
 
     def _require_public(self, relation: Recursion) -> None:
-        """Raises `Refused` where a recursion reads private rows, or what is made of them."""
+        """Raise `Refused` where a recursion reads private rows, or results of them."""
         for part in relations(relation):
             table = self.policy.table(part.table) if isinstance(part, Scan) else None
             if table is not None and table.private:
@@ -257,7 +256,9 @@ class _Tracker:
         return self._joined(join, self.track(join.left), self.track(join.right))
 
     def _inner(self, join: Join) -> _Open | Private:
-        """Inner joins of one FROM, in the order that proves the least of one unit's rows."""
+        """Track inner joins of one FROM, in the order that proves the least bound for one unit's
+        rows.
+        """
         tracked = {side: self.track(side) for side in sides_of(join)}
         private = any(isinstance(side, Private) for side in tracked.values())
         if not (private and 2 < len(tracked) <= MOST_SIDES):  # noqa: PLR2004
@@ -278,7 +279,7 @@ class _Tracker:
         return self._folded(other if better else join, tracked)
 
     def _cost(self, join: Join, tracked: _Sides) -> tuple[float, ...] | None:
-        """What the joins cost in this order; None where it is refused."""
+        """Return the cost of the joins in this order; None where it is refused."""
         stages = len(self.stages)
         try:
             joined = self._folded(join, tracked)
@@ -290,7 +291,7 @@ class _Tracker:
         return cost(joined)
 
     def _folded(self, relation: Relation, tracked: _Sides) -> _Open | Private:
-        """Inner joins of sides that are tracked."""
+        """Join tracked sides by inner joins."""
         if not (isinstance(relation, Join) and relation.kind in INNER):
             return tracked[relation]
         left, right = (self._folded(side, tracked) for side in (relation.left, relation.right))
@@ -336,8 +337,8 @@ class _Tracker:
         return JoinCopy(copy, _bare(sides[0]), _bare(sides[1]), names)
 
     def _small(self, joined: Private, span: Span) -> Private:
-        """Raises `Refused` where joins make too many rows of one person's, unless the kernel proves
-        that nobody has as many.
+        """Raise `Refused` where joins make too many rows of one unit's, unless the kernel bounds
+        them.
         """
         limit, claim = self.policy.limits.max_fanout, joined.max_rows
         proved = None
@@ -347,7 +348,7 @@ class _Tracker:
         return joined
 
     def _proved_rows(self, joined: Private) -> int | None:
-        """The most rows of one person that the kernel proves, once each row has its unit."""
+        """Return the most rows of one unit that the kernel proves, once each row has its unit."""
         kernel = Kernel(self.policy, self.stages, (), self.frequency)
         if joined.several:
             return kernel.proof_of_several(joined.relation).most_rows()
@@ -368,7 +369,9 @@ class _Tracker:
         return join_public(replace(join, left=left, right=right), private, there, keys, frequency)
 
     def _staged(self, relation: Relation) -> Relation:
-        """What private rows may be joined to: public tables, and what was evaluated before."""
+        """Return a relation that private rows may be joined to: public tables, or an evaluated
+        stage.
+        """
         if _is_released(relation):
             self.stages.append(relation)
             return Staged(len(self.stages) - 1, relation.fields)
@@ -382,9 +385,9 @@ class _Tracker:
         return Staged(digests.index(evaluated.digest), relation.fields, relation)
 
     def _frequency(self, there: Relation, columns: tuple[Ref, ...], span: Span) -> int:
-        """How often a value of these columns occurs: of a stage, in those very rows.
+        """Return how often a value of these columns occurs; for a stage, in exactly its rows.
 
-        In what is released, at most; raises `Refused` where nothing bounds that.
+        For released rows it is a bound; raises `Refused` where there is none.
         """
         if not isinstance(there, Staged):
             return self.frequency(there, columns)
@@ -401,7 +404,7 @@ class _Tracker:
         return most
 
     def _domain(self, block: int) -> Domain | None:
-        """The keys of a block, if they are public."""
+        """Return the keys of a block, if they are public."""
         return self.domain_of(self.blocks.listed[block])
 
     def _match(self, relation: Match) -> _Open | Private:
@@ -426,7 +429,7 @@ class _Tracker:
         return replace(source, relation=replace(relation, input=source.relation, other=there))
 
     def _require_few_comparisons(self, match: Match, source: Private, other: Relation) -> None:
-        """Raises `Refused` where a private row is compared with too many public ones."""
+        """Raise `Refused` where a private row is compared with too many public ones."""
         columns = compared_columns(match)
         keys = keys_of(other, self.policy, self.blocks.keys)
         if columns is None or key_within(keys, frozenset(c.id for c in columns)) is not None:
@@ -458,7 +461,7 @@ class _Tracker:
         )
 
     def _within(self, relation: Relation, left: Private, right: Private) -> Private | None:
-        """Set operations of one person's rows; None where rows of different people are compared."""
+        """Return a set operation within units; None where rows of different units are compared."""
         assert isinstance(relation, Union)
         for side in (left, right):
             require_one_person(side, relation.kind, relation.span)
@@ -466,8 +469,9 @@ class _Tracker:
         return rule(relation, _bare(left), _bare(right), self.policy, self.identities)
 
     def _listed(self, relation: Union, side: Relation, tracked: _Open | Private) -> Relation:
-        """A side of a set operation over what is public or released: of people's rows the different
-        ones, as they are released.
+        """Return a side of a set operation over public or released rows.
+
+        For private rows it is the release of their distinct rows.
         """
         if isinstance(tracked, Private) and not relation.all:
             items = (Item(self.identities.field(f.name, f.type), f.ref) for f in side.fields)
@@ -508,7 +512,7 @@ def _is_released(relation: Relation) -> bool:
 
 
 def _bare(source: Private) -> Private:
-    """Rows of which each is a private one; of a public LEFT JOIN only an aggregate makes sense."""
+    """Refuse padding rows: a public LEFT JOIN with private rows allows only an aggregate."""
     if source.padding is not None:
         place = next(r.span for r in relations(source.relation) if isinstance(r, Join))
         raise _no_rule(
@@ -525,16 +529,17 @@ def _no_rule(construct: str, span: Span, fix: str = "") -> Refused:
 
 
 def _outermost_limit(relation: Relation) -> Limit | None:
-    """The LIMIT of the query itself, if it has one."""
+    """Return the LIMIT of the query itself, if it has one."""
     while isinstance(relation, Project | Sort):
         relation = relation.input
     return relation if isinstance(relation, Limit) else None
 
 
 def _raw_rows(relation: Relation, rows: Private, policy: Policy) -> Refused:
-    """Rows of one person each: at the key that makes them so, or where they come from.
+    """Return the refusal of rows of one unit each, at the key that identifies the unit or the
+    table.
 
-    What is fetched beside them has no place in the text.
+    Joined columns have no place in the text.
     """
     within = (r for r in relations(rows.relation) if isinstance(r, Aggregate) and r.span != NOWHERE)
     aggregate = next(within, None)

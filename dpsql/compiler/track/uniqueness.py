@@ -1,6 +1,6 @@
-"""Which columns of a public or released relation are a key: at most one row has their values.
+"""Keys of public or released relations: at most one row has their values.
 
-Proof (PRIVACY.md R22). Of a join: two rows that agree on a key of the left have the same left row,
+Proof (PRIVACY.md R22). In a join, two rows that agree on a key of the left have the same left row,
 and if that meets at most one right row they are one row. Columns count as equated only where equal
 values are one value.
 """
@@ -38,14 +38,14 @@ from dpsql.model.vocabulary import Fact, FactKind, Policy
 
 Keys: TypeAlias = "tuple[Key, ...]"
 MOST_KEYS = 8
-"""Keys looked at per relation: a join of many tables would have very many."""
+"""Largest number of keys per relation: a join of many tables would have very many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Columns no two rows agree on, NULLs apart, and the facts that say so.
+    """Columns on which no two rows agree, except NULLs, and the facts that prove it.
 
-    With `nulls` no two rows agree on them where NULL is taken for a value either.
+    With `nulls`, no two rows agree on them even if NULL counts as a value.
     """
 
     columns: frozenset[int]
@@ -54,7 +54,7 @@ class Key:
 
 
 def keys_of(relation: Relation, policy: Policy, block_keys: Callable[[int], int]) -> Keys:
-    """The known keys; `block_keys` says how many key columns a released block has."""
+    """Return the known keys; `block_keys` returns the number of key columns of a released block."""
 
     def keys(relation: Relation) -> Keys:
         match relation:
@@ -87,13 +87,15 @@ def keys_of(relation: Relation, policy: Policy, block_keys: Callable[[int], int]
 
 
 def key_within(keys: Sequence[Key], columns: frozenset[int]) -> Key | None:
-    """A key all of whose columns are among these; the one with the fewest facts."""
+    """Return a key all of whose columns are among these; the one with the fewest facts."""
     fitting = [key for key in keys if key.columns <= columns]
     return min(fitting, key=lambda key: len(key.facts), default=None)
 
 
 def _evaluated(keys: Keys, policy: Policy) -> Keys:
-    """The keys of every evaluation: a fact about a view was checked of one of them."""
+    """Return the keys that hold in every evaluation: a fact about a view was checked in one of
+    them.
+    """
 
     def is_view(name: str) -> bool:
         table = policy.table(name)
@@ -114,8 +116,9 @@ def _declared(scan: Scan, policy: Policy) -> Keys:
 
 
 def _written(relation: Values) -> Keys:
-    """The columns of constants that are all different, and stay so as DOUBLE; or else the first
-    columns that are together.
+    """Return the columns of constants that are all different, also as DOUBLE.
+
+    If there are none, return the first columns that are different together.
     """
     keys = list[Key]()
     for place, column in enumerate(relation.fields):
@@ -127,7 +130,7 @@ def _written(relation: Values) -> Keys:
 
 
 def _together(relation: Values) -> Keys:
-    """The first columns of which no two rows of constants agree on all."""
+    """Return the first columns on which no two rows of constants agree."""
     rows: list[tuple[Value, ...]] = [()] * len(relation.rows)
     for place, column in enumerate(relation.fields):
         values = [_as_compared(row[place].value, column.type) for row in relation.rows]
@@ -140,7 +143,7 @@ def _together(relation: Values) -> Keys:
 
 
 def _as_compared(value: Value, kind: SqlType) -> Value:
-    """A constant as DOUBLE where its column is numeric; None of what is no number of it."""
+    """Return a constant as DOUBLE where its column is numeric; None if it is no number."""
     if value is None or not kind.is_numeric:
         return value
     number = None if isinstance(value, str | date | time | UUID) else float(value)
@@ -148,7 +151,7 @@ def _as_compared(value: Value, kind: SqlType) -> Value:
 
 
 def projected_keys(keys: Keys, items: tuple[Item, ...]) -> Keys:
-    """The keys of which all columns are still there, under their new identities."""
+    """Return the keys whose columns are all projected, under their new identities."""
     renamed = {
         item.expression.id: item.field.id for item in items if isinstance(item.expression, Ref)
     }
@@ -160,7 +163,9 @@ def projected_keys(keys: Keys, items: tuple[Item, ...]) -> Keys:
 
 
 def _joined(join: Join, left: Keys, right: Keys) -> Keys:
-    """A side's keys stay keys where each of its rows meets at most one of the other side."""
+    """Return the keys of a join: a side's keys stay where its rows meet at most one of the other
+    side.
+    """
     if join.kind in (JoinKind.RIGHT, JoinKind.FULL):
         return ()
     equal = equal_columns(join.condition, {f.id for f in join.left.fields})

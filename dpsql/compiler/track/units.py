@@ -1,12 +1,12 @@
 """The privacy unit of a relation: anchors, pending links, and the joins that fetch the unit.
 
-Proof (PRIVACY.md R2, R3, R7, R8). See `attach_unit`: whose a row is follows from the rows that its
-links reach, so that every other unit has the same rows when one is gone.
+Proof (PRIVACY.md R2, R3, R7, R8). See `attach_unit`: the owner of a row follows from the rows that
+its links reach, so that every other unit has the same rows when one is gone.
 
-How many rows joins make of one person's is told too, since time is an output: a condition on one
-person's row, in front of joins that make a million rows of it, tells by the clock whether it is
-true. What bounds the joins is read from the text, the policy and public data; what is left of time
-is told in bits: PRIVACY.md R70, SECURITY.md S22.
+The growth of one unit's rows in joins is bounded too, because running time is an output. A
+condition on one unit's row, before joins that make a million rows of it, would reveal by the clock
+whether it is true. The bounds follow from the text, the policy and public data. The remaining
+information in time is counted in bits: PRIVACY.md R70, SECURITY.md S22.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from dpsql.model.vocabulary import Fact, FactKind, Policy, TablePolicy
 from dpsql.model.walk import both, relations
 
 MOST_SELF_JOINS = 2
-"""How often a person's rows may be multiplied with each other."""
+"""Largest number of multiplications of a unit's rows with each other."""
 
 SELF_JOIN = 10
-"""How many public rows one such multiplication counts for."""
+"""Number of public rows that one such multiplication counts for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What joins made of a row: `public` copies, by `own` multiplications with the same person's.
+    """The growth of a row in joins: `public` copies, and `own` multiplications with the unit's
+    rows.
 
-    `keys` are the columns that the owner declares to be keys, as long as joins left them so,
-    verified or not: what an analyst writes cannot make them repeat.
+    `keys` are the columns that the owner declares to be keys, as long as joins kept them so,
+    verified or not: an analyst's text cannot make them repeat.
 
     >>> Growth(public=5).times(Growth(public=7)).public
     35
@@ -47,15 +48,19 @@ class Growth:
     keys: frozenset[int] = frozenset()
 
     def times(self, other: Growth) -> Growth:
-        """A join in which each row of one side may meet each of the other."""
+        """Return the growth of a join in which each row of one side may meet each of the other."""
         return Growth(self.public * other.public, self.own + other.own)
 
     def beside(self, other: Growth) -> Growth:
-        """Rows of this, each of which meets at most one of the other; or of both, side by side."""
+        """Return the growth of rows that each meet at most one of the other, or of both side by
+        side.
+        """
         return Growth(max(self.public, other.public), max(self.own, other.own), self.keys)
 
     def joined(self, other: Growth, equal: Mapping[int, int]) -> Growth:
-        """A join within one person, whose condition equates these columns of both."""
+        """Return the growth of a join within one unit, whose condition equates these columns of
+        both.
+        """
         if other.keys & set(equal.values()):
             return self.beside(other)
         if self.keys & equal.keys():
@@ -67,14 +72,14 @@ UNJOINED, SELF = Growth(), Growth(own=1)
 
 
 def is_small(growth: Growth, most: int) -> bool:
-    """Whether joins make no more than `most` of a row, whatever the rows."""
+    """Test whether joins make at most `most` rows of a row, for any rows."""
     return growth.own <= MOST_SELF_JOINS and growth.public * SELF_JOIN**growth.own <= most
 
 
 def require_small(growth: Growth, rows: int | None, most: int, span: Span) -> None:
-    """Refuse joins that make more of a row than `most`, unless a person is proved to have no more.
+    """Refuse joins that make more than `most` rows of a row, unless a unit is proved to have fewer.
 
-    `rows` is the proved most rows of one person behind the joins (None: no proof).
+    `rows` is the proved most rows of one unit behind the joins (None: no proof).
     """
     if rows is not None and rows <= most:
         return
@@ -113,10 +118,10 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Columns whose values are values `of` a key, or of what is declared to determine the unit.
+    """Columns with values `of` a key, or of columns that are declared to determine the unit.
 
-    Where they are `single`, all rows under such a value are of one unit: as `facts` say, or because
-    rows under others have been left out.
+    Where they are `single`, all rows with such a value are of one unit: by `facts`, or because
+    other rows have been left out.
     """
 
     ids: tuple[int, ...]
@@ -125,26 +130,26 @@ class Together:
     facts: frozenset[Fact] = frozenset()
 
     def renamed(self, names: Mapping[int, Sequence[int]]) -> Iterator[Together]:
-        """The same under the new names of its columns, of which one may have several."""
+        """Yield the same under the new names of its columns; a column may have several."""
         for ids in product(*(names.get(n, ()) for n in self.ids)):
             yield replace(self, ids=ids)
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """That a column is whichever of its two halves is there: they are equal where both are."""
+    """A column that is the COALESCE of its two halves, which are equal where both are present."""
 
     halves: frozenset[int]
     column: int
 
     def renamed(self, names: Mapping[int, Sequence[int]]) -> Iterator[Merged]:
-        """The same under the new names of the halves."""
+        """Yield the same under the new names of the halves."""
         for halves in product(*(names.get(n, ()) for n in self.halves)):
             yield replace(self, halves=frozenset(halves))
 
 
 def names_of(items: Iterable[Item]) -> dict[int, list[int]]:
-    """What columns are called after these items."""
+    """Return the new names of columns after these items."""
     names: dict[int, list[int]] = {}
     for item in items:
         if isinstance(item.expression, Ref):
@@ -154,13 +159,15 @@ def names_of(items: Iterable[Item]) -> dict[int, list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class OptionalKey:
-    """That a column is NULL, or what the `key` in another one is: an outer join equated them."""
+    """A column that is NULL or equals the `key` in another one, because an outer join
+    equated them.
+    """
 
     column: int
     key: int
 
     def renamed(self, names: Mapping[int, Sequence[int]]) -> Iterator[OptionalKey]:
-        """The same under the new names of the column; a key keeps its own."""
+        """Yield the same under the new names of the column; a key keeps its own."""
         return (replace(self, column=n) for n in names.get(self.column, ()))
 
 
@@ -179,10 +186,10 @@ class Padding:
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """That the values of a column are all different, NULLs apart, as `facts` say.
+    """A column whose values are all different, except NULLs, by `facts`.
 
-    `settling` are the facts which say that it tells any two rows apart, because it is never NULL
-    either; None where it may be.
+    `settling` are facts by which it also is never NULL, so that it identifies rows; None where it
+    may be NULL.
     """
 
     facts: frozenset[Fact] = frozenset()
@@ -191,11 +198,11 @@ class Unique:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a unit had before each of its rows met several public ones.
+    """Bounds on a unit before each of its rows met several public ones.
 
-    `rows` is the proved most rows, `groups` the owner's limit on groups. What is read of `free`
-    columns is read of one of those rows: a unit has no more different values there than it had
-    rows, however often they are copied, dropped or joined later on.
+    `rows` is the proved most rows, `groups` the owner's limit on groups. The `free` columns come
+    from one of those rows: a unit has no more distinct values there than it had rows, however often
+    they are copied, dropped or joined later on.
     """
 
     free: frozenset[int]
@@ -205,9 +212,9 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What a unit had before each of its rows met several of its own, or of public ones.
+    """Bounds on a unit before each of its rows met several of its own, or of public ones.
 
-    What is read of `free` columns is read of one of `rows` rows, with the owner's limits on them.
+    The `free` columns come from one of `rows` rows, with the owner's limits on them.
     """
 
     free: frozenset[int]
@@ -217,22 +224,19 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """A private relation, stable as PRIVACY.md R7 says.
+    """A private relation, stable in the sense of PRIVACY.md R7.
 
-    `anchors` identify its unit; `pending` are the links not yet shown to lead to a row;
-    `max_rows` is the proved most rows of one unit; `determined` the columns the unit determines;
-    `unique` the columns whose values are all different; `declared` the owner's limits. `ranks` are
-    row numbers within one unit, or within each of those rows that it had `before` joins; `padding`
-    speaks of public rows that the plain query would show without a private one; `growth` of what
-    joins made of its rows.
-
-    Rows that belong to several people have no anchors: `several` are the columns of their links.
-    Rows of one person each may agree on columns that tell so: they are `together`.
-
-    No two rows of one unit agree on a key of `apart`; other units may have the same values there.
-    `copied` says what was known before joins with public rows that multiply.
-    A FULL JOIN has `merged` two keys of which one may be NULL; a LEFT JOIN those of its right side,
-    which are `optional`.
+    `anchors` identify its unit; `pending` are the links not yet shown to lead to a row; `max_rows`
+    is the proved most rows of one unit; `determined` the columns the unit determines; `unique` the
+    columns whose values are all different; `declared` the owner's limits. `ranks` are row numbers
+    within one unit, or within each of those rows that it had `before` joins. `padding` describes
+    public rows that the plain query would show without a private one; `growth` the multiplication
+    of its rows by joins. Rows that belong to several units have no anchors: `several` are the
+    columns of their links. Rows of one unit each may be identified by columns that agree
+    `together`. No two rows of one unit agree on a key of `apart`; other units may have the same
+    values there. `copied` has bounds from before joins with public rows that multiply. A FULL JOIN
+    has `merged` two keys of which one may be NULL; a LEFT JOIN has `optional` keys of its right
+    side.
     """
 
     relation: Relation
@@ -255,16 +259,19 @@ class Private:
     before: tuple[Before, ...] = ()
 
     def unit(self, policy: Policy) -> Ref:
-        """The column that holds the unit key; the smallest id, so that plans are canonical."""
+        """Return the column that holds the unit key; the smallest id, so that plans are
+        canonical.
+        """
         number = min(a.id for a in self.anchors if a.table == policy.unit.table)
         kind = next(f.type for f in self.relation.fields if f.id == number)
         return Ref(number, kind)
 
 
 def leads(column: int, table: TablePolicy, policy: Policy) -> Iterator[tuple[Anchor, Pending]]:
-    """What the link of `table` in this column leads to, and where that has yet to be shown.
+    """Yield the rows that the link of `table` in this column leads to, and the links that are
+    unproved.
 
-    Where the key of a table is also its link, the value goes on to the table behind it.
+    Where the key of a table is also its link, the value leads on to the table behind it.
     """
     while table.link is not None:
         name, target = table.link.table, policy.table(table.link.table)
@@ -277,28 +284,29 @@ def leads(column: int, table: TablePolicy, policy: Policy) -> Iterator[tuple[Anc
 
 
 def attach_unit(rows: Private, policy: Policy, identities: Identities) -> Private:
-    """The same rows, each with its unit key, which is never NULL and belongs to a unit.
+    """Return the same rows, each with its unit key, which is never NULL and belongs to a unit.
 
     Joins along the declared path from the anchor nearest to the unit table, and drops rows whose
-    links are broken unless a fact vouches that none is. A row under a key that several units share
-    belongs to nobody and is dropped, unless a fact vouches that keys are unique.
+    links are broken unless a fact excludes that. A row under a key that several units share is
+    unowned and is dropped, unless a fact proves that keys are unique.
 
-    Whose a row is follows from the rows that its links reach, and from nothing else. A unit's data
-    is every row from which a path of links reaches it; let D' be D without that of unit A.
-    (1) From a row of D' no path of D reaches A: the row would be gone. So each row on its paths is
-    in D' too, its paths are the same in D and D', and so is whose it is. (2) A row of D that is not
-    in D' reaches A, so in D it is A's or, if it reaches others too, nobody's. Hence every unit but
-    A has the same rows in D and D': the rows under a key of A and B go with A, and were nobody's.
+    The owner of a row follows from the rows that its links reach, and from nothing else. A unit's
+    data is every row from which a path of links reaches it; let D' be D without that of unit A. (1)
+    From a row of D' no path of D reaches A: the row would be gone. So each row on its paths is in
+    D' too, its paths are the same in D and D', and so is its owner. (2) A row of D that is not in
+    D' reaches A, so in D it is A's or, if it reaches others too, unowned. Hence every unit but A
+    has the same rows in D and D': the rows under a key of A and B go with A, and were unowned.
     """
     rows = _reached(rows, policy, identities)
     return _never_null(settled(rows, rows.pending, policy, identities), policy)
 
 
 def reach_unit(rows: Private, policy: Policy, identities: Identities) -> Private:
-    """The same rows with a column of the unit: NULL, or the key of a unit that may be missing.
+    """Return the same rows with a column of the unit: NULL, or the key of a unit that may be
+    missing.
 
     Only rows without a unit are dropped. Two rows whose column has the same key have the same unit
-    or none, since what leads to the key is settled.
+    or none, since the links that lead to the key are proved.
     """
     rows = _reached(rows, policy, identities)
     below = frozenset(p for p in rows.pending if p.table != policy.unit.table)
@@ -314,7 +322,7 @@ def _reached(rows: Private, policy: Policy, identities: Identities) -> Private:
 def settled(
     rows: Private, links: frozenset[Pending], policy: Policy, identities: Identities
 ) -> Private:
-    """The rows for which these links lead to a row, each of which has an anchor."""
+    """Return the rows for which these links lead to a row, each of which has an anchor."""
     settled_links = {
         (min(a for a in rows.anchors if (a.root, a.table) == (link.root, link.table)), link)
         for link in links
@@ -325,7 +333,7 @@ def settled(
 
 
 def _hop(rows: Private, policy: Policy, identities: Identities) -> Private:
-    """One join towards the unit: from the anchor's table to the table that it links to."""
+    """Make one join towards the unit: from the anchor's table to the table that it links to."""
     anchor = min(rows.anchors, key=lambda a: (distance(a.table, policy), a))
     table = policy.table(anchor.table)
     assert table is not None
@@ -350,9 +358,9 @@ def _hop(rows: Private, policy: Policy, identities: Identities) -> Private:
 def to_unit(
     rows: Private, columns: Sequence[int], name: str, policy: Policy, identities: Identities
 ) -> Private:
-    """The rows with the one unit of the key of a table that they have in these columns.
+    """Return the rows with the single unit of a table's key, which they have in these columns.
 
-    A row under a key of several units, or of none, is nobody's.
+    A row under a key of several units, or of none, is unowned.
     """
     owned = owners(name, policy, identities)
     unit = Anchor(owned.first.id, policy.unit.table, owned.first.id)
@@ -365,7 +373,7 @@ def to_unit(
 
 
 def _without(pending: frozenset[Pending], anchor: Anchor) -> frozenset[Pending]:
-    """The links but that which the anchor follows: it has led to a row."""
+    """Return the links without the one that the anchor follows: it has led to a row."""
     return frozenset(p for p in pending if (p.root, p.table) != (anchor.root, anchor.table))
 
 
@@ -385,7 +393,7 @@ class Owners:
 
 
 def owners(name: str, policy: Policy, identities: Identities) -> Owners:
-    """The units behind the keys of a table, whose rows may share a key."""
+    """Return the units behind the keys of a table, whose rows may share a key."""
     table = policy.table(name)
     assert table is not None
     assert table.link is not None
@@ -436,7 +444,7 @@ def _of_one_unit(rows: Private, columns: Sequence[int], owned: Owners) -> Privat
 def _settle(
     rows: Private, link: Pending, anchor: Anchor, policy: Policy, identities: Identities
 ) -> Private:
-    """Drop rows whose link leads nowhere, unless a fact vouches that every link resolves."""
+    """Drop rows whose link leads nowhere, unless a fact proves that every link resolves."""
     done = replace(rows, pending=rows.pending - {link})
     resolves = policy.fact(FactKind.LINK_RESOLVES, link.source)
     if resolves is not None:
@@ -449,7 +457,7 @@ def _settle(
 def different_keys(
     name: str, policy: Policy, identities: Identities
 ) -> tuple[Relation, Ref, frozenset[Fact]]:
-    """The keys of a table, each once, and the facts that say so."""
+    """Return the keys of a table, each once, and the facts that prove it."""
     table = policy.table(name)
     assert table is not None
     key = _column(table, table.key[0], identities)
@@ -462,7 +470,9 @@ def different_keys(
 
 
 def _never_null(rows: Private, policy: Policy) -> Private:
-    """Rows without a unit belong to nobody; an inner join on the key has dropped them already."""
+    """Drop rows without a unit, which are unowned; an inner join on the key has dropped them
+    already.
+    """
     unit = rows.unit(policy)
     root = next(a.root for a in rows.anchors if (a.id, a.table) == (unit.id, policy.unit.table))
     owner = owner_of(rows.relation, root)
@@ -494,7 +504,7 @@ def _inner(rows: Private, columns: Sequence[int], keys: Sequence[Ref], parent: R
 
 
 def distance(table: str, policy: Policy) -> int:
-    """How many declared links lead from `table` to the unit table."""
+    """Return the number of declared links from `table` to the unit table."""
     hops = 0
     while table != policy.unit.table:
         declared = policy.table(table)
@@ -505,7 +515,7 @@ def distance(table: str, policy: Policy) -> int:
 
 
 def owner_of(relation: Relation, root: int) -> str | None:
-    """The table whose scan gave column `root` its identity."""
+    """Return the table whose scan gave column `root` its identity."""
     for part in relations(relation):
         if isinstance(part, Scan) and any(f.id == root for f in part.fields):
             return part.table
