@@ -1,1 +1,1 @@
-"""resolve: Statement → Resolved. Names, types and tables."""
+"""resolve: Statement → Resolved. It resolves names, types and tables."""

@@ -14,7 +14,7 @@ from dpsql.model.tree import INTEGER, NULL, Kind, Literal, SqlType, ValuesList
 
 
 def constants(listed: ValuesList, identities: Identities) -> Values:
-    """The rows with every value in the type of its column.
+    """Return the rows with every value in the type of its column.
 
     Raises `Refused` where the values of a column have no common type.
     """
@@ -27,7 +27,7 @@ def constants(listed: ValuesList, identities: Identities) -> Values:
 
 
 def _column_type(cells: tuple[Literal, ...], listed: ValuesList) -> SqlType:
-    """The common type; a column of nothing but NULL is an INTEGER one, as in DuckDB."""
+    """Return the common type; INTEGER for a column of NULLs only, as in DuckDB."""
     types = tuple(cell.type for cell in cells)
     kind = common_type(types)
     if kind is None:

@@ -1,4 +1,4 @@
-"""Times of a statement on the public grid: what NOW() is, and constants of the last days."""
+"""Times of a statement on the public grid: the value of NOW(), and recent constants."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dpsql.model.walk import expressions, map_children, map_expressions, map_inp
 def on_grid(
     resolved: Resolved, statement: Statement, limits: Limits
 ) -> tuple[Resolved, tuple[RoundedTimes, ...]]:
-    """The statement with its times on the grid, and what is told of that.
+    """Return the statement with its times on the grid, and a notice about that.
 
-    Rounding down keeps the order of any two times: ranges that tile the time go on to.
+    Rounding down keeps the order of any two times: adjacent ranges stay adjacent.
     """
     relation, instant = resolved.relation, statement.instant
     if instant is None:
@@ -36,7 +36,7 @@ def on_grid(
 
 
 def _has_now(statement: Statement, relation: Relation) -> bool:
-    """Whether a text that says 'now' is read as a time."""
+    """Test whether a text that contains 'now' is read as a time."""
     assert statement.instant is not None
     moments = statement.instant, statement.instant.replace(tzinfo=None)
     return any(

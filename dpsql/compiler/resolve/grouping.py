@@ -1,4 +1,4 @@
-"""The aggregate and window half of one SELECT: what is a key, what a measure, what a window."""
+"""The aggregate and window part of one SELECT: its keys, measures and windows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from dpsql.model.walk import both, conjuncts, map_children, walk
 class Grouping:
     """Rewrites the expressions of one SELECT so that they read keys, measures and windows.
 
-    An aggregate written twice becomes one measure; a column that is neither a key nor inside an
+    An aggregate written twice becomes one measure. A column that is neither a key nor inside an
     aggregate is refused.
     """
 
@@ -89,7 +89,7 @@ class Grouping:
             self._qualify = self._lifted(qualify)
 
     def filtered(self) -> Relation:
-        """The relation after GROUP BY and HAVING."""
+        """Return the relation after GROUP BY and HAVING."""
         relation = self._relation
         if self.grouped:
             measures = tuple(Measure(field, call) for call, field in self._measures.items())
@@ -103,29 +103,29 @@ class Grouping:
         return relation if self._having is None else Filter(relation, self._having)
 
     def _repeated(self, total: Relation, times: int) -> Relation:
-        """The one row of an aggregate once for each of several empty grouping sets."""
+        """Return the single row of an aggregate once for each of several empty grouping sets."""
         number = self._identities.field("set", INTEGER)
         rows = tuple((Literal(n, INTEGER),) for n in range(times))
         values = Values((number,), rows, self._select.span)
         return Join(total, values, JoinKind.CROSS, None, self._select.span)
 
     def windowed(self, relation: Relation) -> Relation:
-        """`relation` with the window columns added, if there are any."""
+        """Return `relation` with the window columns added, if there are any."""
         if not self._windows:
             return relation
         items = tuple(WindowItem(field, call) for call, field in self._windows.items())
         return Window(relation, items)
 
     def qualify(self) -> Expression | None:
-        """The QUALIFY condition over keys, measures and windows."""
+        """Return the QUALIFY condition over keys, measures and windows."""
         return self._qualify
 
     def lift(self, expression: Expression) -> Expression:
-        """A written expression as one over keys, measures and windows."""
+        """Rewrite a written expression over keys, measures and windows."""
         return self._lifted(typed(self._with_lookups(expression), self._scope))
 
     def _with_lookups(self, expression: Expression) -> Expression:
-        """The expression with the subqueries that groups ask as columns beside the groups."""
+        """Replace the subqueries that groups evaluate by columns beside the groups."""
         expression = map_children(expression, self._with_lookups)
         if not isinstance(expression, ScalarQuery | Membership):
             return expression
@@ -158,10 +158,10 @@ class Grouping:
                 return map_children(expression, self._lifted)
 
     def _settled(self, column: Ref, name: str) -> Ref:
-        """A column of a table whose key is among the keys, which is the same in all of a group.
+        """Return a column of a table whose key is among the keys: it has one value per group.
 
-        That is what the declared key says. Of a public table it is looked up beside the groups; of
-        private rows it is one more key, so that where the key is wrong there are more groups.
+        This follows from the declared key. A column of a public table is joined to the groups. A
+        column of private rows becomes one more key, so that a wrong key gives more groups.
         """
         keys = {k.expression.id: k.field for k in self._keys if isinstance(k.expression, Ref)}
         source = self._scope.settled_by(frozenset(keys), column.id)
@@ -178,7 +178,7 @@ class Grouping:
         return self._beside[column.id].ref
 
     def _look_beside(self, source: Source, keys: Mapping[int, Field]) -> None:
-        """Lets the columns of a public table stand beside the groups by its key."""
+        """Add the columns of a public table beside the groups, joined by its key."""
 
         def copies() -> tuple[Field, ...]:
             return tuple(self._identities.field(f.name, f.type) for f in self._columns(source))
@@ -195,14 +195,14 @@ class Grouping:
         self._beside |= {old.id: new for old, new in zip(source.fields, shown, strict=True)}
 
     def _columns(self, source: Source) -> tuple[Field, ...]:
-        """The columns of a table under their own names, in the order of `source`."""
+        """Return the columns of a table under their own names, in the order of `source`."""
         table = self._nested.subqueries.policy.table(source.table or "")
         assert table is not None
         names = [c.name for c in table.columns if not c.hidden]
         return tuple(replace(f, name=n) for f, n in zip(source.fields, names, strict=True))
 
     def _grouping(self, call: AggregateCall) -> Expression:
-        """GROUPING(keys): which of them a row sums over."""
+        """Return the value of GROUPING(keys): a bit for each key that a row sums over."""
         for arg in call.args:
             if arg not in self._key_fields:
                 raise Refused(Reason.NOT_GROUPED, call.span, column="an argument of GROUPING")
@@ -215,9 +215,11 @@ class Grouping:
         return Ref(table[call].id, kind)
 
     def _having_of(self, expression: Expression) -> Expression | None:
-        """HAVING without the parts that hold of every group, such as the COUNT(1) > 0 of BI tools.
+        """Return HAVING without conditions that hold for every group, such as COUNT(1) > 0 of BI
+        tools.
 
-        They would cost a measurement. Without keys the one row may be of no rows at all.
+        They would cost a measurement. Without keys they stay, because the one row may have no rows
+        below.
         """
         named = self._with_lookups(self._with_aliases(expression))
         parts = conjuncts(predicate(named, self._scope))
@@ -227,9 +229,9 @@ class Grouping:
         return None if condition is None else self._lifted(condition)
 
     def _with_aliases(self, expression: Expression) -> Expression:
-        """HAVING with each name of an output that is no column of the groups, as DuckDB reads it.
+        """Replace names of outputs in HAVING that are no columns of the groups, as DuckDB does.
 
-        A column of FROM has such a name too: it is read inside aggregates, or where it is a key.
+        A column of FROM takes precedence over such a name inside aggregates, or where it is a key.
         """
         if isinstance(expression, AggregateCall | WindowCall | ScalarQuery | Membership):
             return expression
@@ -262,7 +264,7 @@ class Grouping:
         return Item(self._identities.field(name, type_of(key)), key)
 
     def _unaliased(self, expression: Expression) -> Expression:
-        """An ordinal or an output alias as the expression it stands for."""
+        """Replace an ordinal or an output alias by its expression."""
         if isinstance(expression, Literal) and expression.type.kind is Kind.INTEGER:
             position = expression.value
             assert isinstance(position, int)
@@ -293,7 +295,9 @@ class Grouping:
 
 
 def output_name(item: SelectItem) -> str:
-    """The name of an output column; without an alias it is fixed by the text, as PostgreSQL's."""
+    """Return the name of an output column; without an alias the text determines it, as in
+    PostgreSQL.
+    """
     if item.alias:
         return item.alias
     match item.expression:
@@ -304,7 +308,7 @@ def output_name(item: SelectItem) -> str:
 
 
 def _holds_of_every_group(condition: Expression) -> bool:
-    """COUNT(*) > 0, 0 < COUNT(1) or COUNT(*) >= 1: a group has a row, or it would not be there."""
+    """Test for COUNT(*) > 0, 0 < COUNT(1) or COUNT(*) >= 1, which every group satisfies."""
     compared = against_constant(condition)
     if compared is None or compared[0] not in ("gt", "ge"):
         return False

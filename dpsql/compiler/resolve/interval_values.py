@@ -1,9 +1,9 @@
-"""INTERVAL as a value: what is computed with lengths of time, in numbers of microseconds.
+"""INTERVAL values: computations with intervals, as numbers of microseconds.
 
 The difference of two moments is a number of microseconds, and so is an INTERVAL of days and hours;
-no engine sees another. An INTERVAL of months is none, nor is AGE: how long they are depends on the
+engines see only such numbers. An INTERVAL of months is not, nor is AGE: their length depends on the
 month. They can be compared (a month is 30 days then, as in PostgreSQL), added to a moment (months
-first, then days, then the rest) and taken apart; anything else is refused.
+first, then days, then the rest), and split into parts. Any other use is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dpsql.model.tree import (
 )
 
 COMPARED = frozenset("eq ne lt le gt ge in is_distinct is_not_distinct is_null".split())
-"""Functions that see how long an INTERVAL is."""
+"""Functions that depend on the length of an INTERVAL."""
 
 SECONDS = Literal(1_000_000.0, DOUBLE)
 _MINUTE, _HOUR = 60_000_000, 3_600_000_000
@@ -44,17 +44,17 @@ _PARTS = {
     "milliseconds": (_MINUTE, 1_000),
     "microseconds": (_MINUTE, 1),
 }
-"""What EXTRACT can name of a length of time: what is left of which unit, in which unit."""
+"""Parts of an interval for EXTRACT: the modulus (None: none), and the unit of the result."""
 
 NUMBERED = frozenset(
     """sum min max any_value first last mode arg_max arg_min quantile_disc avg median
     quantile_cont""".split()
 )
-"""Aggregates whose result over lengths of time is one."""
+"""Aggregates that return an interval for intervals."""
 
 
 def kind_of(expression: Expression) -> SqlType | None:
-    """The type of a typed expression, None where it has none."""
+    """Return the type of a typed expression; None where it has none."""
     match expression:
         case Literal() | Ref() | Call() | Cast() | AggregateCall() | WindowCall():
             return expression.type
@@ -63,17 +63,17 @@ def kind_of(expression: Expression) -> SqlType | None:
 
 
 def is_length(expression: Expression) -> bool:
-    """Whether an expression is an INTERVAL."""
+    """Test whether an expression is an INTERVAL."""
     return kind_of(expression) == INTERVAL
 
 
 def is_calendrical(expression: Expression) -> bool:
-    """Whether it is an INTERVAL of months, or AGE, whose length depends on the calendar."""
+    """Test for an INTERVAL of months, or AGE, whose length depends on the calendar."""
     return isinstance(expression, Call) and expression.function in ("interval", "age")
 
 
 def micros(length: Expression) -> Expression:
-    """The microseconds of an INTERVAL; where it has months, as it is compared."""
+    """Return the microseconds of an INTERVAL; with months, its length for comparisons."""
     match length:
         case Literal(value=value):
             return Literal(value, INTEGER, length.span)
@@ -90,7 +90,7 @@ def micros(length: Expression) -> Expression:
 
 
 def length_of(number: Expression, span: Span) -> Expression:
-    """The INTERVAL of so many microseconds; a constant of a constant."""
+    """Return the INTERVAL of a number of microseconds; a constant for a constant."""
     if isinstance(number, Literal) and isinstance(number.value, int):
         if not -INT64 <= number.value < INT64:
             raise Refused(Reason.TYPE_MISMATCH, span, function="INTERVAL", types=("this length",))
@@ -99,13 +99,15 @@ def length_of(number: Expression, span: Span) -> Expression:
 
 
 def of_text(text: str) -> int | None:
-    """The microseconds of a string such as '3 days', with months of 30 days; None if it is none."""
+    """Parse a string such as '3 days' into microseconds, with months of 30 days; None if it is
+    none.
+    """
     parts = parts_of(text)
     return None if parts is None else sum(n * PART_US[part] for part, n in parts.items())
 
 
 def of_string(text: str, span: Span) -> Expression | None:
-    """The INTERVAL that a string says, with its months; None if it says none."""
+    """Parse a string into an INTERVAL with its months; None if it is none."""
     parts = parts_of(text)
     if parts is None:
         return None
@@ -114,9 +116,10 @@ def of_string(text: str, span: Span) -> Expression | None:
 
 
 def lowered(call: Call) -> Call | Expression:
-    """A call over typed arguments without INTERVALs where it can be; with its type if it is done.
+    """Rewrite a call over typed arguments without INTERVALs where possible; typed if it is
+    complete.
 
-    Raises `Refused` for what an INTERVAL of months, or AGE, cannot be used for.
+    Raises `Refused` for unsupported uses of an INTERVAL of months, or of AGE.
     """
     args = call.args
     if call.function == "interval":
@@ -138,7 +141,7 @@ def lowered(call: Call) -> Call | Expression:
 
 
 def calendrical(place: Expression) -> Refused:
-    """The refusal of AGE or an INTERVAL of months where its length is not known."""
+    """Return the refusal of AGE or an INTERVAL of months where its length must be known."""
     return Refused(
         Reason.UNSUPPORTED_SYNTAX,
         place.span,
@@ -148,7 +151,7 @@ def calendrical(place: Expression) -> Refused:
 
 
 def _interval(call: Call) -> Expression:
-    """`interval(months, days, microseconds)`: a length where there are no months."""
+    """Return `interval(months, days, microseconds)`, as a fixed length if months are 0."""
     months, days, rest = call.args
     for count in call.args:
         if kind_of(count) != INTEGER:
@@ -168,7 +171,7 @@ def _scaled(count: Expression, size: int) -> Expression:
 
 
 def _sum(numbers: list[Expression]) -> Expression:
-    """The sum, with all constants as one."""
+    """Return the sum, with all constants combined."""
     constant = sum(n.value for n in numbers if isinstance(n, Literal) and isinstance(n.value, int))
     total: Expression | None = None
     for number in numbers:
@@ -184,7 +187,7 @@ def _added(a: Expression, b: Expression) -> Expression:
 
 
 def _age(call: Call) -> Call:
-    """AGE(later, earlier), of two moments."""
+    """Return AGE(later, earlier) with its type, for two moments."""
     kinds = tuple(map(kind_of, call.args))
     if not all(kind is not None and kind.is_temporal for kind in kinds):
         types = tuple(map(str, kinds))
@@ -193,7 +196,7 @@ def _age(call: Call) -> Call:
 
 
 def _taken_apart(call: Call) -> Expression | None:
-    """EXTRACT(part FROM length), and EXTRACT(EPOCH FROM length)."""
+    """Return EXTRACT(part FROM interval), and EXTRACT(EPOCH FROM interval)."""
     length, span = call.args[-1], call.span
     part = "epoch" if call.function == "epoch" else str(getattr(call.args[0], "value", ""))
     if isinstance(length, Call) and length.function == "age":
@@ -226,7 +229,7 @@ def _taken_apart(call: Call) -> Expression | None:
 
 
 def _ends(length: Expression) -> tuple[Expression, ...] | None:
-    """The earlier and the later moment of a difference of two."""
+    """Return the earlier and the later moment of a difference of two moments."""
     match length:
         case Call("interval_of", (Call("date_diff", (Literal("microseconds"), *ends)),)):
             return tuple(ends)
@@ -237,7 +240,9 @@ def _ends(length: Expression) -> tuple[Expression, ...] | None:
 
 
 def _of_age(part: str, age: Call, span: Span) -> Expression:
-    """A part of AGE; EPOCH counts years of 365.25 days and other months of 30, as PostgreSQL."""
+    """Return a part of AGE; EPOCH counts years of 365.25 days and other months of 30, as
+    PostgreSQL.
+    """
     if part == "epoch":
         return Call("age_seconds", age.args, DOUBLE, span)
     name = Literal(part, VARCHAR, span)
@@ -269,14 +274,14 @@ def _minus(call: Call) -> Expression | None:
 
 
 def _lengths(call: Call, a: Expression, b: Expression) -> Expression | None:
-    """The sum or the difference of two lengths."""
+    """Return the sum or the difference of two intervals."""
     if not (is_length(a) and is_length(b)) or is_calendrical(a) or is_calendrical(b):
         return None
     return length_of(Call(call.function, (micros(a), micros(b)), INTEGER, call.span), call.span)
 
 
 def _moved(moment: Expression, length: Expression, span: Span, sign: int) -> Expression | None:
-    """A moment so much later, or earlier: months first, then days, then the rest."""
+    """Return a moment plus or minus an interval: months first, then days, then the rest."""
     if isinstance(length, Call) and length.function == "age":
         return None
     counts = (micros(length),)
@@ -299,7 +304,7 @@ def _negated(number: Expression) -> Expression:
 
 
 def _later(call: Call) -> Expression | None:
-    """`date_add(unit, count, length)`: what was read as an INTERVAL added to a moment."""
+    """Return `date_add(unit, count, interval)`: an INTERVAL that is added to an interval."""
     unit, count, length = call.args
     if is_calendrical(length) or not isinstance(unit, Literal) or unit.value == "month":
         raise calendrical(call)
@@ -341,4 +346,4 @@ _COMPUTED = {
     "div": _over,
     "pg_div": _over,
 }
-"""What is computed with lengths of time."""
+"""Rewriting functions of computations with intervals."""

@@ -1,9 +1,9 @@
-"""Conditions on the keys of groups, asked of the groups instead of their rows.
+"""Conditions on the keys of groups, applied to the groups instead of their rows.
 
-All groups may have been paid for: then those that a condition leaves are among them.
+All groups may be paid already: then those that a condition keeps are among them.
 
 Proof (PRIVACY.md R69). Rows of one group agree on its keys, so a condition that reads nothing else
-is true in all of its rows or in none: the groups that it leaves have the rows that they had.
+is true in all of its rows or in none: the groups that it keeps have the rows that they had.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpsql.model.walk import both, conjuncts, map_children, refs
 
 
 def behind_groups(relation: Relation) -> Relation | None:
-    """The query with the conditions on its outermost keys behind GROUP BY; None without any."""
+    """Move the conditions on a query's outermost keys above GROUP BY; None without any."""
     match relation:
         case Aggregate(input=Filter() as filtered, sets=()):
             return _behind(relation, filtered)
@@ -46,7 +46,7 @@ def _behind(aggregate: Aggregate, filtered: Filter) -> Relation | None:
 
 
 def _over(expression: Expression, keys: Mapping[Expression, Ref]) -> Expression:
-    """The expression with each that is a key as that key."""
+    """Replace each key expression by the key's column."""
     if expression in keys:
         return keys[expression]
     return map_children(expression, lambda child: _over(child, keys))

@@ -1,6 +1,6 @@
-"""LATERAL and ASOF JOIN as joins: for each row of the left those of the right that it asks for.
+"""LATERAL and ASOF JOIN as joins: each row of the left meets its own rows of the right.
 
-The first k of them are those that a ROW_NUMBER over the columns of the left row numbers up to k.
+The first k rows are found by a ROW_NUMBER over the columns of the left row.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Laterals:
     identities: Identities
 
     def lateral(self, join: Join) -> tuple[Relation, dict[int, Field]]:
-        """The join of rows that the right side, a query over columns of the left, gives for each.
+        """Return the join with a right side that reads columns of the left, evaluated for each row.
 
-        Also what the columns that it may fill with NULL are called above it. Raises `Refused` for
-        what is no join.
+        Also returns the new columns above it for those that it may fill with NULL. Raises `Refused`
+        for a query that is no join.
         """
         outer = free_refs(join.right) & {f.id for f in join.left.fields}
         if join.kind not in (*INNER, JoinKind.LEFT):
@@ -77,7 +77,7 @@ class Laterals:
     def _computed(
         self, join: Join, cut: _Cut, listed: Project, outer: frozenset[int]
     ) -> tuple[Relation, dict[int, Field]]:
-        """What is computed of a row of the left is computed when it has met its rows."""
+        """Return a join whose right side computes values from the left row."""
         whole = cut.most != 0 and not cut.skipped and join.condition in (None, TRUE)
         if join.kind is JoinKind.LEFT and not (whole and isinstance(listed.input, OneRow)):
             construct = "LEFT JOIN LATERAL of a value of the left row"
@@ -92,7 +92,9 @@ class Laterals:
     def _met(
         self, join: Join, cut: _Cut, outer: frozenset[int]
     ) -> tuple[Relation, dict[int, Field]]:
-        """The rows that meet a row of the left, as conditions on both say, or the first of them."""
+        """Return the rows that meet a row of the left by conditions on both, or the first
+        of them.
+        """
         below = Decorrelation(outer, self.identities, join.span)
         rows, conditions = below.pulled(cut.rows)
         no_outer_left(rows, outer, join.span)
@@ -104,7 +106,9 @@ class Laterals:
         return self._first(met, cut, join.condition)
 
     def nearest(self, join: Join) -> tuple[Relation, dict[int, Field]]:
-        """ASOF JOIN: of the rows that meet a row, the one next to it by the one inequality."""
+        """Return an ASOF JOIN: of the rows that match a row, the nearest by the single
+        inequality.
+        """
         here = {f.id for f in join.left.fields}
         parts = conjuncts(join.condition)
         others = [p for p in parts if not (isinstance(p, Call) and p.function == "eq")]
@@ -118,7 +122,7 @@ class Laterals:
     def _first(
         self, join: Join, cut: _Cut, condition: Expression | None
     ) -> tuple[Relation, dict[int, Field]]:
-        """The first rows that each row of the left meets, in this order."""
+        """Return the first rows that each row of the left meets, in this order."""
         outer = join.kind is JoinKind.LEFT
         if outer and (not cut.most or cut.skipped or condition not in (None, TRUE)):
             construct = "LEFT JOIN LATERAL with OFFSET, LIMIT 0 or a condition of its own"
@@ -143,7 +147,7 @@ class Laterals:
         return relation if condition is None else Filter(relation, condition), new
 
     def _told_apart(self, left: Relation, span: Span) -> tuple[Relation, tuple[Ref, ...]]:
-        """The rows of the left, and columns that tell each from all others."""
+        """Return the rows of the left, and columns that identify each row."""
         if (key := self._key(left)) is not None:
             return left, key
         columns = tuple(f.ref for f in left.fields)
@@ -152,7 +156,7 @@ class Laterals:
         return Window(left, (WindowItem(again, call),)), (*columns, again.ref)
 
     def _key(self, relation: Relation) -> tuple[Ref, ...] | None:
-        """Columns on which no two rows agree, as facts about tables say."""
+        """Return columns on which no two rows agree, by facts about tables; None if unknown."""
         match relation:
             case Scan():
                 table = self.policy.table(relation.table)
@@ -184,7 +188,9 @@ class Laterals:
     def _totals(
         self, join: Join, rows: Project, outer: frozenset[int]
     ) -> tuple[Relation, dict[int, Field]]:
-        """An aggregate without GROUP BY has a row for each row of the left, also over nothing."""
+        """Return the join with an aggregate without GROUP BY, which has a row for each row of the
+        left.
+        """
         if join.kind is JoinKind.LEFT and join.condition not in (None, TRUE):
             raise _unsupported("LEFT JOIN LATERAL with a condition of its own", join.span)
         total = rows.input
@@ -203,7 +209,7 @@ class Laterals:
         return relation if join.condition is None else Filter(relation, join.condition), {}
 
     def _padded(self, join: Join) -> tuple[Relation, dict[int, Field]]:
-        """The join, with columns of their own in place of those that it may fill with NULL."""
+        """Return the join, with new columns for those that it may fill with NULL."""
         if join.kind is not JoinKind.LEFT:
             return join, {}
         new = {f.id: self.identities.field(f.name, f.type) for f in join.right.fields}
@@ -215,7 +221,7 @@ _ASOF = "Equate columns, and compare one more of each side: a.k = b.k AND a.t >=
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A query as its rows, and which of them it gives: in an order, at most so many (None: all)."""
+    """A query's rows with its order, limit (None: all) and offset."""
 
     rows: Relation
     order: tuple[SortKey, ...] = ()
@@ -224,9 +230,9 @@ class _Cut:
 
 
 def _cut_of(relation: Relation) -> _Cut:
-    """A query without its ORDER BY, LIMIT and OFFSET.
+    """Split a query from its ORDER BY, LIMIT and OFFSET.
 
-    What stands above these names columns anew, or leaves out what the order needed.
+    Projections above these rename columns, or leave out columns of the order.
     """
     named = list[Project]()
     while isinstance(relation, Project) and _is_cut(relation.input):
@@ -254,7 +260,7 @@ def _is_cut(relation: Relation) -> bool:
 
 
 def _total(relation: Relation) -> Project | None:
-    """What is computed of an aggregate without GROUP BY, if the rows are that."""
+    """Return the projection of an aggregate without GROUP BY, if the rows are that."""
     if not isinstance(relation, Project):
         return None
     inner = relation.input
@@ -269,7 +275,7 @@ def _total(relation: Relation) -> Project | None:
 
 
 def _compared(part: Expression, here: set[int]) -> tuple[str, Expression] | None:
-    """How a column of the left is compared, and what of the right it is compared with."""
+    """Return the comparison of a left column, and the right expression that it is compared with."""
     if not (isinstance(part, Call) and part.function in MIRRORED) or part.function in ("eq", "ne"):
         return None
     (a, b), name = part.args, part.function

@@ -1,4 +1,4 @@
-"""Joins as they are written: columns merged by name, and those that a join may fill with NULL."""
+"""Joins as they are written: columns merged by name, and columns that a join may fill with NULL."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def merged(
     scopes: tuple[Scope, Scope],
     identities: Identities,
 ) -> tuple[Relation, Scope]:
-    """The join on equal columns, and its scope.
+    """Return the join on equal columns, and its scope.
 
-    A name without a table means the left column; of a RIGHT JOIN the right one, of a FULL JOIN
-    whichever is there. Raises `Refused` where a side lacks the column or has it twice.
+    A name without a table means the left column; in a RIGHT JOIN the right one, in a FULL JOIN the
+    one that is present. Raises `Refused` where a side lacks the column or has it twice.
     """
     left, right = scopes
     pairs = pairs_of(join, left, right)
@@ -43,7 +43,7 @@ def merged(
 
 
 def padded(join: Join, scope: Scope, identities: Identities) -> tuple[Relation, Scope]:
-    """The join; columns that it may fill with NULL get an identity of their own above it."""
+    """Return the join, with new columns above it for those that it may fill with NULL."""
     sides = {
         JoinKind.LEFT: join.right.fields,
         JoinKind.RIGHT: join.left.fields,
@@ -57,14 +57,14 @@ def padded(join: Join, scope: Scope, identities: Identities) -> tuple[Relation, 
 
 
 def pairs_of(join: JoinedTables, left: Scope, right: Scope) -> list[tuple[Field, Field]]:
-    """The columns that USING or NATURAL equates."""
+    """Return the pairs of columns that USING or NATURAL equates."""
     names = _common(join, left, right) if join.natural else join.using
     written = [Name(name, span=join.span) for name in names]
     return [(left.lookup(name), right.lookup(name)) for name in written]
 
 
 def _common(join: JoinedTables, left: Scope, right: Scope) -> tuple[str, ...]:
-    """The names both sides have; a hidden column must not join in silence, nor fail to."""
+    """Return the common names; a hidden column must not silently join, nor silently fail to."""
     names = tuple(f.name for f in left.expand(Star(None, join.span)))
     names += tuple(name for s in left.sources for name in s.hidden)
     shared = tuple(dict.fromkeys(n for n in names if right.has(Name(n))))
@@ -77,7 +77,7 @@ def _common(join: JoinedTables, left: Scope, right: Scope) -> tuple[str, ...]:
 def _coalesced(
     relation: Relation, pairs: list[tuple[Field, Field]], join: JoinedTables, identities: Identities
 ) -> tuple[Relation, dict[int, Field]]:
-    """The FULL JOIN with a column for each pair, and what each replaces."""
+    """Return the FULL JOIN with a column for each pair, and the columns that these replace."""
     items, instead = [], {}
     for a, b in pairs:
         value = compared("coalesce", join, a, b)
@@ -88,7 +88,7 @@ def _coalesced(
 
 
 def compared(function: str, join: JoinedTables, a: Field, b: Field) -> Call:
-    """A function of two columns of a join."""
+    """Return a function of two columns of a join."""
     args = a.ref, b.ref
     call = typed_call(Call(function, args, span=join.span))
     assert isinstance(call, Call)

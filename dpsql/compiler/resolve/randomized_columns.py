@@ -1,21 +1,21 @@
-"""Aggregates over columns that people randomised: reports are counted, and the counts debiased.
+"""Aggregates over columns of randomised reports: reports are counted, and the counts debiased.
 
     SELECT status, COUNT(*) FROM people WHERE age > 30 GROUP BY status
 
-counts the people over 30 by what they *reported*, which is a query like any other: it is charged,
-noised, remembered or public as ever. Around it stands what estimates the truth of these counts, a
-sum of them with weights that the law of the reports fixes, and the variance of that estimate:
+counts the people over 30 by their *reports*, which is an ordinary query: it is charged, noised,
+cached or public as usual. The query around it estimates the true counts as a weighted sum, with
+weights that follow from the distribution of reports, and computes the variance of that estimate:
 
     SELECT w.status, SUM(n * w.weight), SUM(n * w.variance)
     FROM (SELECT status AS cell, COUNT(*) AS n … GROUP BY status) JOIN weights AS w USING (cell)
     GROUP BY w.status
 
-Proof (PRIVACY.md R81). What is written around the counts reads nothing else than released numbers
-and constants: post-processing. A report r has the weight w(r) = Σ a(v)·W(v, r) in the estimate of
-Σ a(truth): W is the inverse of the law, so that w(r) is a(truth) on average; of several columns it
-is the product of theirs (Kronecker). Reports are drawn one by one, so that their variances add up:
-E w² - a² of each, estimated without bias by Σ n(r)·(w(r)² - Σ a(v)²·W(v, r)).
-Of texts of bits rows are counted that have a bit, or one of each of several texts.
+Proof (PRIVACY.md R81). The outer query reads nothing else than released numbers and constants:
+post-processing. A report r has the weight w(r) = Σ a(v)·W(v, r) in the estimate of Σ a(truth): W is
+the inverse of the distribution, so that w(r) is a(truth) on average; for several columns it is the
+product of theirs (Kronecker). Reports are drawn one by one, so that their variances add up: E w² -
+a² of each, estimated without bias by Σ n(r)·(w(r)² - Σ a(v)²·W(v, r)). For texts of bits, rows are
+counted that have a bit, or one of each of several texts.
 """
 
 from __future__ import annotations
@@ -80,13 +80,17 @@ from dpsql.model.walk import (
 )
 
 ESTIMATE = "local_estimate"
-"""local_estimate(value, variance): a value, of which reports make the variance; see `propagate`."""
+"""Function local_estimate(value, variance): an estimate with the variance from reports; see
+`propagate`.
+"""
 
 MOST_CELLS = 100_000
-"""Weights of one query: groups by combinations of reports."""
+"""Largest number of weights in one query: groups by combinations of reports."""
 
 MOST_COUNTS = 1_000
-"""Counts of one query: of rows that have a bit, or one of each of several texts."""
+"""Largest number of counts in one query: of rows that have a bit, or one of each of several
+texts.
+"""
 
 Row: TypeAlias = tuple[Value, ...]
 Evaluate: TypeAlias = Callable[
@@ -96,8 +100,9 @@ Evaluate: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Debiased:
-    """A query whose reports are debiased; `cells` are the keys by which they are counted, and
-    `notices` are told of what is made of each measure that counts them.
+    """A query with debiased reports; `cells` are the keys by which they are counted.
+
+    `notices` belong to each measure that counts them.
     """
 
     relation: Relation
@@ -108,10 +113,10 @@ class Debiased:
 def debiased(
     relation: Relation, policy: Policy, identities: Identities, evaluate: Evaluate
 ) -> Debiased:
-    """The query over what people are, of a query over what they reported.
+    """Rewrite a query about reports into estimates of the true values.
 
-    Raises `Refused` for what is computed of reports without a rule. Rows of public tables that are
-    shown as they are show reports.
+    Raises `Refused` for computations with reports that have no rule. Directly shown rows of public
+    tables show reports.
     """
     if not any(c.randomized for table in policy.tables for c in table.columns):
         return Debiased(relation)
@@ -122,7 +127,7 @@ def debiased(
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """A column of a table of which people told."""
+    """A column of reports in a table."""
 
     ref: Ref
     name: str
@@ -131,10 +136,10 @@ class _Report:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A relation: as written (`plain`), and as `rows` that reports do not decide.
+    """A relation: as written (`plain`), and as `rows` that do not depend on reports.
 
-    `meaning` has the columns that are made of reports, over these (None: no rule says how);
-    `conditions` are those that decide, over reports. Rows are `decided` where there is no rule.
+    `meaning` maps the columns computed from reports to expressions over these (None: no rule).
+    `conditions` are those over reports. Rows are `decided` by reports where there is no rule.
     """
 
     plain: Relation
@@ -145,18 +150,18 @@ class _Rows:
     decided: bool = False
 
     def reads(self, *read: Expression | None) -> bool:
-        """Whether any of these is made of reports."""
+        """Test whether any of these expressions is computed from reports."""
         return any(e is not None and bool(refs(e) & self.meaning.keys()) for e in read)
 
     def over_reports(self, expression: Expression) -> Expression | None:
-        """An expression that is made of reports alone over these; None of any other."""
+        """Return an expression over reports alone, if it reads no other columns; else None."""
         parts = {n: self.meaning.get(n) for n in refs(expression)}
         traced = {n: part for n, part in parts.items() if part is not None}
         return substitute(expression, traced) if len(traced) == len(parts) else None
 
 
 class _Debiasing:
-    """One query; `cells` and `notices` are as in `Debiased`."""
+    """The debiasing of one query; `cells` and `notices` are as in `Debiased`."""
 
     def __init__(self, policy: Policy, identities: Identities, evaluate: Evaluate) -> None:
         self.policy, self.identities, self.evaluate = policy, identities, evaluate
@@ -235,7 +240,9 @@ class _Debiasing:
         )
 
     def _other(self, relation: Relation) -> _Rows:
-        """What no rule is about: columns of reports may be shown, and nothing computed of them."""
+        """Return a relation without a rule: columns of reports may be output, but not used
+        otherwise.
+        """
         sources = [self.rows(source) for source in inputs(relation)]
         parts = iter(sources)
         plain = map_inputs(relation, lambda _input: next(parts).plain)
@@ -274,9 +281,9 @@ def _refuse(construct: str, span: Span, fix: str = "") -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class _Total:
-    """A measure as Σ of `value` (None: 1) where `mask` is true, over rows that meet `rows`.
+    """A measure as Σ of `value` (None: 1) where `mask` is true, over rows that satisfy `rows`.
 
-    `average`: divided by how many there are.
+    With `average`, it is divided by the number of rows.
     """
 
     measure: Measure
@@ -287,7 +294,7 @@ class _Total:
 
 
 _TOTALS = {"count": False, "sum": False, "avg": True}
-"""What is estimated, and whether it is an average."""
+"""Aggregates that are estimated, and whether they are averages."""
 
 _ALL_TRUE = Literal(value=True, type=BOOLEAN)
 
@@ -346,7 +353,7 @@ class _Estimate:
         )
 
     def _reports_read(self) -> list[_Report]:
-        """The columns that decide something, in the table's order."""
+        """Return the report columns that the aggregate depends on, in the table's order."""
         parts: list[Expression | None] = [key.expression for key in self._local]
         parts += [part for total in self._totals for part in (total.value, total.mask)]
         read = frozenset[int]().union(
@@ -357,7 +364,7 @@ class _Estimate:
     # --- the weights ---
 
     def relation(self) -> Relation:
-        """The aggregate's columns, estimated."""
+        """Return the aggregate's columns, estimated."""
         counts, cells, numbers = self._counts()
         weights_of, groups, columns = self._weights(cells)
         condition = both(
@@ -386,9 +393,9 @@ class _Estimate:
         )
 
     def _counts(self) -> tuple[Aggregate, list[Field], dict[Expression | None, list[Field]]]:
-        """Rows counted by the plain keys and by what was reported: a query like any other.
+        """Count rows by the plain keys and by reports, as an ordinary query.
 
-        Of texts of bits, rows are counted, and those with each bit, or one of each text.
+        For texts of bits, it counts rows, and rows with each bit, or one of each text.
         """
         rows, span = self._source.rows, self._aggregate.span
         reports = [r for r in self._reports if not r.column.law.of_bits]
@@ -423,8 +430,10 @@ class _Estimate:
     def _weights(
         self, cells: Sequence[Field]
     ) -> tuple[Values, list[Field], list[list[list[Field]]]]:
-        """The weights of each cell in each group's numbers: a table, its columns of the groups, and
-        for each number the columns of its sums, one for each count of a cell.
+        """Return the weights of each cell for each group's numbers.
+
+        Returns a table, its columns of the groups, and for each number the columns of its sums, one
+        for each count of a cell.
         """
         values = [report.column.values for report in self._reports]
         laws = [report.column.law for report in self._reports]
@@ -459,7 +468,9 @@ class _Estimate:
         return Values(fields, tuple(rows), self._aggregate.span), groups, columns
 
     def _evaluated(self, truths: list[Row]) -> tuple[list[Row], np.ndarray, list[np.ndarray]]:
-        """Of each truth: its group; whether it meets WHERE, and each total's mask; and amounts."""
+        """Return for each truth its group, whether it satisfies WHERE and each total's mask, and
+        its amounts.
+        """
         fields = tuple(Field(r.ref.id, "", r.ref.type) for r in self._reports)
         where = both(self._source.conditions) or _ALL_TRUE
         masks = [where, *(total.mask or _ALL_TRUE for total in self._totals)]
@@ -475,7 +486,7 @@ class _Estimate:
     def _sum(
         self, numbers: Sequence[Field], parts: Sequence[Field], measures: list[Measure]
     ) -> Expression:
-        """The sum of numbers of rows by their columns of weights."""
+        """Return the sum of numbers of rows, weighted by their columns of weights."""
         total = self._identities.field("total", DOUBLE)
         products = (n.ref.to(DOUBLE) * w.ref for n, w in zip(numbers, parts, strict=True))
         weighed = reduce(add, products)
@@ -484,7 +495,7 @@ class _Estimate:
 
 
 def _number(value: Value) -> float:
-    """An amount; what is masked may be anything."""
+    """Convert an amount to a float; a masked value may be anything and becomes 0."""
     return float(value) if isinstance(value, int | float) else 0.0
 
 
@@ -503,7 +514,7 @@ def _literal_rows(
 
 
 def _estimate(total: _Total, sums: Sequence[Expression]) -> Expression:
-    """A number and the variance that reports make of it, in the type of the measure."""
+    """Return a number and its variance from reports, in the type of the measure."""
     if total.average:
         amount, rows, squares, products, counts = sums
         count = scalar("greatest", rows, 1.0)

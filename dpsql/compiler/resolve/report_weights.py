@@ -1,9 +1,10 @@
-"""What counts of reports weigh in an estimate of the truth and in its variance: laws inverted.
+"""Weights of report counts in an estimate of the truth and in its variance, by inverse
+distributions.
 
-Proof (PRIVACY.md R81). Of columns of values the inverse of the law, of several their Kronecker
-product. Of a text of bits each bit is a report of its own, X(v), 1 on average where v is the truth
-and else 0; bits are independent given the truth, where no two X are 1 on average: E w² has squares
-of X alone.
+Proof (PRIVACY.md R81). For columns of values it is the inverse of the distribution, for several
+their Kronecker product. For a text of bits each bit is a report of its own, X(v), 1 on average
+where v is the truth and else 0; bits are independent given the truth, where no two X are 1 on
+average: E w² has squares of X alone.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import numpy as np
 from dpsql.model.local_reports import Randomized
 
 Parts: TypeAlias = tuple[np.ndarray, ...]
-"""What each count of a cell is multiplied by: one array over cells, which are of values alone; of
-texts of bits one for all rows and for those with each bit, of several for each of one and another.
+"""Factors of each count of a cell, as arrays over cells of values. For texts of bits there is one
+array for all rows and for those with each bit, for several texts one per combination.
 """
 
 
@@ -29,8 +30,9 @@ def numbers_of(
     amount: np.ndarray,
     counted: np.ndarray | None,
 ) -> list[Parts]:
-    """The weights of an estimate and of its variance; of an average of its two totals, and of the
-    variances of these and of both.
+    """Return the weights of an estimate and of its variance.
+
+    For an average these are the weights of its two totals, and of their variances and covariance.
     """
     one = amount.reshape(shape)
     if counted is None:
@@ -45,15 +47,17 @@ def numbers_of(
 
 
 def weights(laws: Sequence[Randomized], table: np.ndarray) -> Parts:
-    """The weights of counts in the estimate of Σ a(truth), for a table of a(truth).
+    """Return the weights of counts in the estimate of Σ a(truth), for a table of a(truth).
 
-    What is the same of every truth is known without an error.
+    A constant over all truths is known without error.
     """
     return _parts(laws, _over_bits(laws, _inverse(laws, table), _powers(laws, table)))
 
 
 def variance_weights(laws: Sequence[Randomized], one: np.ndarray, other: np.ndarray) -> Parts:
-    """The weights of counts in the covariance of two such estimates: E wv - ab of each truth."""
+    """Return the weights of counts in the covariance of two such estimates: E wv - ab of each
+    truth.
+    """
     both_powers = [a + b for a, b in zip(_powers(laws, one), _powers(laws, other), strict=True)]
     squares = _over_bits(laws, _inverse(laws, one) * _inverse(laws, other), both_powers)
     truths = _over_bits(laws, _inverse(laws, one * other), [min(n, 1) for n in both_powers])
@@ -61,7 +65,9 @@ def variance_weights(laws: Sequence[Randomized], one: np.ndarray, other: np.ndar
 
 
 def _powers(laws: Sequence[Randomized], table: np.ndarray) -> list[int]:
-    """For each law how often the bits of a text count: not where what is added is known."""
+    """Return, for each distribution, 1 if the bits of its text matter, and 0 if the table is
+    constant there.
+    """
     return [
         int(law.of_bits and not (table == table.take([0], axis)).all())
         for axis, law in enumerate(laws)
@@ -69,9 +75,10 @@ def _powers(laws: Sequence[Randomized], table: np.ndarray) -> list[int]:
 
 
 def _over_bits(laws: Sequence[Randomized], table: np.ndarray, powers: Sequence[int]) -> np.ndarray:
-    """A table by truths as one by counts: of each text of all rows first, then with each bit.
+    """Convert a table by truths to one by counts: for each text all rows first, then those with
+    each bit.
 
-    Each bit adds what it weighs to this power; at 0 the table is the same for every truth.
+    Each bit adds its weight to this power; at 0 the table is the same for every truth.
     """
     for axis, (law, power) in enumerate(zip(laws, powers, strict=True)):
         if law.of_bits:
@@ -82,7 +89,7 @@ def _over_bits(laws: Sequence[Randomized], table: np.ndarray, powers: Sequence[i
 
 
 def _parts(laws: Sequence[Randomized], table: np.ndarray) -> Parts:
-    """The arrays over cells, one for each combination of counts."""
+    """Return the arrays over cells, one for each combination of counts."""
     values = [axis for axis, law in enumerate(laws) if not law.of_bits]
     bits = [axis for axis, law in enumerate(laws) if law.of_bits]
     cells = prod(table.shape[axis] for axis in values)
@@ -90,12 +97,12 @@ def _parts(laws: Sequence[Randomized], table: np.ndarray) -> Parts:
 
 
 def _apart(law: Randomized) -> tuple[float, float]:
-    """What a report adds that does not support a value, and what one that does."""
+    """Return the weight of a report that does not support a value, and of one that does."""
     return float(law.weight(supported=False)), float(law.weight(supported=True))
 
 
 def _inverse(laws: Sequence[Randomized], table: np.ndarray) -> np.ndarray:
-    """Σ a(v)·W(v, r) of each report r of values; truths of bits stay."""
+    """Return Σ a(v)·W(v, r) for each report r of values; truths of bits stay."""
 
     def along(table: np.ndarray, axis: int) -> np.ndarray:
         if laws[axis].of_bits:

@@ -1,6 +1,7 @@
-"""resolve: Statement → Resolved. Names, types and tables; every query becomes relations.
+"""resolve: Statement → Resolved. It resolves names, types and tables; every query becomes
+relations.
 
-CTEs are resolved anew at each use, so every column of the result has its own identity.
+CTEs are resolved again at each use, so every column of the result has its own identity.
 """
 
 from __future__ import annotations
@@ -75,9 +76,9 @@ from dpsql.model.walk import both, conjuncts, free_refs, relations, walk
 
 
 def without_rows(resolved: Resolved) -> Resolved:
-    """The same columns over no table at all, where no data could give a row; else as it is.
+    """Replace a query that has no rows for any data by its columns without tables; else return it.
 
-    What is left reads nothing, so that its answer says nothing about data.
+    The result reads nothing, so its answer says nothing about data.
     """
     relation = resolved.relation
     if not is_empty(relation):
@@ -86,9 +87,9 @@ def without_rows(resolved: Resolved) -> Resolved:
 
 
 def is_empty(relation: Relation) -> bool:
-    """Whether the text alone shows that this has no rows.
+    """Test whether the text alone shows that a relation has no rows.
 
-    An aggregate has: one of totals, or one for each public key.
+    An aggregate has rows: one for totals, or one for each public key.
 
     >>> is_empty(rowless(())), is_empty(OneRow())
     (True, False)
@@ -105,7 +106,9 @@ def is_empty(relation: Relation) -> bool:
 
 
 def _never(predicate: Expression) -> bool:
-    """Whether a condition is the constant FALSE or compares constants that differ, or are one."""
+    """Test whether a condition is the constant FALSE, or a comparison of constants that is
+    false.
+    """
     match predicate:
         case Literal(value=False, type=kind):
             return kind == BOOLEAN
@@ -124,7 +127,9 @@ Environment: TypeAlias = "Mapping[str, _Definition | Again]"
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """A CTE: its query, what it can see, its column aliases; its name if it may read itself."""
+    """A CTE: its query, the names it can see, its column aliases; its name if it may read
+    itself.
+    """
 
     query: Query
     environment: Environment
@@ -134,10 +139,10 @@ class _Definition:
 
 
 def resolve(statement: Statement, policy: Policy, identities: Identities) -> Resolved:
-    """The statement as relations over the policy's tables.
+    """Return the statement as relations over the policy's tables.
 
-    Raises `Refused` for unknown, ambiguous and hidden names, wrong types, misplaced aggregates
-    and columns that are neither grouped nor aggregated.
+    Raises `Refused` for unknown, ambiguous and hidden names, wrong types, misplaced aggregates and
+    columns that are neither grouped nor aggregated.
     """
     resolver = _Resolver(policy, identities, statement.search_path)
     return Resolved(resolver.query(statement.query, {}))
@@ -167,7 +172,7 @@ class _Resolver:
         return environment
 
     def _defined(self, definition: _Definition) -> Relation:
-        """The rows of a CTE."""
+        """Return the rows of a CTE."""
         query, environment = definition.query, definition.environment
         if definition.itself is not None and isinstance(query, SetOperation):
             recursion = self._recursion(definition, definition.itself, query)
@@ -179,7 +184,7 @@ class _Resolver:
     def _recursion(
         self, definition: _Definition, itself: str, query: SetOperation
     ) -> Recursion | None:
-        """A UNION whose right side reads the CTE itself; None where it does not."""
+        """Return a UNION whose right side reads the CTE itself; None where it does not."""
         environment = self._with_ctes(query, definition.environment)
         aliases, span = definition.column_aliases, definition.span
         first = self._relabelled(self.query(query.left, environment), aliases, span)
@@ -251,7 +256,7 @@ class _Resolver:
         return Project(relation, tuple(Item(o.field, o.field.ref) for o in outputs))
 
     def distinct(self, relation: Relation, span: Span) -> Relation:
-        """SELECT DISTINCT is a GROUP BY of every column without aggregates."""
+        """Return SELECT DISTINCT as a GROUP BY of every column without aggregates."""
         keys = tuple(Item(self.identities.field(f.name, f.type), f.ref) for f in relation.fields)
         return Aggregate(relation, keys, (), span)
 
@@ -267,7 +272,7 @@ class _Resolver:
         order: tuple[SortKey, ...],
         grouping: Grouping,
     ) -> Relation:
-        """DISTINCT ON (keys): the rows that ORDER BY puts first among those of equal keys."""
+        """Return DISTINCT ON (keys): the first row by ORDER BY among those with equal keys."""
         keys = tuple(self._output(key, outputs, grouping) for key in select.distinct_on)
         number = self.identities.field("row_number", INTEGER)
         call = WindowCall("row_number", (), keys, order, type=INTEGER, span=select.span)
@@ -277,7 +282,7 @@ class _Resolver:
     def _output(
         self, expression: Expression, outputs: tuple[Item, ...], grouping: Grouping
     ) -> Expression:
-        """An ordinal, an output's name or any expression, over the input's columns.
+        """Rewrite an ordinal, an output's name or any expression over the input's columns.
 
         Raises `Refused` for a name of several different outputs.
         """
@@ -332,7 +337,9 @@ class _Resolver:
     def _source(
         self, source: FromItem | None, environment: Environment, outer: Scope | None
     ) -> tuple[Relation, Scope]:
-        """An item of FROM; a query in it sees the columns of the query `outer` around it."""
+        """Resolve an item of FROM; a query in it sees the columns of the query `outer`
+        around it.
+        """
         match source:
             case None:
                 return OneRow(), Scope()
@@ -352,7 +359,7 @@ class _Resolver:
                 return self._half_join(source, environment, outer)
 
     def _named(self, name: TableName, environment: Environment) -> tuple[Relation, Scope]:
-        """A table or CTE under its alias."""
+        """Resolve a table or CTE under its alias."""
         relation, hidden = self._table(name, environment)
         table = self.policy.table(relation.table) if isinstance(relation, Scan) else None
         names = set() if table is None else {column.lower() for column in table.key}
@@ -381,7 +388,7 @@ class _Resolver:
         return Scan(table.name, fields, name.span, table.readings, table.rows), hidden
 
     def _unknown(self, name: TableName, environment: Environment) -> Refused:
-        """What exists instead of a table: of the policy, and of the text's own WITH."""
+        """Return the refusal of an unknown table, with similar names in the policy and in WITH."""
         tables = [t.name for t in self.policy.tables]
         meant = self.policy.named((*name.schema[-1:], name.name))
         alike = sorted((t for t in tables if shown(t)[1].lower() == name.name.lower()), key=len)
@@ -448,9 +455,9 @@ class _Resolver:
         scope: Scope,
         environment: Environment,
     ) -> tuple[Expression, Relation, Relation]:
-        """The condition of an outer join, whose subqueries the rows of one side have asked.
+        """Resolve the condition of an outer join, with subqueries attached to the rows of one side.
 
-        Raises `Refused` for one that reads columns of both.
+        Raises `Refused` for a subquery that reads columns of both sides.
         """
         parts = []
         for part in conjuncts(join.condition):
@@ -472,7 +479,7 @@ class _Resolver:
         return condition, left, right
 
     def _nested(self, scope: Scope, relation: Relation, environment: Environment) -> Nested:
-        """What resolves the subqueries that these rows ask."""
+        """Return the resolver of subqueries that these rows evaluate."""
         return Nested(
             scope,
             lambda query, around: self.query(query, environment, around),
@@ -483,7 +490,7 @@ class _Resolver:
     def _half_join(
         self, half: HalfJoin, environment: Environment, outer: Scope | None
     ) -> tuple[Relation, Scope]:
-        """SEMI and ANTI JOIN: EXISTS and its negation, written in FROM."""
+        """Resolve SEMI and ANTI JOIN: EXISTS and its negation, written in FROM."""
         join = half.join
         left, scope = self._source(join.left, environment, outer)
         right, right_scope = self._source(join.right, environment, outer)
@@ -505,7 +512,7 @@ def _scope(alias: str | None, fields: tuple[Field, ...]) -> Scope:
 
 
 def _common_types(query: SetOperation, left: Relation, right: Relation) -> tuple[SqlType, ...]:
-    """The type of each column of a set operation."""
+    """Return the type of each column of a set operation."""
     if len(left.fields) != len(right.fields):
         raise Refused(Reason.TYPE_MISMATCH, query.span, function=query.kind, types=())
     kinds = []
@@ -519,7 +526,7 @@ def _common_types(query: SetOperation, left: Relation, right: Relation) -> tuple
 
 
 def _no_shared_alias(left: Scope, right: Scope, join: JoinedTables) -> None:
-    """Tables of different schemas may have one name: columns name the schema then."""
+    """Refuse an alias on both sides, unless two schemas have tables of this name."""
     sources = {s.alias.lower(): s.table for s in left.sources if s.alias}
     for source in right.sources:
         other = sources.get((source.alias or "").lower(), source)
@@ -528,7 +535,7 @@ def _no_shared_alias(left: Scope, right: Scope, join: JoinedTables) -> None:
 
 
 def _uncast(expression: Expression) -> Expression:
-    """An expression without a cast to the type that it has."""
+    """Remove a cast to the type that an expression has."""
     match expression:
         case Cast(arg=arg, type=kind) if type_of(arg) == kind:
             return _uncast(arg)
@@ -569,7 +576,9 @@ def _require_plain(expression: Expression, clause: str) -> None:
 def by_name(
     query: SetOperation, left: Relation, right: Relation, identities: Identities
 ) -> tuple[Relation, Relation]:
-    """Both sides of UNION BY NAME with the columns of either, the left's first; else NULL."""
+    """Return both sides of UNION BY NAME with all columns, the left's first and missing
+    ones NULL.
+    """
     if query.kind != "UNION":
         raise Refused(Reason.UNSUPPORTED_SYNTAX, query.span, construct=f"{query.kind} BY NAME")
     sides = [{f.name.lower(): f for f in side.fields} for side in (left, right)]

@@ -1,6 +1,6 @@
-"""Names in scope: which field a column name means, and what a SELECT list gives and takes.
+"""Scopes: the field that a column name means, and the inputs and outputs of a SELECT list.
 
-What is known goes with the identity of a column, never with its name: SECURITY.md S7.
+Facts belong to the identity of a column, never to its name: SECURITY.md S7.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from dpsql.model.tree import (
 from dpsql.model.walk import children, expressions, map_children, walk
 
 MAX_FIELDS = 20_000
-"""Most columns one statement may give identities to: CTEs used twice are resolved twice."""
+"""Most columns in one statement: CTEs used twice are resolved twice."""
 
 
 class Identities:
-    """Hands out field ids, unique within a statement."""
+    """Generator of field ids, unique within a statement."""
 
     __slots__ = ("_next",)
 
@@ -40,7 +40,7 @@ class Identities:
         self._next = count(1)
 
     def field(self, name: str, kind: SqlType) -> Field:
-        """A new column; refuses a statement that grows beyond `MAX_FIELDS`."""
+        """Return a new column; refuses a statement that grows beyond `MAX_FIELDS`."""
         number = next(self._next)
         if number > MAX_FIELDS:
             raise Refused(Reason.TOO_LARGE, what="columns", limit=MAX_FIELDS)
@@ -51,9 +51,8 @@ class Identities:
 class Source:
     """One item of FROM: its alias and its columns.
 
-    `hidden` are names that exist and may not be used; with the table whose links they are not.
-    `table` is the name of the policy's table where that is what FROM names, `key` the columns of
-    its key.
+    `hidden` are existing names that may not be used, each with its table. `table` is the name of
+    the policy's table where FROM names one, `key` the columns of its key.
     """
 
     alias: str | None
@@ -63,7 +62,7 @@ class Source:
     key: frozenset[int] | None = None
 
     def is_called(self, table: str, schema: tuple[str, ...]) -> bool:
-        """Whether a name with this in front of it may be a column of this source."""
+        """Test whether a name with this qualifier may be a column of this source."""
         if self.alias is None or self.alias.lower() != table.lower():
             return False
         return (
@@ -79,11 +78,9 @@ class Source:
 class Scope:
     """The sources of one SELECT.
 
-    `merged` are the right-hand columns of USING, seen only once; `instead` maps the left-hand
-    column to what is seen in its place where that is not the column itself.
-
-    `outer` is the scope of the query around a subquery: names that are not here are looked for
-    there.
+    `merged` are the right-hand columns of USING, visible only once. `instead` maps a left-hand
+    column to the visible column that replaces it. `outer` is the scope of the query around a
+    subquery, where missing names are looked up.
     """
 
     sources: tuple[Source, ...] = ()
@@ -92,7 +89,7 @@ class Scope:
     instead: Mapping[int, Field] = field(default_factory=dict)
 
     def lookup(self, name: Name) -> Field:
-        """The one field that `name` means, or a refusal that points at it."""
+        """Return the single field that `name` means, or raise a refusal that points at it."""
         name = self.whole(name)
         if self.outer is not None and not self._knows(name):
             return self.outer.lookup(name)
@@ -118,7 +115,7 @@ class Scope:
         )
 
     def whole(self, name: Name) -> Name:
-        """The name of a part of a column, "column.field", written as a column of a table is."""
+        """Rewrite "column.field", the name of a part of a column, as a column name."""
         if name.table is None or any(s.is_called(name.table, name.schema) for s in self.sources):
             return name
         words = (*name.schema, name.table, name.name)
@@ -131,12 +128,14 @@ class Scope:
         return name if self.outer is None else self.outer.whole(name)
 
     def _has_parts(self, column: str) -> bool:
-        """Whether parts of such a column are declared: what begins so is one, or is unknown."""
+        """Test whether parts of such a column are declared: then the name is one of them, or
+        unknown.
+        """
         begins = tuple(f"{column.lower()}{sign}" for sign in ".[")
         return any(f.name.lower().startswith(begins) for s in self.sources for f in s.fields)
 
     def has(self, name: Name) -> bool:
-        """Whether some field, visible or hidden, is called so."""
+        """Test whether some field, visible or hidden, has this name."""
         return any(
             (name.table is None or source.is_called(name.table, name.schema))
             and (any(source.named(name.name)) or name.name.lower() in source.hidden)
@@ -144,7 +143,7 @@ class Scope:
         )
 
     def _knows(self, name: Name) -> bool:
-        """Whether the name means something here, usable or not; a table here hides outer ones."""
+        """Test whether the name exists here, usable or not; a table here hides outer ones."""
         if name.table is not None:
             return any(s.is_called(name.table, name.schema) for s in self.sources)
         return any(
@@ -153,20 +152,20 @@ class Scope:
         )
 
     def expand(self, star: Star) -> tuple[Field, ...]:
-        """The columns of `*` or `t.*`, in order."""
+        """Return the columns of `*` or `t.*`, in order."""
         fields = tuple(f for source in self._qualified(star) for f in source.fields)
         if star.table is not None:
             return fields
         return tuple(self.seen(f) for f in fields if f.id not in self.merged)
 
     def seen(self, column: Field) -> Field:
-        """What a name without a table means where several joins merge columns one by one."""
+        """Return the column that a name without a table means after several merging joins."""
         while column.id in self.instead:
             column = self.instead[column.id]
         return column
 
     def renumbered(self, fields: Mapping[int, Field]) -> Scope:
-        """The scope above a relation that gives these columns new identities."""
+        """Return the scope above a relation that gives these columns new identities."""
 
         def new(column: Field) -> Field:
             return fields.get(column.id, column)
@@ -186,12 +185,12 @@ class Scope:
         )
 
     def settled_by(self, keys: frozenset[int], column: int) -> Source | None:
-        """The table that a column is of, where its own key is among these columns."""
+        """Return the table of a column, if the table's key is among `keys`."""
         settled = (s for s in self.sources if s.key is not None and s.key <= keys)
         return next((s for s in settled if any(f.id == column for f in s.fields)), None)
 
     def beside(self, right: Scope) -> Scope:
-        """The scope of a join of both."""
+        """Return the scope of a join of both."""
         return Scope(
             self.sources + right.sources,
             self.merged | right.merged,
@@ -208,7 +207,7 @@ class Scope:
         return sources
 
     def _not_in_from(self, table: str, name: Name | Star) -> Refused:
-        """What a qualifier that no item of FROM has could have been: another name of one."""
+        """Return the refusal of an unknown qualifier, with an alias or similar names."""
         meant = candidates((*name.schema, table))
         renamed = (s.alias for s in self.sources if s.table and s.table.lower() in meant)
         aliases = tuple(s.alias for s in self.sources if s.alias)
@@ -219,7 +218,7 @@ class Scope:
 
 
 def is_stated(expression: Expression) -> bool:
-    """Whether this is the error of something.
+    """Test whether an expression is a stated error.
 
     >>> is_stated(Call("dp_stddev", (Name("n"),))), is_stated(Name("n"))
     (True, False)
@@ -229,13 +228,13 @@ def is_stated(expression: Expression) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The items of a SELECT list; `unfolded` writes out the aliases in what aggregates read."""
+    """The items of a SELECT list; `unfolded` replaces the aliases in arguments of aggregates."""
 
     items: tuple[SelectItem, ...]
     unfolded: Callable[[Expression], Expression]
 
     def named(self) -> tuple[SelectItem, ...]:
-        """The items, each error in them over the item whose error it is.
+        """Return the items, with each error in them over the item whose error it is.
 
         Raises `Refused` for a name of several different items and for the error of an error.
         """
@@ -245,7 +244,9 @@ class Outputs:
         )
 
     def meant(self, expression: Expression, own: int | None = None) -> Expression:
-        """An expression of the same SELECT (its item number `own`), each error as in `named`."""
+        """Return an expression of the same SELECT (its item number `own`), with errors as in
+        `named`.
+        """
         if isinstance(expression, AggregateCall):
             return expression  # reads columns of FROM
         if is_stated(expression):
@@ -273,7 +274,7 @@ class Outputs:
 
 
 def stated_in(relation: Relation) -> Iterator[Call]:
-    """The errors that a relation itself states, those of its inputs left out."""
+    """Yield the errors that a relation itself states, without those of its inputs."""
     for expression in expressions(relation):
         for node in walk(expression):
             if isinstance(node, Call) and is_stated(node):
@@ -281,31 +282,32 @@ def stated_in(relation: Relation) -> Iterator[Call]:
 
 
 def require_none(relation: Relation, where: str) -> None:
-    """Refuse the errors that a relation itself states, `where` nothing is noisy yet."""
+    """Refuse errors that a relation itself states, in a place `where` nothing is noisy yet."""
     for call in stated_in(relation):
         construct = f"{call.function.upper()} {where}"
         raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
 
 
 MAX_DEPTH = 64
-"""Most levels of an expression once its aliases are written out, as in `check_depth`."""
+"""Largest depth of an expression after its aliases are replaced, as in `check_depth`."""
 
 MAX_NODES = 20_000
-"""Most parts of an expression once its aliases are written out."""
+"""Largest number of nodes of an expression after its aliases are replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aliases:
-    """What the aliases of a SELECT list stand for; a column of FROM with the name goes first.
+    """Meanings of the aliases of a SELECT list; a column of FROM with the same name has precedence.
 
-    What DP_STDDEV and the like name is left as it is: see `dpsql.compiler.resolve.scopes`.
+    Arguments of DP_STDDEV and similar functions stay unchanged: see
+    `dpsql.compiler.resolve.scopes`.
     """
 
     scope: Scope
     meaning: Mapping[str, Expression]
 
     def unfolded(self, expression: Expression) -> Expression:
-        """The expression with each alias in it replaced by what it stands for.
+        """Replace each alias in an expression by its meaning.
 
         Raises `Refused` (TOO_LARGE) where aliases of aliases make it grow too much.
         """
@@ -323,14 +325,18 @@ class Aliases:
         return map_children(expression, self._replaced)
 
     def with_alias(self, item: SelectItem) -> Aliases:
-        """These aliases and that of one more item; the later of two equal names counts."""
+        """Return these aliases and that of one more item; of two equal names the later one
+        counts.
+        """
         if item.alias is None:
             return self
         return Aliases(self.scope, {**self.meaning, item.alias.lower(): item.expression})
 
 
 def _check_size(expression: Expression) -> None:
-    """Aliases that use each other double in size and grow in depth at every step."""
+    """Refuse a large expression: aliases that use each other double its size and depth at every
+    step.
+    """
     pending, seen = [(expression, 1)], 0
     while pending:
         node, depth = pending.pop()
@@ -342,10 +348,10 @@ def _check_size(expression: Expression) -> None:
 
 
 def spelled_out(select: Select, scope: Scope) -> tuple[Select, tuple[SelectItem, ...]]:
-    """The SELECT with its stars, its aliases and GROUP BY ALL written out, and its list.
+    """Return the SELECT and its list with stars, aliases and GROUP BY ALL replaced.
 
-    Numbers and names of outputs in GROUP BY, ORDER BY and DISTINCT ON stay as they are. Raises
-    `Refused` for names in EXCLUDE, REPLACE and RENAME that the star does not have.
+    Numbers and names of outputs in GROUP BY, ORDER BY and DISTINCT ON stay. Raises `Refused` for
+    names in EXCLUDE, REPLACE and RENAME that the star does not have.
     """
     items, aliases = _expanded(select.items, scope)
     outputs = Outputs(items, aliases.unfolded)
@@ -376,7 +382,7 @@ def spelled_out(select: Select, scope: Scope) -> tuple[Select, tuple[SelectItem,
 def _group_by(
     keys: tuple[Expression, ...], items: tuple[SelectItem, ...]
 ) -> tuple[Expression, ...]:
-    """The keys; GROUP BY ALL is every item without an aggregate."""
+    """Return the keys; GROUP BY ALL means every item without an aggregate."""
     if not any(isinstance(key, Star) for key in keys):
         return keys
     listed = [item.expression for item in items if not _has_aggregate(item.expression)]
@@ -392,7 +398,7 @@ def _has_aggregate(expression: Expression) -> bool:
 def _expanded(
     items: tuple[SelectItem, ...], scope: Scope
 ) -> tuple[tuple[SelectItem, ...], Aliases]:
-    """The SELECT list with stars and the aliases of earlier items written out, and all aliases."""
+    """Return the SELECT list with stars and aliases of earlier items replaced, and all aliases."""
     result: list[SelectItem] = []
     aliases = Aliases(scope, {})
     for item in items:
@@ -414,7 +420,7 @@ def _expanded(
 
 
 def _columns(star: Star, aliases: Aliases) -> list[SelectItem]:
-    """The columns of `*` without those it excludes, with values replaced and labels renamed."""
+    """Return the columns of `*` after EXCLUDE, REPLACE and RENAME."""
     fields = aliases.scope.expand(star)
     present = {f.name.lower() for f in fields}
     excluded = {name.lower() for name in star.exclude}

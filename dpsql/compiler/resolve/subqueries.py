@@ -1,4 +1,4 @@
-"""Subqueries in expressions as joins: EXISTS and IN mark rows, a scalar subquery is looked up.
+"""Subqueries in expressions as joins: EXISTS and IN mark rows, a scalar subquery is joined.
 
 A correlated subquery is decorrelated: the ANDed conditions of its WHERE that read outer columns
 move into the join. Over public tables alone any other use of outer columns is left to the engine
@@ -68,14 +68,13 @@ from dpsql.model.walk import (
 TRUE = Literal(True, BOOLEAN)
 NOTHING = Literal(None, NULL)
 COUNTS = frozenset({"count", "regr_count", "approx_count_distinct"})
-"""Aggregates that are 0 over nothing; all others are NULL."""
+"""Aggregates that are 0 without rows; all others are NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A subquery ready to be attached to the rows that ask it; `value` is what it then is.
-
-    With `mark` it is EXISTS or IN; `condition` and `member` read outer columns and `other`'s.
+    """A subquery that can be attached to the rows that evaluate it; `value` is its result. With
+    `mark` it is EXISTS or IN; `condition` and `member` read outer columns and `other`'s.
     """
 
     other: Relation
@@ -89,14 +88,14 @@ class Lookup:
 
     @property
     def columns(self) -> frozenset[int]:
-        """The columns that the lookup reads or adds and the rows that ask do not have."""
+        """The columns that the lookup reads or adds and that the outer rows lack."""
         own = {f.id for f in self.other.fields} | {new.id for _old, new in self.renamed}
         if self.applied is not None:
             own.add(self.applied.value.id)
         return frozenset(own if self.mark is None else own | {self.mark.id})
 
     def attach(self, relation: Relation) -> Relation:
-        """The rows with the subquery's columns beside them."""
+        """Return the rows with the subquery's columns added."""
         if self.applied is not None:
             return replace(self.applied, input=relation)
         if self.mark is not None:
@@ -116,7 +115,7 @@ class Lookup:
         return Project(join, items + renamed)
 
     def map(self, change: Callable[[Expression], Expression]) -> Lookup:
-        """The same lookup with its outer expressions changed."""
+        """Return the same lookup with its outer expressions changed."""
         condition = None if self.condition is None else change(self.condition)
         member = None if self.member is None else (change(self.member[0]), self.member[1])
         value, applied = change(self.value), self.applied
@@ -127,7 +126,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Subqueries:
-    """Turns the resolved query of a subquery into a lookup by the rows outside of it."""
+    """Turns the resolved query of a subquery into a lookup for the outer rows."""
 
     policy: Policy
     identities: Identities
@@ -139,9 +138,8 @@ class Subqueries:
         relation: Relation,
         rows: Relation,
     ) -> Lookup:
-        """EXISTS (relation), or values IN (relation), asked by these rows.
-
-        Of several values that is true where SQL says so, and else false.
+        """Return EXISTS (relation), or values IN (relation), for these rows. With several values it
+        is true where it is in SQL, and else false.
         """
         relation = _unordered(relation)
         outer = free_refs(relation)
@@ -170,9 +168,8 @@ class Subqueries:
         return Lookup(other, condition, mark.ref, mark, member, span=node.span)
 
     def scalar(self, node: ScalarQuery, relation: Relation, rows: Relation) -> Lookup:
-        """(relation) as a value, asked by these rows.
-
-        Refused where it may have more than one row, unless it is public: then that is tried.
+        """Return (relation) as a value, for these rows. Refused where it may have more than one
+        row, unless it is public: then its rows are checked.
         """
         if len(relation.fields) != 1:
             raise _several_columns(node.span)
@@ -201,7 +198,7 @@ class Subqueries:
     def _correlated(
         self, node: ScalarQuery, relation: Relation, outer: frozenset[int], rows: Relation
     ) -> Lookup:
-        """One row per value of the correlated columns: an aggregate, or a row by its key."""
+        """Return one row per value of the correlated columns: an aggregate, or a row by its key."""
         if not isinstance(relation, Project):
             raise several_rows(node.span)
         core, expression = relation.input, relation.items[0].expression
@@ -226,13 +223,13 @@ class Subqueries:
         return Lookup(pulled, both(conditions) or TRUE, value, renamed=renamed, span=node.span)
 
     def _are_public(self, *relations_read: Relation) -> bool:
-        """Whether these read no private table."""
+        """Test whether these relations read no private table."""
         scans = (p for r in relations_read for p in relations(r) if isinstance(p, Scan))
         tables = (self.policy.table(scan.table) for scan in scans)
         return not any(table is None or table.private for table in tables)
 
     def _by_key(self, source: Relation, conditions: tuple[Expression, ...]) -> bool:
-        """Whether the conditions fix the declared key of the one table that is read."""
+        """Test whether the conditions fix the declared key of the only table that is read."""
         while isinstance(source, Filter):
             source = source.input
         if not isinstance(source, Scan):
@@ -250,10 +247,8 @@ class Subqueries:
 
 @dataclass(frozen=True, slots=True)
 class Decorrelation:
-    """Moves the conditions that read outer columns upwards, out of a subquery.
-
-    Of an aggregate without keys, which has a row where there is none below, only `total` is one
-    whose reader knows that a row may be missing.
+    """Moves the conditions that read outer columns upwards, out of a subquery. An aggregate without
+    keys has a row even without input rows. Only the reader of `total` handles its missing row.
     """
 
     outer: frozenset[int]
@@ -262,7 +257,9 @@ class Decorrelation:
     total: Relation | None = None
 
     def pulled(self, relation: Relation) -> tuple[Relation, tuple[Expression, ...]]:
-        """The relation without those conditions, and the conditions, over its own columns."""
+        """Return the relation without those conditions, and the conditions, over its own
+        columns.
+        """
         match relation:
             case Filter():
                 source, conditions = self.pulled(relation.input)
@@ -290,7 +287,9 @@ class Decorrelation:
                 return relation, ()
 
     def _grouped(self, relation: Aggregate) -> tuple[Relation, tuple[Expression, ...]]:
-        """An aggregate per value of the columns that the conditions equate with outer ones."""
+        """Return an aggregate per value of the columns that the conditions equate with
+        outer ones.
+        """
         source, correlated = self.pulled(relation.input)
         if correlated and not relation.keys and relation is not self.total:
             raise outer_column(self.span)
@@ -320,13 +319,13 @@ class Decorrelation:
 
 
 def _applied(applied: Apply) -> Lookup:
-    """A subquery that is evaluated for each row that asks it."""
+    """Return a subquery that is evaluated for each outer row."""
     require_own_aggregates(applied.other, free_refs(applied.other))
     return Lookup(applied.other, None, applied.value.ref, span=applied.span, applied=applied)
 
 
 def _asked_by(applied: Apply, change: Callable[[Expression], Expression]) -> Apply:
-    """The same subquery with the outer columns that it reads changed."""
+    """Return the same subquery with the outer columns that it reads changed."""
     outer = free_refs(applied.other)
 
     def replaced(expression: Expression) -> Expression:
@@ -342,7 +341,7 @@ def _asked_by(applied: Apply, change: Callable[[Expression], Expression]) -> App
 
 
 def _compared(relation: Relation, conditions: tuple[Expression, ...]) -> tuple[Ref, ...]:
-    """The columns of a relation that the conditions equate with others' columns."""
+    """Return the columns of a relation that the conditions equate with others' columns."""
     own = {f.id for f in relation.fields}
     pairs = [
         pair
@@ -355,13 +354,13 @@ def _compared(relation: Relation, conditions: tuple[Expression, ...]) -> tuple[R
 
 
 def no_outer_left(relation: Relation, outer: frozenset[int], span: Span) -> None:
-    """Raises `Refused` where a relation still reads these columns of queries around it."""
+    """Raise `Refused` where a relation still reads these columns of queries around it."""
     if free_refs(relation) & outer:
         raise outer_column(span)
 
 
 def _unordered(relation: Relation) -> Relation:
-    """Without an order, and without a LIMIT that leaves a row if there is one."""
+    """Remove an order, and a LIMIT that keeps a row if there is one."""
     while True:
         match relation:
             case Sort():
@@ -373,7 +372,7 @@ def _unordered(relation: Relation) -> Relation:
 
 
 def _rows_at_most(relation: Relation) -> tuple[int, int] | None:
-    """(least, most) rows where the most is one; None where there may be more."""
+    """Return (least, most) rows where the most is one; None where there may be more."""
     match relation:
         case OneRow():
             return 1, 1
@@ -392,7 +391,7 @@ def _rows_at_most(relation: Relation) -> tuple[int, int] | None:
 
 
 def _is_of_one_group(relation: Relation) -> bool:
-    """Whether the rows are groups by columns that a filter below equates with constants."""
+    """Test whether the rows are groups by columns that a filter below equates with constants."""
     while isinstance(relation, Project | Sort | Filter):
         relation = relation.input
     if not isinstance(relation, Aggregate) or relation.sets:
@@ -407,19 +406,19 @@ def _is_of_one_group(relation: Relation) -> bool:
 
 
 def counts_of(relation: Relation) -> frozenset[int]:
-    """The measures of the aggregate that count."""
+    """Return the counting measures of an aggregate."""
     if not isinstance(relation, Aggregate):
         return frozenset()
     return frozenset(m.field.id for m in relation.measures if m.call.function in COUNTS)
 
 
 def or_zero(ref: Ref) -> Call:
-    """A count, of no row too."""
+    """Return a count that is 0 for a missing row."""
     return scalar("coalesce", ref, 0, kind=ref.type)
 
 
 def _values(node: Membership) -> tuple[Expression, ...]:
-    """What is looked for: nothing of EXISTS, else one value, or several in a row."""
+    """Return the values that are searched: none for EXISTS, else one value, or several in a row."""
     match node.value:
         case None:
             return ()
@@ -443,7 +442,7 @@ def _several_columns(span: Span) -> Refused:
 
 
 def several_rows(span: Span) -> Refused:
-    """Of a value that several rows would have."""
+    """Return the refusal of a value that may have several rows."""
     return Refused(
         Reason.UNSUPPORTED_SYNTAX,
         span,
@@ -453,7 +452,7 @@ def several_rows(span: Span) -> Refused:
 
 
 def outer_column(span: Span) -> Refused:
-    """Of a subquery that is no join."""
+    """Return the refusal of a subquery that is no join."""
     return Refused(
         Reason.UNSUPPORTED_SYNTAX,
         span,
@@ -463,12 +462,12 @@ def outer_column(span: Span) -> Refused:
 
 
 def has_subquery(expression: Expression) -> bool:
-    """Whether a query stands somewhere in a written expression."""
+    """Test whether a written expression contains a query."""
     return any(isinstance(node, ScalarQuery | Membership) for node in walk(expression))
 
 
 def is_grouped(select: Select, items: tuple[SelectItem, ...]) -> bool:
-    """Whether a SELECT aggregates: by GROUP BY, HAVING or an aggregate that it asks for."""
+    """Test whether a SELECT aggregates: by GROUP BY, HAVING or an aggregate in its outputs."""
     written = [item.expression for item in items]
     written += [key.expression for key in select.order_by]
     return (
@@ -479,7 +478,7 @@ def is_grouped(select: Select, items: tuple[SelectItem, ...]) -> bool:
 
 
 def _key_positions(select: Select, items: tuple[SelectItem, ...]) -> frozenset[int]:
-    """The items that GROUP BY names by their number or alias, or repeats."""
+    """Return the items that GROUP BY names by number or alias, or repeats."""
     named = {item.alias.lower(): n for n, item in enumerate(items) if item.alias}
     positions = set()
     for key in select.group_by:
@@ -504,7 +503,7 @@ class Nested:
     resolved: dict[Expression, Expression] = field(default_factory=dict)
 
     def lookup(self, node: ScalarQuery | Membership) -> Lookup:
-        """One subquery as a lookup by the rows of this scope."""
+        """Return one subquery as a lookup for the rows of this scope."""
         relation = self.resolve(node.query, self.scope)
         if isinstance(node, ScalarQuery):
             return self.subqueries.scalar(node, relation, self.relation)
@@ -516,7 +515,9 @@ class Nested:
     def _exists_total(
         self, node: Membership, total: Aggregate, condition: Expression | None
     ) -> Lookup:
-        """EXISTS over an aggregate without GROUP BY, which has one row, or none by HAVING."""
+        """Return EXISTS over an aggregate without GROUP BY, which has one row, or none by
+        HAVING.
+        """
         if condition is None:
             return Lookup(OneRow(), None, TRUE, span=node.span)
         item = Item(self.subqueries.identities.field("kept", BOOLEAN), condition)
@@ -526,7 +527,7 @@ class Nested:
         return replace(lookup, value=typed_call(test))
 
     def attached(self, expression: Expression) -> Expression:
-        """The expression with its subqueries as columns, which `relation` then has."""
+        """Replace the subqueries of an expression by columns, which `relation` then has."""
         expression = map_children(expression, self.attached)
         if not isinstance(expression, ScalarQuery | Membership):
             return expression
@@ -542,7 +543,7 @@ class Nested:
         return self.resolved[expression]
 
     def where(self, condition: Expression | None) -> None:
-        """Keep the rows that satisfy WHERE: plain conditions first, then those that ask."""
+        """Keep the rows that satisfy WHERE: plain conditions first, then those with subqueries."""
         parts = conjuncts(condition)
         plain = tuple(part for part in parts if not has_subquery(part))
         if (both_plain := both(plain)) is not None:
@@ -572,7 +573,7 @@ class Nested:
     def below(
         self, select: Select, items: tuple[SelectItem, ...]
     ) -> tuple[Select, tuple[SelectItem, ...]]:
-        """The SELECT with the subqueries that its rows ask, not its groups, attached."""
+        """Attach the subqueries that the SELECT's rows, and not its groups, evaluate."""
         grouped = is_grouped(select, items)
         change = self._inside_aggregates if grouped else self.attached
         keys = _key_positions(select, items)

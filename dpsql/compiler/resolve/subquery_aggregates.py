@@ -9,9 +9,9 @@ from dpsql.model.walk import both, conjuncts, refs, relations, substitute
 
 
 def one_total(relation: Relation) -> tuple[Aggregate, Expression | None] | None:
-    """The aggregate without keys that a relation has a row of, and the condition on that row.
+    """Return the aggregate without keys whose row a relation has, and the condition on that row.
 
-    None where there may be more rows, and where a condition reads more than the aggregate.
+    Returns None where there may be more rows, and where a condition reads more than the aggregate.
     """
     conditions: tuple[Expression, ...] = ()
     while not isinstance(relation, Aggregate) or relation.keys:
@@ -37,7 +37,8 @@ def one_total(relation: Relation) -> tuple[Aggregate, Expression | None] | None:
 def require_own_aggregates(relation: Relation, outer: frozenset[int]) -> None:
     """Refuse an aggregate that reads columns of the outer query alone.
 
-    SQL computes it over the outer rows, which then are one row or groups; our tree has it inside.
+    SQL computes it over the outer rows, which then become one row or groups; our tree has it
+    inside.
     """
     for part in relations(relation):
         for measure in part.measures if isinstance(part, Aggregate) else ():

@@ -1,7 +1,7 @@
-"""Types of expressions: every node gets its type, and literals the type their company needs.
+"""Types of expressions: every node gets its type, and literals adapt to the other operands.
 
-A string literal beside a number or a BOOLEAN is one, as in SQL (literal coercion): drivers that
-splice parameters into text write `amount < '99.5'`, and leave the type to the server.
+A string literal beside a number or a BOOLEAN becomes one, as in SQL (literal coercion): drivers
+that splice parameters into text write `amount < '99.5'`, and leave the type to the server.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ from dpsql.model.walk import walk
 
 COMPARING = frozenset("eq ne lt le gt ge in is_distinct is_not_distinct".split())
 COERCING = COMPARING | frozenset("coalesce nullif least greatest".split())
-"""Functions whose string literals take the type of their company, as in d >= '2025-01-01'."""
+"""Functions whose string literals take the type of the other operands, as in d >= '2025-01-01'."""
 COUNTING = frozenset("add sub mul div int_div pg_div mod neg".split())
 """Operators that read a truth value as 1 or 0."""
 ADDING = frozenset("sum avg variance var_pop stddev stddev_pop".split())
-"""Aggregates that do so."""
+"""Aggregates that read a truth value as 1 or 0."""
 DISTANCES = frozenset("date_diff date_sub".split())
-"""Functions of two times, which may be told with a zone and without."""
+"""Functions of two times, which may have a zone or not."""
 
 
 def typed(expression: Expression, scope: Scope) -> Expression:
-    """The expression with names looked up in `scope` and every type filled in.
+    """Return the expression with names looked up in `scope` and every type filled in.
 
     Raises `Refused` for unknown names and functions and for arguments of the wrong type.
     """
@@ -97,7 +97,7 @@ def _tree(expression: Expression, scope: Scope) -> Expression:
 
 
 def type_of(expression: Expression) -> SqlType:
-    """The type of an expression that `typed` has been through."""
+    """Return the type of an expression that `typed` has processed."""
     match expression:
         case Name() | Star() | ScalarQuery() | Membership():
             raise AssertionError(expression)
@@ -106,7 +106,7 @@ def type_of(expression: Expression) -> SqlType:
 
 
 def predicate(expression: Expression, scope: Scope) -> Expression:
-    """A typed condition: BOOLEAN, or a refusal."""
+    """Return a typed condition; raises `Refused` unless it is BOOLEAN."""
     condition = typed(expression, scope)
     if type_of(condition).kind not in (Kind.BOOLEAN, Kind.NULL):
         raise _mismatch("condition", (type_of(condition),), condition)
@@ -114,7 +114,9 @@ def predicate(expression: Expression, scope: Scope) -> Expression:
 
 
 def typed_call(call: Call) -> Expression:
-    """A call over typed arguments with its own type, or a refusal that points at it."""
+    """Return a call over typed arguments with its own type, or raise a refusal that points
+    at it.
+    """
     if call.function in STATED:
         return _stated(call)
     if call.function == "list":
@@ -152,9 +154,9 @@ def _typed(call: Call) -> Expression:
 
 
 def _list(call: Call) -> Expression:
-    """`list(opening, comma, closing, values…)`: the text of the values, with their type.
+    """Return `list(opening, comma, closing, values…)`: the text of the values, with their type.
 
-    Of one LIST(x) it is that of its rows.
+    For one LIST(x) it is the text of its rows.
     """
     opening, comma, closing, *values = call.args
     match values:
@@ -177,7 +179,9 @@ def _list(call: Call) -> Expression:
 
 
 def _shown(value: Expression, call: Call) -> Call:
-    """A member of a list as text; between braces texts are in quotes, as PostgreSQL reads them."""
+    """Return a member of a list as text; texts between braces are quoted, as PostgreSQL
+    reads them.
+    """
     text = _cast(Cast(value, VARCHAR, span=call.span))
     if type_of(value) == VARCHAR and call.args[0] == Literal("{", VARCHAR):
         text = value
@@ -191,7 +195,7 @@ def _shown(value: Expression, call: Call) -> Call:
 
 
 def is_difference(call: Call) -> bool:
-    """Whether a call is the difference of two moments, which is an INTERVAL; not of two dates."""
+    """Test for a difference of two moments, which is an INTERVAL; that of two dates is not."""
     if call.function != "sub":
         return False
     kinds = {type_of(arg) for arg in call.args}
@@ -199,8 +203,10 @@ def is_difference(call: Call) -> bool:
 
 
 def _with_literals(call: Call) -> Call:
-    """Strings beside a moment from which it is taken, or whose age it is, as moments; beside an
-    INTERVAL with which they are compared as INTERVALs.
+    """Convert strings to the type that the call needs.
+
+    A string in a difference or AGE with a moment becomes a moment; one compared with an INTERVAL
+    becomes an INTERVAL.
     """
     pair = call.function in ("sub", "age") and len(call.args) == len(("later", "earlier"))
     if pair and any(type_of(arg).is_temporal for arg in call.args):
@@ -211,9 +217,9 @@ def _with_literals(call: Call) -> Call:
 
 
 def _in_company(call: Call) -> Call:
-    """The call with its bare strings read as what stands beside them, where they say such a thing.
+    """Read bare strings as values of the other operands' types, where that is possible.
 
-    Beside a moment a string that is added is an INTERVAL, as in PostgreSQL.
+    A string that is added to a moment is an INTERVAL, as in PostgreSQL.
     """
     company = [type_of(arg) for arg in call.args if not _is_bare(arg)]
     targets = [kind for kind in dict.fromkeys(company) if kind not in (NULL, VARCHAR, BOOLEAN)]
@@ -230,14 +236,14 @@ def _is_bare(arg: Expression) -> bool:
 
 
 def _added(arg: Expression) -> Expression:
-    """A bare string as an INTERVAL of months, days and the rest."""
+    """Read a bare string as an INTERVAL of months, days and the rest."""
     if not (isinstance(arg, Literal) and isinstance(arg.value, str)):
         return arg
     return intervals.of_string(arg.value, arg.span) or arg
 
 
 def _read_as(arg: Expression, target: SqlType) -> Expression:
-    """A bare string as a constant of a type; as it is where it is none."""
+    """Read a bare string as a constant of a type; unchanged where it is none."""
     if not (isinstance(arg, Literal) and _is_bare(arg)):
         return arg
     if not target.is_temporal:
@@ -249,7 +255,7 @@ def _read_as(arg: Expression, target: SqlType) -> Expression:
 
 
 def _stated(call: Call) -> Call:
-    """The error of a number; nothing else has one."""
+    """Return the error of a number with its type; refuses other arguments."""
     kind = type_of(call.args[0])
     if not kind.is_numeric:
         raise _mismatch(call.function, (kind,), call)
@@ -271,7 +277,7 @@ def _cast(cast: Cast) -> Expression:
 
 
 def _length(cast: Cast) -> Expression:
-    """CAST(x AS INTERVAL): of an INTERVAL, or of a constant."""
+    """Return CAST(x AS INTERVAL), for an INTERVAL or a constant."""
     arg = _added(cast.arg)
     if type_of(arg) == NULL:
         return Literal(None, INTERVAL, cast.span)
@@ -307,9 +313,9 @@ def _aggregate(call: AggregateCall, scope: Scope) -> Expression:
 
 
 def _unfolded(call: AggregateCall) -> AggregateCall:
-    """COUNT(DISTINCT CASE WHEN c THEN x END) counts the values of x in the rows of c.
+    """Rewrite COUNT(DISTINCT CASE WHEN c THEN x END) to count the values of x in the rows of c.
 
-    What is x itself is known by more than what has its value in some rows: it may be the unit's.
+    More is known of x itself than of the CASE: it may be the unit key.
     """
     match call:
         case AggregateCall(
@@ -328,7 +334,7 @@ def _taken(
     args: tuple[Expression, ...],
     result_type: Callable[[str, tuple[SqlType, ...]], SqlType | None],
 ) -> tuple[tuple[Expression, ...], SqlType]:
-    """The arguments, truth values as 1 and 0 where numbers are added up, and the type."""
+    """Return the arguments and the type; sums and averages read truth values as 1 and 0."""
     counted = (tuple(map(_counted, args)),) if call.function in ADDING else ()
     for tried in (args, *counted):
         kind = result_type(call.function, _types(tried))
@@ -342,7 +348,7 @@ def _types(args: tuple[Expression, ...]) -> tuple[SqlType, ...]:
 
 
 def _check_arguments(call: AggregateCall | WindowCall, args: tuple[Expression, ...]) -> None:
-    """Refuses arguments that must be constants and are none, or ones the engine fails on."""
+    """Refuse arguments that must be constants but are not, and those on which the engine fails."""
     if not aggregates.accepts(call.function, args):
         construct = f"these arguments of {call.function.upper()}"
         raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
@@ -367,7 +373,7 @@ def _window(call: WindowCall, scope: Scope) -> WindowCall:
 
 
 def _check_frame(call: WindowCall, order: tuple[SortKey, ...]) -> None:
-    """A RANGE frame with a distance needs one number to measure it on."""
+    """Refuse a RANGE frame with a distance unless it is ordered by one number."""
     frame = call.frame
     if frame is None or frame.unit != "RANGE" or not frame.has_distance:
         return
@@ -377,7 +383,7 @@ def _check_frame(call: WindowCall, order: tuple[SortKey, ...]) -> None:
 
 
 def _in_microseconds(key: SortKey) -> SortKey:
-    """A key of an order of times, as a number."""
+    """Return a key of an order of times, as a number."""
     moment = key.expression
     if not type_of(moment).is_temporal:
         raise _mismatch("RANGE", (type_of(moment),), moment)
@@ -400,9 +406,9 @@ def _coerced(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
 
 
 def _unquoted(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """String literals beside numbers as numbers, beside BOOLEANs, TIMEs and UUIDs as these.
+    """Convert string literals beside numbers, BOOLEANs, TIMEs and UUIDs to these types.
 
-    UUIDs that a driver binds are text beside text.
+    UUIDs that a driver binds become text beside text.
     """
     if any(type_of(a) == VARCHAR and not isinstance(a, Literal) for a in args):
         return tuple(
@@ -417,7 +423,7 @@ def _unquoted(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
 
 
 def _as_texts(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """What stands beside a text in `||` as text: `7 || '%'`."""
+    """Convert operands beside a text in `||` to text: `7 || '%'`."""
     types = {type_of(arg) for arg in args}
     if VARCHAR not in types:
         return args
@@ -428,7 +434,7 @@ def _as_texts(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
 
 
 def _in_one_zone(args: tuple[Expression, ...], function: str) -> tuple[Expression, ...]:
-    """Times beside times with a zone: both in UTC, the session's zone.
+    """Convert times beside times with a zone: both are in UTC, the session's zone.
 
     The engine would convert them itself, which in some versions fails on far times.
     """
@@ -446,7 +452,7 @@ def _in_one_zone(args: tuple[Expression, ...], function: str) -> tuple[Expressio
 
 
 def _in_utc(arg: Expression) -> Expression:
-    """A date or time without a zone as TIMESTAMPTZ; anything else as it is."""
+    """Convert a date or time without a zone to TIMESTAMPTZ; other values are unchanged."""
     kind = type_of(arg)
     if kind not in (DATE, TIMESTAMP):
         return arg
@@ -477,7 +483,7 @@ def _as_kind(moment: datetime, kind: Kind) -> date | datetime:
 
 
 def _with_truths_counted(call: Call) -> Call:
-    """Truth values as 1 and 0 in arithmetic, and where they are compared with numbers."""
+    """Convert truth values to 1 and 0 in arithmetic, and in comparisons with numbers."""
     types = [type_of(arg) for arg in call.args]
     compared = call.function in COMPARING and any(kind.is_numeric for kind in types)
     if BOOLEAN not in types or not (compared or call.function in COUNTING):
@@ -491,7 +497,7 @@ def _counted(arg: Expression) -> Expression:
 
 
 def _with_typed_nulls(call: Call) -> Call:
-    """NULLs of the type of their company, where a function is not defined for bare ones."""
+    """Give NULLs the type of the other operands, where a function is not defined for bare ones."""
     function = functions.lookup(call.function)
     types = [type_of(arg) for arg in call.args]
     if NULL not in types or function is None or function.result_type(tuple(types)) is not None:
@@ -509,7 +515,7 @@ def _null_as(arg: Expression, target: SqlType) -> Expression:
 
 
 def _with_days(call: Call) -> Call:
-    """A date plus or minus a number of days, which is another function than that of numbers."""
+    """Return a date plus or minus a number of days as `add_days`, which is a separate function."""
     kinds = [type_of(arg).kind for arg in call.args]
     match call.function, kinds:
         case "add", [Kind.DATE, Kind.INTEGER]:
@@ -525,7 +531,9 @@ def _with_days(call: Call) -> Call:
 
 
 def _misfit(call: Call, types: tuple[SqlType, ...]) -> Refused:
-    """What does not fit in a call: the one bare string that says nothing of its company's type."""
+    """Return the refusal of a call; it points at the one bare string that is no value of the other
+    type.
+    """
     bare = [arg for arg in call.args if _is_bare(arg)]
     company = {kind for kind in types if kind not in (NULL, VARCHAR)}
     if call.function in COERCING and len(bare) == len(company) == 1:
@@ -549,11 +557,12 @@ _TRUTHS = {
     **dict.fromkeys("t true y yes on 1".split(), True),
     **dict.fromkeys("f false n no off 0".split(), False),
 }
-"""PostgreSQL's words, https://www.postgresql.org/docs/15/datatype-boolean.html."""
+"""Truth values in PostgreSQL, https://www.postgresql.org/docs/15/datatype-boolean.html."""
 
 
 def coerced(literal: Literal, target: SqlType) -> Literal:
-    """A string literal as a constant that is compared with `target`; as it is where it is none.
+    """Read a string literal as a constant that is compared with `target`; unchanged where it is
+    none.
 
     Beside INTEGER only whole numbers are numbers, as in PostgreSQL.
 
@@ -585,6 +594,6 @@ def _value(text: str, target: SqlType) -> Value:
 
 
 def _finite(number: Decimal) -> Decimal | None:
-    """A number of which neither the size nor the digits are extreme."""
+    """Return a number whose size and digits are not extreme; else None."""
     size = abs(number.adjusted()) + len(number.as_tuple().digits)
     return number if number.is_finite() and size < MAX_DIGITS else None

@@ -1,11 +1,11 @@
-"""The groups that conditions choose among, all of them: what is worth measuring once.
+"""All groups among which conditions choose, which are worth measuring once.
 
 `SELECT COUNT(*) … WHERE city = 'x' GROUP BY age` reads one city of a table by city and age. Where a
-unit has one city, that table costs no more than its slice, and says more.
+unit has one city, that table costs no more than its slice, and has more information.
 
-Totals of some cells are those of all rows only if every row is in a cell. Of a column with declared
-values every row is where the engine keeps others out; otherwise those with NULL, or with a value
-that is not listed, get one cell more (see `_closed`).
+Totals of some cells are those of all rows only if every row is in a cell. For a column with
+declared values this holds if the engine excludes others. Otherwise rows with NULL, or with an
+unlisted value, get one more cell (see `_closed`).
 
 Proof (PRIVACY.md R79). Rows of one cell agree on its keys, so that a condition that reads one
 listed column alone is true in all rows of a cell or in none.
@@ -46,7 +46,7 @@ _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
 
 @dataclass(frozen=True, slots=True)
 class WideKey:
-    """A key: of which of its values rows are `chosen` (None: no condition reads it alone).
+    """A key: conditions keep the `chosen` values (None: no condition reads it alone).
 
     `whole` says that every row has one of its values, where `other` rows have NULL.
     """
@@ -58,7 +58,7 @@ class WideKey:
 
 @dataclass(frozen=True, slots=True)
 class WideGroups:
-    """An aggregate of all groups, with what is known of its keys; the first are the query's own."""
+    """An aggregate of all groups, with facts about its keys; the first are the query's own."""
 
     relation: Aggregate
     keys: tuple[WideKey, ...]
@@ -67,8 +67,10 @@ class WideGroups:
 def wide_groups(
     relation: Relation, block: PrivateBlock, policy: Policy, identities: Identities
 ) -> WideGroups | None:
-    """The aggregate of a query that has the measures of this block, by all columns that its
-    conditions choose values of and of which a unit has one.
+    """Return the aggregate with this block's measures by all columns on which conditions choose
+    values.
+
+    A unit has one value of each of these columns.
     """
     match relation:
         case Aggregate(sets=()) if _ids(relation.measures) == _ids(block.measures):
@@ -81,7 +83,7 @@ def wide_groups(
 
 @dataclass(frozen=True, slots=True)
 class _Widening:
-    """Of columns in which all rows of a unit of the `block` are alike conditions are left out."""
+    """Leaves out conditions on columns on which all rows of a unit of the `block` agree."""
 
     block: PrivateBlock
     policy: Policy
@@ -117,8 +119,9 @@ class _Widening:
     def _closed(
         self, rows: Relation, key: Expression, chosen: frozenset[Value] | None
     ) -> tuple[Expression, WideKey]:
-        """A key with one of its values in every row, where that can be had: rows with a value that
-        is not listed have NULL, unless the engine keeps all of them out, and NULL too.
+        """Return a key with one of its values in every row, where that is possible.
+
+        Rows with an unlisted value have NULL, unless the engine excludes all of them, and NULL too.
         """
         if not isinstance(key, Ref) or not has_one(self.block, key):
             return key, WideKey(chosen)
@@ -141,7 +144,7 @@ def _ids(measures: tuple[Measure, ...]) -> set[int]:
 
 
 def _parts(relation: Relation) -> tuple[Relation, tuple[Expression, ...]]:
-    """Rows, and the conditions that those of them meet that a relation has."""
+    """Split a relation into rows and the conditions that they satisfy."""
     match relation:
         case Filter(input=rows, predicate=predicate):
             return rows, required(conjuncts(predicate))
@@ -150,7 +153,9 @@ def _parts(relation: Relation) -> tuple[Relation, tuple[Expression, ...]]:
 
 
 def _choice(condition: Expression) -> tuple[Ref, frozenset[Value]] | None:
-    """The column, and the values of it, that a condition in its one form is about alone."""
+    """Return the column and its values that a canonical condition selects, if it reads nothing
+    else.
+    """
     match condition:
         case Ref():
             return condition, frozenset({True})
@@ -164,14 +169,14 @@ def _choice(condition: Expression) -> tuple[Ref, frozenset[Value]] | None:
 
 
 def _values(column: ColumnPolicy | None) -> Values | None:
-    """All values but NULL that the owner declares, or the type has."""
+    """Return all values except NULL that the owner declares, or the type has."""
     if column is None or column.type.kind not in _PLAIN:
         return None
     return (True, False) if column.type == BOOLEAN else column.values
 
 
 def _declared(relation: Relation, number: int, policy: Policy) -> ColumnPolicy | None:
-    """The declared column of a private table that a column of a relation is, in every row."""
+    """Return the declared private column that a column of a relation is, in every row."""
     declared = partial(_declared, number=number, policy=policy)
     match relation:
         case Scan():
