@@ -42,6 +42,7 @@ from dpsql.compiler.resolve.randomized_columns import Debiased, debiased
 from dpsql.compiler.resolve.resolve import resolve, without_rows
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.wide_groups import wide_groups
+from dpsql.compiler.resolve.window_aggregates import as_aggregates
 from dpsql.compiler.rewrite.rewrite import rewrite, rewrite_public
 from dpsql.compiler.rewrite.stored_rows import over_store
 from dpsql.compiler.rewrite.weights import weighed
@@ -114,7 +115,7 @@ def prepare(
     parties = statement, policy, budget, identities
     plans = _Plans(*parties, public=public, evaluate=evaluate, steps=steps)
     options = _options(statement, policy, epsilon, steps.norms)
-    tracked = plans.tracked(resolved)
+    resolved, tracked = plans.aggregated(resolved)
     if not tracked.blocks:
         prepared = _public(statement, columns, tracked.outer, policy, identities)
         more = (*tracked.notices, *rounding, *_reports((), reported))
@@ -205,7 +206,7 @@ def argument_facts(
     identities = Identities()
     resolved = without_rows(resolve(statement, policy, identities))
     plans = _Plans(statement, policy, budget, identities, public=public, evaluate=evaluate)
-    bounded = infer(plans.tracked(resolved), policy, public, evaluate)
+    bounded = infer(plans.aggregated(resolved)[1], policy, public, evaluate)
     return tuple(f for block in bounded.blocks for facts in block.arguments for f in facts)
 
 
@@ -230,6 +231,22 @@ class _Plans:
         if self.steps.promised is not None:
             return tracked  # found bounds must not decide whether anything is measured
         return without_empty_blocks(tracked, policy, public, evaluate)
+
+    def aggregated(self, resolved: Resolved) -> tuple[Resolved, Tracked]:
+        """Return the relations and their blocks, windows over people as aggregates where need is.
+
+        Raises `Refused`.
+        """
+        try:
+            return resolved, self.tracked(resolved)
+        except Refused as refused:
+            if refused.reason is not Reason.UNSUPPORTED_PRIVATE_OPERATOR:
+                raise
+            relation = as_aggregates(resolved.relation, self.policy, self.identities)
+            if relation is resolved.relation:
+                raise
+        other = Resolved(relation)
+        return other, self.tracked(other)
 
     def planned(self, bounded: Bounded, options: MeasurementOptions) -> Prepared:
         """Return the plan with its statements and notices."""

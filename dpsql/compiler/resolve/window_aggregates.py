@@ -1,0 +1,341 @@
+"""Windows over many people's rows that an aggregate alone reads, as that aggregate.
+
+People wrote quantiles by ROW_NUMBER and COUNT(*) OVER before there was PERCENTILE, and GROUP BY as
+SELECT DISTINCT with windows. With rn the rank and n the number of the rows of a partition:
+
+* MIN(CASE WHEN rn >= p*n THEN x END) is the value of rank ⌈p·n⌉: QUANTILE_DISC(x, p).
+* MIN(CASE WHEN rn > p*n THEN x END) has rank ⌊p·n⌋ + 1, which is ⌈(1 - p)·n⌉ from the other end.
+* AVG(x) where rn is (n+1)//2 or (n+2)//2 is the median, which is answered as one row's value.
+* SELECT DISTINCT g, f(x) OVER (PARTITION BY g) is SELECT g, f(x) GROUP BY g.
+
+The first three need that NULL has no rank: x is never NULL, or n counts x and NULLs come last. A
+descending order mirrors them: MAX stands for MIN. Every other form stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+from dpsql.compiler.aggregates import result_type
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.resolve.typing import type_of
+from dpsql.model.algebra import (
+    Aggregate,
+    Filter,
+    Item,
+    Join,
+    Measure,
+    Project,
+    Relation,
+    Scan,
+    Window,
+)
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.tree import (
+    BOOLEAN,
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    JoinKind,
+    Literal,
+    Ref,
+    SortKey,
+    Star,
+    WindowCall,
+    decimal,
+)
+from dpsql.model.vocabulary import Policy
+from dpsql.model.walk import conjuncts, map_inputs, refs, relations, substitute
+
+_SIDES = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
+_MOST_DIGITS = 6
+"""Most decimals of a share: the choice of a rank knows no finer ones."""
+
+
+def as_aggregates(relation: Relation, policy: Policy, identities: Identities) -> Relation:
+    """Return the relation with such windows as aggregates; the same object where there are none."""
+    inner = map_inputs(relation, lambda r: as_aggregates(r, policy, identities))
+    relation = relation if inner == relation else inner
+    if not isinstance(relation, Aggregate) or relation.sets:
+        return relation
+    ranked = _Ranked.below(relation, policy)
+    if ranked is None:
+        return relation
+    return ranked.quantiles(identities) or ranked.groups(identities) or relation
+
+
+_Parts: TypeAlias = tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """An aggregate over one Window: its expressions over the columns of the window's input.
+
+    `between` are the conditions that stand there; `measures` have no FILTER left to read.
+    """
+
+    aggregate: Aggregate
+    window: Window
+    keys: _Parts
+    calls: tuple[AggregateCall, ...]
+    between: _Parts
+    policy: Policy
+
+    @classmethod
+    def below(cls, aggregate: Aggregate, policy: Policy) -> _Ranked | None:
+        """Return what stands below an aggregate; None where that is no window."""
+        keys = tuple(key.expression for key in aggregate.keys)
+        calls: _Parts = tuple(measure.call for measure in aggregate.measures)
+        between: _Parts = ()
+        relation = aggregate.input
+        while isinstance(relation, Project | Filter):
+            if isinstance(relation, Filter):
+                between += conjuncts(relation.predicate)
+            else:
+                values = {item.field.id: item.expression for item in relation.items}
+                keys, calls, between = (
+                    tuple(substitute(e, values) for e in part) for part in (keys, calls, between)
+                )
+            relation = relation.input
+        if not isinstance(relation, Window):
+            return None
+        measured = tuple(call for call in calls if isinstance(call, AggregateCall))
+        return cls(aggregate, relation, keys, measured, between, policy)
+
+    @property
+    def _windows(self) -> Mapping[int, WindowCall]:
+        return {item.field.id: item.call for item in self.window.items}
+
+    def _reads_windows(self, expression: Expression) -> bool:
+        return not refs(expression).isdisjoint(self._windows)
+
+    # --- quantiles ---
+
+    def quantiles(self, identities: Identities) -> Relation | None:
+        """Return the aggregate with its ranks as quantiles; None where it is something else."""
+        if any(map(self._reads_windows, self.keys)) or len(self.between) > 1:
+            return None
+        middle = self.between[0] if self.between else None
+        calls = [self._median(c, middle) if middle else self._quantile(c) for c in self.calls]
+        others = tuple(call for call in calls if call is not None)
+        if len(others) < len(calls) or others == self.calls:
+            return None
+        return self._aggregated(self.keys, others, identities)
+
+    def _quantile(self, call: AggregateCall) -> AggregateCall | None:
+        """Return an aggregate of a value at a rank as a quantile, others without ranks as given."""
+        if not self._reads_windows(call):
+            return call
+        match call:
+            case AggregateCall("min" | "max", (value,), filter=Call() as test, clip=None):
+                pass
+            case AggregateCall(
+                "min" | "max",
+                (Call("case", (Call() as test, value, Literal(value=None))),),
+                filter=None,
+                clip=None,
+            ):
+                pass
+            case _:
+                return None
+        ranked = self._rank(test, value)
+        if ranked is None or (call.function == "max") is not ranked.falls:
+            return None
+        share, falls = (
+            (1 - ranked.share, not ranked.falls) if ranked.strict else (ranked.share, ranked.falls)
+        )
+        digits = Decimal(share.numerator) / Decimal(share.denominator)
+        written = Literal(digits, decimal(_MOST_DIGITS + 1, _MOST_DIGITS))
+        order = (SortKey(value, descending=True, nulls_first=False),) if falls else ()
+        args = value, written
+        quantile = AggregateCall("quantile_disc", args, type=type_of(value), span=call.span)
+        return replace(quantile, order_by=order, epsilon=call.epsilon)
+
+    def _rank(self, test: Call, value: Expression) -> _Rank | None:
+        """Return the rank from which on a test is true, among rows in the order of `value`."""
+        if test.function not in _SIDES:
+            return None
+        left, right = map(_bare, test.args)
+        name = test.function
+        if isinstance(right, Ref):
+            left, right, name = right, left, _SIDES[name]
+        if name not in ("ge", "gt") or not isinstance(left, Ref):
+            return None
+        share, count = _share(right) or (None, None)
+        if share is None or count is None or not self._is_rank(left.id, count, value):
+            return None
+        falls = self._windows[left.id].order_by[0].descending
+        return _Rank(share, strict=name == "gt", falls=falls)
+
+    def _is_rank(self, rank: int, count: int, value: Expression) -> bool:
+        """Whether two windows number and count the rows of this group that have a value."""
+        number, total = self._windows.get(rank), self._windows.get(count)
+        if number is None or total is None or len(number.order_by) != 1:
+            return False
+        (key,) = number.order_by
+        groups = {frozenset(number.partition_by), frozenset(total.partition_by)}
+        plain = replace(total, args=(), partition_by=(), type=number.type)
+        if groups != {frozenset(self.keys)} or plain != WindowCall("count", (), type=number.type):
+            return False
+        if number.function != "row_number" or key.expression != value:
+            return False
+        counts_all = len(total.args) == 1 and isinstance(total.args[0], Star)
+        there = _is_never_null(value, self.window.input, self.policy)
+        return there or (not counts_all and total.args == (value,) and not key.nulls_first)
+
+    def _median(self, call: AggregateCall, middle: Expression) -> AggregateCall | None:
+        """Return AVG of the one or two middle rows as the median."""
+        match call, middle:
+            case (
+                AggregateCall("avg", (value,), distinct=False, filter=None, clip=None),
+                Call("in", (Ref() as rank, *middles)),
+            ):
+                counts = sorted(filter(None, map(_middle_of, middles)))
+            case _:
+                return None
+        if self._reads_windows(value) or len(counts) != len(middles) or len(counts) != _MIDDLES:
+            return None
+        (first, count), (second, other) = counts
+        if (first, second) != (1, _MIDDLES) or count != other:
+            return None
+        if not self._is_rank(rank.id, count, value):
+            return None
+        kind = result_type("median", (type_of(value),))
+        if kind is None:
+            return None
+        return AggregateCall("median", (value,), type=kind, span=call.span, epsilon=call.epsilon)
+
+    # --- DISTINCT ---
+
+    def groups(self, identities: Identities) -> Relation | None:
+        """Return SELECT DISTINCT of partition keys and windows as GROUP BY; None otherwise."""
+        plain = [key for key in self.keys if not self._reads_windows(key)]
+        read = [key for key in self.keys if self._reads_windows(key)]
+        windows = self._windows
+        used = {id_ for key in read for id_ in refs(key) & windows.keys()}
+        if self.aggregate.measures or self.between or not used:
+            return None
+        calls = [windows[id_] for id_ in used]
+        if any(c.order_by or c.frame or c.ignore_nulls or not c.args for c in calls):
+            return None
+        if {frozenset(c.partition_by) for c in calls} != {frozenset(plain)}:
+            return None
+        if any(refs(key) - windows.keys() for key in read):
+            return None
+        fields = {i.field.id: i.field for i in self.window.items}
+        measures = tuple(Measure(fields[id_], _aggregate_of(windows[id_])) for id_ in used)
+        named = {key: identities.field("", type_of(key)) for key in plain}
+        keys = tuple(Item(field, key) for key, field in named.items())
+        grouped = Aggregate(self.window.input, keys, measures, self.aggregate.span)
+        items = tuple(
+            Item(item.field, named[key].ref if key in named else key)
+            for item, key in zip(self.aggregate.keys, self.keys, strict=True)
+        )
+        return Project(grouped, items)
+
+    def _aggregated(
+        self, keys: _Parts, calls: Sequence[AggregateCall], identities: Identities
+    ) -> Relation:
+        """Return the aggregate over the window's input, under the identities that it had."""
+        grouped = tuple(
+            Item(item.field, key) for item, key in zip(self.aggregate.keys, keys, strict=True)
+        )
+        measures, items = list[Measure](), [key.field.item for key in grouped]
+        for measure, call in zip(self.aggregate.measures, calls, strict=True):
+            field = measure.field
+            if call.type != field.type:
+                field = identities.field(field.name, call.type)
+                items.append(Item(measure.field, Cast(field.ref, measure.field.type)))
+            else:
+                items.append(field.item)
+            measures.append(Measure(field, call))
+        relation = Aggregate(self.window.input, grouped, tuple(measures), self.aggregate.span)
+        return Project(relation, tuple(items))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """Rows from `share` of all on, in a falling order or not; `strict` without the rank itself."""
+
+    share: Fraction
+    strict: bool
+    falls: bool
+
+
+_MIDDLES = 2
+
+
+def _aggregate_of(call: WindowCall) -> AggregateCall:
+    return AggregateCall(
+        call.function, call.args, call.distinct, call.filter, type=call.type, span=call.span
+    )
+
+
+def _bare(expression: Expression) -> Expression:
+    """Return what is cast, where the cast is of a column."""
+    match expression:
+        case Cast(arg=Ref() as column):
+            return column
+        case _:
+            return expression
+
+
+def _share(product: Expression) -> tuple[Fraction, int] | None:
+    """Return p and the column n of p*n, n*p or n/d, with p between 0 and 1."""
+    match product:
+        case Call("mul", (first, second)):
+            column, factor, inverse = _bare(first), second, False
+            if not isinstance(column, Ref):
+                column, factor = _bare(second), first
+        case Call("div", (first, second)):
+            column, factor, inverse = _bare(first), second, True
+        case _:
+            return None
+    value = factor.value if isinstance(factor, Literal) else None
+    if not isinstance(column, Ref) or not isinstance(value, int | Decimal) or not value > 0:
+        return None
+    share = 1 / Fraction(value) if inverse else Fraction(value)
+    return (share, column.id) if share < 1 else None
+
+
+def _middle_of(expression: Expression) -> tuple[int, int] | None:
+    """Return k and the column n of (n + k) // 2."""
+    match expression:
+        case Call("int_div", (Call("add", (a, b)), Literal(value=2))):
+            for column, number in ((a, b), (b, a)):
+                if isinstance(column, Ref) and isinstance(number, Literal):
+                    return (number.value, column.id) if isinstance(number.value, int) else None
+    return None
+
+
+def _is_never_null(value: Expression, relation: Relation, policy: Policy) -> bool:
+    """Whether a condition below, or the policy of a plain column, leaves no NULL."""
+    below = list(relations(relation))
+    conditions = {c for r in below if isinstance(r, Filter) for c in conjuncts(r.predicate)}
+    if Call("not", (Call("is_null", (value,), BOOLEAN),), BOOLEAN) in conditions:
+        return True
+    inner = JoinKind.INNER, JoinKind.CROSS
+    padded = any(isinstance(r, Join) and r.kind not in inner for r in below)
+    return not padded and isinstance(value, Ref) and value.id in set(_declared(below, policy))
+
+
+def _declared(below: Sequence[Relation], policy: Policy) -> Iterator[int]:
+    """Yield the columns of scans that the policy declares without NULL, and plain names of them."""
+    without_null = set[int]()
+    for relation in reversed(below):
+        if isinstance(relation, Scan):
+            table = policy.table(relation.table)
+            columns = () if table is None else table.columns
+            never = {column.name for column in columns if not column.nullable}
+            without_null |= {field.id for field in relation.fields if field.name in never}
+        elif isinstance(relation, Project):
+            without_null |= {
+                i.field.id
+                for i in relation.items
+                if isinstance(i.expression, Ref) and i.expression.id in without_null
+            }
+    yield from without_null
