@@ -126,7 +126,7 @@ def _rho(part: EventPart) -> Fraction:
     """Return the ρ of a part.
 
     Gaussian: D2²/(2σ²). Laplace is ε-DP with ε = D1/b: ε²/2. Selection: none. A choice with
-    ε-bounded range: ε²/8. Any (ε, δ)-DP step: ε²/2 beside its δ (Bun and Steinke 2016, section 8:
+    ε-bounded range: ε²/8. Any (ε, δ)-DP step: ε²/2 and its δ (Bun and Steinke 2016, section 8:
     δ-approximate zCDP, in which both add up).
     """
     match part:

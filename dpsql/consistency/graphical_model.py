@@ -1,7 +1,7 @@
 """A distribution of rows that is fitted to noisy tables of single columns and of pairs.
 
-Consider the distributions that have dependence only along measured pairs. The fit is the one whose
-tables are nearest to the measured ones, in squares weighted by the inverse variances of the noise
+Consider the distributions that have dependence only along measured pairs. The fit has the tables
+that are nearest to the measured ones, in squares weighted by the inverse variances of the noise
 (Gauss and Markov under positivity). Among those with equal tables it is the one of most entropy.
 The distribution has a potential for each measured cell. Its tables follow by variable elimination:
 columns are summed out one after another, each over a clique of the columns that it still depends
@@ -228,7 +228,7 @@ def nearest(counts: np.ndarray, total: float) -> np.ndarray:
     """
     falling = np.sort(counts)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
-    above = np.flatnonzero(falling > excess)  # none where total is lost beside the counts
+    above = np.flatnonzero(falling > excess)  # none where total is negligible against the counts
     cut = excess[above[-1] if len(above) else 0]
     result: np.ndarray = np.maximum(counts - cut, 0.0)
     return result

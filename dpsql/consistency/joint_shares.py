@@ -4,9 +4,9 @@ Answer n is derived from tables j at prices x_j, with the variance (see `residua
 
     f_n(x) = Σ_S c_n(S) / (b_n(S) + Σ_j x_j^o · w_jn(S)),
 
-where b is the precision of what is known already and o the order in which precision grows with the
-price: 1 where variances are inversely proportional to the charge, 2 where deviations are. Where
-noise of several tables is not combined, an answer uses the most precise table.
+where b is the known precision and o the order in which precision grows with the price: 1 where
+variances are inversely proportional to the charge, 2 where deviations are. Where noise of several
+tables is not combined, an answer uses the most precise table.
 
 The minimum is found by multiplicative steps: x_j is multiplied by the (o + 1)-th root of its
 marginal saving. This leaves x unchanged only where all prices save the same. Where all answers must
@@ -44,7 +44,7 @@ class JointAnswer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointShares:
-    """Several answers from some measurements, whose precision grows with the `order` of their
+    """Several answers from measurements with a precision that grows with the `order` of their
     price.
 
     Several measurements and the known precision make one answer only if they are `combined`.

@@ -27,7 +27,7 @@ Row = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Lists of measurements by place, each of which adds up to the same number.
+    """Lists of measurements by place; each list adds up to the same number.
 
     A place is in one list only. The place of a one-element list may occur in an earlier agreement.
     """
@@ -44,9 +44,7 @@ class Agreement:
 
 
 def dependent(agreements: Sequence[Agreement]) -> list[frozenset[int]]:
-    """Group the places whose errors depend on one another: agreements with common places are one
-    group.
-    """
+    """Group the places with dependent errors: agreements with common places are one group."""
     groups: list[frozenset[int]] = []
     for agreement in agreements:
         own = frozenset(agreement.places)
@@ -156,7 +154,7 @@ def corrections(agreements: Sequence[Agreement], deviations: Sequence[float]) ->
 
 
 def _whole(steps: np.ndarray) -> np.ndarray:
-    """Round steps to whole numbers whose partial sums are nearest to those of the steps."""
+    """Round steps to whole numbers with the nearest partial sums."""
     sums = np.rint(np.cumsum(steps, axis=1))
     moves: np.ndarray = np.diff(sums, axis=1, prepend=0.0)
     return np.array([[int(move) for move in row] for row in moves], dtype=object)

@@ -96,8 +96,8 @@ class AskedCells:
         return float(_variances(precision, self.shares()).sum())
 
     def largest_variance(self, precision: np.ndarray) -> float:
-        """Return the largest variance of a weighted sum of the cells whose squared weights add up
-        to one.
+        """Return the largest variance of a weighted sum of the cells, with squared weights that add
+        up to one.
 
         >>> asked = AskedCells(("a",), (None,), {"a": 2})
         >>> known = asked.precision(("a",), 3.0) + asked.precision((), 0.1)
@@ -160,7 +160,7 @@ class AskedCells:
             weights = weights + precision
         result = np.divide(values, weights, out=np.zeros(weights.shape), where=weights > 0)
         for axis, chosen in zip(self.axes, self.chosen, strict=True):
-            # The axis in front is used up, and what is left of it goes to the end.
+            # The first axis is processed, and its remainder moves to the end.
             cells = result[0] / self.sizes[axis] + result[1:]
             summed = None if chosen is None else cells[list(chosen)].sum(axis=0)
             result = np.moveaxis(cells, 0, -1) if summed is None else summed

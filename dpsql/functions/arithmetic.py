@@ -1,8 +1,8 @@
 """The operators + - * / // % and unary minus.
 
-Integers are computed in at least 64 bits whatever the width of the columns, so that only results
-beyond 64 bits are lost. DECIMAL results have DuckDB's scale; it widens their precision, but not
-past 18 digits if both operands have fewer, nor past 38: there they overflow.
+Integers are computed in at least 64 bits for any width of the columns, so that only results beyond
+64 bits are lost. DECIMAL results have DuckDB's scale; it widens their precision, but not past 18
+digits if both operands have fewer, nor past 38: there they overflow.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _divisors(arg: Facts) -> tuple[Facts, ...]:
 def _truncated_ratio(args: Args, kind: SqlType) -> Interval:
     if kind.kind is not Kind.INTEGER:
         return _ratio(args, kind)
-    # By zero there is no whole number.
+    # Division by zero gives no whole number.
     divisors = _divisors(replace(args[1], nonzero=True))
     exact = reduce(Interval.union, (args[0].interval / divisor.interval for divisor in divisors))
     return exact.map(lambda end: Fraction(int(end)) if isinstance(end, Fraction) else None)

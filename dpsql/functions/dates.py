@@ -442,7 +442,7 @@ def _days_raise(args: Args, kind: SqlType) -> bool:
 
 
 def _index(unit: str) -> Callable[[Bound], Fraction]:
-    """Return the number of the period of a moment, for units whose periods can be numbered."""
+    """Return the number of the period of a moment, for units with numbered periods."""
 
     def of(end: Bound) -> Fraction:
         assert isinstance(end, datetime)

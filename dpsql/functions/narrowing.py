@@ -64,7 +64,7 @@ def intersect(facts: Facts, other: Facts) -> Facts:
 
 
 def either(a: Facts, b: Facts, kind: SqlType) -> Facts:
-    """Return the facts of a column of `kind` whose values come from one column or the other."""
+    """Return the facts of a column of `kind` with values from one column or the other."""
     if a.type.kind is not kind.kind or b.type.kind is not kind.kind:
         exact = {Kind.INTEGER, Kind.DECIMAL}
         if not {a.type.kind, b.type.kind, kind.kind} <= exact:

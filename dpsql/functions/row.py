@@ -54,9 +54,9 @@ class Function:
     DOUBLE can be NaN although no argument is; it is NULL there too. `nonzero` tests that no result
     is zero.
 
-    `union` returns, for a number of arguments, the positions whose values are the result's. Without
-    it the result is a function of the arguments' values, and `image` lists the results from the
-    arguments' facts and the interval.
+    `union` returns, for a number of arguments, the positions of the values that the result can
+    have. Without it the result is a function of the arguments' values, and `image` lists the
+    results from the arguments' facts and the interval.
 
     `accepts` checks the arguments as written: some must be literals. `called` gives the fewest and
     the most arguments (None: any number) for calls by this name, in this order. Without it, SQL

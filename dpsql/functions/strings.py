@@ -72,7 +72,7 @@ def _uncounted(args: Args) -> bool:
 
 
 def _is_short(args: tuple[Expression, ...]) -> bool:
-    """Test for literals of which the replacement is not much longer than the search text."""
+    """Test for literals with a replacement not much longer than the search text."""
     sought, replacement = value_at(args, 1), value_at(args, 2)
     if not (isinstance(sought, str) and isinstance(replacement, str)):
         return False
@@ -120,9 +120,7 @@ STRINGS = (
 
 
 LONGEST_COMPARED = 255
-"""Longest text whose distance is computed; longer ones are cut. The cost is the product of
-lengths.
-"""
+"""Longest text in a computed distance; longer ones are cut. The cost is the product of lengths."""
 
 CODE_POINTS = constant(Interval(Fraction(-1), Fraction(0x10FFFF)))
 LENGTHS = constant(Interval(Fraction(0), None))
@@ -187,7 +185,7 @@ TEXTS = (
         Function(name, fixed(VARCHAR, TEXT), called=(1, 1))
         for name in "reverse md5 sha1 sha256 strip_accents nfc_normalize".split()
     ),
-    # Longer than what they are given, so they are cut at LONGEST_TEXT.
+    # Longer than their arguments, so they are cut at LONGEST_TEXT.
     Function("hex", fixed(VARCHAR, TEXT_OR_WHOLE), nulls=_wide_or_null, called=(1, 1)),
     Function("bin", fixed(VARCHAR, TEXT_OR_WHOLE), nulls=_wide_or_null, called=(1, 1)),
     Function("url_encode", fixed(VARCHAR, TEXT), called=(1, 1)),

@@ -1,6 +1,6 @@
 """Type rules: the common type of several, and a test whether a conversion to it can raise.
 
-INTEGER has any width up to 128 bits here, so beside a DECIMAL it counts as DECIMAL(38, ·). The
+INTEGER has any width up to 128 bits here, so next to a DECIMAL it counts as DECIMAL(38, ·). The
 precision of a DECIMAL is the most the engine may use; its scale is the engine's own. One corner
 differs from plain DuckDB: where a common type needs more than 38 digits, DuckDB drops decimals (or
 fails), while here the scale stays and numbers with too many digits before the point become NULL.

@@ -54,7 +54,7 @@ class ManyGroups:
     most: int
 
     def squared(self, offset: int, parts: int = 1) -> int:
-        """Return the largest squared L2 change of the groups by a unit beside the offset, in finer
+        """Return the largest squared L2 change of the groups by a unit besides the offset, in finer
         steps.
         """
         inside, outside = self.most * parts - offset, self.groups - self.l0

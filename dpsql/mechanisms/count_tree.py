@@ -146,7 +146,7 @@ def _read(
     width = branching**left
     rows = _estimates(branching, shape.whole, counted.nodes(width), noised)
     empty = rows.sum(axis=1) <= 0
-    rows[empty] = 1  # nothing is known: anywhere is as good
+    rows[empty] = 1  # nothing is known: any cell is as good
     total = rows.sum(axis=1)
     off = ends_of_cells(rows.shape[1], branching, shape.whole)
     parts = []
@@ -251,7 +251,7 @@ def _estimates(
     upward = [(noisy[0], np.ones(noisy[0].shape[1]))]
     for own in noisy[1:]:
         below, variance = (_families(each, branching).sum(axis=-1) for each in upward[-1])
-        # Own count of variance 1 and sum of what is below, each by the inverse of its variance.
+        # Own count of variance 1 and the sum of lower nodes, each by its inverse variance.
         fit = (own * variance + below) / (1 + variance)
         upward.append((fit, variance / (1 + variance)))
     top = upward[-1][0]

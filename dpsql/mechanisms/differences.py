@@ -59,7 +59,7 @@ def noise_of_differences(noise: Noise, sizes: Sequence[int]) -> Noise:
 
 
 def sensitivity_of_differences(cells: Sensitivity, sizes: Sequence[int]) -> Sensitivity | None:
-    """Return the sensitivity of differences along axes of which each unit has one value.
+    """Return the sensitivity of differences along axes where each unit has one value.
 
     Returns None where it is not known to be at most that of the same number of cells.
     """

@@ -45,7 +45,7 @@ class Factor:
         return Factor(self.numerator.take(places), self.denominator)
 
     def succeed(self, places: np.ndarray, entropy: Entropy) -> np.ndarray:
-        """Return those of `places` whose trial with this probability succeeds."""
+        """Return those of `places` with a successful trial of this probability."""
         if isinstance(self.numerator, int) and self.numerator == self.denominator:
             return places
         threshold = self.at(places).numerator
@@ -73,7 +73,7 @@ class Decay:
         return cls(whole, (Factor(rest.numerator, rest.denominator),))
 
     def survivors(self, places: np.ndarray, entropy: Entropy) -> np.ndarray:
-        """Return those of `places` whose trial with this probability succeeds."""
+        """Return those of `places` with a successful trial of this probability."""
         for _ in range(self.whole):
             if not places.size:
                 return places
@@ -81,8 +81,8 @@ class Decay:
         return _algorithm_1(places, self.factors, self.divisor, entropy)
 
     def repeated(self, times: np.ndarray, places: np.ndarray, entropy: Entropy) -> np.ndarray:
-        """Return those of `places` whose `times[place]` independent trials all succeed, in any
-        order.
+        """Return those of `places` with `times[place]` successful independent trials, in
+        any order.
         """
         done = []
         rounds = 0

@@ -15,9 +15,9 @@ bits are drawn is below exp(-γ) or above it wherever these bits are outside of 
 where they are between them more bits are drawn until it shows. So the probability is exp(-γ)
 exactly, at about the cost of 64-bit integers.
 
-Proof (PRIVACY.md R41). The trial decides whether a uniform real number, of which ever more bits are
-read, is below exp(-γ); both bounds hold at every precision, being partial sums of an alternating
-series whose terms fall.
+Proof (PRIVACY.md R41). The trial decides whether a uniform real number, read bit by bit, is below
+exp(-γ); both bounds hold at every precision, being partial sums of an alternating series whose
+terms fall.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ _ENDLESS = 1 << 62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """A number of `lists` with `size` candidates each, one of which is chosen in every list.
+    """A number of `lists` with `size` candidates each; one is chosen in every list.
 
     Adjacent candidates with equal scores form one run. Run j begins with candidate `starts[j]`,
     counted through all lists. Its scores are `behind[j]` >= 0 below the best of its list, and the

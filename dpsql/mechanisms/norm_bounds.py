@@ -3,7 +3,7 @@
 Each unit counts once, in the octave of its norm. The released histogram has one noisy count per
 octave; everything below is computed from these counts.
 
-* The search for the largest norm begins at the far end. The first octave is one whose count an
+* The search for the largest norm begins at the far end. The first octave found has a count that an
   empty octave would exceed once in a million. From there the search goes on to octaves that stand
   out a little, with at most one in between that does not. A search from the peak outward would end
   at the first gap, and clip a tenth of the units a thousand times larger than the others.
@@ -290,7 +290,9 @@ def seen(counts: Sequence[int], votes: Noise, parts: int = 1) -> Seen:
 
 
 def _added(votes: Noise, parts: int) -> Noise:
-    """Return noise with the deviation of the sum of `parts` draws, whose tails are no lighter."""
+    """Return noise with the deviation of the sum of `parts` draws, and with tails that are no
+    lighter.
+    """
     if parts == 1:
         return votes
     if votes.mechanism is Mechanism.DISCRETE_GAUSSIAN:
@@ -318,9 +320,9 @@ def for_keys(
 ) -> NormBound:
     """Return the largest clipping bound with which a private key needs about the fewest units.
 
-    A norm is that of `unit` in each of a unit's keys, whose `power` adds up. `threshold_of` returns
-    the threshold of a scaled count of units for a bound. Units are weighted by their keys. If
-    nothing is visible, each unit is assumed to have one key.
+    A norm is that of `unit` in each of a unit's keys, and its `power` adds up. `threshold_of`
+    returns the threshold of a scaled count of units for a bound. Units are weighted by their keys.
+    If nothing is visible, each unit is assumed to have one key.
 
     >>> from dpsql.model.vocabulary import Mechanism
     >>> votes = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(5))

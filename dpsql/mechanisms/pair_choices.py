@@ -1,4 +1,5 @@
-"""Pairs of columns whose tables are worth their noise, each chosen by the exponential mechanism.
+"""Pairs of columns with tables that are worth their noise, each chosen by the exponential
+mechanism.
 
 The score of a pair is how far the exact two-way table n lies in L1 from public whole numbers e,
 such as those of a fitted model, less a public number, such as the distance that noise alone would

@@ -1,8 +1,8 @@
 """Randomised response: exact distributions of reports, and reports drawn from random bytes.
 
-Proof (PRIVACY.md R81). p and q are rationals whose odds do not exceed e^ε: the mechanisms take ε
-and are rounded towards less. A report is drawn from uniform integers below the denominator of p and
-q, so that its distribution is p and q exactly.
+Proof (PRIVACY.md R81). p and q are rationals with odds of at most e^ε: the mechanisms take ε and
+are rounded towards less. A report is drawn from uniform integers below the denominator of p and q,
+so that its distribution is p and q exactly.
 
 The browser's encoder makes the same report from the same bytes. Four bytes, the most significant
 first, are a number below 2^32. A number in the last, incomplete run of residues is skipped;
@@ -119,7 +119,7 @@ def _below(bound: int, take: Bytes) -> int:
 
 
 def report(law: Randomized, truth: int, take: Bytes) -> int | str:
-    """Draw the report of a respondent whose true value has the place `truth`: a place, or bits as
+    """Draw the report of a respondent with the true value at place `truth`: a place, or bits as
     text.
 
     `take(n)` returns n random bytes.

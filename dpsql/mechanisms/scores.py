@@ -81,7 +81,7 @@ class Rank:
 
     @property
     def place(self) -> tuple[Fraction, int]:
-        """Sort key among ranks of the same rows, whatever their number."""
+        """Sort key among ranks of the same rows, for any number of rows."""
         return self.fraction, self.offset
 
     def at(self, rows: int) -> Rank:

@@ -6,16 +6,16 @@ query, it is above if v + D·ν >= t + D·ρ, that is if q + ν >= ρ with q = (
 with the alarm number c.
 
 Proof (PRIVACY.md R52) of (1/b1 + k·c/b2)-DP, b1 the scale of ρ and b2 of ν. Neighbours have |q -
-q'| <= 1. Fix the answers, of which at most c are alarms; what is asked next depends on them alone.
-Given ρ = z, the answers are independent. A step of ρ or ν by a whole number s has a likelihood
-ratio of at most exp(s/b), whatever z and q are.
+q'| <= 1. Fix the answers, with at most c alarms; the next queries depend on them alone. Given ρ =
+z, the answers are independent. A step of ρ or ν by a whole number s has a likelihood ratio of at
+most exp(s/b), for any z and q.
 
-* In general, k = 2. P(q + ν < z) <= P(q' + ν < z + 1), and P(q + ν >= z) <= P(q' + ν >= z - 1)
-  <= exp(2/b2)·P(q' + ν >= z + 1). Sum over z and move ρ by one step: exp(1/b1 + 2c/b2).
+* In general, k = 2. P(q + ν < z) <= P(q' + ν < z + 1), and P(q + ν >= z) <= P(q' + ν >= z - 1) <=
+  exp(2/b2)·P(q' + ν >= z + 1). Sum over z and move ρ by one step: exp(1/b1 + 2c/b2).
 * If all q move one way, k = 1. Upwards, q <= q' <= q + 1: P(q + ν < z) <= P(q' + ν < z + 1), and
   P(q + ν >= z) <= P(q' + ν >= z) <= exp(1/b2)·P(q' + ν >= z + 1); then ρ moves by one step.
-  Downwards, q' <= q <= q' + 1: P(q + ν < z) <= P(q' + ν < z), and P(q + ν >= z)
-  <= exp(1/b2)·P(q' + ν >= z); ρ does not move.
+  Downwards, q' <= q <= q' + 1: P(q + ν < z) <= P(q' + ν < z), and P(q + ν >= z) <= exp(1/b2)·P(q' +
+  ν >= z); ρ does not move.
 
 With b1 = 1/ε1 and b2 = k·c/ε2 this is ε1 + ε2.
 

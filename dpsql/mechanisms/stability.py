@@ -57,8 +57,8 @@ class Stability:
 def stability(count: int, noise: Noise, rows: int, delta: Fraction, groups: int = 1) -> Stability:
     """Return the test for at least `rows` rows by a count with this noise.
 
-    A unit has a row in at most `groups` groups, whose tests share `delta`. Raises ValueError unless
-    0 < δ.
+    A unit has a row in at most `groups` groups, and their tests share `delta`. Raises ValueError
+    unless 0 < δ.
 
     >>> from dpsql.model.vocabulary import Mechanism
     >>> stability(0, Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10)), 100, Fraction(1, 10**6)).least

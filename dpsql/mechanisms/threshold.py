@@ -10,7 +10,7 @@ Proof (PRIVACY.md R44, R76). Measuring is one step and looking at the sum costs 
 others have the key too, both neighbours show noisy measurements. A key that one unit alone has is
 absent without it. With it, the key is shown only if the sum of the draws reaches T less the unit's
 addition to the sum: with probability at most δ1 each. So the k keys of a unit are independent (0,
-δ1) steps beside the noise, (0, δ) together. Where the addition to each depends on k, T is the
+δ1) steps besides the noise, (0, δ) together. Where the addition to each depends on k, T is the
 largest that any k requires.
 """
 

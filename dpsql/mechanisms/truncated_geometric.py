@@ -108,7 +108,7 @@ def key_trials(
 
 
 def keys_of_unit(l0: int, neighbours: Neighbours) -> int:
-    """Return the most keys whose count of units changes by one: under REPLACE those of two
+    """Return the most keys with a change of one in their count of units: under REPLACE those of two
     units.
     """
     return 2 * l0 if neighbours is Neighbours.REPLACE else l0

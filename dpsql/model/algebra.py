@@ -276,7 +276,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """The input, of which no two rows may agree on `columns`: two such rows are an error."""
+    """The input, where no two rows may agree on `columns`: two such rows are an error."""
 
     input: Relation
     columns: tuple[Ref, ...] = ()
@@ -289,7 +289,7 @@ class Single:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """The input with a subquery's result for each row, whose columns `other` may read.
+    """The input with a subquery's result for each row; `other` may read the row's columns.
 
     The result is the one value of `other` (NULL without a row). If it `tests`, it is the existence
     of a row of `other`; with a `member`, its membership in `other`. Public tables only. While it is

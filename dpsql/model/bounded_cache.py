@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class BoundedCache(Generic[T]):
-    """A thread-safe dictionary whose values have a total weight of at most `most`."""
+    """A thread-safe dictionary of values with a total weight of at most `most`."""
 
     def __init__(self, most: int, weight: Callable[[T], int]) -> None:
         self._most, self._weight = most, weight

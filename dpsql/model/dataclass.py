@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls: type | None = None, /, *, slots: bool = False, **options: bool) -> Any:
-        """Like `dataclasses.dataclass` with `frozen`, `slots`, `eq`, `order`, `repr`, `kw_only`.
+        """Make a class like `dataclasses.dataclass`, with `frozen`, `slots`, `eq`, `order`, `repr`,
+        `kw_only`.
 
         >>> @dataclass(frozen=True, slots=True)
         ... class Point:

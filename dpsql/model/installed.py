@@ -18,7 +18,9 @@ T = TypeVar("T")
 
 
 class Unusable(ValueError):
-    """No usable value is installed under a name; `fix` lists the names, or explains the problem."""
+    """Error: no usable value is installed under a name. `fix` lists the names, or explains the
+    problem.
+    """
 
     def __init__(self, message: str, fix: str) -> None:
         self.message, self.fix = message, fix

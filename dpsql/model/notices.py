@@ -3,7 +3,7 @@
 Only `Empty` and `Unclear` depend on released numbers. All others follow from the text, the policy
 and public data, never from private data. Limits that hold by proof get no notice: only enforcement
 in SQL can make an answer differ from the truth. `columns` are places in the result, empty where a
-number is only an intermediate one. `units` names the table whose rows are protected.
+number is only an intermediate one. `units` names the table of protected rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Clipped:
 
 @dataclass(frozen=True, slots=True)
 class FewValues:
-    """At most `values` distinct values of a unit count in a group."""
+    """A limit: at most `values` distinct values of a unit count in a group."""
 
     columns: tuple[int, ...]
     units: str
@@ -120,8 +120,8 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Only `values` values that the policy declares count: of the key `name`, or of an argument
-    (None).
+    """A limit: only the `values` values that the policy declares count, of the key `name`, or of an
+    argument (None).
     """
 
     columns: tuple[int, ...]
@@ -157,7 +157,7 @@ class Empty:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """In a column, `unclear` of `numbers` numbers are at most their half-widths."""
+    """A column where `unclear` of `numbers` numbers are at most their half-widths."""
 
     column: int
     unclear: int
@@ -166,7 +166,8 @@ class Unclear:
 
 @dataclass(frozen=True, slots=True)
 class Drowned:
-    """No number can be informative: each error is larger than all possible values.
+    """A useless answer where no number can be informative: each error is larger than all possible
+    values.
 
     At most `most` units can be in a group, and the noise of the clearest number is that of `noise`
     units.
@@ -179,7 +180,9 @@ class Drowned:
 
 @dataclass(frozen=True, slots=True)
 class NeverShown:
-    """No group can be released: it needs `least` units, and at most `most` can be in one."""
+    """A useless answer where no group can be released: it needs `least` units, and at most `most`
+    can be in one.
+    """
 
     units: str
     most: int

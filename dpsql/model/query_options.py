@@ -1,4 +1,4 @@
-"""Options of an analyst for an answer, beside the query text."""
+"""Options of an analyst for an answer, besides the query text."""
 
 from __future__ import annotations
 

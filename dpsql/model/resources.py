@@ -37,7 +37,7 @@ class Database:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Keys of the policy that are set, beside the engine."""
+        """Keys of the policy that are set, besides the engine."""
         where: dict[str, object] = {"path": self.path, "files": self.files}
         where |= {"prepared": self.prepared, "public": self.public, SPILL: self.spill}
         return (*(key for key, said in where.items() if said), *(key for key, _ in self.settings))

@@ -55,7 +55,7 @@ class Share:
             taken[self.owner] += size
 
     def give_back(self, size: int) -> None:
-        """Return reserved bytes."""
+        """Release reserved bytes."""
         with self.room.lock:
             self.room.taken[self.owner] -= size
 

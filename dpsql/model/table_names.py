@@ -123,7 +123,7 @@ def unknown_name(role: str, name: str | None, existing: Sequence[str]) -> Refuse
     >>> unknown_name("analyst", "anna", ["ana", "bob"]).facts["near"]
     'ana'
     """
-    near = nearest(name, existing) if isinstance(name, str) else None  # Python may give anything
+    near = nearest(name, existing) if isinstance(name, str) else None  # Python may pass anything
     facts = {"role": role, "name": name, "near": near, "known": tuple(existing)}
     return Refused(Reason.UNKNOWN_NAME, **facts)
 

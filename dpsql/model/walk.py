@@ -139,7 +139,7 @@ def refs(expression: Expression) -> frozenset[int]:
 
 
 def substitute(expression: Expression, values: Mapping[int, Expression]) -> Expression:
-    """Replace each `Ref` whose id is in `values`."""
+    """Replace each `Ref` with an id in `values`."""
     if isinstance(expression, Ref):
         return values.get(expression.id, expression)
     return map_children(expression, lambda child: substitute(child, values))

@@ -1,4 +1,4 @@
-"""Released tables whose measurements agree, within a block and across blocks."""
+"""Released tables with measurements that agree, within a block and across blocks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The steps that wait for an engine, and the failures that they report.
 
-Whatever can be checked before a charge is checked before it: that every statement binds (`Bound`),
-that the data is still the data of the plan's proofs, and that an engine is ready. After the charge
-the same checks are made on the snapshot that the statement reads; a failure there stays charged.
+All possible checks are made before a charge: that every statement binds (`Bound`), that the data is
+still the data of the plan's proofs, and that an engine is ready. After the charge the same checks
+are made on the snapshot that the statement reads; a failure there stays charged.
 
 A query that cannot run is not charged, no text of the engine is released, and changed data is
 noticed: SECURITY.md S3, S5, S11.
@@ -163,7 +163,7 @@ def released(
     public = partial(engine.rows, stop=stop, data=prepared.data)
     scratch = partial(engine.scratch, stop=stop)
     for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
-        exact, there = Exact([], []), block  # listed keys alone: the data has no say
+        exact, there = Exact([], []), block  # listed keys alone: the data does not matter
         if block.queries or block.histograms:
             stages = [stage(plan, rewritten, n, result, public, scratch) for n in sql.stages]
             key = int.from_bytes(os.urandom(16))

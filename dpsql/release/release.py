@@ -44,10 +44,10 @@ def release(
 
     Public keys: one row per key of the domain, in its order, whether the data has it or not.
 
-    Private keys: those whose noisy unit count reaches the threshold, or whose trial succeeds,
-    ordered by key. The deciding noise is drawn for every group, the other noise for released groups
-    only. Noise of different groups is independent, so the distribution is the same as with all
-    noise drawn. The top keys come in the order of their choice, each with its place or
+    Private keys: those with a noisy unit count that reaches the threshold, or with a successful
+    trial, ordered by key. The deciding noise is drawn for every group, the other noise for released
+    groups only. Noise of different groups is independent, so the distribution is the same as with
+    all noise drawn. The top keys come in the order of their choice, each with its place or
     measurements.
     """
     sums, cells = separated(exact, plan)

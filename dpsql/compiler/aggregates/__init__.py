@@ -217,7 +217,7 @@ _ROWS: dict[str, _Row] = {
     "string_agg": _Row(
         of(Kind.VARCHAR, VARCHAR), constant=(1, separator), ordered=True, called=(1, 2)
     ),
-    # A list is shown as the text that DuckDB writes it as: there is nothing to compute with it.
+    # A list is returned as DuckDB's text of it; nothing is computed with it.
     "list": _Row(fixed(VARCHAR), ordered=True),
     "mode": _Row(same, MODE, ordered=True),
     **dict.fromkeys(("first", "last"), _Row(same, ordered=True)),

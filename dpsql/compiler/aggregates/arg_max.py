@@ -4,7 +4,7 @@ reach.
 The row with the largest y belongs to one unit, and one more row could always be the largest. So the
 result is the x with the highest y that enough units reach, as many as the choice needs to
 distinguish units from none; `explain` shows the number. Of each unit only the row with its own
-largest y counts; of equal ones, that whose x is listed last (with the smallest y: first). For
+largest y counts; of equal ones, the one with the last listed x (with the smallest y: first). For
 scores and proof see `mechanisms.scores`.
 
 Proof (PRIVACY.md R50). One row of each unit counts in a group, which changes the difference of two

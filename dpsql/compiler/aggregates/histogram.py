@@ -1,6 +1,6 @@
 """HISTOGRAM(x) over public values: a noisy count of each, as the text that DuckDB shows.
 
-Values whose noisy count is not positive are left out, as the engine leaves out absent ones.
+Values without a positive noisy count are left out, as the engine leaves out absent ones.
 
 Proof (PRIVACY.md R31). Each value is a COUNT of its own; a row has one value, so that one charge
 may pay for all where that is proved (R34).
@@ -32,7 +32,7 @@ from dpsql.model.tree import (
 )
 
 MOST_VALUES = 100
-"""Most values of a histogram. GROUP BY is the better way to show more counts."""
+"""Largest number of values of a histogram. GROUP BY is the better way to show more counts."""
 
 _PLAIN = re.compile(r"[\w.:/+-]+(?: [\w.:/+-]+)*")
 

@@ -105,7 +105,7 @@ def product_sum(bounded: BoundedCall, first: int, second: int) -> ClippedSum:
     a, b = range_of(bounded, first), range_of(bounded, second)
     most = a.reach * b.reach
     bounds = clip_between(bounded, DOUBLE, Fraction(0) if first == second else -most, most)
-    # How often it would be subtracted is unknown where nothing limits the rows.
+    # Without a limit of rows, the number of subtractions is unknown.
     centre = 0 if bounded.searched else (bounds.lower + bounds.upper) // 2
     return _clipped(
         bounded, _deviation(bounded, first, a) * _deviation(bounded, second, b), bounds, centre

@@ -73,7 +73,7 @@ def _extreme(bounded: BoundedCall, aim: Rank) -> Choices:
     contributed = ContributedRows.LEAST if aim == LOWEST else ContributedRows.GREATEST
     grid = grid_over(bounded)
     if grid.cells == 1:
-        # One candidate would always be chosen, whether a row passes or not.
+        # A single candidate would always be chosen, with or without a row.
         name = bounded.call.function
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, bounded.call.span, name=name)
     by: Aim = Reached(aim == HIGHEST) if bounded.options.scans else aim

@@ -122,8 +122,8 @@ class Recipe:
     that the parts are count, centred sum and perhaps sum of squares of one argument. `centred`
     returns a count and a centred sum that can replace the one part. The first `deviations`
     arguments are measured from a centre. `names` names the moment of each part, where there are
-    products (n, y, x, yx, yy, xx). `choices` lists private choices, whose columns follow those of
-    the parts; a recipe with choices also reads the ORDER BY of the call.
+    products (n, y, x, yx, yy, xx). `choices` lists private choices, with columns after those of the
+    parts; a recipe with choices also reads the ORDER BY of the call.
     """
 
     parts: Callable[[BoundedCall], Parts]
@@ -259,7 +259,7 @@ def counted(bounded: BoundedCall) -> Expression | None:
 
 
 def conjunction(condition: Expression | None, other: Expression) -> Expression:
-    """Combine two conditions, of which the first may be None."""
+    """Combine two conditions; the first may be None."""
     return other if condition is None else condition & other
 
 

@@ -1,6 +1,6 @@
 """SAMPLE_AGGREGATE(expression, lower, upper [, blocks]): the average of an aggregate over blocks.
 
-A keyed hash puts each unit, with all of its rows, into one of k blocks, whatever its group. The
+A keyed hash puts each unit, with all of its rows, into one of k blocks, for any group. The
 expression is computed for every block of a group and clipped to [lower, upper]. A block without a
 finite value counts as the middle. The answer is the noisy average of the k numbers (sample and
 aggregate: Nissim, Raskhodnikova and Smith 2007).

@@ -25,7 +25,7 @@ from dpsql.model.tree import INTEGER, Call, Cast, Expression, Literal, Ref
 def _parts(bounded: BoundedCall) -> Parts:
     value, condition = _unfolded(bounded)
     if value == Literal(1, INTEGER) and not bounded.call.distinct:
-        # SUM(1) is how some tools count: the same measurement, released once.
+        # Some tools count by SUM(1): the same measurement, released once.
         return (RowCount(condition, count_clip(bounded)),)
     bounds = row_bounds(bounded)
     lower, upper = total_clip(bounded, bounds)

@@ -100,7 +100,7 @@ def _measure(
             pairs |= _pair(recipe, needed, place)
             family = family_of(tuple(map(alike.first, _centred(recipe, call))))
             if family and not any(each.call.epsilon for each in calls):
-                sums[place] = needed[0], family  # else each has what it may spend for itself
+                sums[place] = needed[0], family  # else each has its own allowance
         chosen = polls.swayed(() if recipe.choices is None else recipe.choices(call))
         read = *map(named, needed, adds), *columns_of(chosen, choices, identities)
         values.append(substitute(recipe.combine(call, read), named.finer))

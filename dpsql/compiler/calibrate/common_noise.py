@@ -1,4 +1,4 @@
-"""Counts and sums of many public groups with noise of which the groups share one draw.
+"""Counts and sums of many public groups where the groups share one draw of noise.
 
 Where one unit may be in many groups, such noise is less in each of them at the same loss, and more
 in their sum. It is used for groups that are shown one by one. It is not used where the query adds
@@ -47,7 +47,7 @@ def with_common_noise(
     levels: Sequence[Marginals],
     accountant: Accountant,
 ) -> tuple[BlockPlan, ...]:
-    """Replace noise by noise that groups share, in blocks whose outputs then err less.
+    """Replace noise by noise that groups share, in blocks where the outputs then err less.
 
     Tables of `levels` are made to agree, and keep independent noise.
     """
@@ -71,7 +71,7 @@ def events_of_noise(payment: Payment) -> tuple[NoiseEvent | ApproximateEvent, ..
 
 
 def _shown_by_group(outer: Relation) -> Iterator[int]:
-    """Yield the block whose groups the query shows one by one, if it does nothing else."""
+    """Yield the block of groups that the query shows one by one, if it does nothing else."""
     match outer:
         case Released():
             yield outer.block
@@ -104,7 +104,7 @@ def _better(payment: Payment, groups: int, accountant: Accountant) -> Payment:
         return payment
     reached = ManyGroups(groups, min(sensitivity.l0, groups), sensitivity.linf)
     price = accountant.loss(Event(events_of_noise(payment)))
-    if noise.delta:  # the ρ that is spent is that of the price in ε
+    if noise.delta:  # the spent ρ is that of the price in ε
         rho = rho_of(Fraction(price.amount, NANO) * _GUARD, noise.delta)
     else:
         rho = effective(payment.sensitivity).l2_squared / (2 * noise.scale)

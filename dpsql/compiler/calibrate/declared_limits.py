@@ -1,6 +1,6 @@
 """The owner's declarations about the rows of a block: by its grouping, and of totals.
 
-A limit of rows by one key holds for any grouping by that key and others, whose groups are finer:
+A limit of rows by one key holds for any grouping by that key and others, which has finer groups:
 the least such limit is used. A limit of groups holds for expressions over its keys too, which have
 no more values. For several keys, the limits on groups multiply. For every other grouping the limit
 without a grouping applies.
@@ -12,8 +12,8 @@ kept rows. So does the L1 norm of its totals over the groups, and no norm is lar
 Over many groups a smaller clipping bound errs less: the L2 norm is far below the total, and the
 clipped amount is spread. There a noisy histogram finds the bound, up to the limit.
 
-Proof (PRIVACY.md R74). All of them are enforced: SQL keeps so many groups and clips totals. It is
-never assumed that they hold in the data.
+Proof (PRIVACY.md R74). All of them are enforced: SQL limits groups and clips totals. It is never
+assumed that they hold in the data.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class DeclaredTotals:
         return ScaledTotal(total, self.norm, bound, digits)
 
     def _limit(self, part: Measurement) -> TotalLimit | None:
-        """Return the declared limit of the column whose values are summed directly, if any."""
+        """Return the declared limit of a directly summed column, if any."""
         match part:
             case ClippedSum(argument=argument, centre=0) if self.applies:
                 column = over_tables(argument, self.block.rows)
@@ -248,7 +248,7 @@ def within_integers(part: ClippedSum) -> ClippedSum:
 def more_digits(part: AdditiveTotal | UnitCount, row: int) -> int:
     """Return the additional digits of a scaled total's grid, for rows of at most `row` steps."""
     most, base, digits = max(-part.total_lower, part.total_upper), part.lattice.base, 0
-    row = max(row, 1)  # rows that add nothing have no grid
+    row = max(row, 1)  # rows that add 0 have no grid
     while row * base**digits < FINE and most * base ** (digits + 1) < WIDEST_TOTAL:
         digits += 1
     return digits

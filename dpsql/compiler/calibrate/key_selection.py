@@ -1,4 +1,5 @@
-"""Partition selection: by a threshold beside counts, or alone by the method that shows more keys.
+"""Partition selection: by a threshold together with counts, or alone by the method that shows more
+keys.
 
 Both methods are (ε, δ) steps of the same query. The chosen one needs fewer units to show a key with
 probability one half: see `dpsql.mechanisms.threshold` and `.truncated_geometric`.
@@ -26,7 +27,7 @@ from dpsql.model.walk import map_inputs
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Another way to count the units of a block, and its allowance."""
+    """An alternative way to count the units of a block, and its allowance."""
 
     counted: UnitCounting
     allowance: Allowance
@@ -90,7 +91,7 @@ def _threshold(
 
 
 def selection_events(keys: Keys) -> tuple[EventPart, ...]:
-    """Return the cost of publishing a block's keys, beside its noise."""
+    """Return the cost of publishing a block's keys, without its noise."""
     match keys:
         case ListedKeys():
             return ()

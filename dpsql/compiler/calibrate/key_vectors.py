@@ -6,7 +6,7 @@ units, and keys are selected by it. One charge then pays for the count, the mean
 draws of its noise have less variance than one draw for a count that shares the budget with a
 centred sum. Rows that a family does not count (NULL, or a FILTER) are one more sum.
 
-One such vector is enough: others have its count, and may be measured by centred sums beside it.
+One such vector is enough: others have its count, and may be measured by additional centred sums.
 
 Proof (PRIVACY.md R36, R44). Every row adds the same to the sum of the vector, so that it counts
 units of one row each; the threshold is over the sum of its draws.

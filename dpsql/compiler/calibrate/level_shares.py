@@ -27,7 +27,7 @@ _PARTS = (LEAST, Fraction(1, 8), Fraction(1, 4), Fraction(1, 2))
 def with_levels(
     shares: Sequence[Fraction], sizes: Sequence[int], levels: Sequence[Marginals], order: int
 ) -> list[Fraction]:
-    """Move shares of blocks, each of which has `sizes` shares, to finer tables where all err less.
+    """Move shares of blocks, with `sizes` shares each, to finer tables where all err less.
 
     The variance of a measurement falls with its share to the power of `order`.
     """

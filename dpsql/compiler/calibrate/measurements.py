@@ -89,7 +89,7 @@ def together(one_by_one: Measurements, identities: Identities) -> Measurements:
 def with_vectors(
     one_by_one: Measurements, vectors: Sequence[Vector], identities: Identities
 ) -> Measurements:
-    """Return the same measures with these families measured by vectors, of which one may count
+    """Return the same measures with these families measured by vectors; one of them may count
     units.
 
     That one comes first, like the count of units that it replaces. A measurement that a vector

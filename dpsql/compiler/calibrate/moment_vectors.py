@@ -184,7 +184,7 @@ def _ends(family: Family) -> tuple[ClippedSum, ...]:
     """Return Σ(U - x) and Σ(x - L), exact on the grid of x."""
     x = family.centred
     argument = family.argument
-    # A row of a DOUBLE at the middle of two lattice points is rounded up on both sides.
+    # A DOUBLE in the middle of two grid points is rounded up on both sides.
     most = family.count.total_upper * (x.upper - x.lower + (x.lattice.base == 2))  # noqa: PLR2004
     turned = scalar("neg", argument, kind=type_of(argument))
     above = replace(x, argument=argument, centre=x.lower, total_lower=0, total_upper=most)

@@ -59,7 +59,7 @@ class PairMoments:
 
     @property
     def parts(self) -> tuple[ClippedSum, ...]:
-        """Its sums, each clipped to the change of all of them together by one unit."""
+        """The sums, each clipped to the change of all of them together by one unit."""
         first, second = (
             _polynomials(_place(x), degree)
             for x, degree in zip(self.sums, self.degrees, strict=True)

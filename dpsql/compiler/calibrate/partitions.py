@@ -1,8 +1,8 @@
 """Measurements of nested and of disjoint rows of one whole, divided into parts that add up.
 
 `x <= 10` and `x <= 20` are measured as the rows of the first, and those of the second that are not
-of the first: disjoint rows, paid for once (see `compiler.calibrate.disjoint`), of which the second
-is a sum. Of k thresholds the j-th then has j times the variance of a single one. Separate
+of the first: disjoint rows, paid for once (see `compiler.calibrate.disjoint`), and the second is a
+sum of these. Of k thresholds the j-th then has j times the variance of a single one. Separate
 measurements have k times that each, or k² under Laplace noise.
 
 Where two such divisions of one whole are measured (by sex, and by age; or the whole itself), each

@@ -1,6 +1,6 @@
 """Polls as one query: noisy histograms from which clipping bounds are read.
 
-What is released together is released poll by poll: PRIVACY.md R71.
+Polls that are released together have separate noise: PRIVACY.md R71.
 
 Proof (PRIVACY.md R91). A poll is about the totals of a block over the same rows of the same units.
 """
@@ -56,7 +56,7 @@ def polled(
 
 
 def about_blocks(polls: PrivatePlan, question: PrivatePlan) -> PrivatePlan:
-    """Record in the polls' plan the blocks whose totals they are about."""
+    """Record in the polls' plan the blocks that they are about."""
 
     def knowing(plan: BlockPlan) -> BlockPlan:
         whose = (plan.block.rows, plan.block.unit)

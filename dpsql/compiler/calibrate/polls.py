@@ -73,7 +73,7 @@ from dpsql.model.vocabulary import Mechanism, Norm, Sensitivity
 from dpsql.model.walk import refs
 
 MEANS = frozenset(("avg", "regr_avgx", "regr_avgy", "regr_intercept"))
-"""Aggregates whose error grows with that of the centred sum, and not with its square."""
+"""Aggregates with an error proportional to that of the centred sum, and not to its square."""
 OCTAVES = 40
 """Number of octaves that are distinguished, up to the largest possible total."""
 _FINEST = 14
@@ -94,10 +94,10 @@ ones.
 class Polls:
     """The polls of one block: they build measurements with found bounds, and list missing bounds.
 
-    Errors are weighed over all public groups, of which `listed` exist, or over some private groups
-    (0). An L2 `norm` over many public groups is polled together with the L1 norm, which says how
-    much is clipped over all groups. The L1 norm is used if it errs less and the accountant has
-    `either` kind of noise.
+    Errors are weighed over all `listed` public groups, or over some private groups (0). An L2
+    `norm` over many public groups is polled together with the L1 norm, which says how much is
+    clipped over all groups. The L1 norm is used if it errs less and the accountant has `either`
+    kind of noise.
     """
 
     block: PrivateBlock
@@ -115,7 +115,7 @@ class Polls:
 
     @property
     def size(self) -> int:
-        """Number of groups whose errors are weighed."""
+        """Number of groups over which errors are weighed."""
         return self.listed or (ORDERED_KEYS if self.first else SHOWN_KEYS)
 
     @property
@@ -158,8 +158,8 @@ class Polls:
         return choices
 
     def bounded(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
-        """Return a measurement whose bound is declared, or found if the number of private keys is
-        unlimited.
+        """Return a measurement with its declared bound, or a found one if the number of private
+        keys is unlimited.
 
         Raises `Refused` where a unit may be in many private groups, if no norm bounds the
         measurement or units cannot be polled.
@@ -216,7 +216,7 @@ class Polls:
         return replace(part, total_lower=lower, total_upper=upper)
 
     def _scaled(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
-        """Return a measurement by private keys whose number per unit is unlimited."""
+        """Return a measurement by private keys, where their number per unit is unlimited."""
         match part:
             case UnitCount():
                 return self._units(part, measure)
@@ -314,8 +314,7 @@ class Polls:
     def measured_from(
         self, call: BoundedCall, recipe: Recipe, parts: Parts, measure: int
     ) -> BoundedCall:
-        """Return a call whose rows are measured from about their mean, where deviations are
-        measured.
+        """Return a call with rows measured from about their mean, where deviations are measured.
 
         Its choices keep as many rows of a unit as most units have, if they keep only some.
         """
@@ -334,7 +333,7 @@ class Polls:
         return replace(call, rows=rows)
 
     def _within_range(self, call: BoundedCall) -> BoundedCall:
-        """Return a call whose argument is bounded by the largest rows that the poll shows."""
+        """Return a call with an argument bounded by the largest rows that the poll shows."""
         rows = centred_sum(replace(call, centres={0: 0}))
         highest = (max(-rows.lower, rows.upper, 1) - 1).bit_length()
         vote = RangeVote(rows, (max(0, highest - OCTAVES), highest))
@@ -462,8 +461,8 @@ class Polls:
         """Return the key of a norm's poll, and the found norm, or the largest bin before
         the poll.
         """
-        # How many steps are 1, so that one number is clipped alike on whichever decimal grid it is:
-        # where octaves end is not for the digits to say with which a column is declared.
+        # Steps per unit, so that a number is clipped alike on every decimal grid:
+        # the ends of octaves must not depend on the declared digits of a column.
         base, power = part.lattice.base, part.lattice.digits
         decimal = norm is Norm.MAX and base == WHOLE.base
         whole = int(max(1, base**power)) if decimal else 1

@@ -1,4 +1,4 @@
-"""Requirements of propose-test-release beside noise: a δ, public groups, add/remove neighbours.
+"""Requirements of propose-test-release besides noise: a δ, public groups, add/remove neighbours.
 
 Proof (PRIVACY.md R55). A test costs its count's noise and δ, a mean the noise for its largest
 change by one unit if the test could pass; cases that the proof does not cover are refused.
@@ -59,5 +59,5 @@ def tested(releases: tuple[Release, ...], delta: Fraction, l0: int) -> tuple[Rel
 
 
 def events_of_tests(releases: Sequence[Release]) -> tuple[EventPart, ...]:
-    """Return the loss of the tests beside the noise of their counts."""
+    """Return the loss of the tests besides the noise of their counts."""
     return tuple(SelectionEvent(r.stability.delta) for r in releases if r.stability is not None)

@@ -226,7 +226,7 @@ class RangeWorkload:
 
     @property
     def families(self) -> Iterator[tuple[Run, tuple[Run, ...]]]:
-        """Each node above the cells with the nodes below it, from the top."""
+        """The nodes above the cells, each with the nodes below it, from the top."""
         for n, level in enumerate(self.levels[:-1], start=1):
             yield from ((node, decomposed(node, self.levels[n:])) for node in level)
 
@@ -312,7 +312,7 @@ def best_levels(
     least = float(min(alone, by_cells))
     for tree in _trees(cells):
         read = _reads(tree, runs).sum(axis=0).tolist()
-        if not read[-1]:  # not where the ends of the ranges cut the cells
+        if not read[-1]:  # not where the ends of the ranges divide the cells
             continue
         levels = tuple(level for level, times in zip(tree, read, strict=True) if times)
         total = variance(levels, runs, order)

@@ -17,7 +17,7 @@ WIDE = frozenset(
     """sum avg var_pop var_samp variance stddev stddev_pop stddev_samp median quantile_cont
     quantile_disc""".split()
 )
-"""Aggregates whose argument may have privately found bounds."""
+"""Aggregates that allow privately found bounds of their argument."""
 
 
 def recipe_of(call: AggregateCall) -> Recipe:

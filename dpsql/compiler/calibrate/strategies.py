@@ -71,7 +71,8 @@ class Measured:
         return self.contributions.groups.value
 
     def sensitivity(self, column: PartColumn, neighbours: Neighbours, sharing: int) -> Sensitivity:
-        """Return the sensitivity of a measurement whose charge is shared by `sharing` measurements.
+        """Return the sensitivity of a measurement in a charge that is shared by `sharing`
+        measurements.
 
         Results for a single measurement hold for a unit with all rows in one group, or equally many
         in each.
@@ -253,7 +254,7 @@ def with_values(outer: Relation, measured: list[Measured], identities: Identitie
             Item(f, substitute(block.values[place], read))
             for f, place in zip(measures, relation.measures, strict=True)
         ]
-        # One group of which nothing is measured is one row without columns.
+        # One group without measurements is one row without columns.
         there = table if keys + parts else OneRow()
         return Project(there, tuple(items))
 

@@ -1,6 +1,6 @@
 """Recognition of queries for the first keys of public groups.
 
-They are ORDER BY aggregate LIMIT k, and ARG_MAX(key, aggregate) over grouped rows, alone or beside
+They are ORDER BY aggregate LIMIT k, and ARG_MAX(key, aggregate) over grouped rows, alone or with
 MAX(aggregate): the first key of such an order.
 """
 
@@ -22,7 +22,7 @@ class TopShape:
     """The `count` first keys of `block`, ordered by the measurement in column `scored`.
 
     `scored` is the id of a released column. `shown` says that measurements are shown too. `filled`
-    are places of keys whose NULLs do not count.
+    are places of keys where NULLs do not count.
     """
 
     block: int

@@ -70,7 +70,7 @@ def _quotient(node: Expression) -> Iterator[tuple[int, int]]:
 
 
 def _multiple(node: Expression) -> int | None:
-    """Return the column of which an expression is a multiple, ignoring NULLIF and COALESCE."""
+    """Return the column that an expression is a multiple of, ignoring NULLIF and COALESCE."""
     match node:
         case Ref(id=number):
             return number

@@ -207,8 +207,8 @@ def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expressi
 
     Bases move by almost two standard errors, for half the change: an interval reaches that far. The
     change is NaN where the moved expression is undefined, or a divisor changes its sign. It is also
-    NaN where noise may exceed a divisor: values of few rows whose count noise has raised that far
-    all differ from the truth.
+    NaN where noise may exceed a divisor: where noise has raised the count of few rows that far, all
+    values differ from the truth.
     """
     near = _moved(expression, steps, 1.0)
     if _kind(near) is None:
@@ -271,7 +271,7 @@ def _never_negative(divisor: Expression) -> bool:
 def _moves(
     errors: Mapping[int, Expression], joint: Sequence[Joint]
 ) -> Iterator[list[dict[int, Expression]]]:
-    """Yield steps of bases whose changes are independent, each in parts whose changes add up at
+    """Yield steps of bases with independent changes, each in parts with changes that add up at
     most.
     """
     together = {base for each in joint for base in each.bases}

@@ -108,11 +108,11 @@ class NoiseOfBlock:
 
     `deviations` has the deviation of each column (None: unknown). `correlation` is that of the
     `measured` columns, in this order. Errors are dependent within each set of `dependent` columns.
-    `halves` maps columns to quantiles whose half-intervals they are; those are dependent too. All
-    this is before several tables are made to agree, which is `settled`. `selected` says that noise
-    decides which groups exist. Columns that are `withheld` may be NULL because of noise. The errors
-    of counts grow towards a threshold as `near` says. Derived numbers have the error `single` by
-    themselves; in combinations they err at most as if each had its deviation.
+    `halves` maps quantiles to the columns of their intervals' half-widths; those are dependent too.
+    All this is before several tables are made to agree, which is `settled`. `selected` says that
+    noise decides which groups exist. Columns that are `withheld` may be NULL because of noise. The
+    errors of counts grow towards a threshold as `near` says. Derived numbers have the error
+    `single` by themselves; in combinations they err at most as if each had its deviation.
     """
 
     deviations: Mapping[int, float | None]
@@ -161,8 +161,8 @@ class ErrorSource:
 
     The error may depend on the noise of the `dependent` (block, part) pairs, and is independent of
     other noise. Bases with the same `read` come from the same rows. If each is of one part, its
-    `place` in the block, their correlation is that of the parts. It is independent of bases whose
-    `read` is in `apart`. `many` says that its values in different rows may be dependent, but not in
+    `place` in the block, their correlation is that of the parts. It is independent of bases with a
+    `read` in `apart`. `many` says that its values in different rows may be dependent, but not in
     rows that agree on the columns `by`, if there are any. A `chosen` value, or one read from a
     tree, may be no number.
     """

@@ -18,7 +18,7 @@ EXACT = Literal(None, DOUBLE)
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Additional outputs of a block beside the columns of its query.
+    """Additional outputs of a block besides the columns of its query.
 
     These are the measures at `places`, which no column reads directly (they order, filter or are
     aggregated again), and `deciding` counts. They weigh as much as any other output. Where a count
@@ -47,7 +47,7 @@ NOTHING_APART = Apart()
 def apart(
     outputs: Sequence[Expression], measures: Sequence[Expression], deciding: Sequence[Field]
 ) -> Apart:
-    """Return the additional outputs beside `outputs`; no output is counted twice."""
+    """Return the additional outputs besides `outputs`; no output is counted twice."""
     read = frozenset[int]().union(*map(refs, outputs))
     unread = [n for n, measure in enumerate(measures) if not refs(measure) <= read]
     there = [*outputs, *(measures[n] for n in unread)]

@@ -7,8 +7,8 @@ by finite differences; exact for linear expressions). Bases travel upwards as hi
 
 Errors are post-processing too: PRIVACY.md R66.
 
-A total beside its rows, `n / (SELECT SUM(n) FROM t)`, is the row's own addition plus an independent
-rest, as with a window.
+A total next to its rows, `n / (SELECT SUM(n) FROM t)`, is the row's own addition plus an
+independent rest, as with a window.
 
 DP_STDDEV, DP_INTERVAL_LOW and DP_INTERVAL_HIGH of released numbers are columns. They are computed
 from noise scales and released values, which are public, so they cost no budget. An exact number has

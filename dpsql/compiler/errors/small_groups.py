@@ -94,9 +94,7 @@ def _estimate(expression: Expression) -> Expression:
 
 
 def as_ratio(expression: Expression) -> Expression:
-    """Return the formula whose error is that of the estimate: a ratio by fewer rows than
-    counted.
-    """
+    """Return the formula with the error of the estimate: a ratio by fewer rows than counted."""
     node = map_children(expression, as_ratio)
     if not isinstance(node, Call) or node.function != NAME:
         return node

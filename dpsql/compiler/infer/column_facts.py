@@ -362,7 +362,7 @@ class Columns:
             own = case.args[place - 1 : place] if place % 2 else ()
             if not args[place].interval.is_bounded and refs(case.args[place]):
                 reached[place] = self._among((*before, *own)).facts(case.args[place])
-            # Where a condition can be NULL, what comes behind it is reached by that too.
+            # Where a condition can be NULL, later branches are reached by NULL too.
             if own and not args[place - 1].nullable:
                 before.append(Call("not", own, BOOLEAN))
         return functions.facts(case, tuple(reached), self.origin.limit)
@@ -470,7 +470,7 @@ class Columns:
                 return None
 
     def image(self, expression: Expression) -> Facts | None:
-        """Return the exact image of an expression whose columns all have finite domains."""
+        """Return the exact image of an expression over columns with finite domains."""
         numbers = sorted(refs(expression))
         columns = [self.column(number) for number in numbers]
         if isinstance(expression, Ref) or not numbers:
@@ -532,7 +532,7 @@ class Columns:
                 facts = functions.narrow(facts, predicate)
                 facts = self._filtered(number, facts, predicate)
             elif (other := equated(implied_predicate.predicate, number)) is not None:
-                self._facts_of[number] = facts  # two equal columns must not ask each other for ever
+                self._facts_of[number] = facts  # avoid endless mutual references
                 facts = functions.intersect(facts, self.column(other))
         return facts
 

@@ -160,7 +160,7 @@ def _outside(rows: Relation, origin: FactSource) -> Iterator[ByDeclaration]:
     for field, table, declared in _listed(rows, origin.policy):
         condition = both(tuple(said.get(field.id, ())))
         if condition is not None and declared.values is not None:
-            # What is missing is no other value: it may be there, whatever is declared.
+            # NULL is no other value: it may occur despite the declaration.
             tried: list[Row] = [(value,) for value in (*declared.values, None)]
             verdicts = origin.evaluate((condition,), (field,), tried)
             if not any(holds for (holds,) in verdicts):
@@ -195,7 +195,7 @@ def _present(relation: Relation) -> Iterator[Scan]:
             return
 
 
-# --- what is known of no rows ---
+# --- results without rows ---
 
 
 def _constants(released: Released, block: PrivateBlock, domain: tuple[Row, ...] | None) -> Relation:

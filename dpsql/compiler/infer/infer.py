@@ -2,7 +2,7 @@
 
 Facts start at declared columns, follow expressions by the rules of `dpsql.functions`, and are
 narrowed by every predicate that all surviving rows satisfy. Nothing here is trusted for privacy:
-clips and key lists enforce what is inferred, so a wrong declaration costs accuracy only.
+clipping and key lists enforce inferred facts, so a wrong declaration costs accuracy only.
 
 Proof (PRIVACY.md R24, R26, R29). An interval that is used is clipped to and a list that is used is
 enforced; so nothing that is inferred wrongly costs more than accuracy.
@@ -32,7 +32,7 @@ AVERAGES = frozenset("avg variance var_pop stddev stddev_pop".split())
 """Aggregates that divide by the number of rows with a value of their argument."""
 
 _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
-"""Types whose values are equal in Python where they are in the engine."""
+"""Types with the same equality of values in Python and in the engine."""
 
 
 def infer(tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evaluate) -> Bounded:
@@ -44,7 +44,7 @@ def infer(tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evalua
 def domain_of(
     block: PrivateBlock, policy: Policy, public: PublicData, evaluate: Evaluate
 ) -> tuple[Row, ...] | None:
-    """Return the public keys of a block, all of which are answered; None where keys are private."""
+    """Return the public keys of a block, which are all answered; None where keys are private."""
     return _block(block, policy, public, evaluate).bounded().domain
 
 
@@ -105,8 +105,8 @@ class _Block:
         if domain is None and domains:
             domain = listed(expressions, domains, self.block.rows, self.rows)
         arguments, wide = (self._doubted(facts, domain) for facts in (arguments, wide))
-        # A domain limits what a unit touches only where keys outside of it are dropped: the data
-        # may hold what the policy does not list.
+        # A domain limits a unit's groups only where keys outside it are dropped: the data
+        # may contain values that the policy does not list.
         combinations = prod(len(d) for d in free if d is not None)
         if domain:
             domain = possible(expressions, domain, self.block.rows, self.rows)

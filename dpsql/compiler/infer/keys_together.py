@@ -89,7 +89,9 @@ def _given(
 
 
 def _values(number: int, keys: Sequence[Expression], columns: Columns) -> Facts:
-    """Return the facts of a column; of a time whose day alone is read, of its midnight."""
+    """Return the facts of a column; for a time where only the day is read, those of its
+    midnight.
+    """
     facts = columns.column(number)
     if facts.domain is None and facts.type == TIMESTAMP:
         column = Ref(number, TIMESTAMP)

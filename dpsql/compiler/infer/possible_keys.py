@@ -37,7 +37,7 @@ from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, refs, relations, substitute, walk
 
 _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
-"""Types whose values are equal in Python where they are in the engine."""
+"""Types with the same equality of values in Python and in the engine."""
 
 _THERE = Field(1 << 60, "there", BOOLEAN)
 _MAYBE = Values((_THERE,), ((Literal(True, BOOLEAN),), (Literal(False, BOOLEAN),)))
@@ -97,7 +97,7 @@ def _of_public_rows(
     """Yield positions of keys, with the combinations that the joined, filtered public rows have."""
     policy = columns.origin.policy
     optional = [join for join in _optional(rows) if _is_public(join.right, policy)]
-    # Conditions within an optional side are not true of what is absent.
+    # Conditions within an optional side do not hold for absent rows.
     inside = set(chain.from_iterable(predicates(join.right) for join in optional))
     conditions = [each.predicate for each in _always(columns) if each not in inside]
     scans = [scan for scan in _present(rows) if _is_public(scan, policy)]
@@ -284,7 +284,7 @@ def _present(relation: Relation) -> Iterator[Scan | Values]:
 
 
 def _optional(relation: Relation) -> Iterator[Join]:
-    """Yield the LEFT JOINs whose right side may be absent, the innermost first."""
+    """Yield the LEFT JOINs with a right side that may be absent, the innermost first."""
     match relation:
         case Project() | Filter() | Sort() | Match() | Window():
             yield from _optional(relation.input)

@@ -37,7 +37,7 @@ def told_columns(relation: Relation, policy: Policy) -> tuple[Column, ...]:
 
 
 def with_noise(columns: Sequence[Column], errors: Sequence[float | None]) -> tuple[Column, ...]:
-    """Return the columns, also marking those whose noise may need more than 64 bits.
+    """Return the columns, also marking those with noise that may need more than 64 bits.
 
     >>> [c.wide for c in with_noise((Column("n", INTEGER),) * 3, (1.0, 1e17))]
     [False, True, False]

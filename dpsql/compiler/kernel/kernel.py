@@ -5,7 +5,7 @@ prove is enforced, by leaving out the units that violate it, or the query is ref
 
 Proof (PRIVACY.md R96). By induction over the tree: each rule keeps the statements of `Rows` true.
 At the end all numbers of units are in the class of the unit's column. Then a row was made of this
-unit's rows and of public ones, met by comparing values that decide whose a row is.
+unit's rows and of public ones, met by comparing values that decide the unit of a row.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dpsql.model.walk import conjuncts, refs, relations
 Frequency: TypeAlias = Callable[[Relation, tuple[Ref, ...]], int]
 
 BY_POSITION = frozenset("row_number ntile lag lead first_value last_value nth_value".split())
-"""Window functions whose result depends on the order of equal rows."""
+"""Window functions that depend on the order of equal rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,10 +359,10 @@ class Kernel:
             rows = replace(rows, spread=((row, sum(proved)),))
         return replace(rows, local=bool(leads) and all(side.local for side in sides)).settled()
 
-    # --- keys that several rows share, which are one unit's ---
+    # --- keys that several rows of one unit share ---
 
     def _alone(self, relation: algebra.Filter) -> Rows | None:
-        """Return the keys whose rows all belong to one unit, if the relation has that form."""
+        """Return the keys with rows of one unit only, if the relation has that form."""
         whole, fields = self._whole(relation.input), {f.id: f for f in relation.fields}
         if whole is None or not whole.different:
             return None
@@ -502,7 +502,7 @@ def _pairs_of(join: algebra.Join) -> Iterator[tuple[int, int]]:
 
 
 def _told_apart(expression: Expression) -> Columns:
-    """Return the column whose values an ORDER BY distinguishes: equal instants are one stored
+    """Return the column that an ORDER BY distinguishes by value: equal instants are one stored
     value.
     """
     match expression:

@@ -26,13 +26,13 @@ Columns: TypeAlias = frozenset[int]
 NONE: Columns = frozenset()
 
 INEXACT = frozenset({Kind.DOUBLE, Kind.TIMESTAMPTZ, Kind.INTERVAL, Kind.LIST, Kind.NULL})
-"""Types whose equal values may be distinguishable, so that an equality is no dependency."""
+"""Types with equal values that may be distinguishable, so that an equality is no dependency."""
 
 BOUNDS_KEPT = 24
 """Number of bounds that are kept per relation: joins of many tables would have very many."""
 
 MOST_SPREADS = 5
-"""Number of tables whose rows are multiplied to bound the rows of a unit."""
+"""Number of tables with rows that are multiplied to bound the rows of a unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Rows:
         return rows.ranked(conjuncts(condition)).settled()
 
     def ranked(self, parts: Iterable[tree.Expression]) -> Rows:
-        """Return the rows whose number in their partition is at most a constant."""
+        """Return the rows with a number in their partition of at most a constant."""
         closure = Closure(self)
         ranks, most = {closure.same(n): n for n in self.ranks}, list(self.most)
         for part in parts:
@@ -211,7 +211,7 @@ def products(
 
 
 def keys_of_constants(relation: Values) -> Iterator[RowBound]:
-    """Yield the columns whose constants are all different, or all of them together."""
+    """Yield the columns of constants that are all different, or all of them together."""
     rows, fields = relation.rows, relation.fields
     if len(rows) <= 1:
         yield RowBound(NONE)
@@ -299,9 +299,7 @@ class Proof:
         return self._least(one)
 
     def _least(self, bound: Callable[[Closure, tuple[int, ...]], int | None]) -> int | None:
-        """Return the least bound, over rows that agree on the unit and on rows of which it
-        has few.
-        """
+        """Return the least bound, over rows that agree on the unit and on a few of its rows."""
         if not self.is_local:
             return None
         closure, bounds = Closure(self.rows), list[int]()

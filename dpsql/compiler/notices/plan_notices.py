@@ -403,7 +403,7 @@ def _total(parts: Sequence[Measurement]) -> Ends | None:
 
 
 def _clipped(bounded: BoundedCall, proved: Columns) -> Iterator[Ends]:
-    """Yield the clipping bounds of arguments whose values may lie outside."""
+    """Yield the clipping bounds of arguments with values that may lie outside."""
     for place, facts in enumerate(bounded.arguments):
         argument = bounded.call.args[place]
         if isinstance(argument, Star | Literal):
@@ -506,7 +506,7 @@ def _key(part: Relation, policy: Policy) -> tuple[Field, ...]:
 
 
 def counted_keys(plan: PrivatePlan) -> tuple[CountedKeys, ...]:
-    """Return one notice for the private keys of each block whose released groups are counted."""
+    """Return one notice for the private keys of each block with counted released groups."""
     return tuple(dict.fromkeys(_counted(plan)))
 
 
@@ -525,7 +525,7 @@ def _counted(plan: PrivatePlan) -> Iterator[CountedKeys]:
 
 
 def _private_keys(relation: Relation, blocks: Sequence[BlockPlan]) -> tuple[str, ...]:
-    """Return the names of the private keys whose groups are the rows of a relation."""
+    """Return the names of the private keys that identify the rows of a relation."""
     match relation:
         case Released(block=number) if blocks[number].domain is None:
             return tuple(key.field.name for key in blocks[number].block.keys)

@@ -57,9 +57,7 @@ from dpsql.model.walk import both, composed, conjuncts, inputs
 COMMUTATIVE = frozenset({"eq", "ne", "add", "mul", "is_distinct", "is_not_distinct"})
 
 _SAME_IF_EQUAL = frozenset({Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
-"""Types whose equal values are identical. Others are not: 0.0 and -0.0, or texts under a
-collation.
-"""
+"""Types with identical equal values. Others are not: 0.0 and -0.0, or texts under a collation."""
 
 IDEMPOTENT = frozenset({"and", "or"})
 """Commutative functions for which a repeated argument counts once."""
@@ -176,7 +174,7 @@ _READ_AS: Mapping[tuple[type, str], Callable[[Any], Any]] = {
     (PrivateBlock, "keys"): lambda keys: tuple(key.expression for key in keys),
     (TreeRelease, "halves"): len,
 }
-"""Conversions of fields whose labels are not part of the identity."""
+"""Conversions of fields without their labels, which are not part of the identity."""
 
 
 def parts_of(value: object) -> tuple[Any, ...]:
@@ -202,7 +200,8 @@ def question(plan: PrivatePlan, *context: str) -> str:
 
 
 def _sharing(plan: PrivatePlan) -> Iterator[tuple[int, list[int]]]:
-    """Yield the blocks with columns whose groups share noise, and the places of these columns.
+    """Yield the blocks with columns that share noise between groups, and the places of these
+    columns.
 
     The errors of numbers from several groups differ then, and so does the answer.
     """

@@ -126,10 +126,10 @@ def _with_constant(name: str, subject: Expression, constant: Literal) -> Express
 
 
 def _whole(constant: Literal, kind: SqlType) -> Literal:
-    """Return 10.0 as 10 where it is compared with a type whose values compare alike with both.
+    """Return 10.0 as 10 where it is compared with a type that compares alike with both.
 
     Rounding an INTEGER to DOUBLE keeps its order with a whole number below `_SMALL`. It need not
-    for a DECIMAL, so a DOUBLE beside one stays; so does what a DECIMAL has no digits for.
+    for a DECIMAL, so a DOUBLE beside one stays; so does a number that a DECIMAL has no digits for.
     """
     value = constant.value
     if not isinstance(value, float | Decimal) or not -_SMALL < value < _SMALL:

@@ -6,7 +6,7 @@ EXISTS and IN, moves above it.
 
 Proof (PRIVACY.md R77). A row of a projection is one of its input with other columns, so readers of
 a column may read its definition. Filters and products of bags commute, and a join is a filter of a
-product. A LEFT JOIN, or a truth value beside each row, keeps each row of its left side separately:
+product. A LEFT JOIN, or a truth value for each row, keeps each row of its left side separately:
 conditions on that side's columns may be applied before or afterwards. The right side's columns may
 be NULL above: only their own values are read there, and knowledge about them from below is not
 used.
@@ -126,7 +126,7 @@ class Flattener:
             case Window():
                 return self._window(relation)
             case Apply() | Recursion():
-                return _source(relation)  # its parts may read columns that are not theirs
+                return _source(relation)  # its parts may read columns of other inputs
             case _:
                 return _source(map_inputs(relation, self.relation))
 

@@ -2,7 +2,7 @@
 
 A measurement adds up each unit's contribution to a group: its total there, of rows that are clipped
 one by one, clipped to [`total_lower`, `total_upper`]. Every kind has these two bounds, the
-`lattice` (grid) in whose steps rows are clipped, the grid on which it is `released`, and a
+`lattice` (grid) with the steps for clipping rows, the grid on which it is `released`, and a
 `condition` that keeps rows (FILTER; None: all of them).
 
 Whole numbers on a public lattice: PRIVACY.md R28.
@@ -44,7 +44,7 @@ class _Total:
 
     @property
     def released(self: _Clipped) -> Lattice:
-        """The grid of the released number, in whose steps totals are clipped."""
+        """The grid of the released number, which gives the steps for clipping totals."""
         return self.lattice
 
     @property
@@ -163,7 +163,7 @@ class BlockAverage(_Total):
     """The average of `argument`, an expression over aggregates, over `blocks` blocks of units.
 
     A block's value is clipped to [`lower`, `upper`], then less the middle; without a finite value
-    it is the middle. A unit is in one block, whose value it may move from end to end.
+    it is the middle. A unit is in one block, and may move its value from end to end.
     """
 
     argument: Expression
@@ -306,8 +306,8 @@ class Vote:
 
     A unit with a norm in (2^(i - 1), 2^i] votes for i; norms beyond the `octaves` count in the
     first or last one. A unit that adds nothing does not vote. Norms are those of `total`, with
-    `digits` more digits, in steps of which `whole` are 1 here. With two `parts` it votes for a
-    half: a norm in (2^(i/2 - 1/2), 2^(i/2)] for i.
+    `digits` more digits, where `whole` steps are 1 here. With two `parts` it votes for a half: a
+    norm in (2^(i/2 - 1/2), 2^(i/2)] for i.
     """
 
     total: AdditiveTotal | UnitCount | DistinctCount

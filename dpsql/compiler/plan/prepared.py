@@ -83,7 +83,7 @@ class WideTable:
     """The `prepared` measurement of all groups, identified by the query of its population.
 
     The values of its keys are numbered: `sizes` has their numbers of values. `chosen` has the
-    values that conditions keep (None: it is a key of the query, whose groups have these `places`).
+    values that conditions keep (None: it is a key of the query; its groups have these `places`).
     Column n of the query is column `columns[n]`.
     """
 

@@ -83,7 +83,7 @@ class DeclaredLimits:
         return " and ".join(tables) or "each table of people's rows in FROM"
 
     def plus(self, other: DeclaredLimits, shared: int = 0) -> DeclaredLimits:
-        """Return the limits of the rows of both, of which `shared` are certainly counted twice."""
+        """Return the limits of the rows of both; `shared` rows are certainly counted twice."""
         return DeclaredLimits(
             total(self.rows_per_unit, other.rows_per_unit, shared),
             total(self.groups_per_unit, other.groups_per_unit, shared),
@@ -135,12 +135,13 @@ class PrivateBlock:
     unit key as column `unit`, never NULL; `unit_ids` are all columns that contain it. `max_rows` is
     the proved most rows of one unit (None: unbounded). `determined` are the columns that the unit
     determines; `declared` the owner's limits; `facts` those that proofs use. With `groups` the keys
-    are those of a public relation, over whose columns they are written. Rows that belong to
+    are those of a public relation, and they are written over its columns. Rows that belong to
     `several` units have no single unit: see `compiler.track.table_scans`. `max_groups` is the
     proved most groups of one unit (None: as many as it has rows); with `alone` no two rows of one
     unit are in one group. All of this is about `rows`; with `weighed`, an engine adds up those
-    instead. With a `vote` it is a histogram of votes, one per unit, whose place is the only key.
-    Facts say that the columns `never_null` of tables contain no NULL. Claims are `enforced` in SQL.
+    instead. With a `vote` it is a histogram of votes, one per unit, and their place is the only
+    key. Facts say that the columns `never_null` of tables contain no NULL. Claims are `enforced` in
+    SQL.
     """
 
     rows: Relation
@@ -171,9 +172,9 @@ class PrivateBlock:
 @dataclass(frozen=True, slots=True)
 class Tracked:
     """A query divided into private blocks and an outer query over their released tables. `outer`
-    reads only `Released` leaves and public tables. `stages` are queries over blocks whose rows
-    later blocks join; a block reads stages only of blocks before it. `notices` say that private
-    rows were requested, of which none is shown, or that blocks are empty by declaration.
+    reads only `Released` leaves and public tables. `stages` are queries over blocks for joins in
+    later blocks; a block reads stages only of blocks before it. `notices` say that private rows
+    were requested and none is shown, or that blocks are empty by declaration.
     """
 
     outer: Relation
@@ -204,7 +205,7 @@ class BoundedBlock:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A tracked query whose every private expression is bounded."""
+    """A tracked query with bounds for every private expression."""
 
     outer: Relation
     blocks: tuple[BoundedBlock, ...]
@@ -368,7 +369,7 @@ class BlockPlan:
 
     @property
     def columns(self) -> tuple[ReleasedColumn, ...]:
-        """All released columns beside the keys, in the order of the released table."""
+        """All released columns besides the keys, in the order of the released table."""
         match self.keys:
             case TopKeys(place=Field() as place, unreleased=judged):
                 return (ReleasedColumn(place, judged.released), *self.noisy)
@@ -421,7 +422,7 @@ class BlockPlan:
 
     @property
     def l0(self) -> int:
-        """Most groups of one unit."""
+        """Largest number of groups of one unit."""
         assert self.groups.value is not None
         return self.groups.value
 
@@ -433,9 +434,9 @@ class Poll:
     of it, or their range); `groups` groups count. A mean or a ratio is found `first`, because rows
     are measured from it before their norm. A norm `of_keys` shows about as many private keys as
     possible. Rows that choices keep may be `of_sums`: of the rows of a unit that are added up. An
-    L2 norm over many groups is polled together with the L1 norm of the same totals, whose key is
-    `beside`; the better one is taken where `either` may be. Clipping of a unit counts `alone` in
-    the largest private groups, of which few units have several.
+    L2 norm over many groups is polled together with the L1 norm of the same totals, and `beside` is
+    its key; the better one is taken where `either` may be. Clipping of a unit counts `alone` in the
+    largest private groups, because few units have several of them.
     """
 
     key: str

@@ -56,7 +56,7 @@ class ListedKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopKeys:
-    """Public keys of which `top` chooses some by an `unreleased` sum; only these are answered.
+    """Public keys among which `top` chooses by an `unreleased` sum; only these are answered.
 
     Releases are of chosen keys only. Without releases, `place` labels the rank of each key, in that
     sum's grid. `otherwise` is the error of ordering all keys by the noisy sum.

@@ -1,9 +1,9 @@
 """Wide measurements of a query, and the cells of them that answer it.
 
 The population is the rows below the release without some conditions. These are conditions on listed
-columns of which a unit has one value. The population has their unit, and the keys that must not be
-added up: those of which some row may have no listed value, since totals would be of fewer rows, and
-those of which a unit may have several values, since its total is clipped in each. They are keys of
+columns where a unit has one value. The population has their unit, and the keys that must not be
+added up: those where some row may have no listed value, since totals would be of fewer rows, and
+those where a unit may have several values, since its total is clipped in each. They are keys of
 every table of the population. Populations, keys and measurements are identified by digests of their
 canonical form, which includes clipping bounds, grids and lists of values.
 
@@ -66,7 +66,7 @@ def wide_table(
     chosen: Sequence[frozenset[Value] | None],
     data: str | None,
 ) -> WideTable | None:
-    """Map a query's cells to those of a wide query, whose keys begin with the query's keys. Returns
+    """Map a query's cells to those of a wide query; its keys begin with the query's keys. Returns
     None where they are no sums of its cells, or where its price differs. `whole` says for each key
     that every row has one of its values; `data` identifies the measured data.
     """

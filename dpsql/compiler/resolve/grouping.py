@@ -125,7 +125,7 @@ class Grouping:
         return self._lifted(typed(self._with_lookups(expression), self._scope))
 
     def _with_lookups(self, expression: Expression) -> Expression:
-        """Replace the subqueries that groups evaluate by columns beside the groups."""
+        """Replace the subqueries that groups evaluate by columns next to the groups."""
         expression = map_children(expression, self._with_lookups)
         if not isinstance(expression, ScalarQuery | Membership):
             return expression
@@ -158,7 +158,7 @@ class Grouping:
                 return map_children(expression, self._lifted)
 
     def _settled(self, column: Ref, name: str) -> Ref:
-        """Return a column of a table whose key is among the keys: it has one value per group.
+        """Return a column of a table that has its key among the keys: it has one value per group.
 
         This follows from the declared key. A column of a public table is joined to the groups. A
         column of private rows becomes one more key, so that a wrong key gives more groups.
@@ -178,7 +178,7 @@ class Grouping:
         return self._beside[column.id].ref
 
     def _look_beside(self, source: Source, keys: Mapping[int, Field]) -> None:
-        """Add the columns of a public table beside the groups, joined by its key."""
+        """Add the columns of a public table to the groups, joined by its key."""
 
         def copies() -> tuple[Field, ...]:
             return tuple(self._identities.field(f.name, f.type) for f in self._columns(source))

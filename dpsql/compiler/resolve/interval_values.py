@@ -68,7 +68,7 @@ def is_length(expression: Expression) -> bool:
 
 
 def is_calendrical(expression: Expression) -> bool:
-    """Test for an INTERVAL of months, or AGE, whose length depends on the calendar."""
+    """Test for an INTERVAL of months, or AGE, because their length depends on the calendar."""
     return isinstance(expression, Call) and expression.function in ("interval", "age")
 
 

@@ -51,7 +51,7 @@ _LATER = frozenset({"ge", "gt"})
 
 @dataclass(frozen=True, slots=True)
 class Laterals:
-    """Joins whose right side reads the row of the left, or takes the nearest row."""
+    """Joins with a right side that reads the row of the left, or takes the nearest row."""
 
     policy: Policy
     identities: Identities
@@ -77,7 +77,7 @@ class Laterals:
     def _computed(
         self, join: Join, cut: _Cut, listed: Project, outer: frozenset[int]
     ) -> tuple[Relation, dict[int, Field]]:
-        """Return a join whose right side computes values from the left row."""
+        """Return a join with a right side that computes values from the left row."""
         whole = cut.most != 0 and not cut.skipped and join.condition in (None, TRUE)
         if join.kind is JoinKind.LEFT and not (whole and isinstance(listed.input, OneRow)):
             construct = "LEFT JOIN LATERAL of a value of the left row"

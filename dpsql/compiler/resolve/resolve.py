@@ -184,7 +184,7 @@ class _Resolver:
     def _recursion(
         self, definition: _Definition, itself: str, query: SetOperation
     ) -> Recursion | None:
-        """Return a UNION whose right side reads the CTE itself; None where it does not."""
+        """Return a UNION with a right side that reads the CTE itself; None where it does not."""
         environment = self._with_ctes(query, definition.environment)
         aliases, span = definition.column_aliases, definition.span
         first = self._relabelled(self.query(query.left, environment), aliases, span)

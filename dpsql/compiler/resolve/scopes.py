@@ -28,7 +28,7 @@ from dpsql.model.tree import (
 from dpsql.model.walk import children, expressions, map_children, walk
 
 MAX_FIELDS = 20_000
-"""Most columns in one statement: CTEs used twice are resolved twice."""
+"""Largest number of columns in one statement: CTEs used twice are resolved twice."""
 
 
 class Identities:
@@ -234,7 +234,7 @@ class Outputs:
     unfolded: Callable[[Expression], Expression]
 
     def named(self) -> tuple[SelectItem, ...]:
-        """Return the items, with each error in them over the item whose error it is.
+        """Return the items, with each error in them over its own item.
 
         Raises `Refused` for a name of several different items and for the error of an error.
         """

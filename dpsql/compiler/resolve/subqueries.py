@@ -209,7 +209,7 @@ class Subqueries:
         no_outer_left(pulled, outer, node.span)
         if not isinstance(core, Aggregate) and not self._by_key(source, conditions):
             columns = _compared(pulled, conditions)
-            # Public rows ask for themselves whether there is one.
+            # Public rows are checked for several matches.
             if not columns or self._are_public(rows) or not self._are_public(pulled):
                 raise several_rows(node.span)
             pulled = Single(pulled, columns, node.span)

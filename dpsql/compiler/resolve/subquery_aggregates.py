@@ -9,7 +9,7 @@ from dpsql.model.walk import both, conjuncts, refs, relations, substitute
 
 
 def one_total(relation: Relation) -> tuple[Aggregate, Expression | None] | None:
-    """Return the aggregate without keys whose row a relation has, and the condition on that row.
+    """Return the aggregate without keys that gives a relation's row, and the condition on that row.
 
     Returns None where there may be more rows, and where a condition reads more than the aggregate.
     """

@@ -1,6 +1,6 @@
 """Types of expressions: every node gets its type, and literals adapt to the other operands.
 
-A string literal beside a number or a BOOLEAN becomes one, as in SQL (literal coercion): drivers
+A string literal next to a number or a BOOLEAN becomes one, as in SQL (literal coercion): drivers
 that splice parameters into text write `amount < '99.5'`, and leave the type to the server.
 """
 
@@ -54,7 +54,7 @@ from dpsql.model.walk import walk
 
 COMPARING = frozenset("eq ne lt le gt ge in is_distinct is_not_distinct".split())
 COERCING = COMPARING | frozenset("coalesce nullif least greatest".split())
-"""Functions whose string literals take the type of the other operands, as in d >= '2025-01-01'."""
+"""Functions where string literals take the type of the other operands, as in d >= '2025-01-01'."""
 COUNTING = frozenset("add sub mul div int_div pg_div mod neg".split())
 """Operators that read a truth value as 1 or 0."""
 ADDING = frozenset("sum avg variance var_pop stddev stddev_pop".split())
@@ -406,9 +406,9 @@ def _coerced(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
 
 
 def _unquoted(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """Convert string literals beside numbers, BOOLEANs, TIMEs and UUIDs to these types.
+    """Convert string literals next to numbers, BOOLEANs, TIMEs and UUIDs to these types.
 
-    UUIDs that a driver binds become text beside text.
+    UUIDs that a driver binds become text next to text.
     """
     if any(type_of(a) == VARCHAR and not isinstance(a, Literal) for a in args):
         return tuple(
@@ -423,7 +423,7 @@ def _unquoted(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
 
 
 def _as_texts(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """Convert operands beside a text in `||` to text: `7 || '%'`."""
+    """Convert operands next to a text in `||` to text: `7 || '%'`."""
     types = {type_of(arg) for arg in args}
     if VARCHAR not in types:
         return args
@@ -434,7 +434,7 @@ def _as_texts(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
 
 
 def _in_one_zone(args: tuple[Expression, ...], function: str) -> tuple[Expression, ...]:
-    """Convert times beside times with a zone: both are in UTC, the session's zone.
+    """Convert times next to times with a zone: both are in UTC, the session's zone.
 
     The engine would convert them itself, which in some versions fails on far times.
     """
@@ -564,7 +564,7 @@ def coerced(literal: Literal, target: SqlType) -> Literal:
     """Read a string literal as a constant that is compared with `target`; unchanged where it is
     none.
 
-    Beside INTEGER only whole numbers are numbers, as in PostgreSQL.
+    Next to INTEGER only whole numbers are numbers, as in PostgreSQL.
 
     >>> coerced(Literal("99", VARCHAR), INTEGER).value
     99
@@ -594,6 +594,6 @@ def _value(text: str, target: SqlType) -> Value:
 
 
 def _finite(number: Decimal) -> Decimal | None:
-    """Return a number whose size and digits are not extreme; else None."""
+    """Return a number if its size and digits are not extreme; else None."""
     size = abs(number.adjusted()) + len(number.as_tuple().digits)
     return number if number.is_finite() and size < MAX_DIGITS else None

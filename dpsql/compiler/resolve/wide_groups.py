@@ -41,7 +41,7 @@ from dpsql.model.walk import both, conjuncts
 
 Values: TypeAlias = tuple[Value, ...]
 _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
-"""Types whose values are equal in Python where they are in the engine."""
+"""Types with the same equality of values in Python and in the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class _Widening:
         enforced = column.enforced or key.type == BOOLEAN
         if enforced and (column.not_null or column.nullable):
             return key, WideKey(chosen, whole=True)
-        if column.nullable:  # it has rows with NULL, which others are not to be taken for
+        if column.nullable:  # it has rows with NULL, which must stay separate from other rows
             return key, WideKey(chosen)
         constants = tuple(Literal(value, key.type) for value in listed)
         among = Call("in", (key, *constants), BOOLEAN)

@@ -2,7 +2,7 @@
 
 A rollup has a row for each unit and group of a table by some columns. It holds the number of rows,
 and sums of measurements' additions per row, clipped and rounded as they specify. A block over this
-table alone, which reads no other column beside them, adds up these.
+table alone, which reads only these columns, adds up these.
 
 Proof (PRIVACY.md R87). A unit's total in a group of a block is a sum over its rows there. These are
 the rows of whole groups of the rollup, since keys and conditions are computed from its columns. The
@@ -11,8 +11,8 @@ bounds, as the summed one, less its centre times the rows that add one. So the t
 integers, and all later steps are unchanged. Where the keys are those of the rollup, each of its
 rows is a total, and conditions drop groups of a unit, so that it has no more than were counted. The
 rank of a group in the unit's order of groups follows from unit and keys (PRIVACY.md R27). Where
-conditions are on units alone and keys are in the same order, it is the stored rank. This holds
-beside the rows of the table too, of which whole groups are then left out before they are added up.
+conditions are on units alone and keys are in the same order, it is the stored rank. This holds next
+to the rows of the table too: whole groups are then left out before they are added up.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ MOST = 2**62
 def described(part: Measurement, names: Mapping[int, str], table: TablePolicy) -> str:
     """Return a measurement's addition per row as canonical text: its argument, bounds and grid.
 
-    Returns "" where it reads more than columns of the table, whose lower-case names are `names`.
+    Returns "" where it reads more than columns of the table, which have the lower-case names
+    `names`.
     """
     writer = Writer()
     places = {column.name.lower(): n for n, column in enumerate(table.columns)}
@@ -186,7 +187,7 @@ class _Rollup:
 
     def _is_ordered(self, keys: Sequence[Expression]) -> bool:
         """Test whether these are its keys in its order, over all groups of a unit."""
-        # Conditions that read its unit alone leave all groups of a unit, or none.
+        # Conditions that read its unit alone keep all groups of a unit, or none.
         return self._names(keys) == self._own_names and all(
             self.names[n] == self.unit for node in self.conditions for n in refs(node)
         )

@@ -8,7 +8,7 @@ Proof (PRIVACY.md R87). This changes what an engine reads, not what it computes.
 no unit's data, so by R7 no row of any unit follows from them: to leave them out of every table
 changes no row of the block. For the remaining rows each link leads to one row, and to one alone,
 since `dpsql prepare` has counted in these very files that keys are unique. So an inner join along
-it repeats and drops none, and the columns of key and link that it would fetch are those beside the
+it repeats and drops none, and the columns of key and link that it would fetch are stored with the
 row.
 """
 
@@ -247,7 +247,7 @@ class _Stored:
     def _superfluous(
         self, leaves: Sequence[_Leaf], conditions: Sequence[Expression]
     ) -> Iterator[_Superfluous]:
-        """Yield the joins along links of which only columns in the store are read."""
+        """Yield the joins along links where only columns in the store are read."""
         for below, above in permutations(leaves, 2):
             if isinstance(below.relation, Aggregate) or isinstance(above.relation, Match):
                 continue

@@ -66,7 +66,7 @@ def weighed_aggregate(
         match call.function:
             case "count":
                 counted = total(call, _counted(call, weight))
-                none = scalar("coalesce", counted, 0, kind=INTEGER)  # 0 of no rows
+                none = scalar("coalesce", counted, 0, kind=INTEGER)  # 0 without rows
                 value: Expression = Cast(none, column.type, safe=True)
             case "sum":
                 value = total(call, _times(call.args[0], weight), column.type)

@@ -101,7 +101,7 @@ def weighed(
 
 @dataclass(frozen=True, slots=True)
 class _Thin:
-    """A relation whose rows count by the product of the `weights` columns.
+    """A relation where rows count by the product of the `weights` columns.
 
     Weights in `absent` are NULL in a row without a match, which counts once.
     """
@@ -184,7 +184,7 @@ class _Weigher:
         return replace(source, relation=Project(source.relation, items + passed))
 
     def _left(self, join: Join, needed: frozenset[int]) -> _Thin:
-        """Return a LEFT JOIN, whose rows without a match count once.
+        """Return a LEFT JOIN, where rows without a match count once.
 
         Conditions on public rows of the right side alone are applied there, before they are
         counted.
@@ -293,7 +293,7 @@ class _Weigher:
             Item(self.identities.field("text", VARCHAR), Cast(f.ref, VARCHAR)) for f in apart
         )
         grouped: Relation = Aggregate(rows.relation, items, (Measure(number, call),))
-        if not items:  # one row also of none
+        if not items:  # one row also without input rows
             some = number.ref.gt(0)
             grouped = Filter(grouped, some)
         return _Thin(grouped, (number,))

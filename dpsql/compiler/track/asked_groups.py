@@ -63,7 +63,7 @@ class _Asked:
         return rows
 
     def _sources(self, relation: Relation) -> Iterator[Relation]:
-        """Yield public rows of which every row of a relation contains one."""
+        """Yield public relations with a row in every row of a relation."""
         if self._is_public(relation):
             yield relation
             return
@@ -105,7 +105,7 @@ class _Asked:
     def _met(
         self, rows: Relation, part: Aggregate, source: Relation, conditions: Sequence[Expression]
     ) -> Relation:
-        """Return the rows whose group meets a row of the source, by these conditions."""
+        """Return the rows in groups that meet a row of the source, by these conditions."""
         keys = {key.field.id: key.expression for key in part.keys}
         columns, declared = columns_of((source,)), self._declared(part.input)
         same = [c for c in dict.fromkeys(conditions) if _equates(c, keys.keys(), columns)]
@@ -130,7 +130,7 @@ class _Asked:
         return Filter(met, rows.predicate & mark.ref if isinstance(rows, Filter) else mark.ref)
 
     def _declared(self, rows: Relation) -> frozenset[int]:
-        """Return the columns of private tables whose values the policy lists or bounds."""
+        """Return the columns of private tables with listed or bounded values."""
         ids = set[int]()
         for scan in (part for part in relations(rows) if isinstance(part, Scan)):
             table = self.policy.table(scan.table)

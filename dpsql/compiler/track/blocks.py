@@ -255,8 +255,8 @@ def _filtered_padding(padding: Padding, predicate: Expression) -> Padding | None
 
 
 def still_padded(join: Join, padding: Padding | None, right: Relation) -> Padding | None:
-    """Return the padding after another LEFT JOIN on private columns, whose right side meets no
-    padding.
+    """Return the padding after another LEFT JOIN on private columns, with a right side that meets
+    no padding.
     """
     if padding is None or join.kind is not JoinKind.LEFT or join.condition is None:
         return None

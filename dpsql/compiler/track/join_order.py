@@ -188,8 +188,8 @@ def connects(relation: Relation) -> bool:
 def connected(join: Join, sides: Sequence[Side]) -> Join:
     """Return the same inner joins in a connected order, beginning with private rows.
 
-    Next come public sides of which a row meets at most one, then private rows of the same units,
-    then public sides that share a column, then the others.
+    Next come public sides that a row meets at most once, then private rows of the same units, then
+    public sides that share a column, then the others.
     """
     conditions = dict.fromkeys(_conditions(join))
     spans = _spans(join)
@@ -300,7 +300,7 @@ def counted(relation: Relation, policy: Policy, count: Count, identities: Identi
         return relation
     idle = [group for group in joined.groups() if _is_idle(group, relation, joined, policy)]
     numbers = [count(_product(group, joined), ()) for group in idle]
-    # One row or none: it is not for `count` to say which, and one multiplies nothing.
+    # One row or none: `count` must not reveal which, and one multiplies nothing.
     gone = [group for group, number in zip(idle, numbers, strict=True) if 1 < number < MOST]
     factor = prod(number for number in numbers if 1 < number < MOST)
     if not gone or factor >= MOST:

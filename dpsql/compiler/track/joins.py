@@ -42,7 +42,7 @@ from dpsql.model.walk import both, conjuncts, implied, refs
 
 @dataclass(frozen=True, slots=True)
 class _Linked:
-    """Two private sides whose rows meet only within one unit.
+    """Two private sides with rows that meet only within one unit.
 
     They are linked by columns with one key, or by columns that agree `together`. Where neither
     proves that rows which meet have the same unit or none, the units are compared: `units` is that
@@ -217,7 +217,7 @@ def match_units(
     equal = equal_columns(whole, {f.id for f in left.relation.fields})
     work = left.growth.joined(right.growth, equal)
     if equal and equates(whole).only:
-        work = left.growth.beside(right.growth)  # what is looked up by equality is found at once
+        work = left.growth.beside(right.growth)  # a lookup by equality takes constant time
     require_small(work, None, policy.limits.max_fanout, match.span)
     linked, left, right = _of_one_unit(linked, left, right, policy, identities)
     there = Match(
@@ -361,9 +361,9 @@ def strict(
 ) -> Expression | None:
     """Return the condition with IS NOT DISTINCT of keys as equality.
 
-    A row whose unit key or link is NULL is unowned and in no answer: its matches do not matter.
+    A row with NULL as its unit key or link is unowned and in no answer: its matches do not matter.
     """
-    # What every branch of an OR equates is said by itself, too.
+    # Equalities in every branch of an OR are added as conditions.
     said = dict.fromkeys(_strict(part, left, right, policy) for part in conjuncts(condition))
     pairs = (a.eq(b) for a, b in equates(condition).pairs if b.eq(a) not in said)
     return both(tuple(said | dict.fromkeys(pairs)))
@@ -411,7 +411,7 @@ def _identifies(table: str, policy: Policy) -> bool:
 def _of_one_unit(
     linked: _Linked, left: Private, right: Private, policy: Policy, identities: Identities
 ) -> tuple[_Linked, Private, Private]:
-    """Return two sides of which no row with a unit meets one without, and the needed comparison.
+    """Return two sides where no row with a unit meets one without, and the needed comparison.
 
     The unit of a row may follow from a key that both have: then its row exists for both of them, or
     for neither. Links of a side before that key are checked here. Elsewhere the units are compared,
@@ -449,7 +449,9 @@ def _own(one: Together, other: Together, policy: Policy) -> bool:
 
 
 def _with_links_to(side: Private, level: int, policy: Policy, identities: Identities) -> Private:
-    """Return the rows whose links to tables farther from the unit than `level` lead to a row."""
+    """Return the rows with links that lead to a row, for tables farther from the unit than
+    `level`.
+    """
     farther = frozenset(p for p in side.pending if distance(p.table, policy) > level)
     return settled(side, farther, policy, identities)
 

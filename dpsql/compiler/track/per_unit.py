@@ -84,7 +84,7 @@ SAFE_DIGITS = 29
 MAX_OFFSET = 1_000_000
 
 BY_POSITION = frozenset("row_number ntile lag lead first_value last_value nth_value".split())
-"""Window functions whose result depends on the order of equal rows."""
+"""Window functions that depend on the order of equal rows."""
 
 BY_PEERS = frozenset("rank dense_rank percent_rank cume_dist".split())
 """Window functions that treat equal rows alike."""
@@ -137,7 +137,7 @@ def aggregate_within(
     )
     fixed = rows.determined | {a.id for a in rows.anchors if a.table == policy.unit.table}
     determined = frozenset(i.field.id for i in keys if refs(i.expression) <= fixed)
-    # There is one row for each unit and its other keys, of which NULL may be one.
+    # There is one row for each unit and its other keys, which may be NULL.
     free = frozenset(i.field.id for i in keys) - determined
     grouped = replace(grouped, apart=(Key(free, nulls=True),))
     if len(determined) == len(keys):
@@ -260,7 +260,7 @@ def window_within(
         if (before := _parted(item.call, rows, fixed)) is not None
     }
     result = Window(rows.relation, items, _rows_of_unit(rows))
-    # Ties are broken by a column that tells rows apart: whoever vouches for it is named.
+    # Ties are broken by a column that identifies rows; its facts are recorded.
     vouching = (u.settling for u in rows.unique.values() if u.settling is not None)
     facts = rows.facts | frozenset().union(*vouching)
     return replace(rows, relation=result, ranks={**rows.ranks, **ranks}, facts=facts)

@@ -13,13 +13,13 @@ that its links reach (the proof is that of `units.attach_unit`), and a row with 
 several units share is unowned.
 
 Proof (PRIVACY.md R4). Let a row add x in [L, U] to its group, L <= 0 <= U. Without the unit's rows,
-of which there are at most m, the vector of all groups moves by v, a sum of at most m vectors that
-have x in one group each. So v is a mean of m vectors that have m·x in one group, and no norm of it
-is more than that of one group moved by m·L or by m·U: in L1 and in L2 m·max(|L|, |U|). Replaced,
-the vector moves by w - v; a norm of that is convex in both, so it is largest where each has one
-group alone: the same, moved by m·(U - L), or two. These are the distances of `Sensitivity` with one
-group and the clip [m·L, m·U]. (At most m groups move.) The exact formula for one Gaussian
-measurement is about one group that moves, and not about several: it is not used here.
+which are at most m, the vector of all groups moves by v, a sum of at most m vectors that have x in
+one group each. So v is a mean of m vectors that have m·x in one group, and no norm of it is more
+than that of one group moved by m·L or by m·U: in L1 and in L2 m·max(|L|, |U|). Replaced, the vector
+moves by w - v; a norm of that is convex in both, so it is largest where each has one group alone:
+the same, moved by m·(U - L), or two. These are the distances of `Sensitivity` with one group and
+the clip [m·L, m·U]. (At most m groups move.) The exact formula for one Gaussian measurement is
+about one group that moves, and not about several: it is not used here.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def several_scan(
     policy: Policy,
     identities: Identities,
 ) -> Private:
-    """Return the owned rows of a table whose links are in these columns.
+    """Return the owned rows of a table with its links in these columns.
 
     Raises `Refused` unless a fact bounds the number of rows that name one unit.
     """
@@ -337,7 +337,7 @@ def require_direct(
     """
     if not block.several:
         return
-    # What one person adds to a group cannot be clipped: it is not computed.
+    # A unit's contribution to a group is not computed, so it cannot be clipped.
     clips = call.clip is not None and call.clip.per_group
     if chosen or clips or not all(isinstance(part, AdditiveTotal) for part in parts):
         raise _refused(f"{call.function.upper()}{'(DISTINCT)' if call.distinct else ''}", call.span)

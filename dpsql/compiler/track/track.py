@@ -129,7 +129,7 @@ def track(
     Raises `Refused` where an operator has no stability rule, where a join does not imply equal
     units, and where private rows would be returned directly.
     """
-    # One order of joins after another may ask the same.
+    # Several orders of joins may need the same frequency.
     frequency = cache(public.frequency)
     reduced = only_asked(resolved.relation, policy, identities)
     relation = counted(reduced, policy, frequency, identities)
@@ -213,7 +213,7 @@ class _Tracker:
     def _tried(self, relation: Single | Apply | Recursion) -> Relation:
         """Return a relation for public rows only, after it was tried on them."""
         if isinstance(relation, Recursion):
-            # Before its step is looked into: what is joined there to rows before has none yet.
+            # Checked before its step: joins with previous rows have no rows there yet.
             self._require_public(relation)
         sides = [self.track(side) for side in inputs(relation)]
         assert not any(isinstance(s, Private) or _is_released(s.relation) for s in sides)
@@ -271,7 +271,7 @@ class _Tracker:
         ]
         other = connected(join, sides)
         least = self._cost(other, tracked)
-        # A product of public tables in the text is not even measured where there is a better order.
+        # A product of public tables in the text is not measured if there is a better order.
         if least is not None and connects(other) and not connects(join):
             return self._folded(other, tracked)
         written = self._cost(join, tracked)
@@ -385,7 +385,7 @@ class _Tracker:
         return Staged(digests.index(evaluated.digest), relation.fields, relation)
 
     def _frequency(self, there: Relation, columns: tuple[Ref, ...], span: Span) -> int:
-        """Return how often a value of these columns occurs; for a stage, in exactly its rows.
+        """Return the most rows that agree on these columns; for a stage, among exactly its rows.
 
         For released rows it is a bound; raises `Refused` where there is none.
         """

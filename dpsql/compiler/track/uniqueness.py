@@ -87,7 +87,7 @@ def keys_of(relation: Relation, policy: Policy, block_keys: Callable[[int], int]
 
 
 def key_within(keys: Sequence[Key], columns: frozenset[int]) -> Key | None:
-    """Return a key all of whose columns are among these; the one with the fewest facts."""
+    """Return a key with all columns among these; the one with the fewest facts."""
     fitting = [key for key in keys if key.columns <= columns]
     return min(fitting, key=lambda key: len(key.facts), default=None)
 
@@ -151,7 +151,7 @@ def _as_compared(value: Value, kind: SqlType) -> Value:
 
 
 def projected_keys(keys: Keys, items: tuple[Item, ...]) -> Keys:
-    """Return the keys whose columns are all projected, under their new identities."""
+    """Return the keys with all columns projected, under their new identities."""
     renamed = {
         item.expression.id: item.field.id for item in items if isinstance(item.expression, Ref)
     }

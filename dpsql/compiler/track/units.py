@@ -58,9 +58,7 @@ class Growth:
         return Growth(max(self.public, other.public), max(self.own, other.own), self.keys)
 
     def joined(self, other: Growth, equal: Mapping[int, int]) -> Growth:
-        """Return the growth of a join within one unit, whose condition equates these columns of
-        both.
-        """
+        """Return the growth of a join within one unit on equality of these columns."""
         if other.keys & set(equal.values()):
             return self.beside(other)
         if self.keys & equal.keys():
@@ -186,7 +184,7 @@ class Padding:
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """A column whose values are all different, except NULLs, by `facts`.
+    """A column of distinct values, except NULLs, by `facts`.
 
     `settling` are facts by which it also is never NULL, so that it identifies rows; None where it
     may be NULL.
@@ -228,15 +226,14 @@ class Private:
 
     `anchors` identify its unit; `pending` are the links not yet shown to lead to a row; `max_rows`
     is the proved most rows of one unit; `determined` the columns the unit determines; `unique` the
-    columns whose values are all different; `declared` the owner's limits. `ranks` are row numbers
-    within one unit, or within each of those rows that it had `before` joins. `padding` describes
-    public rows that the plain query would show without a private one; `growth` the multiplication
-    of its rows by joins. Rows that belong to several units have no anchors: `several` are the
-    columns of their links. Rows of one unit each may be identified by columns that agree
-    `together`. No two rows of one unit agree on a key of `apart`; other units may have the same
-    values there. `copied` has bounds from before joins with public rows that multiply. A FULL JOIN
-    has `merged` two keys of which one may be NULL; a LEFT JOIN has `optional` keys of its right
-    side.
+    columns of distinct values; `declared` the owner's limits. `ranks` are row numbers within one
+    unit, or within each of those rows that it had `before` joins. `padding` describes public rows
+    that the plain query would show without a private one; `growth` the multiplication of its rows
+    by joins. Rows that belong to several units have no anchors: `several` are the columns of their
+    links. Rows of one unit each may be identified by columns that agree `together`. No two rows of
+    one unit agree on a key of `apart`; other units may have the same values there. `copied` has
+    bounds from before joins with public rows that multiply. A FULL JOIN has `merged` two keys, and
+    one may be NULL; a LEFT JOIN has `optional` keys of its right side.
     """
 
     relation: Relation
@@ -286,9 +283,9 @@ def leads(column: int, table: TablePolicy, policy: Policy) -> Iterator[tuple[Anc
 def attach_unit(rows: Private, policy: Policy, identities: Identities) -> Private:
     """Return the same rows, each with its unit key, which is never NULL and belongs to a unit.
 
-    Joins along the declared path from the anchor nearest to the unit table, and drops rows whose
-    links are broken unless a fact excludes that. A row under a key that several units share is
-    unowned and is dropped, unless a fact proves that keys are unique.
+    Joins along the declared path from the anchor nearest to the unit table, and drops rows with
+    broken links unless a fact excludes that. A row under a key that several units share is unowned
+    and is dropped, unless a fact proves that keys are unique.
 
     The owner of a row follows from the rows that its links reach, and from nothing else. A unit's
     data is every row from which a path of links reaches it; let D' be D without that of unit A. (1)
@@ -305,8 +302,8 @@ def reach_unit(rows: Private, policy: Policy, identities: Identities) -> Private
     """Return the same rows with a column of the unit: NULL, or the key of a unit that may be
     missing.
 
-    Only rows without a unit are dropped. Two rows whose column has the same key have the same unit
-    or none, since the links that lead to the key are proved.
+    Only rows without a unit are dropped. Two rows with the same key in the column have the same
+    unit or none, since the links that lead to the key are proved.
     """
     rows = _reached(rows, policy, identities)
     below = frozenset(p for p in rows.pending if p.table != policy.unit.table)
@@ -322,7 +319,7 @@ def _reached(rows: Private, policy: Policy, identities: Identities) -> Private:
 def settled(
     rows: Private, links: frozenset[Pending], policy: Policy, identities: Identities
 ) -> Private:
-    """Return the rows for which these links lead to a row, each of which has an anchor."""
+    """Return the rows for which these links, each with an anchor, lead to a row."""
     settled_links = {
         (min(a for a in rows.anchors if (a.root, a.table) == (link.root, link.table)), link)
         for link in links
@@ -381,7 +378,7 @@ def _without(pending: frozenset[Pending], anchor: Anchor) -> frozenset[Pending]:
 class Owners:
     """The first and last unit that the rows of each key of a table reach, NULL if none.
 
-    `last_table` is the one whose links name the units.
+    `last_table` has the links that name the units.
     """
 
     relation: Relation
@@ -393,7 +390,7 @@ class Owners:
 
 
 def owners(name: str, policy: Policy, identities: Identities) -> Owners:
-    """Return the units behind the keys of a table, whose rows may share a key."""
+    """Return the units behind the keys of a table; its rows may share a key."""
     table = policy.table(name)
     assert table is not None
     assert table.link is not None
@@ -444,7 +441,7 @@ def _of_one_unit(rows: Private, columns: Sequence[int], owned: Owners) -> Privat
 def _settle(
     rows: Private, link: Pending, anchor: Anchor, policy: Policy, identities: Identities
 ) -> Private:
-    """Drop rows whose link leads nowhere, unless a fact proves that every link resolves."""
+    """Drop rows with a link that leads nowhere, unless a fact proves that every link resolves."""
     done = replace(rows, pending=rows.pending - {link})
     resolves = policy.fact(FactKind.LINK_RESOLVES, link.source)
     if resolves is not None:
@@ -515,7 +512,7 @@ def distance(table: str, policy: Policy) -> int:
 
 
 def owner_of(relation: Relation, root: int) -> str | None:
-    """Return the table whose scan gave column `root` its identity."""
+    """Return the table with the scan that gave column `root` its identity."""
     for part in relations(relation):
         if isinstance(part, Scan) and any(f.id == root for f in part.fields):
             return part.table
