@@ -50,9 +50,9 @@ Rule = Callable[[tuple[Sized, ...], SqlType], Sized | None]
 """Printer of a function; returns None if it cannot print it."""
 
 DIGITS = 38
-"""Most digits of an exact integer part."""
+"""Maximum number of digits of an exact integer part."""
 STORED_DIGITS = 19
-"""Most digits of a stored BIGINT."""
+"""Maximum number of digits of a stored BIGINT."""
 SHARED = frozenset(
     "eq ne lt le gt ge is_distinct is_not_distinct and or not is_null in case".split()
 )
@@ -68,7 +68,7 @@ class ExpressionPrinter(ABC):
     stored: ClassVar[re.Pattern[str]]
     """Pattern of a table's column; computed columns have other names."""
     computed: ClassVar[int]
-    """Most digits of the integer part of a subquery's column."""
+    """Maximum number of digits of the integer part of a subquery's column."""
 
     def __init__(self, column: Column) -> None:
         self.column = column

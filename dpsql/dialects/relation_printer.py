@@ -1,7 +1,7 @@
 """Relations as SQL, printed from our own tree; analyst text never gets here.
 
-What engines write otherwise is a method that a dialect overrides. Every column is printed as
-`c<id>`, so that names cannot clash; labels are applied by the reader.
+Engine-specific syntax is a method that a dialect overrides. Every column is printed as `c<id>`, so
+that names cannot clash; the reader applies labels.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ Column = Callable[[Ref], str]
 class SelectText:
     """A SELECT under construction: `columns` maps ids to text valid in its FROM.
 
-    `computed` are columns that are more than a column of FROM; `marks` those whose text is a
-    subquery, which must stand alone in WHERE: a TRY may not hold one. `stored` has the stored
-    value of columns that are read otherwise: what `RelationPrinter.condition` may use.
+    `computed` are columns that are not plain columns of FROM. `marks` are those with a subquery as
+    text, which must stand alone in WHERE, because a TRY may not contain one. `stored` has the
+    stored value of columns that are read in another form, for `RelationPrinter.condition`.
     """
 
     source: str
@@ -74,15 +74,15 @@ class SelectText:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is only FROM and WHERE, so that a join can take it in as it is."""
+        """True if it has only FROM and WHERE, so that a join can include it directly."""
         return not (self.order_by or self.limit or self.computed or self.marks)
 
 
 @dataclass(slots=True)
 class RelationPrinter(ABC):
-    """Prints relations; `released` gives the SQL of a released table or a public input.
+    """Prints relations; `released` returns the SQL of a released table or a public input.
 
-    In a subquery `outer` has the columns of the queries around it.
+    In a subquery `outer` has the columns of the enclosing queries.
     """
 
     released: Callable[[Relation], tuple[str, Text] | None]
@@ -91,23 +91,23 @@ class RelationPrinter(ABC):
 
     @abstractmethod
     def expression(self, node: Expression, column: Column) -> str:
-        """An expression, given the text of each column."""
+        """Return an expression, given the text of each column."""
 
     @abstractmethod
     def sort_key(self, key: SortKey, column: Column) -> str:
-        """One item of ORDER BY."""
+        """Return one item of ORDER BY."""
 
     @abstractmethod
     def compared(self, left: Expression, right: Expression, column: Column) -> tuple[str, str]:
-        """Both sides of a comparison, in one type."""
+        """Return both sides of a comparison, in one type."""
 
     @abstractmethod
     def constant(self, literal: Literal) -> str:
-        """A constant of exactly its value and type."""
+        """Return a constant of exactly its value and type."""
 
     @abstractmethod
     def column(self, alias: str, column: Field, reading: StoredAs | None) -> str:
-        """A column of a table that is called `alias`, as it is read."""
+        """Return a column of a table with the alias `alias`, as it is read."""
 
     def of_store(self, alias: str, column: Field) -> str:
         """Print a column of the owner's store, which holds values as they are read (R87)."""
@@ -122,15 +122,15 @@ class RelationPrinter(ABC):
         return self.text(predicate, columns)
 
     def table(self, name: str) -> str:
-        """A table by its name in a policy."""
+        """Return a table by its name in a policy."""
         return address(name)
 
     @abstractmethod
     def accept(self, relation: Relation) -> None:
-        """Raises `Refused` for a relation that the engine has not."""
+        """Raises `Refused` for a relation that the engine lacks."""
 
     def select(self, relation: Relation, outputs: tuple[Expression, ...]) -> str:
-        """One SELECT of `outputs` over `relation`, its columns named c0, c1, ..."""
+        """Return one SELECT of `outputs` over `relation`, with its columns named c0, c1, ..."""
         built = self._build(relation)
         if built.computed and not all(isinstance(output, Ref) for output in outputs):
             built = self._nested(built, relation)
@@ -140,18 +140,20 @@ class RelationPrinter(ABC):
         return _clauses(built, ", ".join(items) or "1 AS c0")
 
     def source(self, relation: Relation) -> tuple[str, tuple[str, ...], Text]:
-        """The FROM item, the conditions and the column texts of a relation without GROUP BY."""
+        """Return the FROM item, the conditions and the column texts of a relation without
+        GROUP BY.
+        """
         built = self._build(relation)
         if not built.is_plain:
             built = self._nested(built, relation)
         return built.source, built.where, built.columns
 
     def text(self, node: Expression, columns: Text) -> str:
-        """One expression over these columns."""
+        """Return one expression over these columns."""
         return self.expression(node, self._reader(columns))
 
     def _reader(self, columns: Text) -> Callable[[Ref], str]:
-        """The text of each column here, or of the query around."""
+        """Return a function for the text of a column, here or in the enclosing query."""
         return lambda ref: columns[ref.id] if ref.id in columns else self.outer[ref.id]
 
     def _build(self, relation: Relation) -> SelectText:
@@ -213,7 +215,9 @@ class RelationPrinter(ABC):
         return SelectText(f"{self.table(relation.table)} AS {alias}", columns, stored=stored)
 
     def _view(self, relation: Scan, rows: Relation) -> SelectText:
-        """The rows of a view, as our subquery; the engine never reads its own (PRIVACY.md R98)."""
+        """Return the rows of a view as our subquery; the engine never reads its own (PRIVACY.md
+        R98).
+        """
         built, named = self._build(rows), {f.name: f.id for f in rows.fields}
         listed = (
             f"{built.columns[named[f.name]]} AS {identifier(f.name)}" for f in relation.fields
@@ -223,7 +227,7 @@ class RelationPrinter(ABC):
         return SelectText(f"({select}) AS {alias}", columns)
 
     def _elsewhere(self, relation: Staged | Again) -> SelectText:
-        """The rows of a stage, or of the last step of a recursion."""
+        """Return the rows of a stage, or of the last step of a recursion."""
         match relation:
             case Staged(stage=number):
                 name = f"{STAGE}{number}"
@@ -260,7 +264,7 @@ class RelationPrinter(ABC):
         return replace(built, columns=columns, computed=computed, marks=marks, stored=stored)
 
     def _match(self, relation: Match) -> SelectText:
-        """EXISTS and IN as a column: a subquery over the other side."""
+        """Return EXISTS and IN as a column: a subquery over the other side."""
         built, other = self._build(relation.input), self._build(relation.other)
         if built.limit or built.computed:
             built = self._nested(built, relation.input)
@@ -279,7 +283,7 @@ class RelationPrinter(ABC):
         return replace(built, columns={**built.columns, mark: text}, marks=built.marks | {mark})
 
     def _applied(self, relation: Apply) -> SelectText:
-        """A subquery as a column, over whose row it is evaluated."""
+        """Return a correlated subquery as a column, evaluated for each row of the input."""
         built = self._build(relation.input)
         if built.limit or built.computed:
             built = self._nested(built, relation.input)
@@ -294,14 +298,14 @@ class RelationPrinter(ABC):
         return replace(built, columns={**built.columns, added: text}, marks=built.marks | {added})
 
     def membership(self, member: Expression, relation: Relation) -> str:
-        """Whether a value is in a relation of one column."""
+        """Return the test whether a value is in a relation of one column."""
         other = self._nested(self._build(relation), relation)
         (option,) = (f.ref for f in relation.fields)
         value, listed = self.compared(member, option, self._reader(other.columns))
         return f"{value} IN ({_clauses(other, listed)})"
 
     def _recursion(self, relation: Recursion) -> SelectText:
-        """WITH RECURSIVE where its rows are read: steps add rows of the types of the first."""
+        """Return WITH RECURSIVE as an item of FROM: steps add rows of the types of the first."""
         name = f"again_{relation.id}"
         sides = (self._as(side, relation.fields) for side in (relation.first, relation.step))
         word = " UNION ALL " if relation.all else " UNION "
@@ -313,7 +317,7 @@ class RelationPrinter(ABC):
         )
 
     def _as(self, side: Relation, fields: tuple[Field, ...]) -> str:
-        """The rows in the types of these columns; integers in one width, however wide each is."""
+        """Return the rows in the types of these columns; integers in one width."""
         pairs = zip(side.fields, fields, strict=True)
         outputs = (f.ref if f.type == NULL else Cast(f.ref, new.type) for f, new in pairs)
         return self.select(side, tuple(outputs))
@@ -404,7 +408,7 @@ class RelationPrinter(ABC):
 
 
 def _buries(node: Expression, marks: frozenset[int]) -> bool:
-    """Whether a mark stands elsewhere than alone or behind NOT."""
+    """Test whether a mark stands anywhere but alone or after NOT."""
     if isinstance(node, Call) and node.function == "not":
         (node,) = node.args
     return not isinstance(node, Ref) and bool(refs(node) & marks)

@@ -1,4 +1,4 @@
-"""SQL text with how large its number can be, so that what cannot overflow needs no guard."""
+"""SQL text with a bound on its number, so that only texts that may overflow get a guard."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dpsql.model.dataclass import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Sized(Text):
-    """Text with how large the number can be.
+    """Text with a bound on its number.
 
-    `digits` are those before the point; of a DOUBLE it is zero or between 10^-digits and 10^digits
-    (None: any, also infinite or NaN). `numeric` says that the text is a decimal number already.
+    `digits` are those before the point. A DOUBLE is zero or between 10^-digits and 10^digits (None:
+    any, also infinite or NaN). `numeric` means that the text is a decimal number already.
     """
 
     digits: int | None = field(default=None, kw_only=True)
@@ -22,7 +22,7 @@ class Sized(Text):
 
 
 def literal_digits(value: object) -> int | None:
-    """The digits of a constant."""
+    """Return the digits of a constant's integer part; None if it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
     if isinstance(value, float):

@@ -1,18 +1,18 @@
-"""SQL text with its type and how tightly it binds."""
+"""SQL text with its type and binding level."""
 
 from __future__ import annotations
 
 from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import Literal, SqlType
 
-# Levels of binding, from loosest to tightest. `||`, `//` and `%` share one level and are always
-# parenthesised among other operators, since engines order them differently.
+# Binding levels, from loosest to tightest. `||`, `//` and `%` share one level and always get
+# parentheses among other operators, because engines order them differently.
 LOOSE, OR, AND, NOT, TEST, OTHER, SUM, PRODUCT, MINUS, CAST, ATOM = range(11)
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Printed SQL. `wide` says that it is an integer of at least 64 bits."""
+    """Printed SQL. `wide` means an integer of at least 64 bits."""
 
     sql: str
     type: SqlType
@@ -21,5 +21,7 @@ class Text:
     literal: Literal | None = None
 
     def operand(self, level: int) -> str:
-        """The text where something that binds at least as tightly as `level` must stand."""
+        """Return the text as an operand at this binding level, in parentheses if it binds less
+        tightly.
+        """
         return self.sql if self.level >= level else f"({self.sql})"

@@ -1,6 +1,6 @@
-"""The one statement of a poll: how many units vote for each place, of which each has one vote.
+"""The one statement of a noisy histogram over units: a count per bin, each unit in one bin.
 
-The proof is with what is polled: PRIVACY.md R71.
+The proof is with the measured quantity: PRIVACY.md R71.
 """
 
 from __future__ import annotations
@@ -19,28 +19,31 @@ from dpsql.dialects.block_printer import BlockPrinter
 
 
 class NormSql(Protocol):
-    """How an engine writes the norm of one unit, and where votes about it go (PRIVACY.md R71)."""
+    """SQL of an engine for the norm of one unit, and for its bin (PRIVACY.md R71)."""
 
     def norm_of_unit(self, vote: Vote, total: str) -> str:
-        """The norm of a unit's totals over its groups, or its square."""
+        """Return the norm of a unit's totals over its groups, or its square."""
 
     def mean_of_values(self, x: str) -> str:
-        """The mean of whole numbers, rounded toward zero."""
+        """Return the mean of integers, rounded toward zero."""
 
     def octave(self, vote: Vote | RangeVote, norm: str) -> str:
-        """The octave of a positive `norm_of_unit`, or its half, no farther than what is counted."""
+        """Return the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted
+        range.
+        """
 
     def place_of_mean(self, vote: MeanVote, mean: str) -> str:
-        """The place of a mean among the edges."""
+        """Return the index of a mean among the edges."""
 
     def place_of_ratio(self, vote: RatioVote, above: str, below: str) -> str:
-        """The place of a quotient among the edges; `below` is positive, `above` NULL where a unit
-        has nothing of it.
+        """Return the index of a quotient among the edges.
+
+        `below` is positive; `above` is NULL if a unit has no such value.
         """
 
 
 def votes(block: BlockPrinter, vote: UnitVote, norms: NormSql) -> str:
-    """The number of units in each octave of a norm, or about each mean: a unit is in one."""
+    """Return the statement for the number of units in each bin of a norm or mean."""
     match vote:
         case Vote():
             clipped = block.derived(block.clipped(), "clipped")
@@ -65,12 +68,12 @@ def votes(block: BlockPrinter, vote: UnitVote, norms: NormSql) -> str:
 
 
 def tally(place: str, source: str, whole: str) -> str:
-    """How many units of a source are in each place."""
+    """Return the query of the number of units in each place of a source."""
     return f"SELECT {place} AS k0, {whole.format('COUNT(*)')} AS p0 FROM {source} GROUP BY k0"
 
 
 def _of_values(block: BlockPrinter, total: ClippedSum, items: str) -> str:
-    """What is computed of each unit's rows as integers `v`, those without a value left out."""
+    """Return the query of `items` over each unit's rows as integers `v`, without NULLs."""
     where = "" if total.condition is None else f" WHERE {block.inputs[total.condition]}"
     value = block.lattice.row_integer(total, block.inputs[total.argument])
     values = block.derived(f"SELECT u, {value} AS v FROM rows{where}", "of_rows")

@@ -6,7 +6,7 @@ from dpsql.model.tree import Frame
 
 
 def framed(frame: Frame) -> str:
-    """A ROWS, RANGE or GROUPS clause.
+    """Return a ROWS, RANGE or GROUPS clause.
 
     >>> framed(Frame("ROWS", (None, -1), (0, 1)))
     'ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW'

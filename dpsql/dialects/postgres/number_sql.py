@@ -31,7 +31,7 @@ SHORT = 18
 `functions.arithmetic`).
 """
 COMPUTED_DIGITS = 60
-"""Most digits of the integer part of a computed column of a subquery."""
+"""Maximum number of digits of the integer part of a computed column of a subquery."""
 NORMAL = 290
 """Power of ten within which DOUBLEs can be added and multiplied without guards."""
 LONGEST_GUARDED = 2_000

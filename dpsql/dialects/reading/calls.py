@@ -1,7 +1,7 @@
 """Calls by name: scalar functions, aggregates, FILTER and OVER.
 
-Names were kept from sqlglot (see `tokens`), so arguments arrive as written. There are no list
-types: a list of quantiles is the text that its engine shows it as, made of a quantile each.
+sqlglot never saw their names (see `tokens`), so arguments arrive as written. There are no list
+types: a list of quantiles is the text that its engine shows, made of one quantile each.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ from dpsql.model.tree import (
 from dpsql.model.walk import map_children
 
 BOUNDARIES = "approx_quantiles"
-"""GoogleSQL's: n + 1 boundaries of n parts with equally many rows, the ends included."""
+"""GoogleSQL's aggregate of n + 1 boundaries of n parts with equally many rows, with the ends."""
 
 MOST = 100
-"""Elements of a list."""
+"""Maximum number of elements of a list."""
 
 _LISTED = frozenset(
     "quantile quantile_cont quantile_disc approx_quantile percentile_cont percentile_disc".split()
@@ -72,7 +72,7 @@ _BRACKETS = {"postgres": ("{", ",", "}")}
 def elements(
     name: str, args: list[exp.Expression], origin: Origin
 ) -> list[list[exp.Expression]] | None:
-    """The arguments of the call for each element of the list, None where one value is asked for."""
+    """Return the call's arguments for each element of the list; None if it returns one value."""
     if name == BOUNDARIES:
         return [[*args[:-1], fraction] for fraction in _boundaries(args, origin)]
     if name not in _LISTED or not args or not is_list(args[-1]):
@@ -93,13 +93,13 @@ def _boundaries(args: list[exp.Expression], origin: Origin) -> list[exp.Expressi
 
 
 def list_value(values: Sequence[Expression], origin: Origin, span: Span) -> Call:
-    """The values as a list, behind the marks that its text is written with."""
+    """Return the values as a list, after the marks with which its text is written."""
     marks = _BRACKETS.get(origin.dialect, ("[", ", ", "]"))
     return Call("list", (*(Literal(mark, VARCHAR, span) for mark in marks), *values), span=span)
 
 
 def each(text: Expression, change: Callable[[AggregateCall], AggregateCall]) -> Expression:
-    """The text of a list with every aggregate in it changed."""
+    """Return the text of a list with every aggregate in it changed."""
     if isinstance(text, AggregateCall):
         return change(text)
     return map_children(text, lambda child: each(child, change))
@@ -115,7 +115,7 @@ _WRITTEN_OUT = _COUNT_IF | _GEOMETRIC | _JSON | _WEIGHTED
 
 
 def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
-    """A call of a scalar function or an aggregate by name."""
+    """Return the call of a scalar function or an aggregate by name."""
     name, args = _name_and_arguments(node, origin)
     special = _special(name, args, node, origin, read)
     if special is not None:
@@ -159,7 +159,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
 def _special(
     name: str, args: list[exp.Expression], node: exp.Expression, origin: Origin, read: Read
 ) -> Expression | None:
-    """What is written as a call, and is an INTERVAL, a series or a question about an array."""
+    """Return a call that is an INTERVAL, a series or a test of an array; None for others."""
     if name == WITHIN_RANGES:
         fix = (
             "Make it a column by itself. Groups by ranges: CASE WHEN x BETWEEN a AND b THEN … END."
@@ -190,11 +190,11 @@ _OF_PARTS = ("extract", "date_trunc", "date_diff", "date_sub")
 
 
 _TEXTS_OF_JSON = frozenset({"json_extract_string", "json_extract_path_text"})
-"""Functions that say what `->>` does."""
+"""Functions that do the same as `->>`."""
 
 
 def _part_of_json(call: Call, origin: Origin, node: exp.Expression) -> Name:
-    """The column that a policy declares of a part of another."""
+    """Return the column that a policy declares for a part of another."""
     value, *paths = call.args
     written = [p.value for p in paths if isinstance(p, Literal) and isinstance(p.value, str)]
     steps = [steps_of(path) for path in written]
@@ -204,7 +204,7 @@ def _part_of_json(call: Call, origin: Origin, node: exp.Expression) -> Name:
 
 
 def _with_part(call: Call, origin: Origin, node: exp.Expression) -> Call:
-    """The call with its first argument, which must be a string, as the part's standard name."""
+    """Return the call with its first argument, a constant string, as the part's standard name."""
     part, *values = call.args
     if not (isinstance(part, Literal) and isinstance(part.value, str)):
         raise origin.refusal(node, f"{call.function.upper()} of a computed part")
@@ -218,11 +218,11 @@ def _with_part(call: Call, origin: Origin, node: exp.Expression) -> Call:
 
 _LONG = ("century", "millennium")
 _WITH_ZONE = 3
-"""Arguments of DATE_TRUNC in a time zone."""
+"""Number of arguments of DATE_TRUNC in a time zone."""
 
 
 def _completed(name: str, call: Call) -> Call:
-    """The call with the argument that was left out."""
+    """Return the call with its omitted argument."""
     count, last = OMITTED.get(name, (0, None))
     if last is None or len(call.args) >= count:
         return call
@@ -230,7 +230,7 @@ def _completed(name: str, call: Call) -> Call:
 
 
 def _or_empty(value: Expression) -> Expression:
-    """CONCAT() skips NULLs, where `||` is NULL: coalesce(CAST(value AS VARCHAR), '')."""
+    """Return coalesce(CAST(value AS VARCHAR), ''): CONCAT() skips NULLs, while `||` is NULL."""
     text = Cast(value, VARCHAR, span=value.span)
     return Call("coalesce", (text, Literal("", VARCHAR, value.span)), span=value.span)
 
@@ -249,7 +249,9 @@ def _check_count(row: FunctionName, call: Call) -> None:
 
 
 def _aggregates(node: exp.Expression, origin: Origin, read: Read) -> Expression:
-    """An aggregate, or what is made of aggregates: a list of quantiles, a geometric mean."""
+    """Return an aggregate, or an expression of aggregates: a list of quantiles, a geometric
+    mean.
+    """
     name, args = _name_and_arguments(node, origin)
     if name in _JSON:
         return _as_json(_aggregate("list", args, node, origin, read), origin)
@@ -272,7 +274,7 @@ def _aggregates(node: exp.Expression, origin: Origin, read: Read) -> Expression:
 def _weighted_average(
     args: list[exp.Expression], node: exp.Expression, origin: Origin, read: Read
 ) -> Call:
-    """The sum of values times weights over that of the weights of values."""
+    """Return the sum of values times weights over the sum of the weights of values."""
     if len(args) != 2:  # noqa: PLR2004
         raise origin.refusal(node, "a weighted average of anything but a value and its weight")
     weights = _aggregate("sum", args[1:], node, origin, read)
@@ -283,7 +285,7 @@ def _weighted_average(
 
 
 def _as_json(values: AggregateCall, origin: Origin) -> Expression:
-    """The values as the text of an array in JSON; NULL of no rows."""
+    """Return the values as the text of an array in JSON; NULL for no rows."""
     span = values.span
 
     def text(written: str) -> Literal:
@@ -322,7 +324,7 @@ def _aggregate(
 
 
 def _with_named(call: AggregateCall, origin: Origin) -> AggregateCall:
-    """The call with its named arguments."""
+    """Return the call with its named arguments."""
     named = origin.named.get(call.span.start, Named())
     origin.heard.add(call.span.start)
     return replace(call, clip=named.clip, epsilon=named.epsilon)
@@ -331,7 +333,7 @@ def _with_named(call: AggregateCall, origin: Origin) -> AggregateCall:
 def _ordered(
     args: list[exp.Expression], origin: Origin, read: Read
 ) -> tuple[list[exp.Expression], tuple[SortKey, ...]]:
-    """The arguments and the ORDER BY behind the last of them."""
+    """Return the arguments, and the ORDER BY after the last of them."""
     if not args or not isinstance(args[-1], exp.Order):
         return args, ()
     (last,) = origin.take(args[-1], "this", "expressions")[:1]
@@ -339,14 +341,16 @@ def _ordered(
 
 
 def _distinct(args: list[exp.Expression], origin: Origin) -> tuple[list[exp.Expression], bool]:
-    """The arguments, and whether DISTINCT stands before them."""
+    """Return the arguments, and true if DISTINCT stands before them."""
     if len(args) != 1 or not isinstance(args[0], exp.Distinct):
         return args, False
     return origin.take(args[0], "expressions")[0], True
 
 
 def _row_as_text(values: tuple[Expression, ...], span: Span) -> Expression:
-    """A text that is equal for equal rows alone: each value with its length, NULL without."""
+    """Return a text that is equal for equal rows alone: each value with its length, NULL
+    without.
+    """
 
     def text(written: str) -> Literal:
         return Literal(written, VARCHAR, span)
@@ -362,7 +366,7 @@ def _row_as_text(values: tuple[Expression, ...], span: Span) -> Expression:
 
 
 def within_group(node: exp.Expression, origin: Origin, read: Read) -> Expression:
-    """Reads PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x), and MODE() and the like of the kind."""
+    """Return PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x), MODE() and similar calls."""
     this, order = origin.take(node, "this", "expression")
     if not isinstance(this, exp.Anonymous):
         raise origin.refusal(node)
@@ -377,7 +381,7 @@ def within_group(node: exp.Expression, origin: Origin, read: Read) -> Expression
         values = (keys[0].expression, *(read(arg, origin) for arg in own))
         if not row.takes(len(values)):
             raise origin.refusal(node, f"{name.upper()} of {len(args)} arguments")
-        # The order says which end is low: it matters only where it is turned round.
+        # The order decides which end is low; it matters only if it is descending.
         order_by = keys if keys[0].descending else ()
         call = AggregateCall(row.function, values, span=span, order_by=order_by)
         calls.append(_with_named(call, origin))
@@ -387,7 +391,7 @@ def within_group(node: exp.Expression, origin: Origin, read: Read) -> Expression
 def _arguments(
     name: str, args: list[exp.Expression], origin: Origin, read: Read
 ) -> tuple[Expression, ...]:
-    """The arguments; `*` only as the one argument of COUNT, which PostgreSQL wants."""
+    """Return the arguments; `*` only as the one argument of COUNT, which PostgreSQL requires."""
     if name == "count" and not args and origin.dialect != "postgres":
         return (Star(None),)
     if name == "count" and len(args) == 1 and isinstance(args[0], exp.Star):
@@ -404,7 +408,7 @@ def _count_if(
     *,
     distinct: bool,
 ) -> AggregateCall:
-    """COUNT_IF(x) counts the rows where x is true: COUNT(*) FILTER (WHERE x)."""
+    """Return COUNT_IF(x), which counts the rows where x is true: COUNT(*) FILTER (WHERE x)."""
     if distinct or len(args) != 1:
         raise origin.refusal(node, "this COUNT_IF")
     span = origin.span(node)
@@ -414,7 +418,7 @@ def _count_if(
 
 
 def filtered(node: exp.Expression, origin: Origin, read: Read) -> Expression:
-    """Reads aggregate FILTER (WHERE condition)."""
+    """Return an aggregate with FILTER (WHERE condition)."""
     this, where = origin.take(node, "this", "expression")
     call = read(this, origin)
     if not _aggregated(this, origin) or not isinstance(where, exp.Where):
@@ -431,7 +435,7 @@ def filtered(node: exp.Expression, origin: Origin, read: Read) -> Expression:
 
 
 def _aggregated(node: exp.Expression, origin: Origin) -> bool:
-    """Whether a call is of an aggregate, also of one that is read as a list of them."""
+    """Test whether a node calls an aggregate, also one that is read as a list of them."""
     if not isinstance(node, exp.Anonymous):
         return isinstance(node, exp.WithinGroup)
     name, _ = _name_and_arguments(node, origin)
@@ -439,7 +443,7 @@ def _aggregated(node: exp.Expression, origin: Origin) -> bool:
 
 
 def trim(node: exp.Expression, origin: Origin, read: Read) -> Expression:
-    """TRIM([LEADING | TRAILING | BOTH] [characters] [FROM] text)."""
+    """Return TRIM([LEADING | TRAILING | BOTH] [characters] [FROM] text)."""
     text, characters, position = origin.take(node, "this", "expression", "position")
     name = {None: "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(position)
     if name is None:
@@ -450,7 +454,7 @@ def trim(node: exp.Expression, origin: Origin, read: Read) -> Expression:
 
 
 def window(node: exp.Expression, origin: Origin, read: Read) -> Expression:
-    """Reads function([DISTINCT] args [IGNORE NULLS]) [FILTER (WHERE …)] OVER …."""
+    """Return function([DISTINCT] args [IGNORE NULLS]) [FILTER (WHERE …)] OVER …."""
     this, *_rest = origin.take(node, "this", "partition_by", "order", "spec", "alias", "over")
     condition = None
     if isinstance(this, exp.Filter):
@@ -467,7 +471,7 @@ def window(node: exp.Expression, origin: Origin, read: Read) -> Expression:
 
 
 def _without_nulls(node: exp.Expression, origin: Origin) -> tuple[exp.Expression, bool]:
-    """What stands before IGNORE NULLS or RESPECT NULLS, and whether it is the former."""
+    """Return the node before IGNORE NULLS or RESPECT NULLS, and true for the former."""
     if not isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
         return node, False
     return origin.take(node, "this")[0], isinstance(node, exp.IgnoreNulls)

@@ -1,12 +1,12 @@
-"""DP_CHOOSE(option ORDER BY score): the option whose score is the highest, as the query that it is.
+"""DP_CHOOSE(option ORDER BY score), the option with the highest score, as a query.
 
 `SELECT DP_CHOOSE(option ORDER BY score) FROM t` stands for
 
     SELECT option FROM t GROUP BY option ORDER BY SUM(score) DESC LIMIT 1
 
-or, where the score is an aggregate itself, such as COUNT(*), that in the place of SUM. Of listed
-options the first is chosen by the exponential mechanism, or by noisy scores where that errs less;
-how far one person sways a score follows from bounds and limits (`compiler.calibrate.top_groups`).
+If the score is an aggregate itself, such as COUNT(*), it replaces SUM. Of listed options the first
+is chosen by the exponential mechanism, or by noisy scores if that errs less. The influence of a
+person on a score follows from bounds and limits (`compiler.calibrate.top_groups`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _ALONE = "Write SELECT DP_CHOOSE(option ORDER BY score) FROM … WHERE …, and 
 
 
 def choice_among(items: Sequence[exp.Expression], origin: Origin) -> exp.Expression | None:
-    """The item of a SELECT list that is one, perhaps with a name; raises `Refused` for others
-    beside it.
+    """Return the DP_CHOOSE of a SELECT list, or None; raise `Refused` if there are other
+    columns.
     """
     choices = [item for item in items if _is_choice(item, origin)]
     if choices and len(items) > 1:
@@ -50,9 +50,9 @@ def _beside(node: exp.Expression, what: str, origin: Origin) -> Refused:
 
 
 def chosen(select: Select, node: exp.Expression, origin: Origin) -> Select:
-    """The query of the best option of a SELECT whose items are yet to come.
+    """Return the query of the best option, for a SELECT without items yet.
 
-    Raises `Refused` where it has clauses of groups or of an order.
+    Raises `Refused` if it has clauses of groups or of an order.
     """
     if replace(select, source=None, where=None, ctes=()) != Select(()):
         raise _beside(node, "GROUP BY, HAVING, ORDER BY or LIMIT", origin)
@@ -70,7 +70,7 @@ def chosen(select: Select, node: exp.Expression, origin: Origin) -> Select:
     option = expression(listed, origin)
     total = keys[0].expression
     if not any(isinstance(part, AggregateCall) for part in walk(total)):
-        total = AggregateCall("sum", (total,), span=origin.span(node))  # what its rows add up to
+        total = AggregateCall("sum", (total,), span=origin.span(node))  # the sum over its rows
     score = SortKey(total, descending=True, nulls_first=False)
     items = (SelectItem(option, alias),)
     return replace(select, items=items, group_by=(option,), order_by=(score,), limit=1)

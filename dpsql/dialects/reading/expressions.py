@@ -1,4 +1,4 @@
-"""sqlglot expressions → our expressions: a handler per node class, a missing one is a refusal."""
+"""sqlglot expressions → our expressions: a handler per node class; a missing one is a refusal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from dpsql.model.tree import (
 
 
 def expression(node: exp.Expression, origin: Origin) -> Expression:
-    """The expression that `node` says; raises `Refused` for everything without a handler."""
+    """Return the expression of `node`; raises `Refused` for every node without a handler."""
     tick()
     handler = _HANDLERS.get(type(node))
     if handler is None:
@@ -56,7 +56,7 @@ def _binary(function: str) -> Callable[[exp.Expression, Origin], Expression]:
 
 
 def _sum(function: str) -> Callable[[exp.Expression, Origin], Expression]:
-    """`+` and `-`: of numbers, or of a moment and an INTERVAL."""
+    """Return the handler of `+` or `-`: of numbers, or of a timestamp and an INTERVAL."""
 
     def handle(node: exp.Expression, origin: Origin) -> Expression:
         left, right = origin.take(node, "this", "expression")
@@ -77,7 +77,7 @@ def _sum(function: str) -> Callable[[exp.Expression, Origin], Expression]:
 
 
 def _connective(function: str) -> Callable[[exp.Expression, Origin], Expression]:
-    """AND, OR: a chain of the same connective, however long, is one call of many arguments."""
+    """Return the handler of AND or OR; a chain of any length is one call of many arguments."""
 
     def handle(node: exp.Expression, origin: Origin) -> Expression:
         leaves: list[Expression] = []
@@ -111,7 +111,7 @@ def _not_if(negate: object, call: Call) -> Call:
 
 
 def _escape(node: exp.Expression, origin: Origin) -> Expression:
-    """LIKE … ESCAPE 'c': the escape is the third argument of the pattern's call."""
+    """Return LIKE … ESCAPE 'c': the escape is the third argument of the pattern's call."""
     inner, character = origin.take(node, "this", "expression")
     if not isinstance(inner, exp.Like | exp.ILike):
         raise origin.refusal(node)
@@ -128,7 +128,7 @@ def _escape(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _division(node: exp.Expression, origin: Origin) -> Expression:
-    """`/`: of floats in DuckDB, of integers where both are in Postgres."""
+    """Return `/`: of floats in DuckDB, of integers in Postgres if both sides are."""
     left, right, _typed, _safe = origin.take(node, "this", "expression", "typed", "safe")
     args = expression(left, origin), expression(right, origin)
     whole = origin.dialect == "postgres" and not any(map(counts_with_part, args))
@@ -137,7 +137,9 @@ def _division(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _concatenation(node: exp.Expression, origin: Origin) -> Expression:
-    """`||`; of two constants it is one, as in the patterns that clients put together."""
+    """Return `||`; of two constants it is one constant, as in the patterns that clients
+    assemble.
+    """
     left, right, _safe = origin.take(node, "this", "expression", "safe")
     args = expression(left, origin), expression(right, origin)
     match args:
@@ -148,7 +150,7 @@ def _concatenation(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _product(node: exp.Expression, origin: Origin) -> Expression:
-    """`*`: of numbers, or of a number and an INTERVAL."""
+    """Return `*`: of numbers, or of a number and an INTERVAL."""
     whole = duration_of(node, origin, expression)
     if whole is not None:
         return value_of(whole, origin.span(node))
@@ -158,7 +160,9 @@ def _product(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _similar(node: exp.Expression, origin: Origin) -> Expression:
-    """SIMILAR TO: the whole text, by a regular expression in DuckDB, by SQL's own in PostgreSQL."""
+    """Return SIMILAR TO for the whole text: a regular expression in DuckDB, SQL's own in
+    PostgreSQL.
+    """
     left, right = origin.take(node, "this", "expression")
     text, pattern = expression(left, origin), expression(right, origin)
     span = origin.span(node)
@@ -171,7 +175,7 @@ def _similar(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def regular(pattern: str) -> str:
-    r"""The regular expression of a pattern of SIMILAR TO.
+    r"""Return the regular expression for a pattern of SIMILAR TO.
 
     >>> regular("a%(b|c)_")
     'a.*(b|c).'
@@ -188,7 +192,9 @@ def _flags(written: str, span: Span) -> Literal:
 
 
 def _matching(in_postgres: str, elsewhere: str) -> Callable[[exp.Expression, Origin], Expression]:
-    """`~` and `~*` with these flags: a match anywhere, in DuckDB 1 of the whole text."""
+    """Return the handler of `~` or `~*` with these flags: a match anywhere; in DuckDB 1 a full
+    match.
+    """
 
     def handle(node: exp.Expression, origin: Origin) -> Expression:
         left, right, _full = origin.take(node, "this", "expression", "full_match")
@@ -209,7 +215,9 @@ def _matching(in_postgres: str, elsewhere: str) -> Callable[[exp.Expression, Ori
 def _holds(
     holding: str, among_them: str, *, every: bool
 ) -> Callable[[exp.Expression, Origin], Expression]:
-    """`@>`, `<@` and `&&` of PostgreSQL; elsewhere they treat NULL in another way."""
+    """Return the handler of PostgreSQL's `@>`, `<@` or `&&`; other engines treat NULL
+    differently.
+    """
 
     def handle(node: exp.Expression, origin: Origin) -> Expression:
         left, right = origin.take(node, holding, among_them)
@@ -244,7 +252,7 @@ def _parenthesised(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _is(node: exp.Expression, origin: Origin) -> Expression:
-    """IS [NOT] NULL | TRUE | FALSE | UNKNOWN."""
+    """Return IS [NOT] NULL | TRUE | FALSE | UNKNOWN."""
     left, right, negate = origin.take(node, "this", "expression", "negate")
     tested, span = expression(left, origin), origin.span(node)
     if isinstance(right, exp.Null):
@@ -274,7 +282,7 @@ def _in(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _row(node: exp.Expression, origin: Origin) -> Expression:
-    """What is looked for: a value, or several as `row`."""
+    """Return the left side of IN: a value, or several as `row`."""
     values = values_of_row(node, origin)
     if values is None:
         return expression(node, origin)
@@ -284,7 +292,7 @@ def _row(node: exp.Expression, origin: Origin) -> Expression:
 def _same_row(
     left: exp.Expression, right: exp.Expression, node: exp.Expression, origin: Origin
 ) -> Expression:
-    """(a, b) = (c, d) as a = c AND b = d, which is NULL in the same cases."""
+    """Return (a, b) = (c, d) as a = c AND b = d, which is NULL in the same cases."""
     ours, theirs = values_of_row(left, origin), values_of_row(right, origin)
     if ours is None or theirs is None:
         raise origin.refusal(node, "a row of values")
@@ -299,7 +307,9 @@ def _same_row(
 
 
 def _inequality(node: exp.Expression, origin: Origin) -> Expression:
-    """`<>` of values; of rows in PostgreSQL, as DuckDB takes NULL in them for a value."""
+    """Return `<>` of values; of rows only in PostgreSQL, because DuckDB treats NULL in them as a
+    value.
+    """
     left, right = origin.take(node, "this", "expression")
     if origin.dialect != "postgres" or values_of_row(left, origin) is None:
         return _binary("ne")(node, origin)
@@ -307,7 +317,7 @@ def _inequality(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _equality(node: exp.Expression, origin: Origin) -> Expression:
-    """`=` of values or of rows of values."""
+    """Return `=` of values or of rows of values."""
     left, right = origin.take(node, "this", "expression")
     if values_of_row(left, origin) is not None:
         return _same_row(left, right, node, origin)
@@ -318,7 +328,7 @@ def _equality(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _between(node: exp.Expression, origin: Origin) -> Expression:
-    """BETWEEN low AND high; SYMMETRIC also takes the bounds the other way round."""
+    """Return BETWEEN low AND high; SYMMETRIC also accepts the bounds in reverse."""
     this, low, high, symmetric = origin.take(node, "this", "low", "high", "symmetric")
     tested, span = expression(this, origin), origin.span(node)
     ends = expression(low, origin), expression(high, origin)
@@ -333,7 +343,7 @@ def _between(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _case(node: exp.Expression, origin: Origin) -> Expression:
-    """CASE [operand] WHEN … THEN … [ELSE …] END, always with an ELSE in our tree."""
+    """Return CASE [operand] WHEN … THEN … [ELSE …] END, always with an ELSE in our tree."""
     operand, branches, default = origin.take(node, "this", "ifs", "default")
     span = origin.span(node)
     tested = None if operand is None else expression(operand, origin)
@@ -348,7 +358,7 @@ def _case(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _cast(node: exp.Expression, origin: Origin) -> Expression:
-    """CAST, TRY_CAST, `::`, and typed literals such as DATE '2025-01-01'."""
+    """Return CAST, TRY_CAST, `::`, or a typed literal such as DATE '2025-01-01'."""
     whole = duration_of(node, origin, expression)
     if whole is not None:
         return value_of(whole, origin.span(node))
@@ -360,7 +370,7 @@ def _cast(node: exp.Expression, origin: Origin) -> Expression:
     if longest is None:
         return cast
     cut = Call("left", (cast, Literal(longest, INTEGER, span)), span=span)
-    # Of a CHAR(n) blanks at the end are none.
+    # A CHAR(n) ignores blanks at its end.
     return Call("rtrim", (cut,), span=span) if to.this == exp.DType.CHAR else cut
 
 
@@ -386,7 +396,7 @@ def _position(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _column(node: exp.Expression, origin: Origin) -> Expression:
-    """A column, or what was renamed to one."""
+    """Return a column, or another term that was renamed to one."""
     this, table, schema, catalog = origin.take(node, "this", "table", "db", "catalog")
     number = placeholder_of(this)
     if number is not None and table is None:
@@ -424,7 +434,7 @@ def _exists(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def at_time_zone(node: exp.Expression, origin: Origin, read: Read) -> Expression:
-    """The moment AT TIME ZONE 'name'."""
+    """Return the timestamp AT TIME ZONE 'name'."""
     moment, zone = origin.take(node, "this", "zone")
     return in_zone(read(zone, origin), read(moment, origin), origin.span(node))
 
@@ -434,7 +444,7 @@ def _call(
         [exp.Expression, Origin, Callable[[exp.Expression, Origin], Expression]], Expression
     ],
 ) -> Callable[[exp.Expression, Origin], Expression]:
-    """A reader of calls, told how to read its arguments."""
+    """Return a handler for a reader of calls, which gets the function that reads its arguments."""
 
     def handle(node: exp.Expression, origin: Origin) -> Expression:
         return reader(node, origin, expression)

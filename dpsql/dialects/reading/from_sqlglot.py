@@ -1,7 +1,8 @@
-"""Text → Statement through sqlglot: what our tree cannot say is refused, by construction.
+"""Text → Statement through sqlglot: syntax that our tree cannot express is refused by
+construction.
 
-sqlglot knows of names, literals and calls only where they were written, and may drop what it does
-not understand: places are found here, and that nothing was dropped is checked.
+sqlglot knows positions only of names, literals and calls, and may drop syntax that it does not
+understand. This module finds the positions, and checks that nothing was dropped.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ from dpsql.dialects.reading.tokens import Tokens, prepare
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import NOWHERE, Parameter, Query, Span, Statement
 
-# sqlglot logs the text it does not understand at WARNING: analyst text belongs in no log.
+# sqlglot logs texts that it does not understand at WARNING: analysts' texts belong in no log.
 logging.getLogger("sqlglot").disabled = True
 
 
 def statement(
     text: str, dialect: str, parameters: tuple[Parameter, ...], instant: datetime
 ) -> Statement:
-    """The one query in `text`, with `parameters` in the places of its `?`, as asked at an instant.
+    """Return the one query in `text`, with `parameters` for its `?`, as asked at an instant.
 
-    Raises `Refused` with the place of whatever our tree cannot say.
+    Raises `Refused` with the place of any syntax that our tree cannot express.
     """
     request = read_request(text, dialect)
     check_nesting(request.tokens)
@@ -87,7 +88,7 @@ def _statement(request: OptionedQuery, result: Query, origin: Origin) -> Stateme
 
 
 def _require_all(places: Sequence[Span], parameters: tuple[Parameter, ...]) -> None:
-    """Refuse more or fewer parameters than places for them."""
+    """Refuse a number of parameters that differs from the number of placeholders."""
     if len(places) != len(parameters):
         missing = places[len(parameters) :]
         place, given = missing[0] if missing else NOWHERE, len(parameters)
@@ -95,7 +96,9 @@ def _require_all(places: Sequence[Span], parameters: tuple[Parameter, ...]) -> N
 
 
 def _parsed(tokens: Tokens, text: str, dialect: str) -> exp.Expression:
-    """The tree of exactly one statement; its messages quote the text and are dropped."""
+    """Return the tree of exactly one statement; sqlglot's messages quote the text and are
+    dropped.
+    """
     try:
         parser = Dialect.get_or_raise(dialect).parser(error_level=ErrorLevel.IMMEDIATE)
         roots = parser.parse(list(tokens.tokens), text)
@@ -111,7 +114,7 @@ def _parsed(tokens: Tokens, text: str, dialect: str) -> exp.Expression:
 
 
 def _place(error: ParseError, tokens: tuple[Token, ...], text: str) -> Span:
-    """The token that sqlglot stumbled over, or the end of the text."""
+    """Return the token at which sqlglot failed, or the end of the text."""
     first = error.errors[0] if error.errors else {}
     where = first.get("line"), first.get("col")
     end = len(text.rstrip())
@@ -120,7 +123,9 @@ def _place(error: ParseError, tokens: tuple[Token, ...], text: str) -> Span:
 
 
 def spans_of(root: exp.Expression, tokens: Tokens) -> dict[int, Span]:
-    """Every node's span by id: its own, or from its first to its last descendant with one."""
+    """Return every node's span by id: its own, or from its first to its last descendant with
+    one.
+    """
     placed = [(_own_span(node, tokens), node) for node in nodes_of(root)]
     sorted_spans = sorted(
         ((s, n) for s, n in placed if s != NOWHERE), key=lambda pair: pair[0].start
@@ -148,13 +153,14 @@ _KEYWORDS: Mapping[type[exp.Expression], str] = {
     exp.Substring: "SUBSTRING",
     exp.StrPosition: "POSITION",
 }
-"""Nodes that begin with a keyword to which sqlglot gives no position."""
+"""Nodes that begin with a keyword without a position in sqlglot."""
 
 
 def _widen(spans: dict[int, Span], nodes: list[exp.Expression], word: str, tokens: Tokens) -> None:
-    """Lets nodes begin at their keywords: the first in the text at the first keyword, and so on.
+    """Extend nodes to their keywords: the first node in the text gets the first keyword, and
+    so on.
 
-    `nodes` come with parents before children, and the sort keeps that order among equals.
+    `nodes` lists parents before children, and the sort keeps that order among equals.
     """
     words = sorted(
         (
@@ -173,13 +179,15 @@ def _widen(spans: dict[int, Span], nodes: list[exp.Expression], word: str, token
 
 
 def _first(node: exp.Expression, spans: Mapping[int, Span]) -> int:
-    """Where the node's own contents begin: a SELECT's WITH stands before its keyword."""
+    """Return the offset where a node's own contents begin: a SELECT's WITH stands before its
+    keyword.
+    """
     parts = node.expressions if isinstance(node, exp.Select) else [node]
     return min((spans[id(part)].start for part in parts if id(part) in spans), default=0)
 
 
 def _climb(node: exp.Expression, offsets: dict[int, int], offset: int, better: Any) -> None:
-    """Gives `offset` to the node and its ancestors until one has a better one."""
+    """Set `offset` for the node and its ancestors until one has a better offset."""
     current: Any = node
     while current is not None:
         old = offsets.get(id(current))
@@ -199,7 +207,9 @@ def _own_span(node: exp.Expression, tokens: Tokens) -> Span:
 
 
 MAX_DEPTH = 64
-"""Most levels of a tree, chains of AND and of OR counted once: our own passes recurse over it."""
+"""Limit on the depth of a tree, with chains of AND or OR as one level: our passes recurse
+over it.
+"""
 
 _SILENT_WORDS = frozenset(
     """BOTH BY CAST CURRENT EXCLUDE EXTRACT FIRST FOLLOWING GROUP GROUPS IGNORE INCLUDE LAST LEADING
@@ -228,8 +238,8 @@ def check_depth(root: exp.Expression, limit: int = MAX_DEPTH) -> None:
 def check_nothing_dropped(root: exp.Expression, tokens: Tokens) -> None:
     """Raises `Refused` at the first name, number, string or SELECT that is in no node.
 
-    A second wall behind `Origin.take`: sqlglot may swallow syntax without a trace in its tree,
-    and writes a SELECT * of its own for a query that begins with FROM.
+    This is a second wall behind `Origin.take`. sqlglot may swallow syntax without a trace in its
+    tree, and writes a SELECT * of its own for a query that begins with FROM.
     """
     read = {node.meta["start"] for node in nodes_of(root) if "start" in node.meta}
     for i, token in enumerate(tokens.tokens):
@@ -250,7 +260,7 @@ def check_nothing_dropped(root: exp.Expression, tokens: Tokens) -> None:
 def _must_be_read(i: int, tokens: Tokens) -> bool:
     token = tokens.tokens[i]
     ahead = [word.text.upper() for word in tokens.tokens[i : i + 3]]
-    # Behind AT TIME ZONE its constant is read.
+    # After AT TIME ZONE its constant is read.
     if _is_part(tokens.tokens[max(0, i - 2) : i]) or ahead == ["AT", "TIME", "ZONE"]:
         return False
     match token.token_type:
@@ -265,7 +275,7 @@ def _must_be_read(i: int, tokens: Tokens) -> bool:
 
 
 def _is_part(before: tuple[Token, ...]) -> bool:
-    """Whether these two tokens are EXTRACT and its parenthesis: the part has no position."""
+    """Test whether these two tokens are EXTRACT and its parenthesis: the part has no position."""
     return (
         len(before) > 1
         and before[0].text.upper() == "EXTRACT"

@@ -1,4 +1,4 @@
-"""Names of functions as analysts write them: a row each, a missing row is a refusal."""
+"""Names of functions as analysts write them, one row each; a missing row is a refusal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpsql.model.tree import DOUBLE, INTEGER, VARCHAR, Literal, Span
 
 @dataclass(frozen=True, slots=True)
 class FunctionName:
-    """The registry's name of a function and how many arguments it takes (`most` None: any)."""
+    """The registry's name of a function, and its number of arguments (`most` None: any)."""
 
     function: str
     least: int
@@ -72,11 +72,13 @@ OTHER_NAMES = _rows(
     ("datediff", "date_diff", 3, 3),
     ("datesub", "date_sub", 3, 3),
 )
-"""Names of functions that the registry calls otherwise; arguments go there in the order written."""
+"""Names of functions with another name in the registry; arguments are passed in the written
+order.
+"""
 
 
 def scalar(name: str) -> FunctionName | None:
-    """The function that a text calls by this name, None if there is none."""
+    """Return the function that a text calls by this name; None if there is none."""
     row = lookup(name)
     if row is None or row.called is None:
         return OTHER_NAMES.get(name)
@@ -84,7 +86,7 @@ def scalar(name: str) -> FunctionName | None:
 
 
 def scalars() -> dict[str, FunctionName]:
-    """Every name by which `scalar` finds one."""
+    """Return all names by which `scalar` finds a function."""
     names = [*REGISTRY, *OTHER_NAMES]
     return {name: row for name in names if (row := scalar(name)) is not None}
 
@@ -93,13 +95,13 @@ OMITTED: dict[str, tuple[int, Literal]] = {
     **dict.fromkeys(("lpad", "rpad"), (3, Literal(" ", VARCHAR))),
     **dict.fromkeys(("zeroifnull", "nullifzero"), (2, Literal(0, INTEGER))),
 }
-"""Functions that may be written without their last argument: how many they have, and which."""
+"""Functions with an optional last argument: their number of arguments, and the default."""
 
 CONSTANTS = {"pi": Literal(math.pi, DOUBLE)}
-"""Functions of no argument."""
+"""Functions without arguments."""
 
 OTHERWISE_IN_POSTGRES = frozenset("format regexp_matches sha256 to_hex".split())
-"""Names that mean something else there: another format, rows of arrays, bytes, other digits."""
+"""Names with another meaning in PostgreSQL: another format, rows of arrays, bytes, other digits."""
 
 PART_FUNCTIONS = {
     name: part
@@ -127,7 +129,7 @@ PART_FUNCTIONS = {
     )
     for name in names.split()
 }
-"""YEAR(x) is EXTRACT(year FROM x)."""
+"""Functions of one part: YEAR(x) is EXTRACT(year FROM x)."""
 
 PARTS = {
     name: part
@@ -150,7 +152,7 @@ PARTS = {
     )
     for name in names.split()
 }
-"""Spellings of date parts; the standard name of each."""
+"""Spellings of date parts, and the standard name of each."""
 
 OTHER_AGGREGATES = _rows(
     ("grouping_id", "grouping", 1, None),
@@ -170,11 +172,11 @@ OTHER_AGGREGATES = _rows(
     ("stddev_samp", "stddev", 1, 1),
     ("var_samp", "variance", 1, 1),
 )
-"""Aggregates whose own name is another; which of them are answered is decided by their recipes."""
+"""Aggregates with another name of ours; their recipes decide which of them are answered."""
 
 
 def aggregate(name: str) -> FunctionName | None:
-    """The aggregate that a text calls by this name, None if there is none."""
+    """Return the aggregate that a text calls by this name; None if there is none."""
     arguments = called(name)
     return OTHER_AGGREGATES.get(name) if arguments is None else FunctionName(name, *arguments)
 
@@ -184,7 +186,7 @@ WITHIN_GROUP = _rows(
     ("percentile_disc", "quantile_disc", 2, 2),
     ("mode", "mode", 1, 1),
 )
-"""Aggregates written f(constants) WITHIN GROUP (ORDER BY x): f(x, constants)."""
+"""Aggregates written f(constants) WITHIN GROUP (ORDER BY x), read as f(x, constants)."""
 
 WINDOWS = _rows(
     ("row_number", "row_number", 0, 0),
@@ -225,11 +227,11 @@ _IMPURE = frozenset(
 
 
 WITHIN_RANGES = "within_ranges"
-"""What stands for columns of a SELECT list: see `range_lists`."""
+"""Function that expands to columns of a SELECT list: see `range_lists`."""
 
 
 def refusal_of(name: str, span: Span) -> Refused:
-    """The refusal of a function without a row: an aggregate, impure, or unknown."""
+    """Return the refusal of a function without a row: an aggregate, impure, or unknown."""
     reason = _reason(name)
     unknown = reason is Reason.UNKNOWN_FUNCTION
     near = nearest(name, called_functions()) if unknown else None
@@ -237,7 +239,7 @@ def refusal_of(name: str, span: Span) -> Refused:
 
 
 def called_functions() -> tuple[str, ...]:
-    """The names by which texts call functions."""
+    """Return the names by which texts call functions."""
     aggregates = [n for n in (*names(), *OTHER_AGGREGATES) if aggregate(n) is not None]
     parts = [*PART_FUNCTIONS, *WINDOWS, *CLOCKS, *WITHIN_GROUP]
     return (*aggregates, *scalars(), *parts)

@@ -17,12 +17,12 @@ Set: TypeAlias = tuple[int, ...]
 Read: TypeAlias = Callable[[exp.Expression, Origin], Expression]
 
 MAX_SETS = 64
-"""Most groupings of one GROUP BY: CUBE doubles them with each key."""
+"""Limit on the groupings of one GROUP BY: CUBE doubles them with each key."""
 
 
 @dataclass(slots=True)
 class _Keys:
-    """Keys in the order in which they are met, each once."""
+    """Keys in the order of their first occurrence, each once."""
 
     read: Read
     origin: Origin
@@ -35,14 +35,14 @@ class _Keys:
         return self.listed.index(key)
 
     def composite(self, node: exp.Expression) -> Set:
-        """A key, or several in parentheses that come and go together."""
+        """Return a key, or several in parentheses that are grouped together, as places."""
         if isinstance(node, exp.Tuple):
             (members,) = self.origin.take(node, "expressions")
             return tuple(self.place(member) for member in members or ())
         return (self.place(node),)
 
     def sets(self, node: exp.Expression) -> list[Set]:
-        """The groupings of one element of GROUP BY."""
+        """Return the groupings of one element of GROUP BY."""
         if not isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
             return [self.composite(node)]
         (members,) = self.origin.take(node, "expressions")
@@ -60,7 +60,7 @@ class _Keys:
 def groups(
     node: exp.Expression | None, origin: Origin, read: Read
 ) -> tuple[tuple[Expression, ...], tuple[Set, ...]]:
-    """The keys and, where there is more than one, the groupings; GROUP BY ALL is a lone star."""
+    """Return the keys, and the groupings if there are several; GROUP BY ALL is a lone star."""
     if node is None:
         return (), ()
     elements, every = origin.take(node, "expressions", "all")
@@ -72,7 +72,7 @@ def groups(
         product = [_joined([a, b]) for a in product for b in keys.sets(element)]
         if len(product) > MAX_SETS:
             raise _too_many(node, origin)
-    # GROUP BY () is one group, as no aggregate need say; one grouping by all keys needs no sets.
+    # GROUP BY () is one group, which needs no keys; one grouping by all keys needs no sets.
     plain = len(product) == 1 and bool(keys.listed)
     return tuple(keys.listed), () if plain else tuple(product)
 

@@ -1,7 +1,7 @@
-"""INTERVAL in expressions: what is added to a moment, as calls of `date_add`.
+"""INTERVAL in expressions: additions to a timestamp, as calls of `date_add`.
 
-What is added to a moment, or taken from it, is a chain of `date_add`. Anywhere else an INTERVAL is
-the call `interval(months, days, microseconds)`, of which `resolve` makes a length of time.
+Adding to a timestamp, or subtracting, is a chain of `date_add`. Anywhere else an INTERVAL is the
+call `interval(months, days, microseconds)`, which `resolve` converts to a duration.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _MAKERS = {
     for name in """microseconds milliseconds seconds minutes hours days weeks months quarters years
     decades centuries""".split()
 }
-"""TO_DAYS(n) is n days."""
+"""Functions of intervals: TO_DAYS(n) is n days."""
 
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """An interval: so many of each part, at most once each, in `ORDER`."""
+    """An interval: a count for each part, each part at most once, in `ORDER`."""
 
     parts: tuple[tuple[str, Expression], ...]
 
 
 def says_interval(node: exp.Expression) -> bool:
-    """Whether a node is written as an INTERVAL; what else is one has its type."""
+    """Test whether a node is written as an INTERVAL; other intervals have its type."""
     match node:
         case exp.Paren() | exp.Neg():
             return says_interval(node.this)
@@ -66,7 +66,7 @@ def says_interval(node: exp.Expression) -> bool:
 
 
 def _spells(cast: exp.Expression) -> bool:
-    """Whether a constant, or a number before the text of a unit, is cast."""
+    """Test whether the argument of a cast is a constant, or a number before the text of a unit."""
     node = cast.this
     while isinstance(node, exp.Paren):
         node = node.this
@@ -80,7 +80,7 @@ def _spells(cast: exp.Expression) -> bool:
 
 
 def duration_of(node: exp.Expression, origin: Origin, read: Read) -> Duration | None:
-    """The interval that a node says, None if it says none; nothing is read then."""
+    """Return the interval of a node; None if it is not one, and then nothing is read."""
     if not says_interval(node):
         return None
     match node:
@@ -105,7 +105,7 @@ def duration_of(node: exp.Expression, origin: Origin, read: Read) -> Duration | 
 
 
 def value_of(duration: Duration, span: Span) -> Call:
-    """The interval as a value: `interval(months, days, microseconds)`."""
+    """Return the interval as a value: `interval(months, days, microseconds)`."""
     counts: dict[str, Expression] = dict(duration.parts)
     nothing = Literal(0, INTEGER, span)
     return Call("interval", tuple(counts.get(part, nothing) for part in ORDER), span=span)
@@ -141,7 +141,7 @@ def _product(node: exp.Expression, origin: Origin, read: Read) -> Duration | Non
 
 
 def _whole(factor: Expression) -> Expression:
-    """FLOOR and its like give whole numbers as DOUBLE; as INTEGER they can count units."""
+    """Return FLOOR and similar calls as INTEGER, so that they can count units."""
     match factor:
         case Call("floor" | "ceil" | "round" | "trunc", (_,)):
             return Cast(factor, INTEGER, span=factor.span)
@@ -150,7 +150,7 @@ def _whole(factor: Expression) -> Expression:
 
 
 def _of_cast(node: exp.Expression, origin: Origin, read: Read) -> Duration:
-    """CAST('1 day' AS INTERVAL), '1 day'::interval and (n || ' days')::interval."""
+    """Return CAST('1 day' AS INTERVAL), '1 day'::interval or (n || ' days')::interval."""
     this, to, safe = origin.take(node, "this", "to", "safe")
     origin.take(to, "this", "nested")
     if safe:
@@ -191,7 +191,7 @@ def _of_call(node: exp.Expression, origin: Origin, read: Read) -> Duration:
 
 
 def interval_text(text: str, span: Span) -> Duration:
-    """The interval of a string such as '1 day 02:00:00'."""
+    """Return the interval of a string such as '1 day 02:00:00'."""
     totals = parts_of(text)
     if totals is None:
         raise Refused(Reason.TYPE_MISMATCH, span, function="INTERVAL", types=("this string",))
@@ -204,7 +204,7 @@ def _times(duration: Duration, factor: Expression) -> Duration:
 
 
 def _multiplied(count: Expression, factor: Expression) -> Expression:
-    """The product; of two constants, or with one, computed here."""
+    """Return the product; a product of two constants, or with one, is computed here."""
     numbers = (count, factor)
     values = [n.value if isinstance(n, Literal) and type(n.value) is int else None for n in numbers]
     match values:
@@ -223,12 +223,12 @@ def _multiplied(count: Expression, factor: Expression) -> Expression:
 
 
 def opposite(duration: Duration) -> Duration:
-    """The interval with every part the other way round."""
+    """Return the negated interval."""
     return _times(duration, Literal(-1, INTEGER))
 
 
 def later(moment: Expression, duration: Duration, span: Span) -> Expression:
-    """The moment plus an interval; of constants, the constant."""
+    """Return the timestamp plus an interval; for constants, the constant."""
     for unit, count in duration.parts:
         if isinstance(moment, Literal) and moment.type.is_temporal and isinstance(count, Literal):
             moment = _constant(moment, unit, count, span)
@@ -250,9 +250,10 @@ def _constant(moment: Literal, unit: str, count: Literal, span: Span) -> Literal
 
 
 def _sunday(call: Call) -> Call:
-    """The day minus its day of the week is the Sunday before it: one period, which can be listed.
+    """Return the Sunday before a day for the day minus its day of the week: one period, with
+    listable values.
 
-    Written DATE_TRUNC('day', d) - EXTRACT(DOW FROM d) * INTERVAL '1 day'.
+    It is written DATE_TRUNC('day', d) - EXTRACT(DOW FROM d) * INTERVAL '1 day'.
     """
     match call.args:
         case (
@@ -271,5 +272,5 @@ def _sunday(call: Call) -> Call:
 
 
 def _is_day_of(day: Expression, moment: Expression) -> bool:
-    """Whether the one is the other cast to DATE."""
+    """Test whether `day` is `moment` cast to DATE."""
     return isinstance(day, Cast) and day.type == DATE and day.arg == moment

@@ -1,6 +1,6 @@
-"""INTERVAL, on the tokens: every form becomes the call of a function that nobody else can write.
+"""INTERVAL as tokens: every form becomes a call of a function that no text can name.
 
-sqlglot's own grammar of INTERVAL takes words as units, drops some and recurses, so its parser never
+sqlglot's own grammar of INTERVAL takes words as units, drops some and recurses. So its parser never
 sees the word: `INTERVAL 3 DAY` is `interval day(3)`. Forms that are not listed are refused.
 """
 
@@ -16,13 +16,13 @@ from dpsql.model.durations import UNITS
 from dpsql.model.errors import Reason, Refused
 
 TEXT = "text"
-"""Stands for the unit where the string itself names units: INTERVAL '1 day 2 hours'."""
+"""Placeholder for the unit if the string itself names units: INTERVAL '1 day 2 hours'."""
 
 _VALUES = frozenset({TokenType.NUMBER, TokenType.PLACEHOLDER, TokenType.IDENTIFIER})
 
 
 def with_durations(tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """The tokens with every INTERVAL as a call; raises `Refused` for a form that is not known."""
+    """Return the tokens with every INTERVAL as a call; raises `Refused` for an unknown form."""
     result: list[Token] = []
     i = 0
     while i < len(tokens):
@@ -43,7 +43,7 @@ def with_durations(tokens: Sequence[Token]) -> tuple[Token, ...]:
 
 
 def _check_type(tokens: Sequence[Token], i: int) -> None:
-    """A unit or a precision behind the type INTERVAL would be dropped."""
+    """Refuse a unit or a precision after the type INTERVAL, which would be dropped."""
     behind = tokens[i + 1] if i + 1 < len(tokens) else None
     if behind is not None and (
         behind.token_type in (TokenType.VAR, TokenType.L_PAREN) or behind.text.lower() in UNITS
@@ -52,7 +52,7 @@ def _check_type(tokens: Sequence[Token], i: int) -> None:
 
 
 def _extent(tokens: Sequence[Token], i: int) -> tuple[int, str]:
-    """Where the value behind INTERVAL ends, and its unit."""
+    """Return the place after the value of INTERVAL, and its unit."""
     first = _kind(tokens, i + 1)
     if first is TokenType.STRING:
         bare = tokens[i + 1].text.strip().removeprefix("-").replace(".", "", 1).isdecimal()
@@ -87,7 +87,7 @@ def _unit(tokens: Sequence[Token], i: int) -> str | None:
 
 
 def _closing(tokens: Sequence[Token], i: int) -> int:
-    """The parenthesis that closes the one at `i`."""
+    """Return the place of the parenthesis that closes the one at `i`."""
     depth = 0
     for n in range(i, len(tokens)):
         depth += (tokens[n].token_type is TokenType.L_PAREN) - (
@@ -99,7 +99,7 @@ def _closing(tokens: Sequence[Token], i: int) -> int:
 
 
 def _call(word: Token, unit: str, value: Sequence[Token], last: Token) -> list[Token]:
-    """The tokens of the call; its last parenthesis ends where the unit does."""
+    """Return the tokens of the call; its last parenthesis ends at the end of the unit."""
     name = Token(TokenType.VAR, DURATION + unit, word.line, word.col, word.start, word.end)
     first = value[0]
     opening = Token(TokenType.L_PAREN, "(", first.line, first.col, first.start, first.start)
@@ -108,11 +108,11 @@ def _call(word: Token, unit: str, value: Sequence[Token], last: Token) -> list[T
 
 
 _MADE = ("years", "months", "weeks", "days", "hours", "mins", "secs")
-"""What PostgreSQL's MAKE_INTERVAL takes, in this order or by name."""
+"""Arguments of PostgreSQL's MAKE_INTERVAL, in this order or by name."""
 
 
 def with_made(tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """The tokens with every MAKE_INTERVAL(days => 1, hours => 2) as the sum that it is."""
+    """Return the tokens with every MAKE_INTERVAL(days => 1, hours => 2) as a sum of intervals."""
     result: list[Token] = []
     i = 0
     while i < len(tokens):
@@ -127,14 +127,14 @@ def with_made(tokens: Sequence[Token]) -> tuple[Token, ...]:
 
 
 def _makes(tokens: Sequence[Token], i: int) -> bool:
-    """Whether MAKE_INTERVAL and an argument begin here."""
+    """Test whether MAKE_INTERVAL with an argument begins here."""
     kinds = [token.token_type for token in tokens[i + 1 : i + 3]]
     opens = len(kinds) > 1 and kinds[0] is TokenType.L_PAREN and kinds[1] is not TokenType.R_PAREN
     return opens and is_word(tokens[i]) and tokens[i].text.upper() == "MAKE_INTERVAL"
 
 
 def _sum_of(word: Token, arguments: Sequence[Token], last: Token) -> list[Token]:
-    """(INTERVAL a years + INTERVAL b months …), each where its argument stands."""
+    """Return (INTERVAL a years + INTERVAL b months …), each at the place of its argument."""
     total = [as_token(word, TokenType.L_PAREN, "(")]
     depth = start = place = 0
     given: set[str] = set()

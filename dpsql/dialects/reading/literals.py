@@ -64,13 +64,16 @@ _TYPES = {
     "TIME": TIME,
     "UUID": UUID,
 }
-"""sqlglot's type names to ours. Integers of every width become INTEGER: dpsql computes in 64 bits
-and wider, so a narrow cast does not fail, or wrap, where the engine's own would.
+"""Our types by sqlglot's names.
+
+Integers of every width become INTEGER: dpsql computes in 64 bits and wider. So a narrow cast does
+not fail or overflow as the engine's own would.
 """
 
 
 def number(written: str, span: Span) -> Literal:
-    """An unsigned numeric literal as the engines type it: INTEGER, DECIMAL(p, s) or DOUBLE.
+    """Return an unsigned numeric literal as the engines type it: INTEGER, DECIMAL(p, s) or
+    DOUBLE.
 
     >>> number("1.50", Span(0, 4)).type
     SqlType(kind=<Kind.DECIMAL: 'DECIMAL'>, precision=3, scale=2)
@@ -94,7 +97,7 @@ def number(written: str, span: Span) -> Literal:
 
 
 def literal(node: exp.Expression, origin: Origin) -> Literal:
-    """A number or a string as written."""
+    """Return a number or a string as written."""
     written, is_string = origin.take(node, "this", "is_string")
     span = origin.span(node)
     if not is_string:
@@ -106,16 +109,16 @@ def literal(node: exp.Expression, origin: Origin) -> Literal:
 
 
 def negative(positive: Literal, span: Span) -> Literal:
-    """The literal with its sign changed: -1 is a constant, not an operation."""
+    """Return the literal with its sign changed: -1 is a constant, not an operation."""
     assert isinstance(positive.value, int | float | Decimal)
     return Literal(-positive.value, positive.type, span)
 
 
 def cast_type(node: exp.Expression, origin: Origin) -> tuple[SqlType, int | None]:
-    """The target of a cast, and the most characters of a Postgres VARCHAR(n).
+    """Return the target of a cast, and the most characters of a Postgres VARCHAR(n).
 
-    A bare NUMERIC is DECIMAL(18, 3) in DuckDB; in Postgres it keeps every digit, to which DOUBLE
-    comes closest. Raises `Refused` for types the tree cannot say.
+    A bare NUMERIC is DECIMAL(18, 3) in DuckDB. In Postgres it keeps every digit, to which DOUBLE
+    comes closest. Raises `Refused` for types that the tree cannot express.
     """
     if not isinstance(node, exp.DataType):
         raise origin.refusal(node, "this type")
@@ -157,11 +160,11 @@ def _decimal_of(sizes: list[int], node: exp.Expression, origin: Origin) -> SqlTy
 
 
 def temporal(text: Literal, target: SqlType, origin: Origin) -> Literal:
-    """A string literal as the constant of a DATE, TIMESTAMP or TIMESTAMPTZ, ISO 8601 only; of a
-    TIME or a UUID.
+    """Return a string literal as a DATE, TIMESTAMP or TIMESTAMPTZ (ISO 8601 only), a TIME or a
+    UUID.
 
-    Or a word that means one. Time zones: a TIMESTAMPTZ without one is UTC; a TIMESTAMP with one
-    becomes UTC in DuckDB and ignores it in Postgres, as these engines do.
+    The string may also be a word such as 'now'. A TIMESTAMPTZ without a time zone is UTC. A
+    TIMESTAMP with one becomes UTC in DuckDB and ignores it in Postgres, as these engines do.
     """
     assert isinstance(text.value, str)
     try:

@@ -1,6 +1,6 @@
 """The one way to read a sqlglot node: every argument is taken by name, or the node is refused.
 
-What is not taken is unknown, and refused: SECURITY.md S13.
+Arguments that are not taken are unknown, and refused: SECURITY.md S13.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ CLOCKS = {
         Kind.TIMESTAMPTZ,
     ),
 }
-"""Functions that tell the time, which are read as the constants that they are for a while."""
+"""Functions of the current time, which are read as constants for a while."""
 
 PRECISE = frozenset({"current_timestamp", "localtimestamp"})
-"""Those that may be asked for so many digits of seconds, of which the grid has none."""
+"""Functions of time with an optional precision in digits of seconds; the time grid has none."""
 
 _ARGUMENTS = {
     "all": "GROUP BY ALL",
@@ -53,18 +53,18 @@ _ARGUMENTS = {
     "sample": "TABLESAMPLE",
     "zone": "a time zone",
 }
-"""What people call the arguments that are refused; others go by sqlglot's name."""
+"""Names of refused arguments for people; others have sqlglot's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a tree comes from: dialect, parameters, the instant, and the span of every node by id.
+    """Context of a tree: dialect, parameters, the instant, and the span of every node by id.
 
-    `strings` are the offsets of the string literals, which sqlglot also accepts as names;
-    `read_query` reads the queries inside of expressions; `named` are the named arguments of
-    aggregates, by the offset of the aggregate's name; `heard` are those that were read, and `clock`
-    the places where the time was, `nows` those of texts that say 'now'; `rows` are the columns that
-    series in a SELECT list became, by node.
+    `strings` are the offsets of string literals, which sqlglot also accepts as names. `read_query`
+    reads queries inside of expressions. `named` are the named arguments of aggregates, by the
+    offset of the aggregate's name; `heard` are those that were read. `clock` collects the places
+    where the time was read, `nows` those of texts 'now'. `rows` are the columns that series in a
+    SELECT list became, by node.
     """
 
     dialect: str
@@ -80,7 +80,7 @@ class Origin:
     rows: dict[int, str] = field(default_factory=dict)
 
     def clock_reading(self, name: str, span: Span) -> Literal | None:
-        """What a function of the time gives, in UTC; None for another function."""
+        """Return the value of a function of the time, in UTC; None for another function."""
         if CLOCKS.get(name, Kind.DATE) is not Kind.DATE:
             self.clock.add(span.start)
         match CLOCKS.get(name):
@@ -94,17 +94,18 @@ class Origin:
                 return None
 
     def span(self, node: exp.Expression) -> Span:
-        """The characters the node was written with, or those of what it is part of."""
+        """Return the span of the node, or of the nearest ancestor that has one."""
         current: Any = node
         while current is not None and id(current) not in self.spans:
             current = current.parent
         return NOWHERE if current is None else self.spans[id(current)]
 
     def take(self, node: exp.Expression, *names: str) -> tuple[Any, ...]:
-        """The node's arguments of these names (None if absent); refuses if it has any other.
+        """Return the node's arguments of these names (None if absent); refuse the node if it has
+        others.
 
-        This is what keeps an attribute that no rule reads (FILTER, IGNORE NULLS, a sample, a join
-        kind) from being dropped: nothing else in the importer may look into `node.args`.
+        So an attribute that no rule reads (FILTER, IGNORE NULLS, a sample, a join kind) cannot be
+        dropped. Nothing else in the importer may look into `node.args`.
         """
         for name, value in node.args.items():
             absent = value is None or value is False or (isinstance(value, list) and not value)
@@ -115,7 +116,7 @@ class Origin:
     def refusal(
         self, node: exp.Expression, construct: str | None = None, **facts: object
     ) -> Refused:
-        """The refusal of the node's syntax, at its place; to be raised by the caller."""
+        """Return the refusal of the node's syntax, at its place; the caller raises it."""
         name = construct or spoken(node)
         return Refused(Reason.UNSUPPORTED_SYNTAX, self.span(node), construct=name, **facts)
 
@@ -129,17 +130,17 @@ class Origin:
 
 
 def spoken(node: exp.Expression) -> str:
-    """The class of the node in words: WithinGroup is WITHIN GROUP."""
+    """Return the class of the node in words: WithinGroup is WITHIN GROUP."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
 
 
 def nodes_of(root: exp.Expression) -> list[exp.Expression]:
-    """Every node of the tree."""
+    """Return all nodes of the tree."""
     return [node for node in root.walk() if isinstance(node, exp.Expression)]
 
 
 def name_of(identifier: exp.Expression, origin: Origin) -> str:
-    """The name as written, whether a plain identifier or one renamed before a parenthesis."""
+    """Return the name as written, of a plain identifier or one renamed before a parenthesis."""
     if not isinstance(identifier, exp.Identifier):
         raise origin.refusal(identifier)
     if origin.span(identifier).start in origin.strings:
@@ -156,13 +157,13 @@ def name_of(identifier: exp.Expression, origin: Origin) -> str:
 def schema_of(
     database: exp.Expression | None, schema: exp.Expression | None, origin: Origin
 ) -> tuple[str, ...]:
-    """What was written before a table's name: nothing, a schema, or a database and a schema."""
+    """Return the names before a table's: none, a schema, or a database and a schema."""
     written = (part for part in (database, schema) if part is not None)
     return tuple(name_of(part, origin) for part in written)
 
 
 def placeholder_of(identifier: exp.Expression) -> int | None:
-    """The number of the `?` that was renamed to this identifier."""
+    """Return the number of the `?` that was renamed to this identifier; None for others."""
     if isinstance(identifier, exp.Identifier) and not identifier.quoted:
         name = str(identifier.this)
         if name.startswith(PLACEHOLDER):
@@ -171,7 +172,7 @@ def placeholder_of(identifier: exp.Expression) -> int | None:
 
 
 def values_of_row(node: exp.Expression, origin: Origin) -> list[exp.Expression] | None:
-    """The values of `(a, b)` or ROW(a, b); None of anything else."""
+    """Return the values of `(a, b)` or ROW(a, b); None for anything else."""
     if isinstance(node, exp.Tuple):
         return list(origin.take(node, "expressions")[0])
     if isinstance(node, exp.Anonymous) and str(node.this).lower() == FUNCTION + "row":
@@ -180,7 +181,7 @@ def values_of_row(node: exp.Expression, origin: Origin) -> list[exp.Expression] 
 
 
 def is_bare_values(node: exp.Expression) -> bool:
-    """Whether it is the SELECT * that sqlglot puts around VALUES where a query stands."""
+    """Test for the SELECT * that sqlglot puts around VALUES in place of a query."""
     source = node.args.get("from_") or node.args.get("from")
     values = None if source is None else source.this
     if not isinstance(node, exp.Select) or not isinstance(values, exp.Values):

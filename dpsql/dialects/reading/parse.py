@@ -12,7 +12,7 @@ from dpsql.model.tree import Parameter, Span, Statement
 from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS
 
 MAX_BYTES = 64 * 1024
-"""Longest text, in UTF-8."""
+"""Longest text, in bytes of UTF-8."""
 
 
 def parse(
@@ -21,12 +21,13 @@ def parse(
     parameters: tuple[Parameter, ...] = (),
     instant: datetime | None = None,
 ) -> Statement:
-    """The one SELECT in `text`, spelled in `dialect`, with `parameters` bound to its `?` in order.
+    """Return the one SELECT in `text`, in the spelling of `dialect`, with `parameters` for
+    its `?`.
 
-    NOW() is `instant`, this one unless given, and CURRENT_DATE its day in UTC.
+    NOW() is `instant`, by default the present, and CURRENT_DATE its day in UTC.
 
-    Raises `Refused`, and nothing else, for any text: with the place of what is wrong or of what
-    the tree cannot say. Raises ValueError for a dialect that does not exist.
+    Raises `Refused`, and nothing else, for any text, with the place of the error or of syntax that
+    the tree cannot express. Raises ValueError for an unknown dialect.
 
     >>> parse("SELECT COUNT(*) FROM orders").query.source
     TableName(name='orders', alias=None, column_aliases=(), span=Span(start=21, stop=27), schema=())
@@ -42,9 +43,10 @@ def parse(
 
 
 def divide(text: str, dialect: str = DEFAULT_SPELLING) -> tuple[Span, ...]:
-    r"""Where each statement of a text stands; semicolons in strings and comments divide nothing.
+    r"""Return the span of each statement in a text; semicolons in strings and comments do not
+    count.
 
-    Raises `Refused` for a text that is no SQL.
+    Raises `Refused` for a text that is not SQL.
 
     >>> divide("SELECT ';' AS a; -- b;\n SELECT 2;")
     (Span(start=0, stop=15), Span(start=24, stop=32))
@@ -54,7 +56,7 @@ def divide(text: str, dialect: str = DEFAULT_SPELLING) -> tuple[Span, ...]:
 
 
 def _check_characters(text: str) -> None:
-    """Raises `Refused` for a text that is too long or that no engine could be sent."""
+    """Raises `Refused` for a text that is too long or that no engine could receive."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:

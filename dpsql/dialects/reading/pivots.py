@@ -1,6 +1,6 @@
-"""PIVOT and UNPIVOT over listed values, as the SELECT that they stand for.
+"""PIVOT and UNPIVOT over listed values, as equivalent SELECTs.
 
-PIVOT is a GROUP BY of every other column with a filtered aggregate for each value; UNPIVOT joins
+PIVOT is a GROUP BY of every other column with a filtered aggregate for each value. UNPIVOT joins
 each row with the names of the columns, and takes the value of the named one.
 """
 
@@ -36,11 +36,11 @@ from dpsql.model.tree import (
 from dpsql.model.walk import walk
 
 MOST_COLUMNS = 1_000
-"""Most columns that a PIVOT may make."""
+"""Limit on the columns that a PIVOT makes."""
 
 
 def pivoted(node: exp.Expression, source: FromItem, origin: Origin) -> Select:
-    """The query that PIVOT or UNPIVOT of `source` stands for, whichever way it is written."""
+    """Return the query equivalent to PIVOT or UNPIVOT of `source`, in either syntax."""
     if node.args.get("unpivot"):
         return _unpivoted(node, source, origin)
     names = "expressions", "fields", "using", "group", "columns", "this", "alias"
@@ -95,7 +95,7 @@ def _choice(node: exp.Expression, origin: Origin) -> tuple[Literal, str]:
 
 
 def _text(value: Value) -> str:
-    """What a column of a value is called."""
+    """Return the name of a value's column."""
     if value is None:
         return "NULL"
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -112,7 +112,7 @@ def _cell(
     measure: SelectItem,
     count: int,
 ) -> SelectItem:
-    """An aggregate of the rows that have these values."""
+    """Return an aggregate over the rows that have these values."""
     columns = [column for column, _ in choices]
     tests = tuple(
         Call("is_not_distinct" if value.type == NULL else "eq", (column, value), span=value.span)
@@ -132,7 +132,7 @@ def _cell(
 
 
 def _written(measure: Expression) -> str:
-    """About how an aggregate is written."""
+    """Return roughly the text of an aggregate."""
     if not isinstance(measure, AggregateCall):
         return "value"
     if any(isinstance(arg, Star) for arg in measure.args):
@@ -172,7 +172,7 @@ def _unpivoted(node: exp.Expression, source: FromItem, origin: Origin) -> Select
 
 
 def _into(node: exp.Expression, origin: Origin) -> tuple[str, str]:
-    """INTO NAME name VALUE value."""
+    """Return the names of INTO NAME name VALUE value."""
     name, values = origin.take(node, "this", "expressions")
     read = [expression(each, origin) for each in (name, *values)]
     if len(read) != 2 or not all(isinstance(each, Name) for each in read):  # noqa: PLR2004
@@ -182,7 +182,7 @@ def _into(node: exp.Expression, origin: Origin) -> tuple[str, str]:
 
 
 def _part(node: exp.Expression, origin: Origin) -> tuple[Name, str]:
-    """A column of UNPIVOT, and what its rows are named."""
+    """Return a column of UNPIVOT, and the name of its rows."""
     alias = None
     if isinstance(node, exp.PivotAlias | exp.Alias):
         node, alias = origin.take(node, "this", "alias")
@@ -204,7 +204,7 @@ def _alias(node: exp.Expression, origin: Origin) -> str:
 
 
 def _chosen(name: str, parts: list[tuple[Name, str]], span: Span) -> Expression:
-    """CASE name WHEN 'a' THEN a … END."""
+    """Return CASE name WHEN 'a' THEN a … END."""
     args: list[Expression] = []
     for column, label in parts:
         test = Call("eq", (Name(name, "unpivot", span), Literal(label, VARCHAR, span)), span=span)

@@ -1,6 +1,6 @@
-"""Operators before a value as calls, on the tokens: `@ x` is ABS(x), `|/ x` is SQRT(x).
+"""Prefix operators as calls, on the tokens: `@ x` is ABS(x), `|/ x` is SQRT(x).
 
-Both engines let such an operator take everything that binds tighter: `@ a - b` is ABS(a - b).
+Both engines apply such an operator to everything that binds tighter: `@ a - b` is ABS(a - b).
 sqlglot reads one of them in one dialect, and with another precedence.
 """
 
@@ -18,18 +18,20 @@ _CALLED = {
     DEFAULT_SPELLING: {"@": "abs"},
     "postgres": {"@": "abs", "|/": "sqrt", "||/": "cbrt"},
 }
-"""The function of each operator, by dialect."""
+"""Function of each operator, by dialect."""
 
 _TIGHTER = frozenset("+ - * / // % ^ ** :: .".split())
 MOST = 100
-"""Most such operators of one text: each is looked for an operand, and moves what is behind it."""
+"""Limit on such operators in one text: each needs a search for its operand, and moves later
+tokens.
+"""
 
 _ENDING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.STAR})
 _TEXTS = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 
 
 def with_prefixes_called(tokens: Sequence[Token], dialect: str) -> tuple[Token, ...]:
-    """The tokens with a call in place of each operator before a value. Raises `Refused`."""
+    """Return the tokens with a call in place of each prefix operator. Raises `Refused`."""
     names, read = _CALLED.get(dialect, {}), list(tokens)
     places = [n for n, t in enumerate(tokens) if t.text in names and t.token_type not in _TEXTS]
     if len(places) > MOST:
@@ -50,7 +52,7 @@ def with_prefixes_called(tokens: Sequence[Token], dialect: str) -> tuple[Token, 
 
 
 def _end_of_operand(tokens: Sequence[Token], place: int) -> int | None:
-    """The place behind the operand that begins here; None where none does."""
+    """Return the place after the operand that begins here; None if none does."""
     complete = False
     while place < len(tokens):
         token = tokens[place]
@@ -71,7 +73,7 @@ def _end_of_operand(tokens: Sequence[Token], place: int) -> int | None:
 
 
 def _behind(tokens: Sequence[Token], place: int) -> int:
-    """The place behind a parenthesis."""
+    """Return the place after a closing parenthesis."""
     depth = 0
     for end in range(place, len(tokens)):
         depth += tokens[end].token_type is TokenType.L_PAREN

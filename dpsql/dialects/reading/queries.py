@@ -70,11 +70,11 @@ _SET = (
 """Arguments of exp.Select and exp.SetOperation; `from` and `with` became `from_` and `with_`."""
 
 _MOST_ROWS = 2**63
-"""Engines count rows in 64 bits, and fail beyond: after the charge."""
+"""Limit on counts of rows: engines count in 64 bits, and would fail beyond after the charge."""
 
 
 def query(node: exp.Expression, origin: Origin) -> Query:
-    """The query that `node` says; raises `Refused` for what the tree cannot say."""
+    """Return the query of `node`; raises `Refused` for syntax that the tree cannot express."""
     match node:
         case exp.Select():
             return _select(node, origin)
@@ -123,7 +123,7 @@ def _select(node: exp.Select, origin: Origin) -> Select:
 
 
 def _series_among(select: exp.Select, origin: Origin) -> ValuesList | None:
-    """The series that a SELECT without FROM lists: a row for each value, as in PostgreSQL."""
+    """Return the series in the list of a SELECT without FROM: a row per value, as in PostgreSQL."""
     calls = [call for item in select.expressions for call in item.find_all(exp.Anonymous)]
     series = [
         call
@@ -140,7 +140,7 @@ def _series_among(select: exp.Select, origin: Origin) -> ValuesList | None:
 
 
 def _items(node: exp.Expression, origin: Origin) -> tuple[SelectItem, ...]:
-    """What one item of a SELECT list stands for."""
+    """Return the items that one item of a SELECT list expands to."""
     return ranges(node, origin) if is_ranges(node, origin) else (_item(node, origin),)
 
 
@@ -158,7 +158,7 @@ def _item(node: exp.Expression, origin: Origin) -> SelectItem:
 
 
 def _value(node: exp.Expression, origin: Origin) -> Expression:
-    """An expression, or a list of them as what is asked for."""
+    """Return an expression, or a list of expressions as one output."""
     if not is_list(node):
         return expression(node, origin)
     listed = members(node, origin, expression)
@@ -166,7 +166,7 @@ def _value(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _clause(node: exp.Expression | None, origin: Origin) -> Expression | None:
-    """The condition in WHERE, HAVING or QUALIFY."""
+    """Return the condition in WHERE, HAVING or QUALIFY."""
     if node is None:
         return None
     (condition,) = origin.take(node, "this")
@@ -174,7 +174,7 @@ def _clause(node: exp.Expression | None, origin: Origin) -> Expression | None:
 
 
 def _distinct_on(node: exp.Expression | None, origin: Origin) -> tuple[Expression, ...]:
-    """The keys of DISTINCT ON; none for a plain DISTINCT."""
+    """Return the keys of DISTINCT ON; () for a plain DISTINCT."""
     if node is None:
         return ()
     (keys,) = origin.take(node, "on")
@@ -185,7 +185,7 @@ def _distinct_on(node: exp.Expression | None, origin: Origin) -> tuple[Expressio
 
 
 def _count(node: exp.Expression | None, origin: Origin) -> int | None:
-    """LIMIT or OFFSET: a whole number, written or bound; None is no limit, as ALL and NULL are."""
+    """Return LIMIT or OFFSET: an integer, written or bound; None for no limit, ALL and NULL."""
     if node is None:
         return None
     if isinstance(node, exp.Fetch):  # FETCH {FIRST | NEXT} n ROWS ONLY is LIMIT n
@@ -207,7 +207,7 @@ def _count(node: exp.Expression | None, origin: Origin) -> int | None:
 
 
 def _constant(node: exp.Expression, origin: Origin) -> Expression | None:
-    """A constant or a bound parameter, which is a bare name behind FETCH FIRST."""
+    """Return a constant or a bound parameter, which is a bare name after FETCH FIRST; else None."""
     number = placeholder_of(node)
     if number is not None:
         return bound(origin.parameters[number], origin.span(node))
@@ -267,7 +267,7 @@ def star_of(
     origin: Origin,
     read: Callable[[exp.Expression, Origin], Expression],
 ) -> Star | None:
-    """`*` or `t.*` with EXCLUDE (EXCEPT), REPLACE and RENAME; None for anything else."""
+    """Return `*` or `t.*` with EXCLUDE (EXCEPT), REPLACE and RENAME; None for anything else."""
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         star, table, schema, catalog = origin.take(node, "this", "table", "db", "catalog")
         qualifier, where = name_of(table, origin), schema_of(catalog, schema, origin)

@@ -1,7 +1,8 @@
-"""WITHIN_RANGES(x, [[a, b], …]): a count for each range, as the columns that it stands for.
+"""WITHIN_RANGES(x, [[a, b], …]): a count for each range, as columns.
 
-`COUNT(*) FILTER (WHERE x BETWEEN a AND b)` for each pair, both ends included; NULL is no end. What
-they have in common is found wherever such columns come from (`compiler.calibrate.range_workloads`).
+Each pair becomes `COUNT(*) FILTER (WHERE x BETWEEN a AND b)`, with both ends included; NULL is no
+end. Structure that such columns share is found in every query
+(`compiler.calibrate.range_workloads`).
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from dpsql.model.tree import (
 )
 
 MOST_RANGES = 500
-"""Columns of one list."""
+"""Limit on the columns of one list."""
 
 
 def is_ranges(node: exp.Expression, origin: Origin) -> bool:
-    """Whether an item of a SELECT list is one, perhaps with FILTER and a name."""
+    """Test whether an item of a SELECT list is such a call, perhaps with FILTER and a name."""
     for wrapper in (exp.Alias, exp.Filter):
         node = node.this if isinstance(node, wrapper) else node
     return isinstance(node, exp.Anonymous) and function_name(node, origin) == WITHIN_RANGES
 
 
 def ranges(node: exp.Expression, origin: Origin) -> tuple[SelectItem, ...]:
-    """The columns: those of `x` are called x_0_17 and so on, or by the name of the item."""
+    """Return the columns, named x_0_17 and so on for `x`, or by the name of the item."""
     span, alias, condition = origin.span(node), None, None
     if isinstance(node, exp.Alias):
         node, name = origin.take(node, "this", "alias")

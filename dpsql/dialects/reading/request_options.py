@@ -1,8 +1,8 @@
-"""What surrounds the query: EXPLAIN [PRIVACY] (…), OPTIONS(name = …), the kind of statement.
+"""Syntax around the query: EXPLAIN [PRIVACY] (…), OPTIONS(name = …), the kind of statement.
 
-Both forms are read from the text and then blanked with spaces, so that every offset stays true.
-GoogleSQL's named arguments of aggregates are read from the tokens and taken out, since no engine's
-grammar has them; a call finds its own by the place of its name.
+Both forms are read from the text and then replaced by spaces, so that every offset stays valid.
+GoogleSQL's named arguments of aggregates are taken out of the tokens, because no engine's grammar
+has them. A call finds its own by the place of its name.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FORMS = {
     ("FORMAT", "TEXT"): PlanForm.SHORT,
     ("FORMAT", "JSON"): PlanForm.JSON,
 }
-"""What an option of EXPLAIN with this word behind it asks for."""
+"""Form of the plan, by option of EXPLAIN and the word after it."""
 
 _RUNS = ("ANALYZE", "ANALYSE")
 _IDLE = {
@@ -44,7 +44,7 @@ _IDLE = {
     )
     for word in words.split()
 }
-"""Options of PostgreSQL that a plan of ours has no more or less for: EXPLAIN alone takes them."""
+"""PostgreSQL's options without effect on our plans; EXPLAIN alone accepts them."""
 
 _STATEMENTS = frozenset(
     """ALTER ANALYZE ATTACH BEGIN CALL CHECKPOINT COMMENT COMMIT COPY CREATE DEALLOCATE DECLARE
@@ -54,12 +54,12 @@ _STATEMENTS = frozenset(
     UPSERT USE VACUUM""".split()
 )
 _QUERIES = frozenset({"SELECT", "WITH", "(", "FROM", "TABLE", "VALUES", "PIVOT", "UNPIVOT"})
-"""What a query begins with."""
+"""First words of queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionedQuery:
-    """The query's own text and tokens, and what was asked around it."""
+    """The query's own text and tokens, and the options around it."""
 
     text: str
     tokens: tuple[Token, ...]
@@ -75,7 +75,7 @@ class OptionedQuery:
 
 
 def read_request(text: str, dialect: str) -> OptionedQuery:
-    """Splits a text into its query and what surrounds it; refuses what is no single SELECT."""
+    """Split a text into its query and options; refuse a text that is not a single SELECT."""
     rest, explain = _without_explain(text)
     _check_first_word(rest)
     tokens = tokenize(rest, dialect)
@@ -102,7 +102,7 @@ def read_request(text: str, dialect: str) -> OptionedQuery:
 
 
 def divided(text: str, dialect: str) -> tuple[Span, ...]:
-    """Where each statement of a text stands, without the semicolons between them."""
+    """Return the span of each statement in a text, without the semicolons between them."""
     spans: list[Span] = []
     begins = True
     for token in tokenize(text, dialect):
@@ -118,7 +118,7 @@ def divided(text: str, dialect: str) -> tuple[Span, ...]:
 
 
 def _without_explain(text: str) -> tuple[str, PlanForm | None]:
-    """The text with EXPLAIN [PRIVACY] and its options blanked, and which form they ask for."""
+    """Return the text with EXPLAIN [PRIVACY] and its options blanked, and the form of the plan."""
     explain = _word_at(text, 0)
     if explain.group().upper() != "EXPLAIN":
         return text, None
@@ -135,7 +135,7 @@ def _without_explain(text: str) -> tuple[str, PlanForm | None]:
 
 
 def _form(text: str, start: int, forms: Mapping[tuple[str, str], PlanForm]) -> tuple[PlanForm, int]:
-    """VERBOSE, or (option, …) as in PostgreSQL: the form that is asked for, and where it ends."""
+    """Return the form of VERBOSE, or (option, …) as in PostgreSQL, and the place after it."""
     first = _word_at(text, start)
     if first.group().upper() == "VERBOSE":
         return PlanForm.LONG, first.end()
@@ -176,7 +176,7 @@ def _check_first_word(text: str) -> None:
 
 
 def _check_single(tokens: Sequence[Token]) -> None:
-    """Semicolons may end the text, not divide it."""
+    """Check that semicolons end the text and do not divide it."""
     ended = False
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
@@ -188,7 +188,7 @@ def _check_single(tokens: Sequence[Token]) -> None:
 
 
 def _without_options(tokens: tuple[Token, ...]) -> tuple[tuple[Token, ...], dict[str, Any]]:
-    """Takes WITH DIFFERENTIAL_PRIVACY [OPTIONS (name = number, …)] out of the first SELECT."""
+    """Remove WITH DIFFERENTIAL_PRIVACY [OPTIONS (name = number, …)] from the first SELECT."""
     depth = 0
     for i, token in enumerate(tokens):
         depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
@@ -207,7 +207,9 @@ def _words(tokens: Sequence[Token], i: int, word: str) -> bool:
 
 
 def _options(tokens: Sequence[Token], i: int) -> tuple[int, dict[str, Any]]:
-    """Reads OPTIONS ( name = number, … ) at token `i`: where it ends, and what it asks for."""
+    """Read OPTIONS ( name = number, … ) at token `i`; return the place after it, and the
+    options.
+    """
     options: dict[str, Any] = {}
     if not _words(tokens, i, "OPTIONS"):
         return i, options
@@ -231,7 +233,7 @@ def _options(tokens: Sequence[Token], i: int) -> tuple[int, dict[str, Any]]:
 
 
 def _units(token: Token) -> int:
-    """The whole number, from 1 on, that the token is."""
+    """Return the token's integer, from 1 on."""
     written = token.text if token.token_type is TokenType.NUMBER else ""
     value = int(written) if _UNITS.match(written) else 0
     if value < 1:
@@ -245,7 +247,7 @@ def _units(token: Token) -> int:
 
 
 def _max_error(token: Token) -> str:
-    """A positive number, or the text of one with a percent sign."""
+    """Return a positive number, or the text of one with a percent sign."""
     written = token.text
     if token.token_type is TokenType.STRING and written.endswith("%"):
         number = written[:-1]
@@ -299,7 +301,7 @@ def _expect(tokens: Sequence[Token], i: int, kind: TokenType) -> Token:
 _KINDS = {"contribution_bounds_per_row": False, "contribution_bounds_per_group": True}
 NUMBER = re.compile(r"(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][+-]?\d{1,2})?\Z")
 _FARTHEST = 400
-"""Powers of ten beyond every DOUBLE: an exact number of so many digits takes time."""
+"""Limit on powers of ten, beyond every DOUBLE: exact numbers with more digits take time."""
 _PER_GROUP = frozenset("sum count count_if countif avg mean favg".split())
 _PER_ROW = frozenset(
     """sum avg mean favg stddev stddev_pop stddev_samp variance var_pop var_samp min max median
@@ -325,9 +327,10 @@ class Named:
 def without_named(
     tokens: Sequence[Token], *, allowed: bool
 ) -> tuple[tuple[Token, ...], dict[int, Named]]:
-    """The tokens without `, name => …`, and what they say by the offset of the function.
+    """Return the tokens without `, name => …`, and these arguments by the offset of the
+    function.
 
-    Raises `Refused` for any other `=>`, and for all where they are not `allowed`.
+    Raises `Refused` for any other `=>`, and for all if they are not `allowed`.
     """
     rest = list(tokens)
     named: dict[int, Named] = {}
@@ -346,7 +349,9 @@ def without_named(
 def _with(
     before: Named, tokens: Sequence[Token], n: int, name: Token, function: Token
 ) -> tuple[int, Named]:
-    """What is named, with the argument whose value begins at token `n`, and where that ends."""
+    """Return the place after the named argument with a value at token `n`, and the arguments with
+    it.
+    """
     per_group = _KINDS.get(name.text.lower())
     if (before.epsilon if per_group is None else before.clip) is not None:
         raise _bad(name, "it is given twice")
@@ -360,7 +365,7 @@ def _with(
 
 
 def positive(token: Token, option: str) -> Decimal:
-    """The positive number that the token is, exact."""
+    """Return the token's positive number, exactly."""
     written = token.text if token.token_type is TokenType.NUMBER else ""
     value = Decimal(written) if NUMBER.match(written) else Decimal(0)
     if value <= 0:
@@ -376,7 +381,7 @@ def _arrow(tokens: Sequence[Token]) -> int | None:
 
 
 def _function(tokens: Sequence[Token], place: int) -> Token:
-    """The name before the parenthesis that the token at `place` stands in."""
+    """Return the name before the parenthesis that encloses the token at `place`."""
     depth = 0
     for n in range(place, 0, -1):
         kind = tokens[n].token_type
@@ -387,7 +392,7 @@ def _function(tokens: Sequence[Token], place: int) -> Token:
 
 
 def _bounds(tokens: Sequence[Token], n: int, name: Token) -> tuple[int, Decimal, Decimal]:
-    """Reads `(low, high)` at token `n`: where it ends, and both numbers."""
+    """Read `(low, high)` at token `n`; return the place after it, and both numbers."""
     n, _ = _one(tokens, n, TokenType.L_PAREN, name)
     n, low = _number(tokens, n, name)
     n, _ = _one(tokens, n, TokenType.COMMA, name)

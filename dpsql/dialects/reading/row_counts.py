@@ -1,4 +1,4 @@
-"""What the parser reads too slowly or not at all, as one token.
+"""Rewrites of tokens that the parser reads too slowly or not at all.
 
 Constant row counts are LIMIT (1 + 1), OFFSET 2::INT and FETCH FIRST CAST(3 AS INT). sqlglot reads
 a LIMIT of more than one token in time that nesting multiplies, so the count is folded before.
@@ -17,13 +17,13 @@ _TYPES = frozenset("INT INTEGER BIGINT SMALLINT INT2 INT4 INT8".split())
 _OPERATORS = frozenset(
     (TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.DIV, TokenType.MOD)
 ) | {TokenType.DCOLON, TokenType.CARET, TokenType.DOT, TokenType.L_PAREN, TokenType.L_BRACKET}
-"""What may follow an operand: a count that goes on is no constant of ours."""
+"""Tokens that continue an expression: a count before them is not constant."""
 
 
 def with_bare_counts(tokens: Sequence[Token]) -> tuple[Token, ...]:
     """Return the tokens with each constant behind LIMIT, OFFSET and FETCH FIRST as one token.
 
-    What is no constant stays as it is, and is refused later.
+    Other counts stay as they are, and are refused later.
     """
     bare: list[Token] = []
     at = 0
@@ -54,7 +54,7 @@ def _is_time(before: Sequence[Token]) -> bool:
 
 
 def _takes_count(before: Sequence[Token]) -> bool:
-    """Whether these two tokens end with LIMIT or OFFSET, or are FETCH FIRST or FETCH NEXT."""
+    """Test whether two tokens end with LIMIT or OFFSET, or are FETCH FIRST or FETCH NEXT."""
     words = [token.text.upper() for token in before]
     return words[-1:] in (["LIMIT"], ["OFFSET"]) or words in (["FETCH", "FIRST"], ["FETCH", "NEXT"])
 
@@ -66,7 +66,7 @@ class _CountReader:
         self._tokens, self.at = tokens, at
 
     def read(self) -> Token | None:
-        """Return the count as one token; None for what is no constant."""
+        """Return the count as one token, or None if it is not constant."""
         first = self.at
         try:
             value = self._sum()

@@ -1,4 +1,4 @@
-"""Series of constants: RANGE and GENERATE_SERIES of whole numbers, dates and times."""
+"""Series of constants: RANGE and GENERATE_SERIES of integers, dates and times."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from dpsql.model.tree import (
 )
 
 SERIES = frozenset({"generate_series", "range", "unnest"})
-"""Functions that give rows of constants."""
+"""Functions that return rows of constants."""
 
 MAX_ROWS = 10_000
-"""Most rows of constants that one FROM item may have."""
+"""Limit on the rows of constants in one FROM item."""
 
 
 def series(function: str, bounds: tuple[Literal, ...], span: Span, limit: int) -> list[Literal]:
-    """The values of `function` from start to stop by step; GENERATE_SERIES includes the stop.
+    """Return the values of `function` from start to stop by step; GENERATE_SERIES includes the
+    stop.
 
     >>> [n.value for n in series("range", (Literal(3, INTEGER),), Span(0, 0), 10)]
     [0, 1, 2]
 
-    At most `limit` + 1 of them are made, so that the caller can tell that there are too many.
-    Raises `Refused` for bounds that are not whole numbers and for a step of zero.
+    Returns at most `limit` + 1 of them, so that the caller can see that there are too many. Raises
+    `Refused` for bounds that are not integers and for a step of zero.
     """
     numbers = [bound.value for bound in bounds if type(bound.value) is int]
     if len(numbers) != len(bounds) or not 1 <= len(numbers) <= len(("start", "stop", "step")):
@@ -52,10 +53,10 @@ def series(function: str, bounds: tuple[Literal, ...], span: Span, limit: int) -
 def moments(
     function: str, bounds: tuple[Literal, ...], step: Duration, dialect: str, span: Span
 ) -> list[Literal]:
-    """The moments from start to stop by an INTERVAL, each a step later than the one before.
+    """Return the timestamps from start to stop by an INTERVAL, each a step after the one before.
 
-    Of dates PostgreSQL makes times with a zone, and DuckDB times without one. Raises `Refused` as
-    `series` does.
+    For dates PostgreSQL returns times with a zone, and DuckDB times without one. Raises `Refused`
+    as `series` does.
     """
     start, stop = (_moment(bound, function, span) for bound in bounds)
     zoned = TIMESTAMPTZ in (bounds[0].type, bounds[1].type)
@@ -81,7 +82,7 @@ def moments(
 
 
 def _moment(bound: Literal, function: str, span: Span) -> datetime:
-    """A bound of a series: a constant date or time, or a bare string that says one."""
+    """Return a bound of a series: a constant date or time, or a bare string for one."""
     try:
         value = datetime.fromisoformat(bound.value) if isinstance(bound.value, str) else bound.value
     except ValueError:
@@ -110,7 +111,7 @@ def _without_step(span: Span) -> Refused:
 
 
 def folded(value: Expression) -> Expression:
-    """A date some days away, or a constant cut to its month and the like, as the constant it is."""
+    """Return a constant for a date plus days, or a truncated constant date; else the value."""
     match value:
         case Call("add" | "sub", (Literal(date() as day, type=kind), Literal(int() as days))):
             count = days if value.function == "add" else -days

@@ -36,7 +36,7 @@ ReadQuery: TypeAlias = Callable[[exp.Expression, Origin], Query]
 
 
 def alias_of(node: exp.Expression | None, origin: Origin) -> tuple[str | None, tuple[str, ...]]:
-    """An alias and its column aliases, as in `AS t(a, b)`."""
+    """Return an alias and its column aliases, as in `AS t(a, b)`."""
     if node is None:
         return None, ()
     name, columns = origin.take(node, "this", "columns")
@@ -49,7 +49,7 @@ def alias_of(node: exp.Expression | None, origin: Origin) -> tuple[str | None, t
 def source(
     start: exp.Expression | None, joins: list[exp.Expression], origin: Origin, read: ReadQuery
 ) -> FromItem | None:
-    """FROM a JOIN b …, c JOIN d …: JOIN binds closer than the comma."""
+    """Return FROM a JOIN b …, c JOIN d …: JOIN binds closer than the comma."""
     if start is None:
         return None
     (first,) = origin.take(start, "this")
@@ -117,7 +117,7 @@ _KINDS = {
 
 
 def relation(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
-    """What one item of FROM says."""
+    """Return one item of FROM."""
     match node:
         case exp.Table():
             return _table(node, origin, read)
@@ -132,7 +132,7 @@ def relation(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
 
 
 def _lateral(node: exp.Lateral, origin: Origin, read: ReadQuery) -> Derived:
-    """`LATERAL (SELECT …) AS q`."""
+    """Return `LATERAL (SELECT …) AS q`."""
     this, alias = origin.take(node, "this", "alias")
     rows = relation(this, origin, read)
     if not isinstance(rows, Derived):
@@ -142,7 +142,7 @@ def _lateral(node: exp.Lateral, origin: Origin, read: ReadQuery) -> Derived:
 
 
 def _subquery(node: exp.Subquery, origin: Origin, read: ReadQuery) -> FromItem:
-    """`(SELECT …) AS q` or `(a JOIN b ON …) [AS q]`, with the joins behind it."""
+    """Return `(SELECT …) AS q` or `(a JOIN b ON …) [AS q]`, with the joins after it."""
     this, alias, joins, pivots = origin.take(node, "this", "alias", "joins", "pivots")
     name, columns = alias_of(alias, origin)
     span = origin.span(node)
@@ -151,7 +151,7 @@ def _subquery(node: exp.Subquery, origin: Origin, read: ReadQuery) -> FromItem:
     elif name is None:
         first = relation(this, origin, read)
     else:
-        # Its columns are all that the joined tables show: those of USING once.
+        # Its columns are all of the joined tables: those of USING once.
         items = (SelectItem(Star(None, span)),)
         whole = Select(items, relation(this, origin, read), span=span)
         first = Derived(whole, name, columns, span)
@@ -159,14 +159,14 @@ def _subquery(node: exp.Subquery, origin: Origin, read: ReadQuery) -> FromItem:
 
 
 def _is_joined(node: exp.Expression) -> bool:
-    """Whether parentheses hold an item of FROM, and not a query."""
+    """Test whether parentheses enclose an item of FROM instead of a query."""
     if not isinstance(node, exp.Subquery):
         return isinstance(node, exp.Table)
     return bool(node.args.get("alias") or node.args.get("joins")) or _is_joined(node.this)
 
 
 def _table(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
-    """A table with the joins that stand in its parentheses."""
+    """Return a table with the joins in its parentheses."""
     names = "this", "db", "catalog", "alias", "joins", "pivots"
     this, schema, catalog, alias, joins, pivots = origin.take(node, *names)
     if isinstance(this, exp.Anonymous) and schema is catalog is None and not (joins or pivots):
@@ -182,7 +182,7 @@ def _table(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
 
 
 def _with_pivots(first: FromItem, pivots: list[exp.Expression], origin: Origin) -> FromItem:
-    """`t PIVOT (…) AS p`, and any more of them."""
+    """Return `t PIVOT (…) AS p`, with any further ones."""
     for pivot in pivots:
         name, columns = alias_of(pivot.args.get("alias"), origin)
         first = Derived(pivoted(pivot, first, origin), name, columns, origin.span(pivot))
@@ -190,7 +190,7 @@ def _with_pivots(first: FromItem, pivots: list[exp.Expression], origin: Origin) 
 
 
 def _values(node: exp.Expression, origin: Origin) -> ValuesList:
-    """VALUES (1, 'a'), (2, 'b'): rows of constants, all of one length."""
+    """Return VALUES (1, 'a'), (2, 'b'): rows of constants, all of one length."""
     written, alias = origin.take(node, "expressions", "alias")
     rows = tuple(_row(row, origin) for row in written)
     _check_rows(len(rows), node, origin)
@@ -218,14 +218,14 @@ def _constant(node: exp.Expression, origin: Origin) -> Literal:
 
 
 def function_name(node: exp.Expression, origin: Origin) -> str:
-    """The name of a call, in lower case."""
+    """Return the name of a call, in lower case."""
     this, _ = origin.take(node, "this", "expressions")
     written = name_of(this, origin) if isinstance(this, exp.Identifier) else str(this)
     return written.removeprefix(FUNCTION).lower()
 
 
 def _series(node: exp.Anonymous, alias: exp.Expression | None, origin: Origin) -> ValuesList:
-    """A series in FROM; in PostgreSQL an alias without columns names its column too."""
+    """Return a series in FROM; in PostgreSQL an alias without columns also names its column."""
     function = function_name(node, origin)
     if function not in SERIES:
         raise _table_function(node, origin)
@@ -240,7 +240,8 @@ def _table_function(node: exp.Expression, origin: Origin) -> Refused:
 
 
 def rows_of(node: exp.Expression, origin: Origin) -> ValuesList:
-    """The rows of RANGE or GENERATE_SERIES with constant bounds, or of UNNEST of an array.
+    """Return the rows of RANGE or GENERATE_SERIES with constant bounds, or of UNNEST of an
+    array.
 
     A series is an array in DuckDB, and rows in PostgreSQL.
     """
@@ -259,7 +260,7 @@ def rows_of(node: exp.Expression, origin: Origin) -> ValuesList:
 
 
 def is_series(node: exp.Expression | None, origin: Origin) -> bool:
-    """Whether a node calls one of `SERIES`."""
+    """Test whether a node calls one of `SERIES`."""
     return isinstance(node, exp.Anonymous) and function_name(node, origin) in SERIES
 
 

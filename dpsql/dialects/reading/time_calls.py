@@ -1,4 +1,4 @@
-"""Calls about time whose arguments are intervals, parts or formats, PostgreSQL's among them."""
+"""Calls about time with intervals, parts or formats as arguments, also PostgreSQL's."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ PATTERNS = {
     "IW": "%V",
     "ID": "%u",
 }
-"""Patterns of digits, in either case, longest first where one begins another."""
+"""Patterns of digits, in either case, longest first if one begins another."""
 
 NAMES = {
     "FMMonth": "%B",
@@ -68,10 +68,10 @@ NAMES = {
 """Patterns of names, in this case only: others give the name in another case, or padded."""
 
 SHORT = {"FMMM": "%-m", "FMDD": "%-d", "FMHH24": "%-H"}
-"""Patterns without the zeros before a number, in either case."""
+"""Patterns of numbers without leading zeros, in either case."""
 
 PADDED = 9
-"""How long the names of months and days are made, unless FM stands before them."""
+"""Width to which names of months and days are padded, without FM before them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Shaped:
     width: int = 0
 
     def of(self, moment: Expression, span: Span) -> Expression:
-        """The text that it is for a moment."""
+        """Return the piece's text for a timestamp."""
         if not self.piece.startswith("%"):
             number: Expression = part_of(self.piece, moment, span)
             if self.piece == "dow":
@@ -110,7 +110,7 @@ SHAPED = {
     for before in ("", "FM")
     for written, change in ((str, None), (str.upper, "upper"), (str.lower, "lower"))
 } | dict.fromkeys(("am", "pm"), Shaped("%p", "lower"))
-"""Names in the case in which their pattern is written, padded where FM does not stand before it."""
+"""Names in the case of their pattern, padded without FM before it."""
 
 NUMBERED = {"Q": Shaped("quarter"), "D": Shaped("dow")}
 """Patterns of other numbers, in either case."""
@@ -131,11 +131,13 @@ _READ = {
     "%f": r"(?P<f>\d{6})",
     "%g": r"(?P<g>\d{3})",
 }
-"""What a constant may be read with: each at most once, all its digits written."""
+"""Patterns for reading a constant: each at most once, with all its digits."""
 
 
 def pieces(pattern: Expression) -> list[str | Shaped]:
-    """A Postgres pattern as pieces of a STRFTIME format; raises `Refused` for unknown ones."""
+    """Return a Postgres pattern as pieces of a STRFTIME format; raises `Refused` for unknown
+    ones.
+    """
     if not (isinstance(pattern, Literal) and isinstance(pattern.value, str)):
         raise _refusal(pattern.span, "a computed format")
     parts: list[str | Shaped] = []
@@ -151,7 +153,7 @@ def pieces(pattern: Expression) -> list[str | Shaped]:
 
 
 def _plain(pattern: Expression) -> list[str]:
-    """The pieces of a pattern by which texts are read."""
+    """Return the pieces of a pattern by which texts are read; raises `Refused` for others."""
     written = pieces(pattern)
     plain = [piece for piece in written if isinstance(piece, str)]
     if plain != written:
@@ -170,7 +172,7 @@ def _piece(token: re.Match[str]) -> str | Shaped | None:
 
 
 def formatted(moment: Expression, pattern: Expression, span: Span) -> Expression:
-    """TO_CHAR of a moment."""
+    """Return TO_CHAR of a timestamp."""
     texts: list[Expression] = []
     for shaped, parts in groupby(pieces(pattern), key=lambda part: isinstance(part, Shaped)):
         if shaped:
@@ -182,14 +184,14 @@ def formatted(moment: Expression, pattern: Expression, span: Span) -> Expression
 
 
 def parsed(text: Expression, form: Expression, span: Span) -> Call:
-    """STRPTIME: NULL where the text does not fit, as TRY_STRPTIME."""
+    """Return STRPTIME: NULL if the text does not fit, like TRY_STRPTIME."""
     return Call("strptime", (text, form), span=span)
 
 
 def read_as(text: Expression, pattern: Expression, kind: SqlType, span: Span) -> Expression:
-    """TO_TIMESTAMP and TO_DATE; of what is no constant NULL where the text does not fit.
+    """Return TO_TIMESTAMP or TO_DATE; for a computed text NULL if it does not fit.
 
-    What a pattern without year, month or day means differs between engines.
+    A pattern without year, month or day differs in meaning between engines.
     """
     if isinstance(text, Literal) and isinstance(text.value, str):
         return parsed_constant(text, pattern, kind, span)
@@ -203,7 +205,7 @@ def read_as(text: Expression, pattern: Expression, kind: SqlType, span: Span) ->
 
 
 def parsed_constant(text: Literal, pattern: Expression, kind: SqlType, span: Span) -> Literal:
-    """TO_TIMESTAMP and TO_DATE of a constant that has every digit its pattern names."""
+    """Return TO_TIMESTAMP or TO_DATE of a constant with every digit of its pattern."""
     assert isinstance(text.value, str)
     shape = "".join(_READ.get(piece, re.escape(piece)) for piece in _plain(pattern))
     try:
@@ -228,7 +230,7 @@ Nodes: TypeAlias = "list[exp.Expression]"
 
 
 def standard_part(written: str) -> str:
-    """The standard name of a part, or what was written in lower case.
+    """Return the standard name of a part; an unknown one in lower case.
 
     >>> standard_part("Years")
     'year'
@@ -237,14 +239,14 @@ def standard_part(written: str) -> str:
 
 
 def part_of(part: str, moment: Expression, span: Span) -> Call:
-    """EXTRACT(part FROM moment)."""
+    """Return EXTRACT(part FROM moment)."""
     if part == "epoch":
         return Call("epoch", (moment,), span=span)
     return Call("extract", (Literal(part, VARCHAR, span), moment), span=span)
 
 
 def in_zone(zone: Expression, moment: Expression, span: Span) -> Call:
-    """TIMEZONE(zone, moment); raises `Refused` for a zone that is computed or not known."""
+    """Return TIMEZONE(zone, moment); raises `Refused` for a computed or unknown zone."""
     if not (isinstance(zone, Literal) and isinstance(zone.value, str)):
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct="a computed time zone")
     name = ZONES.get(zone.value.lower())
@@ -254,7 +256,9 @@ def in_zone(zone: Expression, moment: Expression, span: Span) -> Call:
 
 
 def truncated_in_zone(call: Call, origin: Origin, node: exp.Expression) -> Call:
-    """PostgreSQL's DATE_TRUNC(part, moment, zone): the start of the part, by clocks in the zone."""
+    """Return PostgreSQL's DATE_TRUNC(part, moment, zone): the start of the part, by clocks in the
+    zone.
+    """
     part, moment, zone = call.args
     if origin.dialect != "postgres":
         fix = "Write DATE_TRUNC(part, moment AT TIME ZONE zone) AT TIME ZONE zone."
@@ -265,9 +269,9 @@ def truncated_in_zone(call: Call, origin: Origin, node: exp.Expression) -> Call:
 
 
 def counts_with_part(term: Expression) -> bool:
-    """Whether a term computes with an EXTRACT, which in Postgres is no integer.
+    """Test whether a term computes with an EXTRACT, which in Postgres is not an integer.
 
-    Its documentation says numeric of EXTRACT and double precision of DATE_PART.
+    Its documentation says numeric for EXTRACT and double precision for DATE_PART.
     """
     match term:
         case Call("extract"):
@@ -287,13 +291,13 @@ def _count(node: exp.Expression, args: Nodes, origin: Origin, name: str, *allowe
 
 
 def _date_add(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    """DATE_ADD(moment, INTERVAL …)."""
+    """Return DATE_ADD(moment, INTERVAL …)."""
     span = _count(node, args, origin, "date_add", 2)
     return later(read(args[0], origin), _duration(args[1], origin, read), span)
 
 
 def _date_sub(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    """DATE_SUB(moment, INTERVAL …), or DuckDB's DATE_SUB(part, start, end)."""
+    """Return DATE_SUB(moment, INTERVAL …), or DuckDB's DATE_SUB(part, start, end)."""
     span = _count(node, args, origin, "date_sub", 2, 3)
     if len(args) == len("xi"):
         step = opposite(_duration(args[1], origin, read))
@@ -306,7 +310,7 @@ def _date_sub(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> 
 
 
 def _duration(node: exp.Expression, origin: Origin, read: Read) -> Duration:
-    """An INTERVAL; a bare string is read as one, as in PostgreSQL."""
+    """Return an INTERVAL; a bare string is read as one, as in PostgreSQL."""
     step = duration_of(node, origin, read)
     if step is None and isinstance(node, exp.Literal) and node.is_string:
         return interval_text(node.name, read(node, origin).span)
@@ -316,7 +320,7 @@ def _duration(node: exp.Expression, origin: Origin, read: Read) -> Duration:
 
 
 def _time_bucket(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    """TIME_BUCKET(width, moment [, origin]) and Postgres' DATE_BIN(width, moment, origin)."""
+    """Return TIME_BUCKET(width, moment [, origin]) or Postgres' DATE_BIN(width, moment, origin)."""
     span = _count(node, args, origin, "time_bucket", 2, 3)
     width = _duration(args[0], origin, read).parts
     if len(width) != 1:
@@ -334,7 +338,7 @@ def _date_bin(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> 
 
 
 def _to_timestamp(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    """TO_TIMESTAMP(seconds), or of a constant with a format: both TIMESTAMPTZ, in UTC."""
+    """Return TO_TIMESTAMP(seconds), or of a constant with a format: both TIMESTAMPTZ, in UTC."""
     span = _count(node, args, origin, "to_timestamp", 1, 2)
     values = tuple(read(arg, origin) for arg in args)
     if len(values) == 1:
@@ -353,7 +357,7 @@ def _to_char(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> E
 
 
 def _strftime(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    """STRFTIME(moment, format), in either order as DuckDB has it."""
+    """Return STRFTIME(moment, format), in either order as in DuckDB."""
     span = _count(node, args, origin, "strftime", 2)
     first, second = (read(arg, origin) for arg in args)
     swapped = isinstance(first, Literal) and first.type == VARCHAR
@@ -366,26 +370,26 @@ def _strptime(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> 
 
 
 def _epoch_ms(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    """EPOCH_MS(moment) is a number; EPOCH_MS(number) is a moment."""
+    """Return EPOCH_MS: of a timestamp a number, of a number a timestamp."""
     span = _count(node, args, origin, "epoch_ms", 1)
     return Call("epoch_ms", (read(args[0], origin),), span=span)
 
 
 def _make_timestamp(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    """MAKE_TIMESTAMP(y, m, d, h, m, s): the day, plus the rest."""
+    """Return MAKE_TIMESTAMP(y, m, d, h, m, s): the day, plus the rest."""
     span = _count(node, args, origin, "make_timestamp", 6)
     values = tuple(read(arg, origin) for arg in args)
     return Call("make_timestamp", (*values[:5], Cast(values[5], DOUBLE, span=span)), span=span)
 
 
 def _date(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    """DATE(x) is CAST(x AS DATE)."""
+    """Return DATE(x) as CAST(x AS DATE)."""
     span = _count(node, args, origin, "date", 1)
     return casted(read(args[0], origin), DATE, origin, span)
 
 
 def _age(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    """AGE(later, earlier); AGE(x) counts from the midnight at which today began."""
+    """Return AGE(later, earlier); AGE(x) counts from the midnight at which today began."""
     span = _count(node, args, origin, "age", 1, 2)
     moments = [read(arg, origin) for arg in args]
     if len(moments) == 1:
@@ -394,7 +398,7 @@ def _age(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expre
 
 
 def _justify_hours(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    """JUSTIFY_HOURS(length): the same, since 24 hours are a day in every length that is shown."""
+    """Return JUSTIFY_HOURS(length) unchanged: 24 hours are a day in every displayed duration."""
     if origin.dialect != "postgres":
         raise Refused(Reason.UNKNOWN_FUNCTION, origin.span(node), name="justify_hours")
     span = _count(node, args, origin, "justify_hours", 1)

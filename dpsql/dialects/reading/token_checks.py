@@ -1,8 +1,8 @@
-"""Whether tokens can be parsed at all: nesting, clauses and joins, before sqlglot sees them.
+"""Checks on tokens before sqlglot parses them: nesting, clauses and joins.
 
-sqlglot recurses about 25 Python frames per parenthesis; its compiled build ends the process when
-the C stack ends; joins without ON and types within types take exponential time: so nesting is
-bounded here, as is all work that nobody pays for (SECURITY.md S20).
+sqlglot recurses about 25 Python frames per parenthesis. Its compiled build ends the process when
+the C stack ends. Joins without ON, and types within types, take exponential time. So nesting is
+limited here, like all free work (SECURITY.md S20).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 
 MAX_NESTING = 25
-"""Most parentheses, CASEs, NOTs and signs open at one place: 25 × 25 frames fit in 1000."""
+"""Limit on parentheses, CASEs, NOTs and signs open at one place: 25 × 25 frames fit in 1000."""
 
 MAX_JOINS = 50
-"""Most joins and commas in one FROM: our own tree of joins grows to the left."""
+"""Limit on joins and commas in one FROM: our own tree of joins grows to the left."""
 
 _SIGNS = frozenset({TokenType.DASH, TokenType.PLUS})
 _CLOSED_BY = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.CASE: TokenType.END}
@@ -30,7 +30,9 @@ _ENDING_NOT = frozenset("ELSE FROM HAVING ON QUALIFY SELECT THEN WHEN WHERE".spl
 
 @dataclass(slots=True)
 class _Level:
-    """One parenthesis or CASE: what ends it, and the prefixes whose operand is still open in it."""
+    """One parenthesis or CASE: its closing token, and the prefixes that still wait for their
+    operand.
+    """
 
     closing: TokenType | None = None
     nots: int = 0
@@ -42,7 +44,7 @@ class _Level:
         return (self.closing is not None) + self.nots + self.signs
 
     def read(self, before: Token | None, token: Token) -> None:
-        """Counts a token of this level: a sign is open until its operand, a NOT until its end."""
+        """Count a token of this level: a sign is open until its operand, a NOT until its end."""
         kind = token.token_type
         self.signs = self.signs + (not ends_operand(before)) if kind in _SIGNS else 0
         if kind is TokenType.AND and self.betweens:
@@ -55,7 +57,7 @@ class _Level:
 
 
 def check_nesting(tokens: Sequence[Token], most: int = MAX_NESTING) -> None:
-    """Raises `Refused` (TOO_LARGE) where more than `most` constructs are open."""
+    """Raises `Refused` (TOO_LARGE) if more than `most` constructs are open."""
     levels = [_Level()]
     for before, token in zip((None, *tokens), tokens, strict=False):
         kind = token.token_type
@@ -71,9 +73,10 @@ def check_nesting(tokens: Sequence[Token], most: int = MAX_NESTING) -> None:
 
 
 def _close(levels: list[_Level], closing: TokenType) -> None:
-    """Leaves what `closing` ends: END only the CASE opened last, `)` also CASEs left open in it.
+    """Leave the constructs that `closing` ends: END the last CASE, `)` also CASEs that are open in
+    it.
 
-    END is no keyword to every parser, so it must not seem to end a parenthesis.
+    END is not a keyword to every parser, so it must not seem to end a parenthesis.
     """
     if closing is TokenType.R_PAREN:
         while levels[-1].closing is TokenType.END:
@@ -96,7 +99,7 @@ _BEFORE_SELECT = frozenset(
 
 
 def check_clauses(tokens: Sequence[Token]) -> None:
-    """Raises `Refused` where a clause cannot stand after or before its neighbours.
+    """Raise `Refused` if a clause cannot stand next to its neighbours.
 
     sqlglot tries such words as names and as types too: again at every level, or without end.
     """
@@ -124,7 +127,7 @@ def check_clauses(tokens: Sequence[Token]) -> None:
 
 
 def _begins_query(before: Sequence[Token]) -> bool:
-    """Whether a SELECT may stand behind these tokens, the last two before it."""
+    """Test whether a SELECT may follow these tokens, the last two before it."""
     by_name = [token.text.upper() for token in before] == ["BY", "NAME"]
     return not before or by_name or before[-1].token_type in _BEFORE_SELECT
 
@@ -147,7 +150,7 @@ def _check_from(before: Token | None, token: Token) -> None:
 
 
 def check_joins(tokens: Sequence[Token]) -> None:
-    """Raises `Refused` unless each JOIN meets its ON or USING before the next JOIN.
+    """Raises `Refused` unless each JOIN has its ON or USING before the next JOIN.
 
     CROSS JOIN takes none; NATURAL JOIN finds its own condition.
     """

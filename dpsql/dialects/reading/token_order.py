@@ -1,8 +1,8 @@
-"""Tokens in the order and spelling that the parser reads; their places stay those of the text.
+"""Tokens in the order and spelling that the parser reads, with their places in the text.
 
-`FROM t SELECT a` becomes `SELECT a FROM t`, `FROM t` and `TABLE t` become `SELECT * FROM t`,
-`a !~ b` becomes `a NOT ~ b`, and the elements of ROLLUP, CUBE and GROUPING SETS stand in
-parentheses, in which the parser takes conditions.
+`FROM t SELECT a` becomes `SELECT a FROM t`. `FROM t` and `TABLE t` become `SELECT * FROM t`, and `a
+!~ b` becomes `a NOT ~ b`. Elements of ROLLUP, CUBE and GROUPING SETS get parentheses, in which the
+parser accepts conditions.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _CLAUSES = _SETS | {
     *(TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY, TokenType.WINDOW),
     *(TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH, TokenType.SEMICOLON),
 }
-"""What ends FROM and what is selected."""
+"""Tokens that end FROM and the SELECT list."""
 
 _GROUPINGS = frozenset({TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS})
 _ENDS = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 
 
 def select_first(tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """The tokens with every query in the order SELECT … FROM …, if some begins with FROM."""
+    """Return the tokens with every query in the order SELECT … FROM …, if some begins with FROM."""
     spelled = tuple(_spelled(tokens, i) for i in range(len(tokens)))
     begin = [
         token.token_type is TokenType.FROM and _may_begin(spelled, i)
@@ -35,7 +35,7 @@ def select_first(tokens: Sequence[Token]) -> tuple[Token, ...]:
 
 
 def _spelled(tokens: Sequence[Token], i: int) -> Token:
-    """Token `i` as the parser knows it."""
+    """Return token `i` as the parser knows it."""
     token = tokens[i]
     if _begins_table(tokens, i):
         return as_token(token, TokenType.FROM, "FROM")
@@ -46,7 +46,7 @@ def _spelled(tokens: Sequence[Token], i: int) -> Token:
 
 
 def _begins_table(tokens: Sequence[Token], i: int) -> bool:
-    """Whether token `i` is the TABLE of `TABLE t`, which is a query."""
+    """Test whether token `i` is the TABLE of `TABLE t`, which is a query."""
     return (
         tokens[i].token_type is TokenType.TABLE
         and i + 1 < len(tokens)
@@ -56,7 +56,9 @@ def _begins_table(tokens: Sequence[Token], i: int) -> bool:
 
 
 def _may_begin(tokens: Sequence[Token], i: int) -> bool:
-    """Whether a query may begin at token `i`: behind nothing, `(`, UNION and the like, or WITH."""
+    """Test whether a query may begin at token `i`: at the start, after `(`, UNION and the like, or
+    WITH.
+    """
     before = tokens[i - 1] if i else None
     if before is None or _ends_with_set_operation(tokens, i):
         return True
@@ -66,7 +68,7 @@ def _may_begin(tokens: Sequence[Token], i: int) -> bool:
 
 
 def _ends_with_set_operation(tokens: Sequence[Token], i: int) -> bool:
-    """Whether UNION, UNION ALL, UNION ALL BY NAME or the like ends before token `i`."""
+    """Test whether UNION, UNION ALL, UNION ALL BY NAME or the like ends before token `i`."""
     if [token.text.upper() for token in tokens[max(0, i - 2) : i]] == ["BY", "NAME"]:
         i -= 2
     if i and tokens[i - 1].text.upper() in ("ALL", "DISTINCT"):
@@ -75,7 +77,7 @@ def _ends_with_set_operation(tokens: Sequence[Token], i: int) -> bool:
 
 
 def _ends_with_list(tokens: Sequence[Token], i: int) -> bool:
-    """Whether the parenthesis that closes at `i` holds a query of WITH: it stands behind AS."""
+    """Test whether the parenthesis that closes at `i` encloses a query of WITH, after AS."""
     depth = 0
     for place in range(i, -1, -1):
         depth -= _ENDS.get(tokens[place].token_type, 0)
@@ -110,7 +112,9 @@ def _ordered(
 
 
 def _end(tokens: Sequence[Token], start: int, stop: int, ends: frozenset[TokenType]) -> int:
-    """The first place from `start` that is one of `ends` and in no parenthesis, or closes one."""
+    """Return the first place from `start` with a token of `ends` outside of parentheses, or the
+    end.
+    """
     depth = 0
     for place in range(start, stop):
         depth += _ENDS.get(tokens[place].token_type, 0)
@@ -120,7 +124,7 @@ def _end(tokens: Sequence[Token], start: int, stop: int, ends: frozenset[TokenTy
 
 
 def grouped_apart(tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """The tokens with the elements of groupings in parentheses, where they are not already."""
+    """Return the tokens with the elements of groupings in parentheses, if they are not already."""
     opened: dict[int, Token] = {}
     closed: dict[int, Token] = {}
     for i, token in enumerate(tokens[:-1]):
@@ -137,7 +141,7 @@ def grouped_apart(tokens: Sequence[Token]) -> tuple[Token, ...]:
 
 
 def _elements(tokens: Sequence[Token], start: int) -> Iterator[tuple[int, int]]:
-    """Where each element of a list in parentheses begins and ends."""
+    """Yield the first place of each element of a list in parentheses, and the place after it."""
     ends = frozenset({TokenType.COMMA})
     while start < len(tokens):
         stop = _end(tokens, start, len(tokens), ends)
@@ -149,7 +153,7 @@ def _elements(tokens: Sequence[Token], start: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_condition(tokens: Sequence[Token], start: int, stop: int) -> bool:
-    """Whether an element is more than a name, a list in parentheses or a grouping."""
+    """Test whether an element is more than a name, a list in parentheses or a grouping."""
     first = tokens[start].token_type
     if first in _GROUPINGS or stop == start + 1:
         return False

@@ -1,4 +1,4 @@
-"""What a token is: a word, a type, the end of an operand."""
+"""Kinds of tokens: words, types, ends of operands."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ _OPERANDS = frozenset(
 
 
 def span_of(token: Token) -> Span:
-    """The token's characters; sqlglot's `end` is inclusive."""
+    """Return the token's characters; sqlglot's `end` is inclusive."""
     return Span(token.start, token.end + 1)
 
 
 def is_word(token: Token) -> bool:
-    """Whether the token is written as a bare word: a keyword or an unquoted name."""
+    """Test whether the token is a bare word: a keyword or an unquoted name."""
     return token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) and (
         WORD.match(token.text) is not None
     )
 
 
 def ends_operand(token: Token | None) -> bool:
-    """Whether an expression, and so a query, may end with this token."""
+    """Test whether an expression, and so a query, may end with this token."""
     if token is None:
         return False
     return token.token_type in _OPERANDS or (is_word(token) and token.text.upper() not in _CLAUSES)
 
 
 def names_type(tokens: Sequence[Token], i: int) -> bool:
-    """Whether token `i` is the type of a cast: it stands behind AS or `::`."""
+    """Test whether token `i` is the type of a cast: it follows AS or `::`."""
     return i > 0 and tokens[i - 1].token_type in (TokenType.ALIAS, TokenType.DCOLON)
 
 
 def as_token(token: Token, kind: TokenType, text: str) -> Token:
-    """Another token at the place of this one."""
+    """Return another token at the place of this one."""
     return Token(kind, text, token.line, token.col, token.start, token.end)

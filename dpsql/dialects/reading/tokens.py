@@ -1,10 +1,10 @@
-"""Text → tokens, checked: what may reach sqlglot's parser at all.
+"""Text → tokens, checked: only these reach sqlglot's parser.
 
-sqlglot is not a validator and its compiled parser has no stack guard, so everything that could
+sqlglot is not a validator, and its compiled parser has no stack guard. So everything that could
 make it wrong, slow or crash is refused on the tokens: odd white space, foreign literals and
-operators, deep nesting, nested joins. Two kinds of token are then renamed, which keeps sqlglot
-from interpreting them: the name of every ordinary function (it arrives as exp.Anonymous with the
-arguments as written), and every `?` (it arrives as a column with the placeholder's number).
+operators, deep nesting, nested joins. Two kinds of token are then renamed, so that sqlglot does not
+interpret them. The name of every ordinary function arrives as exp.Anonymous with the arguments as
+written. Every `?` arrives as a column with the placeholder's number.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from dpsql.model.tree import Span
 from dpsql.model.vocabulary import DEFAULT_SPELLING
 
 FUNCTION = "function "
-"""Prefix of a renamed function name; no unquoted identifier can contain its space."""
+"""Prefix of a renamed function; unquoted identifiers cannot contain its space."""
 
 DURATION = "interval "
-"""Prefix of the name of an INTERVAL that became a call, followed by its unit."""
+"""Prefix of an INTERVAL that became a call, followed by its unit."""
 
 PLACEHOLDER = "placeholder "
 """Prefix of a renamed `?`, followed by its number from 0."""
 
 MAX_TOKENS = 10_000
-"""Most words, signs and constants of one text: what follows takes time for each."""
+"""Limit on the words, signs and constants of one text: later steps take time for each."""
 
 _PIECE = re.compile(r"\w+|[^\w\s]")
-"""Roughly a token: counted first, because to tokenize 64 KiB takes time of its own."""
+"""Rough token, counted first: tokenizing 64 KiB takes time of its own."""
 
 _SYMBOLS = frozenset(
     "( ) , . * + - / // % ^ = == <> != < <= > >= => || :: ; ? & | ~ ~* ! @ @> <@ &&".split()
 )
 _SYMBOLS_OF = {DEFAULT_SPELLING: frozenset({"**"}), "postgres": frozenset({"#", "|/", "||/"})}
-"""Symbols that one spelling has."""
+"""Symbols of one spelling only."""
 
 _BEFORE_PARENTHESIS = frozenset(
     """ALL AND AS ASC BETWEEN BY CASE CAST CUBE DESC DISTINCT ELSE ESCAPE EXCEPT EXCLUDE EXISTS
@@ -60,10 +60,12 @@ _REFUSED_WORDS = frozenset(
     {"ANY", "ARRAY", "LATERAL", "PRIOR", "STRAIGHT_JOIN"}
     | {"CONNECT BY", "MATCH_RECOGNIZE", "START WITH"}
 )
-"""Words whose grammar is never answered and makes sqlglot slow, recurse or change its tables."""
+"""Words with a grammar that is never answered and makes sqlglot slow, recurse or change its
+tables.
+"""
 
 _KNOWN_PREFIXES = frozenset({"CASE", "MAP"})
-"""Words to which the parser gives a grammar of their own: CASE is ours, MAP needs a bracket."""
+"""Words with a grammar of their own in the parser: CASE is ours, MAP needs a bracket."""
 
 _STAR_MODIFIERS = frozenset({"ILIKE", "LIKE"})
 
@@ -72,10 +74,9 @@ _STAR_MODIFIERS = frozenset({"ILIKE", "LIKE"})
 class Tokens:
     """The tokens of one statement.
 
-    `tokens` go to the parser; `calls` maps the offset of every token before a `(` to the offset
-    behind the matching `)`;
-    `type_arguments` are the offsets of the numbers in CAST(x AS DECIMAL(10, 2)); `placeholders`
-    are the places of the `?`.
+    `tokens` go to the parser. `calls` maps the offset of every token before a `(` to the offset
+    after the matching `)`. `type_arguments` are the offsets of the numbers in CAST(x AS DECIMAL(10,
+    2)). `placeholders` are the places of the `?`.
     """
 
     tokens: tuple[Token, ...]
@@ -85,7 +86,7 @@ class Tokens:
 
 
 def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
-    """The text's tokens; raises `Refused` for what the lexical rules of dpsql do not allow."""
+    """Return the text's tokens; raises `Refused` if the text breaks the lexical rules of dpsql."""
     if len(_PIECE.findall(text)) > 3 * MAX_TOKENS:
         raise Refused(Reason.TOO_LARGE, what="tokens", limit=MAX_TOKENS)
     try:
@@ -112,7 +113,7 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
 
 
 def _with_casts(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The tokens with `?::` as the two signs that it is."""
+    """Yield the tokens with `?::` as its two signs."""
     for token in tokens:
         if token.token_type is TokenType.QDCOLON:
             place, start = (token.line, token.col), token.start
@@ -123,7 +124,7 @@ def _with_casts(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _is_lateral(tokens: Sequence[Token], place: int) -> bool:
-    """Whether this is the word of `JOIN LATERAL (SELECT …)`, or behind a comma."""
+    """Test for LATERAL in `JOIN LATERAL (SELECT …)`, or after a comma."""
     before, after = tokens[max(0, place - 1)], tokens[place + 1 : place + 3]
     return (
         tokens[place].token_type is TokenType.LATERAL
@@ -133,7 +134,7 @@ def _is_lateral(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _with_fractions(tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """The tokens with `.5` as one number; after a name or a number the point is another thing."""
+    """Return the tokens with `.5` as one number; after a name or a number the point differs."""
     merged: list[Token] = []
     for token in tokens:
         point = merged[-1] if merged else None
@@ -152,7 +153,7 @@ def _with_fractions(tokens: Sequence[Token]) -> tuple[Token, ...]:
 
 
 def skip_gap(text: str, start: int, stop: int) -> int:
-    """The first offset from `start` that is neither ASCII white space nor in an SQL comment."""
+    """Return the first offset from `start` outside of ASCII white space and SQL comments."""
     while start < stop:
         if text[start] in SPACE:
             start += 1
@@ -167,14 +168,16 @@ def skip_gap(text: str, start: int, stop: int) -> int:
 
 
 def _check_gap(text: str, start: int, stop: int) -> None:
-    """Between tokens stand white space and comments as the engines read them, nothing else."""
+    """Refuse anything but white space and comments, as engines read them, between tokens."""
     start = skip_gap(text, start, stop)
     if start < stop:
         raise Refused(Reason.SYNTAX, Span(start, start + 1), why="this character is not SQL")
 
 
 def _after_comment(text: str, start: int) -> int:
-    """Behind the block comment at `start`; comments inside are refused, as engines disagree."""
+    """Return the place after the block comment at `start`; nested ones are refused, as engines
+    disagree.
+    """
     end = text.find("*/", start + 2)
     if end < 0 or text.find("/*", start + 2, end) >= 0:
         raise Refused(Reason.SYNTAX, Span(start, start + 2), why="comments do not nest")
@@ -202,7 +205,7 @@ def _check_token(text: str, token: Token, dialect: str) -> None:
 
 
 def _check_neighbours(left: Token, right: Token) -> None:
-    """`0x1F` and `x'ab'` must not fall apart into two tokens; strings do not concatenate."""
+    """Refuse `0x1F` and `x'ab'`, which would fall apart into two tokens, and adjacent strings."""
     touching = left.end + 1 == right.start
     values = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
     begins = right.token_type in values or is_word(right)
@@ -213,7 +216,7 @@ def _check_neighbours(left: Token, right: Token) -> None:
 
 
 def prepare(tokens: Sequence[Token], dialect: str) -> Tokens:
-    """Renames functions and placeholders, and pairs parentheses. Raises `Refused`."""
+    """Rename functions and placeholders, and match parentheses. Raises `Refused`."""
     renamed: list[Token] = []
     parser = Dialect.get_or_raise(dialect).parser_class
     prefixes = parser.NO_PAREN_FUNCTION_PARSERS.keys() - _KNOWN_PREFIXES
@@ -239,7 +242,7 @@ def prepare(tokens: Sequence[Token], dialect: str) -> Tokens:
 
 
 def _is_function_name(tokens: Sequence[Token], i: int) -> bool:
-    """Whether token `i` is a name before `(`, and neither syntax nor the type of a cast."""
+    """Test whether token `i` is a name before `(`, and neither syntax nor the type of a cast."""
     token = tokens[i]
     if i + 1 == len(tokens) or tokens[i + 1].token_type is not TokenType.L_PAREN:
         return False
@@ -257,7 +260,7 @@ def _is_function_name(tokens: Sequence[Token], i: int) -> bool:
 
 
 def _is_star(tokens: Sequence[Token], i: int) -> bool:
-    """Whether token `i` is the `*` that means all columns."""
+    """Test whether token `i` is the `*` that means all columns."""
     before = (TokenType.SELECT, TokenType.COMMA, TokenType.DOT, TokenType.DISTINCT, TokenType.ALL)
     if i < 1 or tokens[i].token_type is not TokenType.STAR:
         return False
@@ -269,7 +272,7 @@ def _renamed(token: Token, text: str) -> Token:
 
 
 def _parentheses(tokens: Sequence[Token]) -> tuple[dict[int, int], set[int]]:
-    """`Tokens.calls` and `Tokens.type_arguments`; refuses unbalanced parentheses."""
+    """Return `Tokens.calls` and `Tokens.type_arguments`; refuses unbalanced parentheses."""
     calls: dict[int, int] = {}
     arguments: set[int] = set()
     opened: list[int] = []
@@ -288,5 +291,5 @@ def _parentheses(tokens: Sequence[Token]) -> tuple[dict[int, int], set[int]]:
 
 
 def _types(tokens: Sequence[Token], i: int) -> bool:
-    """Whether the parenthesis at `i` holds the arguments of a cast's type."""
+    """Test whether the parenthesis at `i` holds the arguments of a cast's type."""
     return i > 0 and names_type(tokens, i - 1)

@@ -1,4 +1,4 @@
-"""What a column of a SELECT list is called that is computed by signs and has no alias."""
+"""Name of a computed column of a SELECT list without an alias."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LONGEST = 60
 
 
 def unnamed(written: Expression, *, bound: bool) -> str | None:
-    """The expression in words; None where its function or its column names it.
+    """Return the expression in words; None if its function or its column names it.
 
-    Where parameters are `bound` constants are no part of it: a name is fixed by the text.
+    If parameters are `bound`, constants are left out, so that the name depends only on the text.
 
     >>> from dpsql.model.tree import INTEGER
     >>> total = AggregateCall("sum", (Name("amount"),))
@@ -54,6 +54,6 @@ def _text(written: Expression, bound: bool) -> str:  # noqa: FBT001
 
 
 def _part(arg: Expression, bound: bool) -> str:  # noqa: FBT001
-    """A part of what signs join, in parentheses where signs join it too."""
+    """Return a part of an operation, in parentheses if it is an operation itself."""
     text = _text(arg, bound)
     return f"({text})" if isinstance(arg, Call) and arg.function in BETWEEN else text

@@ -1,7 +1,7 @@
 """Parts of values as names: `tags[1]`, `payload['city']`, `payload -> 'address' ->> 'city'`.
 
-Each is a column that the policy declares, called by its path (`payload.address.city`), and nothing
-else can be read of such values: so a part is one name, before any grammar sees it.
+Each is a column that the policy declares under its path (`payload.address.city`). Nothing else can
+be read of such values. So a part is one name before any grammar sees it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _NO_VALUES = frozenset(
     """ALL AND ANY ARRAY AS BETWEEN BY CASE DISTINCT ELSE FROM HAVING ILIKE IN IS LIKE LIMIT MAP NOT
     OFFSET ON OR SELECT SIMILAR SOME STRUCT THEN VALUES WHEN WHERE""".split()
 )
-"""Words behind which a bracket begins a value of its own."""
+"""Words after which a bracket begins a new value."""
 
 _STEP = re.compile(r'\.(?:"(?P<quoted>[^"\\]+)"|(?P<plain>[^.\[\]"*]+))|\[(?P<place>\d{1,9})\]')
 
 
 def parts_of_values(tokens: Sequence[Token]) -> Mapping[int, tuple[int, str]]:
-    """The places of names behind which parts are read: where each ends, and how it is called.
+    """Return the places of names that are followed by parts: the place after each, and its name.
 
-    A value of JSON that is no text, as `->` gives it, is none.
+    A JSON value that is not a text, as `->` returns it, is not a part.
     """
     parts: dict[int, tuple[int, str]] = {}
     place = 0
@@ -37,7 +37,7 @@ def parts_of_values(tokens: Sequence[Token]) -> Mapping[int, tuple[int, str]]:
 
 
 def as_names(tokens: Sequence[Token], parts: Mapping[int, tuple[int, str]]) -> Iterator[Token]:
-    """The tokens with one name in place of each part."""
+    """Yield the tokens with one name in place of each part."""
     place = 0
     while place < len(tokens):
         first = tokens[place]
@@ -50,7 +50,8 @@ def as_names(tokens: Sequence[Token], parts: Mapping[int, tuple[int, str]]) -> I
 
 
 def steps_of(path: str) -> str | None:
-    """A path of JSON as a name continues, places counted from 1; None for what is no plain path.
+    """Return a JSON path as the continuation of a name, with places from 1; None if it is not
+    plain.
 
     >>> steps_of("$.address.lines[0]"), steps_of("city"), steps_of("$.*")
     ('.address.lines[1]', '.city', None)
@@ -75,7 +76,7 @@ def _is_name(token: Token) -> bool:
 
 
 def _part(tokens: Sequence[Token], place: int) -> tuple[int, str]:
-    """The place behind the parts of the value that is named at a place, and their names."""
+    """Return the place after the parts of the value at a place, and their names."""
     end, called = place + 1, ""
     at, name, through_json = end, "", False
     while (step := _step(tokens, at, within=bool(name))) is not None:
@@ -87,7 +88,9 @@ def _part(tokens: Sequence[Token], place: int) -> tuple[int, str]:
 
 
 def _step(tokens: Sequence[Token], at: int, *, within: bool) -> tuple[int, str, bool] | None:
-    """How many tokens a step has, what it is called, and whether JSON is left."""
+    """Return the number of a step's tokens, its name, and true if the result is JSON; None if no
+    step.
+    """
     kinds = [token.token_type for token in tokens[at : at + 3]]
     match kinds:
         case [TokenType.L_BRACKET, TokenType.NUMBER, TokenType.R_BRACKET]:

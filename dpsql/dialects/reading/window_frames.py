@@ -24,19 +24,19 @@ from dpsql.model.tree import (
 from dpsql.model.walk import map_children
 
 MAX_OFFSET = 2**31
-"""Offsets of frames are below it."""
+"""Bound on the offsets of frames."""
 
 DAY = 86_400_000_000
 """Microseconds of a day."""
 
 MAX_DAYS = 36_525
-"""Most days of the length of a frame: all that DOUBLE counts exactly in microseconds."""
+"""Limit on the days of a frame's length: DOUBLE counts them exactly in microseconds."""
 
 Read: TypeAlias = Callable[[exp.Expression, Origin], Expression]
 
 
 def window_of(call: WindowCall, node: exp.Expression, origin: Origin, read: Read) -> WindowCall:
-    """`call` with what its OVER says: [name] PARTITION BY … ORDER BY … frame."""
+    """Return `call` with its OVER: [name] PARTITION BY … ORDER BY … frame."""
     names = "this", "partition_by", "order", "spec", "alias", "over"
     _this, partition, order, spec, base, _over = origin.take(node, *names)
     return replace(
@@ -51,7 +51,7 @@ def window_of(call: WindowCall, node: exp.Expression, origin: Origin, read: Read
 def definitions(
     nodes: list[exp.Expression], origin: Origin, read: Read
 ) -> Mapping[str, WindowCall]:
-    """The windows of a WINDOW clause by name; one may build on those before it."""
+    """Return the windows of a WINDOW clause by name; one may build on those before it."""
     named: dict[str, WindowCall] = {}
     for node in nodes:
         span = origin.span(node)
@@ -65,9 +65,9 @@ def definitions(
 
 
 def with_windows(select: Select, named: Mapping[str, WindowCall]) -> Select:
-    """The SELECT with the named windows written out wherever its calls refer to them.
+    """Return the SELECT with named windows written out wherever its calls refer to them.
 
-    Raises `Refused` for a name that is not known and for what a name may not be changed in.
+    Raises `Refused` for an unknown name, and for a change that a named window does not allow.
     """
 
     def complete(node: Expression) -> Expression:
@@ -90,7 +90,9 @@ def with_windows(select: Select, named: Mapping[str, WindowCall]) -> Select:
 
 
 def _completed(call: WindowCall, named: Mapping[str, WindowCall]) -> WindowCall:
-    """The call with its named window filled in; a name's PARTITION BY and ORDER BY are fixed."""
+    """Return the call with its named window filled in; a name's PARTITION BY and ORDER BY are
+    fixed.
+    """
     if call.base is None:
         return call
     base = named.get(call.base)
@@ -108,7 +110,7 @@ def _completed(call: WindowCall, named: Mapping[str, WindowCall]) -> WindowCall:
 
 
 def sort_keys(order: Any, origin: Origin, read: Read) -> tuple[SortKey, ...]:
-    """The keys of ORDER BY; sqlglot states where NULLs go by the rules of its dialect."""
+    """Return the keys of ORDER BY; sqlglot sets the place of NULLs by the rules of its dialect."""
     if order is None:
         return ()
     # In a call, `this` is the argument before ORDER BY, which the call's reader takes.
@@ -145,12 +147,12 @@ def _frame(spec: exp.Expression, origin: Origin, read: Read) -> Frame:
 
 
 def _rank(bound: tuple[int | None, int]) -> int:
-    """-1 for PRECEDING, 0 for CURRENT ROW, 1 for FOLLOWING: no frame may go back."""
+    """Return -1 for PRECEDING, 0 for CURRENT ROW, 1 for FOLLOWING: no frame may go back."""
     return 0 if bound[0] == 0 else bound[1]
 
 
 def _excluded(node: exp.Expression | None, spec: exp.Expression, origin: Origin) -> str:
-    """What EXCLUDE leaves out of a frame."""
+    """Return the rows that EXCLUDE leaves out of a frame."""
     if node is None:
         return ""
     word = str(origin.take(node, "this")[0]).upper() if isinstance(node, exp.Var) else ""
@@ -181,7 +183,7 @@ def _frame_bound(
 
 
 def _length_of_time(duration: Expression) -> int | None:
-    """The microseconds of an INTERVAL; None of one of months, which differ."""
+    """Return the microseconds of an INTERVAL; None for one with months, which differ."""
     match duration:
         case Call(
             function="interval",

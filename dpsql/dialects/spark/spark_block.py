@@ -1,14 +1,14 @@
 """The one statement of a private block on Spark: clip, bound contributions, sum integers.
 
-Its shape is that of every engine (see `block_printer`). A stage may be computed as often as it is
-read, so that limits are windows over one reading of the totals, and whatever is computed of rows
-follows from them alone: what two readings compute of the same rows is the same.
+Its shape is that of every engine (see `block_printer`). Spark may compute a stage again for each
+reader. So limits are windows over one reading of the totals, and computed values follow from rows
+alone: two readings of the same rows give the same values.
 
-Proof (PRIVACY.md R27, R89). What is kept of a unit follows from its own rows and the query's key:
-the first L0 groups by hash and then by key, values and cells by hash and then by value, whatever
-the order of rows. The hash is MD5 behind a key that is a parameter; hashes that somebody brings
-about to be equal keep fewer groups, never more. A value has one text: DECIMAL keys are cast to
-their type, 0.0 stands for -0.0, and one NaN for all.
+Proof (PRIVACY.md R27, R89). The kept part of a unit follows from its own rows and the query's key:
+the first L0 groups by hash and then by key, values and cells by hash and then by value, in any
+order of rows. The hash is MD5 with a key that is a parameter. Provoked equal hashes keep fewer
+groups, never more. A value has one text: DECIMAL keys are cast to their type, 0.0 stands for -0.0,
+and there is one NaN.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from dpsql.model.tree import INTEGER, Call, Cast, Expression, Kind, Ref, SqlType
 
 KEY = "$sampling_key"
 BLOCK_DIGITS = 15
-"""Hexadecimal digits of a hash that 60 bits have."""
+"""Hexadecimal digits of a hash with 60 bits."""
 
 
 def block_sql(plan: BlockPlan) -> BlockSql:
-    """The statement that returns a block's keys and exact integers, one row per group.
+    """Return the statement for a block's keys and exact integers, one row per group.
 
-    Raises `Refused` for what Spark has no exact form of.
+    Raises `Refused` for constructs without an exact form on Spark.
     """
     vote = plan.block.vote
     block = SparkBlock(plan, vote)
@@ -51,7 +51,7 @@ def block_sql(plan: BlockPlan) -> BlockSql:
 
 
 class SparkBlock(PlainBlock):
-    """A block as Spark writes it."""
+    """Printer of a block for Spark."""
 
     lattice: ClassVar[LatticeSql] = spark_lattice
     whole = f"CAST({{}} AS {WHOLE})"
@@ -91,7 +91,7 @@ class SparkBlock(PlainBlock):
         return f"md5(concat_ws('|', {KEY}, {', '.join(texts)}))"
 
     def _text(self, x: str, kind: SqlType) -> str:
-        """The text of a value, the same for equal values."""
+        """Return the text of a value, the same for equal values."""
         return f"CAST({self.ordered(x, kind)} AS STRING)"
 
     def array(self, value: str) -> str:
@@ -115,8 +115,9 @@ class SparkBlock(PlainBlock):
         return f"COUNT(DISTINCT {x}){where}"
 
     def limited(self, source: str) -> LimitedUnits:
-        """The first L0 groups of a unit by hash, of equal hashes by their keys, which are different
-        ones. Norms are of what is kept.
+        """Return stages with the first L0 groups of a unit by hash, then by keys, which differ.
+
+        Norms are over the kept groups.
         """
         stages = {"clipped AS": source}
         rows = "SELECT * FROM clipped"

@@ -1,7 +1,7 @@
-"""Constants and types as Spark reads them: typed by what is written, never by what is near.
+"""Constants and types for Spark, with explicit types that do not depend on context.
 
-A text of anything but plain characters is written byte by byte, so that no setting of the engine
-says what a quote, a backslash, a dollar or a colon in it means.
+A text with other than plain characters is written byte by byte. So no setting of the engine decides
+the meaning of a quote, a backslash, a dollar or a colon.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _TYPES = {
 
 
 def lacking(construct: str, span: Span = NOWHERE) -> Refused:
-    """The refusal of what has no exact form that cannot fail on this engine."""
+    """Return the refusal of a construct without an exact, total form on this engine."""
     return Refused(Reason.ENGINE_LACKS, span, construct=construct, engine=ENGINE)
 
 
 def type_sql(kind: SqlType) -> str:
-    """The type of a column or of the target of a cast.
+    """Return the type of a column or of the target of a cast.
 
     >>> from dpsql.model.tree import DOUBLE, decimal
     >>> type_sql(DOUBLE), type_sql(decimal(12, 2))
@@ -53,7 +53,7 @@ def type_sql(kind: SqlType) -> str:
 
 
 def constant(literal: Literal) -> str:
-    """A constant of exactly its value and type; raises `Refused` for what has none.
+    """Return a constant of exactly its value and type; raises `Refused` if it has none.
 
     >>> from dpsql.model.tree import VARCHAR
     >>> constant(Literal("it is", VARCHAR)), constant(Literal("it's", VARCHAR))
@@ -88,7 +88,7 @@ def constant(literal: Literal) -> str:
 
 
 def double(value: float) -> str:
-    """A DOUBLE of exactly this value.
+    """Return a DOUBLE of exactly this value.
 
     >>> double(0.5), double(float("inf"))
     ('0.5D', "CAST('Infinity' AS DOUBLE)")

@@ -1,7 +1,7 @@
-"""Expressions as Spark's SQL that cannot raise, whatever the rows.
+"""Expressions as Spark's SQL that cannot raise for any rows.
 
-What has no row in a table is refused with the engine's name. Texts are compared byte by byte, as
-columns of files are.
+A function without a row in the table is refused with the engine's name. Texts are compared byte by
+byte, as columns of files are.
 
 Why nothing may raise: SECURITY.md S8.
 
@@ -61,23 +61,25 @@ from dpsql.model.tree import (
 from dpsql.model.walk import both
 
 _APART = 10**9
-"""Between the number of a column and those that are made of it: no statement has so many."""
+"""Offset between ids of columns and of those derived from them; no statement has this many
+columns.
+"""
 CHOOSING = frozenset("case coalesce nullif least greatest".split())
 COMPARING = frozenset("eq ne lt le gt ge in is_distinct is_not_distinct".split())
 _SUMMED_DIGITS = 28
-"""Digits of which sums have 38."""
+"""Digits of a term with sums of at most 38 digits."""
 
 
 def expression(e: Expression, column: Column) -> str:
-    """The SQL of a resolved expression; `column` gives the text of a column.
+    """Return the SQL of a resolved expression; `column` returns the text of a column.
 
-    Raises `Refused` for what Spark has no form of that cannot raise.
+    Raises `Refused` for constructs without a form on Spark that cannot raise.
     """
     return SparkExpressions(column).text(e).sql
 
 
 class SparkExpressions(ExpressionPrinter):
-    """Expressions as Spark writes them."""
+    """Printer of expressions for Spark."""
 
     functions = FUNCTIONS
     stored = re.compile(
@@ -89,8 +91,8 @@ class SparkExpressions(ExpressionPrinter):
         return constant(literal)
 
     def operands(self, function: registry.Function, args: tuple[Sized, ...]) -> tuple[Sized, ...]:
-        """Exact numbers of which one is chosen, or which may be too long to be compared, in one
-        type.
+        """Return operands in one type if one of several exact numbers is chosen, or if comparing is
+        unsafe.
         """
         kinds = function.operands(tuple(arg.type for arg in args))
         given = super().operands(function, args)
@@ -112,8 +114,10 @@ class SparkExpressions(ExpressionPrinter):
     def aggregate(
         self, call: AggregateCall | WindowCall, args: tuple[Sized, ...], where: str
     ) -> str | None:
-        """Sums are of DECIMALs, which have ten digits to spare, or are NULL where they overflow:
-        sums of BIGINT may wrap around.
+        """Return an aggregate; sums are of DECIMALs with ten spare digits, or NULL if they
+        overflow.
+
+        A sum of BIGINT may overflow silently.
         """
         if call.function != "sum" or not args:
             return aggregate(call, args, where)
@@ -133,13 +137,13 @@ class SparkExpressions(ExpressionPrinter):
         if call.function in ("sum", "count", "min", "max", "bool_and", "bool_or"):
             distinct = call.distinct or call.ignore_nulls
             return None if distinct or where else self.aggregate(call, args, where)
-        # How many rows away is an INT there.
+        # The offset in rows is an INT there.
         away = (replace(arg, sql=arg.sql.removesuffix("L")) for arg in args[1:2])
         return window(call, (*args[:1], *away, *args[2:]), where)
 
 
 class SparkPrinter(RelationPrinter):
-    """Prints relations for Spark."""
+    """Printer of relations for Spark."""
 
     def expression(self, node: Expression, column: Column) -> str:
         return expression(node, column)
@@ -178,7 +182,9 @@ class SparkPrinter(RelationPrinter):
         return super()._looked_into(relation)
 
     def _union(self, relation: Union) -> SelectText:
-        """INTERSECT ALL and EXCEPT ALL: the nth of equal rows is there, or is not, on the right."""
+        """Return INTERSECT ALL and EXCEPT ALL: the nth of equal rows is, or is not, on the
+        right.
+        """
         if relation.kind == "UNION" or not relation.all:
             return super()._union(relation)
         left, right = (self._numbered(side, relation) for side in (relation.left, relation.right))
@@ -193,7 +199,7 @@ class SparkPrinter(RelationPrinter):
         )
 
     def _numbered(self, side: Relation, relation: Union) -> str:
-        """The rows of a side with the number of each among its equals."""
+        """Return the rows of a side, numbered among equal rows."""
         items = [
             f"{one_value(f'c{n}', field.type)} AS c{n}" for n, field in enumerate(relation.fields)
         ]
@@ -204,7 +210,7 @@ class SparkPrinter(RelationPrinter):
 
 
 def _where_equal(membership: Match, mark: Field) -> Match:
-    """Whether a value is among options, without a word of NULL: EXISTS."""
+    """Return the test whether a value equals some option, ignoring NULL, as EXISTS."""
     assert membership.member is not None
     return _tested(membership, Call("eq", membership.member, BOOLEAN), mark)
 
@@ -215,7 +221,9 @@ def _tested(membership: Match, test: Expression | None, mark: Field) -> Match:
 
 
 def _by_three_tests(membership: Match) -> Project:
-    """IN as it is with NULL, of what EXISTS says: an equal option, an option that is NULL, any."""
+    """Return IN with SQL's rules of NULL, from three tests: an equal option, a NULL option, any
+    option.
+    """
     assert membership.member is not None
     value, option = membership.member
     first, mark = membership.input, membership.mark
@@ -232,9 +240,10 @@ def _by_three_tests(membership: Match) -> Project:
 
 
 def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
-    """A column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read as DOUBLE.
+    """Return a column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read as
+    DOUBLE.
 
-    A text that is very long is NULL: PRIVACY.md R101.
+    A very long text is NULL: PRIVACY.md R101.
 
     >>> from dpsql.model.tree import VARCHAR
     >>> column_sql("t1", Field(1, "n", VARCHAR), None)

@@ -1,5 +1,7 @@
-"""Scalar functions on Spark: a row is a promise that it cannot raise, with ANSI mode and without,
-and that it is what other engines make of the same values. A missing row is a refusal.
+"""Scalar functions on Spark.
+
+A row is a promise: the function cannot raise, with ANSI mode and without, and returns the value
+that other engines return. A missing row is a refusal.
 """
 
 from __future__ import annotations
@@ -38,21 +40,21 @@ PARTS = {
     "isodow": "(dayofweek({0}) + 5) % 7 + 1",
     "doy": "dayofyear({0})",
 }
-"""Parts of a day or moment that are whole numbers on every engine."""
+"""Parts of a date or timestamp that are integers on every engine."""
 TRUNCATED = frozenset("year quarter month week day hour minute second".split())
 MOST = {"month": 48_000, "day": 1_000_000, "microseconds": 10**15}
-"""Steps from years 1 to 9999 that stay within the moments of the engine."""
+"""Steps from years 1 to 9999 that stay within the engine's timestamps."""
 FIRST_DAY = "DATE '0001-01-01'"
 STEPS = {"microseconds": 1, "milliseconds": 1000, "second": 10**6, "minute": 6 * 10**7}
 STEPS["hour"] = 60 * STEPS["minute"]
 """Parts of a day, in microseconds."""
 BEFORE_1970 = 62_135_596_800 * STEPS["second"]
-"""Microseconds from the first moment of year 1 on: a whole number of each part."""
+"""Microseconds from the start of year 1 to 1970: a whole number of each part."""
 _MOMENTS = (DATE, TIMESTAMP)
 MICROS = 18
-"""Digits of microseconds between two moments of years 1 to 9999."""
+"""Digits of the microseconds between two timestamps of years 1 to 9999."""
 _WHOLE_DOUBLES = "4503599627370496.0D"
-"""DOUBLEs no smaller are whole."""
+"""Size from which DOUBLEs are integers."""
 
 
 def _plus(args: tuple[Sized, ...], kind: SqlType) -> Sized:
@@ -66,18 +68,18 @@ def _minus(args: tuple[Sized, ...], kind: SqlType) -> Sized:
 
 
 def _long(sql: str, kind: SqlType, digits: int) -> Sized:
-    """What the engine computes in 32 bits, in 64."""
+    """Return a term that the engine computes in 32 bits as one of 64 bits."""
     return Sized(f"CAST({sql} AS BIGINT)", kind, digits=digits)
 
 
 def _number(arg: Sized) -> int | None:
-    """The whole number that a constant is."""
+    """Return the integer of a constant; None for others."""
     value = None if arg.literal is None else arg.literal.value
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _whole(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """A whole quotient by a constant, rounded toward zero."""
+    """Return an integer quotient by a constant, rounded toward zero."""
     a, by = args[0], _number(args[1])
     if kind.kind is not Kind.INTEGER or by is None or by <= 0 or digits_of(a) > STORED_DIGITS:
         return None
@@ -89,7 +91,7 @@ def _quotient(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _remainder(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """A whole remainder with the sign of the dividend; NULL by zero."""
+    """Return an integer remainder with the sign of the dividend; NULL by zero."""
     a, b = args
     by = _number(b)
     if kind.kind is not Kind.INTEGER or any(arg.type.kind is not Kind.INTEGER for arg in args):
@@ -115,13 +117,13 @@ def _size(args: tuple[Sized, ...], kind: SqlType) -> Sized:
 
 
 def _root(args: tuple[Sized, ...], kind: SqlType) -> Sized:
-    """NULL of what is negative."""
+    """Return the square root; NULL for a negative number."""
     x = as_double(args[0]).operand(ATOM)
     return Sized(f"CASE WHEN {x} >= 0D THEN sqrt({x}) END", kind)
 
 
 def _choice(name: str) -> Rule:
-    """One of its arguments."""
+    """Return the printer of a function that returns one of its arguments."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized:
         digits = None if kind.kind is Kind.DOUBLE else max(map(digits_of, args))
@@ -131,7 +133,7 @@ def _choice(name: str) -> Rule:
 
 
 def _unless_equal(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """NULLIF, to which both zeros of a DOUBLE are one: Sail's tells them apart."""
+    """Return NULLIF, for which both zeros of a DOUBLE are equal: Sail's distinguishes them."""
     if kind.kind is not Kind.DOUBLE:
         return _choice("NULLIF")(args, kind)
     a, b = (f"{as_double(arg).operand(SUM)} + 0D" for arg in args)
@@ -139,7 +141,7 @@ def _unless_equal(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _texts(rule: Callable[[tuple[Sized, ...]], str | None], level: int = ATOM) -> Rule:
-    """A function of texts alone."""
+    """Return the printer of a function of texts alone."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
         if any(arg.type.kind is not Kind.VARCHAR for arg in args):
@@ -155,13 +157,15 @@ def _texts(rule: Callable[[tuple[Sized, ...]], str | None], level: int = ATOM) -
 
 
 def _joined(args: tuple[Sized, ...]) -> str:
-    """Each is cut before they are joined: no text is so long that there is no room for it."""
+    """Return the texts joined; each is cut first, so that memory suffices."""
     cut = (a.sql if a.literal is not None else f"left({a.sql}, {LONGEST_TEXT})" for a in args)
     return f"left(concat({', '.join(cut)}), {LONGEST_TEXT})"
 
 
 def _like(args: tuple[Sized, ...]) -> str | None:
-    """A constant pattern, in which the escape character stands before what it may alone."""
+    """Return LIKE with a constant pattern, with the escape character only before allowed
+    characters.
+    """
     pattern = args[1].literal.value if args[1].literal is not None else None
     escape = args[2].literal.value if args[2:] and args[2].literal is not None else ""
     if not isinstance(pattern, str) or not isinstance(escape, str) or (args[2:] and not escape):
@@ -179,7 +183,7 @@ def _like(args: tuple[Sized, ...]) -> str | None:
 
 
 def _word(arg: Sized) -> str:
-    """A part that `accepts` let through: a plain word."""
+    """Return a plain word from a part that `accepts` admitted."""
     assert arg.literal is not None
     return str(arg.literal.value).lower()
 
@@ -206,7 +210,7 @@ def _as_moment(moment: Sized) -> str:
 
 
 def _later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """So many months, days or microseconds later, of moments in years 1 to 9999."""
+    """Return a timestamp some months, days or microseconds later, for years 1 to 9999."""
     unit, number, moment = _word(args[0]), _number(args[1]), args[2]
     if number is None or abs(number) > MOST.get(unit, -1):
         return None
@@ -225,8 +229,9 @@ def _days_later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """DATE_DIFF: how many boundaries of a part lie between two days or moments; weeks are of seven
-    days, as on DuckDB.
+    """Return DATE_DIFF: the number of boundaries of a part between two dates or timestamps.
+
+    Weeks have seven days, as on DuckDB.
     """
     part, *ends = args
     if any(end.type not in _MOMENTS for end in ends):
@@ -244,7 +249,7 @@ def _between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _passed(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """DATE_SUB: how many whole parts of one length have passed between two days or moments."""
+    """Return DATE_SUB: the number of whole parts of constant length between two timestamps."""
     part, *ends = args
     length = LENGTHS.get(_word(part))
     if length is None or any(end.type not in _MOMENTS for end in ends):
@@ -254,7 +259,7 @@ def _passed(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _since_year_1(moment: Sized) -> str:
-    """Microseconds, none of which are negative, of a day or moment in years 1 to 9999."""
+    """Return the microseconds since year 1 of a timestamp in years 1 to 9999, never negative."""
     return f"({_since_1970(moment)} + {BEFORE_1970}L)"
 
 
@@ -264,7 +269,7 @@ def _since_1970(moment: Sized) -> str:
 
 
 def _epoch(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """Seconds since 1970, the microseconds of which are divided as DOUBLEs."""
+    """Return the seconds since 1970; microseconds are divided as DOUBLEs."""
     (moment,) = args
     if moment.type not in _MOMENTS:
         return None
@@ -277,7 +282,7 @@ def _epoch_us(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _last_day(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """The last day of a month in years 1 to 9999."""
+    """Return the last day of a month in years 1 to 9999."""
     (moment,) = args
     if moment.type not in _MOMENTS:
         return None
@@ -285,7 +290,7 @@ def _last_day(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _number_of(part: str, x: str) -> str | None:
-    """The number of the part of time in which a day is, from any beginning."""
+    """Return the number of the part that contains a day, from any origin."""
     parts = {
         "day": f"datediff({x}, {FIRST_DAY})",
         "month": f"(year({x}) * 12 + month({x}))",
@@ -296,7 +301,7 @@ def _number_of(part: str, x: str) -> str | None:
 
 
 def _whole_part(name: str) -> Rule:
-    """FLOOR or CEIL."""
+    """Return the printer of FLOOR or CEIL."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized:
         (a,) = args
@@ -310,7 +315,9 @@ def _whole_part(name: str) -> Rule:
 
 
 def _same(args: tuple[Sized, ...], kind: SqlType) -> Sized:
-    """Whether two values are equal or both NULL, in the form that Sail can plan wherever it is."""
+    """Return the test whether two values are equal or both NULL, in a form that Sail can always
+    plan.
+    """
     a, b = (arg.operand(OTHER) for arg in args)
     return Sized(f"{a} <=> {b}", kind, TEST)
 
@@ -320,7 +327,7 @@ def _other(args: tuple[Sized, ...], kind: SqlType) -> Sized:
 
 
 def _rounded(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """ROUND of an exact number, to so many digits or to none."""
+    """Return ROUND of an exact number, with or without digits."""
     a, places = args[0], args[1:]
     if kind.kind is Kind.DOUBLE or a.type.kind is Kind.DOUBLE:
         return None
@@ -338,7 +345,7 @@ def _sign(args: tuple[Sized, ...], kind: SqlType) -> Sized:
 
 
 def _finite(form: str) -> Rule:
-    """Whether a DOUBLE is finite, infinite or NaN."""
+    """Return the printer of a test whether a DOUBLE is finite, infinite or NaN."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
         (a,) = args
@@ -350,7 +357,7 @@ def _finite(form: str) -> Rule:
 
 
 def _end(name: str) -> Rule:
-    """LEFT or RIGHT, of so many characters as a constant says."""
+    """Return the printer of LEFT or RIGHT with a constant number of characters."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
         number = _number(args[1])
@@ -362,7 +369,7 @@ def _end(name: str) -> Rule:
 
 
 def _inside(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    """SUBSTRING from a place on, counted from 1."""
+    """Return SUBSTRING from a constant place on, counted from 1."""
     numbers = [_number(place) for place in args[1:]]
     given = [n for n in numbers if n is not None and 0 <= n <= LONGEST_TEXT]
     if len(given) < len(numbers) or given[0] == 0:
@@ -416,4 +423,4 @@ FUNCTIONS: dict[str, Rule] = {
     "epoch_us": _epoch_us,
     "last_day": _last_day,
 }
-"""By their names in the registry."""
+"""Printers by names in the registry."""

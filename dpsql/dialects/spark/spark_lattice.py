@@ -1,10 +1,10 @@
-"""One row, one total on Spark: clamped, and then an integer of the lattice.
+"""One row and one total on Spark: clamped, and then an integer of the lattice.
 
-A row or a total of 32 bits is an INT, of which sums have 64 bits: 2^32 rows would overflow one.
-Anything wider is a DECIMAL whose sum has ten digits to spare, and where it has not the question is
-refused: no sum of BIGINT is taken, which an engine may let wrap around (SECURITY.md S28).
+A row or a total of 32 bits is an INT; its sums have 64 bits, so only 2^32 rows overflow. Wider ones
+are DECIMALs with ten spare digits for sums; otherwise the question is refused. BIGINTs are never
+summed, because an engine may overflow silently (SECURITY.md S28).
 
-Whole numbers on a public lattice: PRIVACY.md R28.
+Integers on a public lattice: PRIVACY.md R28.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dpsql.dialects.spark.spark_constants import MOST_DIGITS, double, lacking
 from dpsql.model.tree import Kind
 
 _INT, _SUMMED_DIGITS = 2**31, 28
-"""The ends of an INT, and the digits of which sums have 38."""
+"""Ends of an INT, and the digits of a DECIMAL with sums of 38 digits."""
 
 
 def _is_decimal(lattice: Lattice) -> bool:
@@ -33,18 +33,20 @@ def _is_decimal(lattice: Lattice) -> bool:
 
 
 def row_value(part: ValueTotal, x: str) -> str:
-    """Clamp, scale, round half up and centre one row; NULL and NaN stay out (PRIVACY.md R28)."""
+    """Return one row, clamped, scaled, rounded half up and centred; NULL and NaN become NULL
+    (PRIVACY.md R28).
+    """
     ends = (part.lower, part.upper, part.lower - part.centre, part.upper - part.centre)
     value = f"CAST({_steps(part, x)} AS {summed_type(min(ends), max(ends))})"
     return f"{value} - ({part.centre})" if part.centre else value
 
 
 row_integer = row_value
-"""A row is an integer always."""
+"""Alias: a row is always an integer."""
 
 
 def unit_value(part: ValueTotal, x: str) -> str:
-    """One row for the total of its unit: a DECIMAL stays one, which is added up for less."""
+    """Return one row for the total of its unit: a DECIMAL stays one, which is cheaper to sum."""
     if not _adds_decimals(part):
         return row_value(part, x)
     digits = part.lattice.digits
@@ -56,7 +58,7 @@ def unit_value(part: ValueTotal, x: str) -> str:
 
 
 def _adds_decimals(part: Measurement) -> bool:
-    """Whether rows are DECIMALs in the steps of the lattice, with digits to spare for sums."""
+    """Test whether rows are DECIMALs in the steps of the lattice, with spare digits for sums."""
     if not isinstance(part, ClippedSum | StableMean) or not _is_decimal(part.lattice):
         return False
     kind, digits = type_of(part.argument), part.lattice.digits
@@ -76,7 +78,7 @@ def _steps(part: ValueTotal, x: str) -> str:
 
 
 def _decimal_steps(digits: int, x: str, lower: int, upper: int) -> str:
-    """A DECIMAL, clamped, as its digits without the point."""
+    """Return a DECIMAL, clamped, as its digits without the point."""
     width = _width(digits, lower, upper)
     if width + digits + 2 > MOST_DIGITS:
         raise lacking("amounts of so many digits")
@@ -93,19 +95,19 @@ def _decimal(digits: int, steps: int) -> str:
 
 
 def _width(digits: int, *steps: int) -> int:
-    """More digits than any of so many steps has."""
+    """Return more digits than any of these numbers of steps has."""
     return max(len(str(abs(n))) for n in (*steps, 10**digits)) + 1
 
 
 def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
-    """One row as an integer, as often as it counts."""
+    """Return one row as an integer times its weight."""
     return f"CAST({row_value(part, x)} AS DECIMAL(19,0)) * CAST({weight} AS DECIMAL(18,0))"
 
 
 def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
-    """A unit's total in a group, the sum of its `unit_value`, clipped and then an integer.
+    """Return a unit's total in a group, a sum of `unit_value`, clipped and as an integer.
 
-    A sum of `weighed_value` is a `whole` number already.
+    A sum of `weighed_value` is an integer (`whole`) already.
     """
     if isinstance(part, UnitCount):
         return total  # 1, or nothing
@@ -117,12 +119,12 @@ def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
 
 
 def as_integer(_lattice: Lattice, total: str) -> str:
-    """A sum over rows is an integer."""
+    """Return a sum over rows unchanged: it is an integer."""
     return total
 
 
 def clamped(x: str, lower: str, upper: str) -> str:
-    """The value, no less than `lower` and no more than `upper`; NULL stays NULL."""
+    """Return the value, at least `lower` and at most `upper`; NULL stays NULL."""
     return f"CASE {_cases(x, lower, upper)}"
 
 
@@ -131,7 +133,7 @@ def _cases(x: str, lower: str, upper: str) -> str:
 
 
 def summed_type(lower: int, upper: int) -> str:
-    """A type that surely holds every value between the bounds, and of which sums do not overflow.
+    """Return a type that holds every value between the bounds, with sums that do not overflow.
 
     >>> summed_type(0, 500), summed_type(0, 2**40)
     ('INT', 'DECIMAL(14,0)')

@@ -1,9 +1,9 @@
-"""The norm of one unit's totals over its groups on Spark, in whole numbers, and scaling by it.
+"""The norm of one unit's totals over its groups on Spark, in integers, and scaling by it.
 
-As on DuckDB (see `norm_sql` there), in DECIMAL(38, 0), which none of these numbers leaves. No
-engine's quotient of two such numbers is used: with a = P·C less its remainder by s, a multiple of
-s, and q the whole number nearest to a / s in DOUBLE, the quotient is q and the whole number nearest
-to (a − q·s) / s in DOUBLE.
+The method is that on DuckDB (see `norm_sql` there), in DECIMAL(38, 0), which holds all these
+numbers. No engine's quotient of two such numbers is used. Let a = P·C minus its remainder by s, a
+multiple of s, and q the integer nearest to a / s in DOUBLE. Then the quotient is q plus the integer
+nearest to (a − q·s) / s in DOUBLE.
 
 Proof (PRIVACY.md R73). Each scaled total is at most |P|·C/s, so that their norm is at most
 C·‖P‖/s <= C. Where ‖P‖ <= s <= C it is scaled by C / C.
@@ -28,15 +28,17 @@ from dpsql.dialects.spark.spark_lattice import summed_type
 from dpsql.model.vocabulary import Norm
 
 _MOST = double(9e18)
-"""More than the root of the squares of 2^37 groups."""
+"""Upper bound on the root of the squares of 2^37 groups."""
 _SHORT = "DECIMAL(19,0)"
 _SHORT_END = 10**19
 _LARGEST = 2**62
 
 
 def scaled(totals: Mapping[int, ScaledTotal]) -> Iterable[str]:
-    """What stands beside the totals p of each unit and group, stage by stage, until r is p scaled:
-    each stage reads all columns of the one before.
+    """Yield further columns for the totals p of each unit and group, stage by stage, until r is p
+    scaled.
+
+    Each stage reads all columns of the one before.
     """
     yield from (
         ", ".join(column for n, part in totals.items() for column in stage(part, n))
@@ -45,7 +47,7 @@ def scaled(totals: Mapping[int, ScaledTotal]) -> Iterable[str]:
 
 
 def _added(part: ScaledTotal, n: int) -> list[str]:
-    """x, the total in steps times the bound, and n, its part of the norm over all groups."""
+    """Return x, the total in steps times the bound, and n, its part of the norm over all groups."""
     largest = max(-part.total.total_lower, part.total.total_upper) * part.steps
     if max(largest, part.bound) > _LARGEST:
         raise lacking("a norm of so large numbers")
@@ -57,7 +59,7 @@ def _added(part: ScaledTotal, n: int) -> list[str]:
 
 
 def _bounded(part: ScaledTotal, n: int) -> list[str]:
-    """s, no less than the norm nor the bound."""
+    """Return s, at least the norm and the bound."""
     norm = f"n{n}"
     if part.norm is not Norm.L1:
         root = f"ceil(least(sqrt(CAST(n{n} AS DOUBLE)) * {double(ROOM)}, {_MOST}))"
@@ -80,12 +82,14 @@ def _divided(part: ScaledTotal, n: int) -> list[str]:
 
 
 def _near(above: str, below: str) -> str:
-    """The whole number nearest to a quotient, about."""
+    """Return roughly the integer nearest to a quotient."""
     return f"FLOOR(CAST({above} AS DOUBLE) / CAST({below} AS DOUBLE) + 0.5D)"
 
 
 def norm_of_unit(vote: Vote, total: str) -> str:
-    """The norm of one unit, or its square; of a count of values, lists are counted."""
+    """Return the norm of one unit, or its square; for a count of values, the lists' lengths
+    count.
+    """
     if isinstance(vote.total, DistinctCount):
         total = f"CASE WHEN {total} IS NULL THEN 0 ELSE size({total}) END"
     elif max(-vote.total.total_lower, vote.total.total_upper) * vote.steps > _LARGEST:
@@ -103,13 +107,14 @@ def norm_of_unit(vote: Vote, total: str) -> str:
 
 
 def mean_of_values(x: str) -> str:
-    """The sum of whole numbers and how many there are: no quotient of theirs."""
+    """Return the sum and the number of integers, without their quotient."""
     return f"struct(SUM({x}) AS s, COUNT({x}) AS c)"
 
 
 def octave(vote: Vote | RangeVote, norm: str) -> str:
-    """The octave of a positive `norm_of_unit`, or its half, no farther than what is counted: the
-    lowest, and as many more as have their end below the norm.
+    """Return the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted range.
+
+    It is the lowest bin plus the number of edges below the norm.
     """
     edges = edges_of(vote)
     if edges and len(str(edges[-1])) > MOST_DIGITS:
@@ -118,8 +123,10 @@ def octave(vote: Vote | RangeVote, norm: str) -> str:
 
 
 def place_of_mean(vote: MeanVote, mean: str) -> str:
-    """The place of a mean among the edges: s / c, rounded toward zero, is below an edge e > 0 where
-    s < e·c, and below one that is not where s <= (e − 1)·c.
+    """Return the index of a mean among the edges.
+
+    s / c, rounded toward zero, is below an edge e > 0 if s < e·c, and below another edge if s <= (e
+    − 1)·c.
     """
 
     def below(edge: int) -> str:
@@ -130,8 +137,8 @@ def place_of_mean(vote: MeanVote, mean: str) -> str:
 
 
 def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
-    """The place of a quotient among the edges, in whole numbers; `below` is positive, `above` NULL
-    where a unit has nothing of it.
+    """Return the index of a quotient among the edges, in integers. `below` is positive; `above` is
+    NULL if a unit has no such value.
     """
     number = f"COALESCE({above}, 0)"
     return _place(
@@ -141,7 +148,7 @@ def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
 
 
 def _place(tests: Iterable[str], first: int = 0) -> str:
-    """The number of the first test that is true, of the last one and one more where none is."""
+    """Return the number of the first true test, or one more than the last if none is true."""
     listed = list(tests)
     cases = " ".join(f"WHEN {test} THEN {first + n}L" for n, test in enumerate(listed))
     last = f"{first + len(listed)}L"
@@ -159,7 +166,7 @@ def _bits(part: ScaledTotal) -> int:
 
 
 def _squared(steps: str, bits: int) -> str:
-    """At most 44 bits times as many."""
+    """Return the square of a total, coarsened to at most 44 bits."""
     coarse = f"abs({steps})" if bits == 0 else f"((abs({steps}) + {2**bits - 1}L) div {2**bits}L)"
     coarse = f"CAST({coarse} AS DECIMAL(14,0))"
     return f"{coarse} * {coarse}"

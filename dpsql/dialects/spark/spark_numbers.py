@@ -1,8 +1,8 @@
-"""Arithmetic and conversions on Spark that cannot raise or wrap, whatever is reordered.
+"""Arithmetic and conversions on Spark that cannot raise or overflow in any reordering.
 
-Exact numbers are computed as DECIMALs that are declared as wide as what they can hold, which is at
-most 38 digits: what might have more is refused, so that neither ANSI mode nor its absence is ever
-asked. DOUBLEs are IEEE's; a quotient by zero, which would raise, never has zero below.
+Exact numbers are DECIMALs, declared as wide as needed, with at most 38 digits. A term that might
+have more is refused, so that ANSI mode never matters. DOUBLEs are IEEE's. A quotient by zero, which
+would raise, never has zero as denominator.
 
 SECURITY.md S8, S28.
 """
@@ -18,20 +18,21 @@ from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER, PRODUCT, SUM
 from dpsql.model.tree import NOWHERE, Kind, Literal, Span, SqlType
 
 SHORT = 18
-"""Digits in all that a DECIMAL of two as short ones may have, whatever its type says, and those
-that a whole number of 64 bits surely holds."""
+"""Digits of a DECIMAL that results from two equally short ones, whatever its type says; every
+integer of so many digits fits 64 bits.
+"""
 _LEAST, _PAST = "-9223372036854775808.0D", "9223372036854775808.0D"
 _INFINITY = double(float("inf"))
 _FIRST_DAY, _LAST_DAY = "DATE '0001-01-01'", "DATE '9999-12-31'"
 
 
 def digits_of(text: Sized) -> int:
-    """The whole digits of an exact number."""
+    """Return the digits of an exact number's integer part."""
     return DIGITS if text.digits is None else text.digits
 
 
 def as_decimal(text: Sized) -> str:
-    """An exact number as a DECIMAL as wide as it can be. Raises `Refused` beyond 38 digits."""
+    """Return an exact number as a sufficiently wide DECIMAL. Raises `Refused` beyond 38 digits."""
     digits = digits_of(text) + text.type.scale
     if digits > DIGITS:
         raise lacking("arithmetic with so many digits")
@@ -39,7 +40,7 @@ def as_decimal(text: Sized) -> str:
 
 
 def as_double(text: Sized) -> Sized:
-    """A number as DOUBLE."""
+    """Return a number as DOUBLE."""
     if text.type.kind is Kind.DOUBLE:
         return text
     kind = SqlType(Kind.DOUBLE)
@@ -50,10 +51,11 @@ def as_double(text: Sized) -> Sized:
 
 
 def in_one_type(args: Sequence[Sized], kinds: Sequence[SqlType | None]) -> tuple[Sized, ...]:
-    """Exact numbers of different types in one that has room for all of them, or NULL where a number
-    has more digits than any type has beside the scale of the others.
+    """Return exact numbers of different types in one type with room for all; NULL for longer
+    ones.
 
-    An engine takes the type of one of them, or casts to a common one, and fails where it is narrow.
+    An engine takes the type of one of them, or casts to a common one, and fails if it is too
+    narrow.
     """
     exact_ones = [
         arg for arg, kind in zip(args, kinds, strict=True) if kind and kind.kind is Kind.DECIMAL
@@ -74,7 +76,7 @@ def in_one_type(args: Sequence[Sized], kinds: Sequence[SqlType | None]) -> tuple
 
 
 def one_value(x: str, kind: SqlType) -> str:
-    """The same bits for equal values: one zero, one NaN."""
+    """Return the same bits for equal values: one zero, one NaN."""
     if kind.kind is not Kind.DOUBLE:
         return x
     nan = double(float("nan"))
@@ -82,7 +84,7 @@ def one_value(x: str, kind: SqlType) -> str:
 
 
 def exact(sql: str, kind: SqlType, digits: int, precision: int = DIGITS) -> Sized:
-    """A computed exact number of so many whole digits; NULL where its type has fewer."""
+    """Return a computed exact number with `digits` before the point; NULL if its type has fewer."""
     if digits + kind.scale > DIGITS:
         raise lacking("arithmetic with so many digits")
     sql = f"CAST({sql} AS DECIMAL({digits + kind.scale},{kind.scale}))"
@@ -93,13 +95,13 @@ def exact(sql: str, kind: SqlType, digits: int, precision: int = DIGITS) -> Size
 
 
 def _precision(args: tuple[Sized, ...], kind: SqlType) -> int:
-    """The digits in all that a result of these may have."""
+    """Return the total number of digits that the result may have."""
     short = all(a.type.kind is Kind.DECIMAL and digits_of(a) + a.type.scale <= SHORT for a in args)
     return SHORT if short and kind.scale < SHORT else DIGITS
 
 
 def added(sign: str, args: tuple[Sized, ...], kind: SqlType) -> Sized:
-    """A sum or a difference."""
+    """Return a sum or a difference."""
     if kind.kind is Kind.DOUBLE:
         a, b = map(as_double, args)
         return Sized(f"{a.operand(SUM)} {sign} {b.operand(PRODUCT)}", kind, OTHER)
@@ -109,19 +111,19 @@ def added(sign: str, args: tuple[Sized, ...], kind: SqlType) -> Sized:
 
 
 def multiplied(args: tuple[Sized, ...], kind: SqlType) -> Sized:
-    """A product."""
+    """Return a product."""
     if kind.kind is Kind.DOUBLE:
         a, b = map(as_double, args)
         return Sized(f"{a.operand(PRODUCT)} * {b.operand(PRODUCT)}", kind, OTHER)
     digits = sum(map(digits_of, args))
-    # The engine keeps one digit more than both have, and gives up the last ones for it.
+    # The engine keeps one digit more than both have, and drops the last ones for it.
     if kind.scale and digits + kind.scale + 1 > DIGITS:
         raise lacking("arithmetic with so many digits")
     return exact(" * ".join(map(as_decimal, args)), kind, digits, _precision(args, kind))
 
 
 def divided(args: tuple[Sized, ...], kind: SqlType) -> Sized:
-    """A quotient in DOUBLE, infinite or NaN by zero."""
+    """Return a quotient in DOUBLE, infinite or NaN by zero."""
     a, b = map(as_double, args)
     if b.literal is not None and b.literal.value not in (None, 0):
         return Sized(f"{a.operand(PRODUCT)} / {b.operand(ATOM)}", kind, OTHER)
@@ -132,12 +134,12 @@ def divided(args: tuple[Sized, ...], kind: SqlType) -> Sized:
         f"WHEN {b_} = 0D AND {sign} THEN {_INFINITY}",
         f"WHEN {b_} = 0D AND {a_} IS NOT NULL THEN -{_INFINITY}",
     ]
-    # Sail computes this of all rows, and its NULLIF tells -0.0 from 0.0.
+    # Sail computes this for all rows, and its NULLIF distinguishes -0.0 from 0.0.
     return Sized(f"CASE {' '.join(steps)} ELSE {a_} / NULLIF({b_} + 0D, 0D) END", kind)
 
 
 def converted(arg: Sized, kind: SqlType, span: Span = NOWHERE) -> Sized:
-    """The value in another type. Raises `Refused` where that is no conversion of ours."""
+    """Return the value in another type. Raises `Refused` for an unsupported conversion."""
     if arg.type.kind is Kind.NULL:
         return Sized(f"CAST(NULL AS {type_sql(kind)})", kind)
     if arg.type.kind is kind.kind and kind.kind not in (Kind.DECIMAL, Kind.INTEGER):
@@ -149,20 +151,21 @@ def converted(arg: Sized, kind: SqlType, span: Span = NOWHERE) -> Sized:
 
 
 def _narrowed(arg: Sized, kind: SqlType) -> Sized:
-    """A whole number that has 64 bits, as one."""
+    """Return an integer as BIGINT; NULL if it does not fit 64 bits."""
     return Sized(f"try_cast({arg.sql} AS BIGINT)", kind, digits=min(digits_of(arg), STORED_DIGITS))
 
 
 def _rounded(arg: Sized, kind: SqlType) -> Sized:
-    """A DECIMAL as the nearest whole number, halves away from zero."""
+    """Return a DECIMAL as the nearest integer, halves away from zero."""
     digits = min(digits_of(arg) + 1, STORED_DIGITS)
     return Sized(f"try_cast(round({arg.sql}) AS BIGINT)", kind, digits=digits)
 
 
 def in_type(sql: str, kind: SqlType) -> str:
-    """An exact number in the digits of a DECIMAL, halves away from zero; NULL where it has more.
+    """Return an exact number in the digits of a DECIMAL, halves away from zero; NULL if it has
+    more.
 
-    It is rounded before it is cast: an engine may compare what is cast by what it was before.
+    It is rounded before it is cast: an engine may compare a cast value by its earlier digits.
     """
     return f"try_cast(round({sql}, {kind.scale}) AS {type_sql(kind)})"
 
@@ -173,7 +176,7 @@ def _to_decimal(arg: Sized, kind: SqlType) -> Sized:
 
 
 def _from_double(arg: Sized, kind: SqlType) -> Sized:
-    """A DOUBLE as the nearest whole number, halves to even; NULL where 64 bits do not hold it."""
+    """Return a DOUBLE as the nearest integer, halves to even; NULL if it does not fit 64 bits."""
     x = arg.operand(ATOM)
     fits = f"{x} >= {_LEAST} AND {x} < {_PAST}"
     cut = f"CASE WHEN {fits} THEN try_cast(bround({x}) AS BIGINT) END"
@@ -185,7 +188,7 @@ def _truth(arg: Sized, kind: SqlType) -> Sized:
 
 
 def within_years(x: str, then: str) -> str:
-    """What is said of days and moments in years 1 to 9999; no engine shows another as a key."""
+    """Return `then` for dates in years 1 to 9999, else NULL; no engine shows others as a key."""
     return f"CASE WHEN CAST({x} AS DATE) BETWEEN {_FIRST_DAY} AND {_LAST_DAY} THEN {then} END"
 
 
@@ -213,4 +216,4 @@ _RULES: dict[tuple[Kind, Kind], _Rule] = {
     (Kind.INTEGER, Kind.VARCHAR): _plain,
     (Kind.BOOLEAN, Kind.VARCHAR): _plain,
 }
-"""By the types from which and to which: what can be said of every value."""
+"""Conversions by source and target type; each is valid for every value."""
