@@ -197,9 +197,10 @@ class DuckDBEngine(SupervisedWorker):
         data: str | None = None,
         take: Callable[[Any], None] | None = None,
     ) -> list[Any]:
-        """The chunks of an operation's reply; None asks for nothing of an opened worker.
+        """Run an operation in the worker, and return the chunks of its reply.
 
-        With `take` they are handed to it instead; what it raises ends the call and is raised.
+        None as operation only opens the worker. With `take` the chunks are passed to it instead.
+        An exception of `take` ends the call and is raised.
 
         Raises `Interrupted`, `TimedOut`, `EngineFailed`, `Unreachable`.
         """
