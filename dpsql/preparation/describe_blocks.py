@@ -1,7 +1,6 @@
 """The plan in words and natural units, for the person who checks it.
 
-Resolved expressions are shown in the names of columns, without conversions; what is shown so never
-runs.
+Resolved expressions are shown with names of columns, without conversions; such texts never run.
 
     >>> from dpsql.model.tree import DOUBLE, INTEGER, Call, Cast, Literal, Ref
     >>> amount = Cast(Ref(1, INTEGER), DOUBLE)
@@ -92,7 +91,7 @@ def description(
     margins: tuple[float | None, ...],
     policy: Policy,
 ) -> PlanDescription:
-    """A plan in words; `margins` are what is expected of its columns."""
+    """Return a plan in words; `margins` are the expected half-widths of its columns."""
     plan, rewritten = prepared.plan, prepared.rewritten
     blocks = zip(prepared.blocks, rewritten.blocks, strict=True)
     return PlanDescription(
@@ -113,7 +112,7 @@ _SCALED = "enforced by clipping what each unit's totals add up to: max_per_unit"
 
 
 def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
-    """One block as lines: unit, limits, keys, measurements, facts and SQL."""
+    """Return one block as lines: unit, limits, keys, measurements, facts and SQL."""
     limits = (
         _limit("groups per unit (L0)", plan.groups, plan),
         _limit("rows per unit", plan.rows, plan),
@@ -139,7 +138,7 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
 
 
 def _limit(name: str, limit: Contribution, plan: BlockPlan) -> LimitLine:
-    """A limit, and whether what it rests on is proved by the kernel or enforced in SQL."""
+    """Return a limit, and whether its basis is proved by the kernel or enforced in SQL."""
     how, claims = limit.how, plan.block.enforced
     if how.startswith("proved"):
         why = how.removeprefix("proved")
@@ -153,7 +152,9 @@ def _number(value: Fraction) -> float:
 
 
 def notes(plan: PrivatePlan) -> Iterator[str]:
-    """What is made to agree; and where private keys are in the way, that nothing is."""
+    """Yield sentences on measurements that are made to agree, or that private keys prevent
+    from it.
+    """
     for levels in plan.levels:
         joined = ", ".join(f"release_{table.block}" for table in levels.tables)
         yield (
@@ -172,13 +173,13 @@ def notes(plan: PrivatePlan) -> Iterator[str]:
 
 
 def _stored(rewritten: Rewritten) -> Iterator[str]:
-    """What is read as it was prepared."""
+    """Yield a sentence on the prepared tables that are read."""
     if rewritten.stored:
         yield f"{', '.join(rewritten.stored)}: read as dpsql prepare stored them"
 
 
 def _of_ranges(strategy: RangeStrategy, names: Mapping[int, str]) -> str:
-    """How ranges are measured together, and how else they would err."""
+    """Return a sentence on the joint measurement of ranges, and the errors of its alternatives."""
     taken, by_cells, apart = map(approximate, strategy.errors)
     what = f"{strategy.count} ranges of {term(strategy.subject, names)}"
     if len(strategy.nodes) == 1:
@@ -195,7 +196,7 @@ def _of_ranges(strategy: RangeStrategy, names: Mapping[int, str]) -> str:
 
 
 def helps(blocks: Sequence[BlockPlan]) -> tuple[Help, ...]:
-    """What would make the errors of these blocks smaller, or hide less; each thing once."""
+    """Return advice that reduces the errors of these blocks, or hides less, without repetition."""
     return tuple(dict.fromkeys(help_ for block in blocks for help_ in _helps(block)))
 
 
@@ -204,7 +205,8 @@ def _helps(plan: BlockPlan) -> Iterator[Help]:
     if plan.block.keys and plan.domain is None:
         yield PublicKeys(tuple(key.field.name for key in plan.block.keys))
     rows = plan.rows_per_group.value
-    # Where what one unit adds is found, noise is in proportion to that and to nothing declared.
+    # If contributions are found privately, noise is proportional to them and not to declared
+    # limits.
     sums = [] if rows is None else list(filter(adds_rows, plan.queries))
     written = {argument for measure in plan.block.measures for argument in measure.call.args}
     for query in sums:
@@ -274,7 +276,7 @@ def _shown(selection: Threshold | KeyTrials) -> str:
 
 
 def _near(threshold: Threshold) -> str:
-    """What a count says that is shown because it is large."""
+    """Return a remark on counts near a threshold, which noise may have lifted."""
     wider = widening(threshold)
     if wider is None:
         return ""
@@ -290,7 +292,7 @@ def _adjusted(release: Release, plan: BlockPlan) -> str:
 
 
 def _along(plan: BlockPlan) -> list[int]:
-    """How many values the keys have along which differences are measured."""
+    """Return the number of values of each key along which differences are measured."""
     keys = plan.keys
     return [keys.sizes[n] for n in keys.along or ()] if isinstance(keys, ListedKeys) else []
 
@@ -298,7 +300,9 @@ def _along(plan: BlockPlan) -> list[int]:
 def _release(
     release: Release, names: Mapping[int, str], adjusted: str, along: Sequence[int]
 ) -> ReleaseLine:
-    """One measurement; of differences along keys of so many values, as errors of the cells."""
+    """Return one measurement as a line; for differences along keys, with the errors of the
+    cells.
+    """
     query, step = release.query, float(release.query.released.step)
     scale, read = float(release.noise.scale), step / stretch(along)
     later, rival = release.field.id != release.payment.columns[0], release.payment.runner_up
@@ -321,7 +325,9 @@ def _release(
 
 
 def _common(noise: Noise | CorrelatedNoise, step: float) -> str:
-    """What groups share of their noise, of which they have the less for it, and their sum more."""
+    """Return a remark on shared noise of groups, which lowers their errors and raises that of their
+    sum.
+    """
     if isinstance(noise, Noise):
         return ""
     shared, groups = float(noise.shared), noise.reached.groups
@@ -402,7 +408,7 @@ def _bounds(query: Measurement) -> str:
 
 
 def _choice(choice: Choice, names: Mapping[int, str]) -> ChoiceLine:
-    """One choice as a line."""
+    """Return one choice as a line."""
     histogram = choice.query.histogram
     rival = choice.otherwise
     return ChoiceLine(
@@ -420,7 +426,7 @@ def _choice(choice: Choice, names: Mapping[int, str]) -> ChoiceLine:
 
 
 def _tree(tree: TreeRelease, names: Mapping[int, str]) -> ChoiceLine:
-    """The quantiles read from one tree as a line."""
+    """Return the quantiles read from one tree as a line."""
     noise, shape, histogram = tree.noise, tree.shape, tree.histogram
     fractions = ", ".join(f"{float(rank.fraction):.6g}" for rank in tree.ranks)
     ends = any(rank.is_extreme for rank in tree.ranks)
@@ -491,20 +497,20 @@ _LONGEST = 120
 
 
 def term(expression: Expression, names: Mapping[int, str]) -> str:
-    """The expression, in which `names` are those of columns; what is very long is cut short."""
+    """Return the expression, with `names` of columns; a very long text is cut."""
     text = _text(expression, names).sql
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def labels(rows: Relation) -> dict[int, str]:
-    """The names of all columns that are read on the way to these rows."""
+    """Return the names of all columns that are read on the way to these rows."""
     return {field.id: field.name for below in relations(rows) for field in below.fields}
 
 
 def where(
     condition: Expression | None, argument: Expression | None, names: Mapping[int, str]
 ) -> str:
-    """Which rows count. That an argument is there goes without saying.
+    """Return the condition on counted rows, without the obvious test that the argument exists.
 
     >>> from dpsql.model.tree import BOOLEAN, INTEGER, Call, Ref
     >>> age = Ref(1, INTEGER)
@@ -550,7 +556,7 @@ def _constant(literal: Literal) -> str:
 
 
 def _cast(cast: Cast, names: Mapping[int, str]) -> Text:
-    """A conversion among numbers says nothing that people ask for."""
+    """Return a cast; a conversion among numbers is left out."""
     arg = _text(cast.arg, names)
     if cast.type.is_numeric and (arg.type.is_numeric or isinstance(cast.arg, Literal)):
         return Text(arg.sql, cast.type, arg.level)

@@ -1,4 +1,4 @@
-"""What `explain` shows: the plan in the words and units of the person who checks it."""
+"""Result of `explain`: the plan in the words and units of the person who checks it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from dpsql.model.vocabulary import Column, Event, Loss, Rest
 SHOWN = Column("QUERY PLAN", VARCHAR)
 
 
-"""The column of a plan that is asked for as SQL, as PostgreSQL calls it."""
+"""Column of a plan in SQL, with PostgreSQL's name."""
 
 
 def unknown_errors(columns: Sequence[Column]) -> tuple[float | None, ...]:
-    """The error of each column where nobody knows it: NaN of numbers, None of what has none."""
+    """Return unknown errors for columns: NaN for numbers, None for columns without an error."""
     return tuple(nan if column.type.is_measured else None for column in columns)
 
 
 def approximate(number: float) -> str:
-    """A number to four digits, as plans show it.
+    """Return a number with four digits, as in plans.
 
     >>> approximate(315123.7), approximate(0.012344), approximate(-20.0)
     ('315,100', '0.01234', '-20')
@@ -34,8 +34,8 @@ def approximate(number: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LimitLine:
-    """A contribution limit: its name, its value (None: no limit) and where it was proved or is
-    enforced, e.g. ("groups per unit", 1, "proved: the keys are determined by the unit").
+    """A contribution limit: its name, its value (None: no limit) and its proof or enforcement, e.g.
+    ("groups per unit", 1, "proved: the keys are determined by the unit").
     """
 
     name: str
@@ -47,10 +47,10 @@ class LimitLine:
 class ReleaseLine:
     """One noised measurement, in the units of its values (not lattice steps).
 
-    `output` says what it measures, and of what. `lower`, `upper` clip one unit's total in one
-    group; `linf` is the most one unit changes one group; `step` the lattice step; `scale` is b or
-    σ; `error` the standard deviation of the noise; `margin` its half-width at 95 %. `otherwise` is
-    the other mechanism that could pay the same, with its error.
+    `output` names the measurement and its input. `lower`, `upper` clip one unit's total in one
+    group. `linf` is the most one unit changes one group. `step` is the lattice step, `scale` is b
+    or σ. `error` is the standard deviation of the noise, `margin` its half-width at 95 %.
+    `otherwise` is the other mechanism of the same price, with its error.
     """
 
     output: str
@@ -69,11 +69,11 @@ class ReleaseLine:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceLine:
-    """What is asked of the rows in each cell of a histogram: among how many, and how surely.
+    """One choice among the cells of a histogram: the number of candidates, and its confidence.
 
     `rows` is the most rows of one unit that count in a group. `expected` is the rank's standard
-    error in rows where these are many (None: unknown); within `reach` rows of the best it lies in
-    95 % of all cases, of a choice whatever the data. `otherwise` is the other way to ask the same.
+    error in rows for large groups (None: unknown). In 95 % of all cases the result is within
+    `reach` rows of the best, for choices with any data. `otherwise` is the alternative method.
     """
 
     output: str
@@ -92,8 +92,8 @@ class ChoiceLine:
 class BlockLines:
     """One private release: unit, limits, keys, measurements, facts relied on, and its SQL.
 
-    `keys` describes the key domain or the threshold (empty: no GROUP BY); `facts` name
-    each fact and its voucher.
+    `keys` describes the key domain or the threshold (empty: no GROUP BY); `facts` name each fact
+    and its voucher.
     """
 
     unit: str
@@ -110,14 +110,14 @@ class BlockLines:
 
 @dataclass(frozen=True, slots=True)
 class PublicKeys:
-    """The keys of these names are private: listed by the policy, each would be answered."""
+    """Advice: these keys are private; if the policy listed their values, each would be answered."""
 
     keys: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TighterBounds:
-    """Noise is in proportion to what a row of `argument` may be: from `lower` to `upper`."""
+    """Advice: noise is proportional to the range of a row's `argument`, from `lower` to `upper`."""
 
     argument: str
     lower: float
@@ -126,14 +126,14 @@ class TighterBounds:
 
 @dataclass(frozen=True, slots=True)
 class FewerRows:
-    """Noise is in proportion to the rows of one unit that count in a group."""
+    """Advice: noise is proportional to the rows of one unit that count in a group."""
 
     rows: int
 
 
 @dataclass(frozen=True, slots=True)
 class FewerGroups:
-    """Noise grows with the groups in which one unit counts."""
+    """Advice: noise grows with the groups in which one unit counts."""
 
     groups: int
 
@@ -141,31 +141,31 @@ class FewerGroups:
 Help: TypeAlias = PublicKeys | TighterBounds | FewerRows | FewerGroups
 
 
-# --- the same question in another form, whose error is known ---
+# --- the same question in another form, with a known error ---
 
 
 @dataclass(frozen=True, slots=True)
 class LargerEpsilon:
-    """The same for an ε of `epsilon`, the largest that the policy allows."""
+    """Change: an ε of `epsilon`, the largest that the policy allows."""
 
     epsilon: Decimal
 
 
 @dataclass(frozen=True, slots=True)
 class OtherAccountant:
-    """The same from a budget whose accountant is `name`."""
+    """Change: a budget with the accountant `name`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedFacts:
-    """The same where `dpsql check --record` has found that data are as the policy declares."""
+    """Change: `dpsql check --record` has found that data is as the policy declares."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoarserPeriods:
-    """Grouped by each `period` of `key`, a moment or its truncation."""
+    """Change: grouped by each `period` of `key`, a timestamp or its truncation."""
 
     key: str
     period: str
@@ -173,14 +173,14 @@ class CoarserPeriods:
 
 @dataclass(frozen=True, slots=True)
 class WithoutKey:
-    """Not grouped by `key`."""
+    """Change: not grouped by `key`."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnitsCounted:
-    """Units, known by `column`, are counted instead of their rows: another number."""
+    """Change: units, identified by `column`, are counted instead of their rows; another number."""
 
     units: str
     column: str
@@ -193,11 +193,11 @@ Change: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A question's form that errs less: in `column` by `margin` (95 %), not by `present_margin`
-    (None: that is not known yet). There are `groups`, not `present_groups` (None: nobody knows).
+    """A form of a question that errs less: in `column` by `margin` (95 %), not by `present_margin`
+    (None: still unknown). It has `groups` instead of `present_groups` (None: unknown).
 
-    Where what a unit adds is still to be found, it is taken to be as large in both, or as large as
-    it can be: so the `margin` is the `most`. Where it is known of neither, margins are `relative`.
+    If contributions are still unknown, they are assumed equal in both forms, or as large as
+    possible; then `margin` is the `most`. If both are unknown, margins are `relative`.
     """
 
     change: Change
@@ -212,9 +212,9 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class FoundBound:
-    """The half-width at 95 % of a column where what one unit adds is found to be up to `most`.
+    """Half-width at 95 % of a column if contributions are found to be up to `most`.
 
-    A column that several bounds decide has all of them.
+    A column that depends on several bounds has all of them.
     """
 
     column: str
@@ -224,8 +224,8 @@ class FoundBound:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What an answer is expected to be worth, by the bounds that may be found for it; and how the
-    same could be asked for less error, the best first.
+    """Expected precision of an answer, by possible bounds, and forms of the question with less
+    error, the best first.
     """
 
     bounds: tuple[FoundBound, ...] = ()
@@ -234,7 +234,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class PlanDescription:
-    """What an explanation says of a plan whatever the ledger says; `charge` is the plan's."""
+    """Part of an explanation that does not depend on the ledger; `charge` is the plan's."""
 
     columns: tuple[Column, ...]
     blocks: tuple[BlockLines, ...]
@@ -250,18 +250,17 @@ class PlanDescription:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The whole plan of one query. `blocks` is empty for a query over public tables alone,
-    which has no `event`, and for synthetic tables.
+    """The whole plan of one query. `blocks` is empty for a query over public tables alone, which
+    has no `event`, and for synthetic tables.
 
-    `charge` is what asking would cost now (zero if the answer is remembered), `spent` and `limit`
-    the budget's state, or that of the `cap` that leaves less of it; `accountant` names the unit of
-    their amounts; `outer_sql` runs over the released tables `release_0`, `release_1`, ... and so do
-    `stages`, the queries whose results later releases read as `stage_0`, `stage_1`, ... `expected`
-    is the half-width at 95 % of each column: None if exact, NaN if it depends on what is released.
-    `event` is what accountants interpret; `notes` are sentences about the whole, `notices` what is
-    told with every answer; `rest` is what would be left; `helps` is what would make errors smaller,
-    or hide less, `outlook` what is known of either in numbers. The first `searches` blocks only
-    find bounds. `form` is how its text was asked for.
+    `charge` is the present price (zero if the answer is remembered). `spent` and `limit` are the
+    budget's state, or that of the `cap` with the least rest. `accountant` names the unit of their
+    amounts. `outer_sql` runs over the released tables `release_0`, `release_1`, ... and so do
+    `stages`, the queries with results that later releases read as `stage_0`, `stage_1`, ...
+    `expected` is the half-width at 95 % of each column: None if exact, NaN if it depends on
+    released values. `event` is for accountants. `notes` are sentences about the whole, `notices`
+    accompany every answer. `rest` would be left. `helps` is advice against errors, `outlook` its
+    effect in numbers. The first `searches` blocks only find bounds. `form` is the requested form.
     """
 
     columns: tuple[Column, ...]

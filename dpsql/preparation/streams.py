@@ -64,7 +64,7 @@ class QueryStream:
 
     @property
     def distance(self) -> int:
-        """Most lattice steps by which one unit moves one query.
+        """Largest change of one query by one unit, in lattice steps.
 
         A unit that is added or removed moves it by its own total, in either direction, so the
         farther end of the clipping bounds limits it. A unit that is replaced may move it from end

@@ -53,9 +53,9 @@ def operations(prepared: Prepared, policy: Policy, public: PublicSize) -> float 
 
 
 MOST_TIMES = 4
-"""Limit on the work of a wider measurement, as a multiple of the question's,"""
+"""Limit on the work of a wider measurement, as a multiple of the question's."""
 LITTLE = 50_000
-"""or limit on its cells."""
+"""Limit on the cells of a wider measurement, an alternative to `MOST_TIMES`."""
 
 
 def is_little_more(prepared: Prepared, wider: Prepared, policy: Policy, public: PublicSize) -> bool:
