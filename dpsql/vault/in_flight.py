@@ -1,8 +1,9 @@
-"""in_flight: of those who ask the same at once one pays, and the others are told what that bought.
+"""in_flight: deduplicates concurrent identical queries; the first is charged, the others get its
+answer.
 
-Who waits holds nothing that whoever goes first could need: no engine, no admission, no transaction.
-Whoever goes first and fails lets the next one try. Processes that share a ledger wait for one
-another too, by its claims; for one that hangs no longer than `MOST_SECONDS` (SECURITY.md S29).
+A waiting query holds nothing that the first could need: no engine, no admission, no transaction. If
+the first fails, the next one tries. Processes that share a ledger wait for one another too, by its
+claims. They wait for a hanging process no longer than `MOST_SECONDS` (SECURITY.md S29).
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from dpsql.preparation.question import Account, Question
 from dpsql.release.execution import guarded
 
 SLICE_SECONDS = 0.05
-"""How long a wait goes on before it looks whether it is stopped."""
+"""Seconds between two checks of a wait whether it is stopped."""
 
 MOST_SECONDS = 600.0
-"""After so long a question is asked though another process still asks it: both pay."""
+"""Longest wait for another process, in seconds; then both processes pay."""
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ class _Turn:
 
 
 class InFlight:
-    """Questions that are being answered, one asker of each at a time: thread-safe."""
+    """Queries in progress, one asker of each at a time: thread-safe."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -53,10 +54,11 @@ class InFlight:
 
     @contextmanager
     def alone(self, compiler: Compiler, query: Question) -> Iterator[None]:
-        """Until the end nobody else asks this question at this price; no thread asks it within.
+        """Reserve this question at this price until the exit; the thread must not ask it again
+        inside.
 
-        Those who share their answers are one. Raises `Failed`, of which nothing was charged, where
-        a wait is stopped.
+        Analysts who share answers count as one. Raises `Failed`, without a charge, if the wait is
+        stopped.
         """
         payer, question = query.account, compiler.questions(query)[0]
         whose = None if payer.budget.share_answers else payer.analyst
@@ -67,9 +69,7 @@ class InFlight:
     def paying(
         self, compiler: Compiler, payer: Account, question: str, stop: Stop
     ) -> Iterator[None]:
-        """The same of what is told to its payer alone, whoever shares answers: a model, or
-        synthetic rows.
-        """
+        """Reserve a question as `alone` does, for its payer alone: a model, or synthetic rows."""
         with self._first(compiler, payer, payer.analyst, question, stop):
             yield
 
@@ -100,7 +100,7 @@ class InFlight:
             self._count_askers(key, -1)
 
     def _count_askers(self, key: Hashable, more: int) -> _Turn:
-        """The turn of a question, of which so many more are there."""
+        """Change the number of askers of a question, and return its turn."""
         with self._lock:
             turn = self._turns.get(key) or _Turn(Line(partial(self._count_askers, key)))
             turn.askers += more
@@ -111,7 +111,7 @@ class InFlight:
             return turn
 
     def _await(self, turn: _Turn, stop: Stop) -> None:
-        """Return with the turn. Raises `Interrupted` and `Parked`."""
+        """Wait for the turn. Raises `Interrupted` and `Parked`."""
         parking = stop.may_park
         while not turn.lock.acquire(timeout=0 if parking else SLICE_SECONDS):
             if stop.requested:
@@ -147,7 +147,7 @@ _ALL: weakref.WeakSet[InFlight] = weakref.WeakSet()
 
 
 def _start_anew() -> None:
-    """After a fork, in the child: nobody asks."""
+    """Reset the state after a fork, in the child: no query is in progress."""
     for questions in list(_ALL):
         questions._start()  # noqa: SLF001 - the same module
 

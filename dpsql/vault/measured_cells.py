@@ -1,6 +1,6 @@
 """Released tables as arrays of cells, from which cells of other questions are derived.
 
-It reads released integers and their noise: PRIVACY.md R79.
+They are released integers with their noise: PRIVACY.md R79.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ from dpsql.model.origins import DerivedColumns, MeasuredColumns
 from dpsql.model.vocabulary import Mechanism, Noise, Noisy
 
 _ROUNDING = 1 / 12
-"""The variance of what is rounded to whole steps."""
+"""Variance of rounding to whole steps."""
 
 _FEW_DRAWS = 4
-"""So many draws of Laplace noise add up to a law with tails nearer to its own: its intervals hold
-95.5 % to 95.9 % of them, and those of a Gaussian law 94.6 % and more of more draws.
+"""Number of Laplace draws up to which a sum's tails are nearer to Laplace's than to a
+Gaussian's.
+
+The Laplace intervals hold 95.5 % to 95.9 % of such sums. Gaussian intervals hold at least 94.6 % of
+sums of more draws.
 """
 
 _GRID = 1 << 20
@@ -35,9 +38,9 @@ _GRID = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredCells:
-    """A released table: `sizes` by its keys in their order, cells and noise by what is measured.
+    """A released table: `sizes` by its keys in their order, cells and noise by measurement.
 
-    Of the means `along` some keys, where there are such, it says nothing.
+    It does not know the means `along` some keys, if there are any.
     """
 
     sizes: Mapping[str, int]
@@ -47,7 +50,9 @@ class MeasuredCells:
 
 
 def measured_cells(noisy: Noisy) -> MeasuredCells:
-    """The cells of a table whose keys are all combinations of listed values, in their order."""
+    """Return the cells of a table with all combinations of listed values as keys, in their
+    order.
+    """
     measured = noisy.origin
     assert isinstance(measured, MeasuredColumns)
     values = [tuple(dict.fromkeys(axis)) for axis in zip(*noisy.keys, strict=True)]
@@ -67,8 +72,8 @@ def measured_cells(noisy: Noisy) -> MeasuredCells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellReading:
-    """One table of one measurement: its axes, its noise, and its cells where it is there yet; with
-    `along` less their means along these axes.
+    """One measurement of a table: its axes, its noise, and its cells if they are measured already.
+    Means `along` some axes are subtracted.
     """
 
     axes: tuple[str, ...]
@@ -82,7 +87,7 @@ class CellReading:
 
 
 def readings(tables: Sequence[MeasuredCells], part: str) -> list[CellReading]:
-    """The tables that measure this."""
+    """Return the readings of the tables that contain this measurement."""
     return [
         CellReading(tuple(table.sizes), table.noises[part], table.parts[part], table.along)
         for table in tables
@@ -93,7 +98,7 @@ def readings(tables: Sequence[MeasuredCells], part: str) -> list[CellReading]:
 def reading_of(
     measured: MeasuredColumns, sizes: Sequence[int], noise: Noise, times: float
 ) -> CellReading:
-    """A table that is not there yet, of one measurement, with so many times the variance."""
+    """Return the reading of a planned table for one measurement, with `times` the variance."""
     stretched = stretch([sizes[place] for place in measured.along])
     cells = scaled(noise, Fraction(times) / stretched**2)
     return CellReading(measured.keys, cells, None, measured.along_keys)
@@ -101,8 +106,10 @@ def reading_of(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Derivation:
-    """How cells are derived: of these readings, with errors of this variance; no weighted sum of
-    them, the squares of whose weights add up to one, has a larger one than `largest`.
+    """A way to derive cells: from these readings, with errors of this variance.
+
+    `largest` bounds the variance of every weighted sum of cells with squared weights that add up to
+    one.
     """
 
     target: AskedCells
@@ -111,7 +118,7 @@ class Derivation:
     largest: float = inf
 
     def law(self, variance: float) -> Noise:
-        """A law with one of the variances, and with intervals as wide as they need."""
+        """Return a noise distribution with this variance and sufficiently wide intervals."""
         first = self.readings[0].noise
         if len(self.readings) == 1 and isclose(variance, self.readings[0].variance):
             return first
@@ -125,7 +132,7 @@ class Derivation:
                 assert_never(first.mechanism)
 
     def cells(self) -> np.ndarray:
-        """The cells in whole steps."""
+        """Return the cells in whole steps."""
         tables = (
             KnownTable(reading.axes, reading.variance, reading.cells, reading.along)
             for reading in self.readings
@@ -135,13 +142,15 @@ class Derivation:
 
 
 def noise_of(derived: Sequence[Derivation]) -> DerivedColumns:
-    """The noise of columns that are derived."""
+    """Return the noise of derived columns."""
     noises = tuple(each.law(each.largest) for each in derived)
     return DerivedColumns(noises, tuple(each.law(each.variance) for each in derived))
 
 
 def derivation(target: AskedCells, all_readings: Sequence[CellReading]) -> Derivation:
-    """The best of all readings together, where their noise is Gaussian, and of each alone."""
+    """Return the best derivation: from each reading alone, or from all together if their noise is
+    Gaussian.
+    """
     best = Derivation(target)
     precisions = [target.precision(r.axes, r.variance, r.along) for r in all_readings]
     for reading, precision in zip(all_readings, precisions, strict=True):
@@ -159,7 +168,7 @@ def derivation(target: AskedCells, all_readings: Sequence[CellReading]) -> Deriv
 
 
 def scaled(noise: Noise, times: float | Fraction) -> Noise:
-    """The law with so many times the variance."""
+    """Return the noise distribution with `times` the variance."""
     match noise.mechanism:
         case Mechanism.DISCRETE_GAUSSIAN:
             return Noise(noise.mechanism, noise.scale * Fraction(times))
@@ -170,7 +179,7 @@ def scaled(noise: Noise, times: float | Fraction) -> Noise:
 
 
 def gaussian(variance: float) -> Noise:
-    """A Gaussian law with this variance, or a little more."""
+    """Return a Gaussian distribution with this variance, or slightly more."""
     return Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(ceil(variance * _GRID), _GRID))
 
 
@@ -180,14 +189,14 @@ def _laplace(variance: float) -> Noise:
 
 @dataclass(frozen=True, slots=True)
 class KnownTables:
-    """Measurements of a population: all while the ledger's stamp is the same."""
+    """Measurements of a population; complete while the ledger's stamp is the same."""
 
     stamp: object
     tables: Mapping[PaidAnswer, MeasuredCells]
 
 
 def known_tables(cells: int) -> BoundedCache[KnownTables]:
-    """Measurements of at most this many cells in all."""
+    """Return a cache for measurements of at most this many cells in total."""
     return BoundedCache(
         cells,
         lambda entry: 1 + sum(p.size for t in entry.tables.values() for p in t.parts.values()),

@@ -1,4 +1,4 @@
-"""Rows over public tables alone, which are given again while the data are the same."""
+"""Cache of rows over public tables alone, valid while the data is the same."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.table import Table
 
 MOST_BYTES = 64 << 20
-"""What all rows that are kept may take."""
+"""Limit on the bytes of all cached rows."""
 _LEAST_BYTES = 1 << 10
 _FLAT = (NoneType, bool, int, float, Decimal, str, date, time, timedelta)
-"""Types whose values hold no others."""
+"""Types with values that contain no other objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Rows that were given as an answer, and about how many bytes they take."""
+    """Rows of an answer, and their approximate size in bytes."""
 
     rows: Table
     size: int
 
 
 class PublicRows:
-    """The rows of whole statements, by their SQL: what we print has no function that chooses."""
+    """Rows of whole statements, by their SQL; our printed SQL has no function that chooses rows."""
 
     def __init__(self) -> None:
         self._given: BoundedCache[_Given] = BoundedCache(MOST_BYTES, lambda given: given.size)
 
     def few(self, engine: Engine, sql: str, cells: int, stop: Stop) -> Table | None:
-        """As `Engine.few` of this engine, which may not be asked."""
+        """Return `Engine.few` of this engine, from the cache if possible."""
         given = self._given.get(sql)
         if given is not None:
             return given.rows
@@ -48,7 +48,7 @@ class PublicRows:
 
 
 def _size(rows: Table) -> int | None:
-    """About how many bytes rows take; None where nobody can say.
+    """Return the approximate size of rows in bytes; None if it is unknown.
 
     >>> _size(Table(2, [np.array([1, 2]), ["a", None]])) > 16, _size(Table(1, [[[1]]]))
     (True, None)

@@ -1,13 +1,13 @@
 """vault: charge, run, release, remember, finish: in this order, and no step back.
 
-The only holder of the ledger, the engine and the sampler: whoever wants anything of them calls
-this, with a plan of the compiler, and nothing here asks anybody for anything.
+It alone holds the ledger, the engine and the sampler. Other code calls it with a plan of the
+compiler, and it calls no one back.
 
-The debit comes first: SECURITY.md S3. To tell again what was paid for loses nothing:
-PRIVACY.md R69.
+The debit comes first: SECURITY.md S3. Returning a paid answer again loses no privacy: PRIVACY.md
+R69.
 
-Rows over public tables alone are given again while the data are the same, since a dashboard asks
-the same list of cities all day. Only what is small is kept, in memory.
+Rows over public tables alone are cached while the data is the same, because a dashboard asks for
+the same list of cities all day. Only small results are kept, in memory.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from dpsql.vault.public_rows import PublicRows
 
 T = TypeVar("T")
 FEW_CELLS = 1_000_000
-"""Values of public rows that are read at once; what has more is run again and flows."""
+"""Number of public values that are read at once; larger results are run again and streamed."""
 
 
 class Vault:
-    """The ledger, the engine and the noise, which nobody else holds: thread-safe.
+    """Exclusive holder of the ledger, the engine and the noise: thread-safe.
 
     `sampler` draws the noise; only tests of the laws pass another than the default.
     """
@@ -70,7 +70,7 @@ class Vault:
     # --- a question ---
 
     def answered(self, compiler: Compiler, query: Question) -> Answer:
-        """The answer to one question: of public rows, remembered, or charged now.
+        """Return the answer to one question: of public rows, remembered, or charged now.
 
         Raises as `Proxy.ask` does.
         """
@@ -82,9 +82,9 @@ class Vault:
     def remembered(
         self, compiler: Compiler, query: Question, least: Decimal | None = None
     ) -> Answer | None:
-        """The answer that was paid for before, if the ledger still stands by it.
+        """Return an earlier paid answer if the ledger still contains it, else None.
 
-        At least `least` was paid for it, if that is given, or else what is now asked.
+        It cost at least `least`, or by default the present epsilon.
         """
         answers, request, question = self._answers, query.request, compiler.questions(query)[0]
         least = query.account.epsilon if least is None else least
@@ -112,10 +112,11 @@ class Vault:
     def recalled(
         self, compiler: Compiler, query: Question, least: Decimal
     ) -> tuple[Remembered, str] | None:
-        """The noisy answer of the same question, and which question was asked at that epsilon.
+        """Return the noisy answer of the same question, and the form that was asked at that
+        epsilon.
 
-        A question that would choose groups is answered from noise on every group too. None where
-        there is no answer, or where a query of that epsilon would have asked otherwise.
+        A question that would choose groups is also answered from noise on every group. None if
+        there is no answer, or if a query of that epsilon would have asked another form.
         """
         analyst, version = query.request.analyst, compiler.policy.version
         for question in compiler.questions(query):
@@ -127,9 +128,10 @@ class Vault:
     def measurements(
         self, compiler: Compiler, query: Question, population: str
     ) -> Mapping[PaidAnswer, MeasuredCells]:
-        """What this analyst has of what was measured of a population and paid for by this budget,
-        in the order in which they got it; and its cubes, if every limit that covers this analyst
-        has counted them. Whoever is answered of a cube receives it first: see `shared_answers`.
+        """Return this analyst's measurements of a population that this budget paid for.
+
+        They are in order of receipt. Cubes are included if every limit of this analyst has counted
+        them. An analyst receives a cube before answers from it: see `shared_answers`.
         """
         payer, tables = query.account, self.tables(compiler, query, population).items()
         return {
@@ -141,7 +143,9 @@ class Vault:
     def tables(
         self, compiler: Compiler, query: Question, population: str
     ) -> Mapping[PaidAnswer, MeasuredCells]:
-        """The same, and behind it all cubes and what others share with them."""
+        """Return the same measurements, followed by all cubes and the tables of analysts who
+        share.
+        """
         payer, stamp = query.account, self.ledger.stamp()
         of = payer.analyst, payer.budget, payer.caps, population, compiler.policy.version
         entry = self._populations.get(of)
@@ -156,7 +160,9 @@ class Vault:
         return entry.tables
 
     def paid_for(self, query: Question, question: str, version: str) -> list[PaidAnswer]:
-        """What the budget paid for this analyst, for cubes, and for those who share with them."""
+        """Return the budget's paid answers for this analyst, for cubes, and for analysts who
+        share.
+        """
         payer = query.account
         paid = self.ledger.released(payer.analyst, payer.budget.name, question, version)
         shares = payer.budget.share_answers
@@ -169,10 +175,10 @@ class Vault:
     def measure(
         self, compiler: Compiler, query: Question, wide: Prepared, answering: Prepared
     ) -> tuple[str, MeasuredCells]:
-        """A measurement that is paid for now, under which id, and kept for what is asked of its
+        """Charge and run a measurement; return its id and cells, which are kept for its
         population.
 
-        `answering` is the plan of what is asked now, of which all is tried beforehand.
+        `answering` is the plan of the present question; all its checks run first.
         """
         self._require_room(compiler, answering, query.stop)
         self.require_bound(answering, query.stop)
@@ -185,10 +191,9 @@ class Vault:
         measured: Sequence[tuple[Question, Prepared]],
         answering: Sequence[tuple[Question, Prepared]],
     ) -> str:
-        """Measurements that are paid for now, all of them or none, the first of them under which
-        id, and kept for what is asked.
+        """Charge and run measurements, all or none; return the id of the first, and keep them.
 
-        `answering` are the plans of that, of which all is tried beforehand.
+        `answering` are the plans of the present questions; all their checks run first.
         """
         for query, prepared in answering:
             self._require_room(compiler, prepared, query.stop)
@@ -199,9 +204,10 @@ class Vault:
     def derived(
         self, compiler: Compiler, query: Question, prepared: Prepared, noisy: Noisy, paid: Receipt
     ) -> Answer:
-        """The answer that was derived of measurements; what the last of them cost is `paid`.
+        """Return the answer derived from measurements; `paid` is the receipt of the last of
+        them.
 
-        It is written nowhere: it can be derived again.
+        It is not recorded: it can be derived again.
         """
         stop, most = query.stop, compiler.policy.limits.max_result_cells
 
@@ -211,7 +217,7 @@ class Vault:
         return compiler.freely(finished, stop) if paid.remembered else finished()
 
     def charged(self, compiler: Compiler, query: Question, prepared: Prepared) -> Answer:
-        """The answer that is paid for now: whatever happens after the charge, it stays."""
+        """Return the answer that is charged now; the charge stays, whatever happens after it."""
         plan = prepared.plan
         assert plan is not None
         query.require_room_for(prepared.columns)
@@ -223,7 +229,7 @@ class Vault:
             answer = self._finished(prepared, noisy, receipt, engine, most, query.stop)
         question = compiler.questions(query)[0]
         if prepared.question == question:
-            # Whoever asks again waits for no engine: the rows stay, the receipt is made anew.
+            # A repeated query waits for no engine: the rows are cached, the receipt is new.
             key = text_key(query.request), query.request.analyst, query.account.epsilon, question
             self._answers.put(key, Finished(None, answer))
         return answer
@@ -232,7 +238,7 @@ class Vault:
     def _paid(
         self, compiler: Compiler, query: Question, prepared: Prepared
     ) -> Iterator[tuple[str, tuple[Noisy, ...], Engine]]:
-        """What is charged, released and remembered now, under which id; and its engine."""
+        """Charge, release and remember one question; yield its id, noisy blocks and engine."""
         with self._all_paid(compiler, [(query, prepared)]) as (((query_id, noisy),), engine):
             yield query_id, noisy, engine
 
@@ -240,13 +246,13 @@ class Vault:
     def _all_paid(
         self, compiler: Compiler, measured: Sequence[tuple[Question, Prepared]]
     ) -> Iterator[tuple[Sequence[tuple[str, tuple[Noisy, ...]]], Engine]]:
-        """The same of several, of one payer, charged for all of them or for none."""
+        """Charge, release and remember several questions of one payer, all or none of them."""
         stop, ids = measured[0][0].stop, [secrets.token_hex(8) for _ in measured]
         for _, prepared in measured:
             self.require_bound(prepared, stop)
         sizes = [self._size(compiler, prepared, stop) for _, prepared in measured]
         with admitted(stop), self._taken(ids[0], stop) as engine:
-            # One engine from here to the end: what it has opened stays as it is.
+            # One engine from here to the end: its opened data stays the same.
             for identity in {prepared.data for _, prepared in measured}:
                 require_ready(engine, ids[0], identity, stop)
             stop.settle()
@@ -261,13 +267,13 @@ class Vault:
             yield paid, engine
 
     def require_bound(self, prepared: Prepared, stop: Stop) -> None:
-        """Raises `Failed`, of which nothing was charged, where a statement would always fail."""
+        """Raises `Failed`, without a charge, if a statement would always fail."""
         self._bound.require(self.engine, tuple(statements(prepared)), prepared.data, stop)
 
     # --- a monitor ---
 
     def require_stream(self, stream: QueryStream) -> None:
-        """Raises `Failed`, of which nothing was charged, where its statement would always fail."""
+        """Raises `Failed`, without a charge, if the stream's statement would always fail."""
         shape = len(stream.sql.keys), stream.sql.parts
         measured = Unrun(stream.sql.sql, stream.tables, shape)
         self._bound.require(self.engine, (measured,), stream.data, Stop())
@@ -280,9 +286,10 @@ class Vault:
         data: Collection[str | None],
         inquiry: Inquiry,
     ) -> Receipt:
-        """A monitor's receipt, charged as a whole now: on return that survives any crash.
+        """Charge a monitor as a whole and return its receipt: on return the charge survives any
+        crash.
 
-        Not where `data`, which its statements are about, is no longer there.
+        Raises `Failed`, without a charge, if the `data` of its statements is gone.
         """
         query_id = secrets.token_hex(8)
         for identity in data:
@@ -291,11 +298,11 @@ class Vault:
         return self.receipt(account, query_id, cost.loss)
 
     def run(self, law: SparseVector) -> Run:
-        """A noisy threshold that was never used."""
+        """Return a new noisy threshold."""
         return Run(law, self.sampler)
 
     def measured(self, query_id: str, stream: QueryStream) -> Exact:
-        """The exact integers of a stream, for whatever was charged for them."""
+        """Return the exact integers of a stream, for a charged query."""
         sql, key = stream.sql, int.from_bytes(os.urandom(16))
         shape = len(sql.keys), sql.parts, key
         return self._guarded(
@@ -315,9 +322,10 @@ class Vault:
         stop: Stop,
         measure: Callable[[JointRun], tuple[Noisy, ...]],
     ) -> tuple[Receipt, tuple[Noisy, ...]]:
-        """What is measured for a cost that is charged now, all of it before; it is remembered.
+        """Charge a cost, run `measure`, and remember its result; return receipt and noisy
+        tables.
 
-        `plans` are those that may be run. Whatever happens after the charge, it stays.
+        `plans` are the plans that it may run. The charge stays, whatever happens after it.
         """
         query_id = secrets.token_hex(8)
         for prepared in plans:
@@ -342,16 +350,16 @@ class Vault:
     # --- the ledger ---
 
     def receipt(self, account: Account, query_id: str, charged: Loss | None = None) -> Receipt:
-        """What is told with an answer that now cost so much (None: it is remembered)."""
+        """Return the receipt of an answer that now cost `charged` (None: it is remembered)."""
         standing = self.standing(account)
         return account.receipt(query_id, charged or Loss(0), standing, remembered=charged is None)
 
     def standing(self, account: Account) -> Standing:
-        """What is left to whoever pays: of the budget, or of the cap that leaves least."""
+        """Return the rest for a payer: of the budget, or of the cap with the least rest."""
         return min(self.standings(account), key=lambda standing: standing.left)
 
     def standings(self, account: Account) -> tuple[Standing, ...]:
-        """The budget and every cap that covers its payer, with what was spent below each."""
+        """Return the budget and every cap that covers its payer, each with its spending."""
         budget, spent = account.budget, self.ledger.spent
         parts = (
             Standing(cap.within(budget), spent(cap.budget, cap.analysts), cap.title)
@@ -360,12 +368,14 @@ class Vault:
         return (Standing(budget, spent(budget.name)), *parts)
 
     def stamp(self, seconds: float, resolution: Resolution) -> object:
-        """Equal while every remembered answer is; None where others write for longer than this."""
+        """Return a value that stays equal while all cached answers do; None if the ledger is busy
+        longer.
+        """
         last_stamp = self.ledger.stamp(seconds)
         return last_stamp and (self._answers, resolution.floor(now()), last_stamp)
 
     def forget(self) -> None:
-        """No answer is kept any more; what is being finished ends up where nobody looks."""
+        """Drop all cached answers; running queries fill the old caches."""
         self._answers, self._populations = answers_of(), known_tables(MOST_CELLS)
         self._rows = PublicRows()
 
@@ -388,7 +398,7 @@ class Vault:
         ids: Sequence[str],
         measured: Sequence[tuple[Question, Prepared]],
     ) -> None:
-        """One charge for each question, all of them or none."""
+        """Charge each question, all of them or none."""
         version, charges = compiler.policy.version, []
         for query_id, (query, prepared) in zip(ids, measured, strict=True):
             assert prepared.plan is not None
@@ -398,7 +408,7 @@ class Vault:
         self.debit(account, lambda: self.ledger.charge(*charges))
 
     def debit(self, account: Account, step: Callable[[], T]) -> T:
-        """Charge; what is refused for want of budget is told in ε."""
+        """Run a charge; a refusal for lack of budget is stated in ε."""
         try:
             return step()
         except Refused as refused:
@@ -408,13 +418,13 @@ class Vault:
 
     @contextmanager
     def _taken(self, query_id: str, stop: Stop) -> Iterator[Engine]:
-        """One engine for a question; raises `Failed`, of which nothing was charged."""
+        """Reserve one engine for a question; raises `Failed`, without a charge."""
         with ExitStack() as stack:
             taken = self.engine.taken(stop)
             yield guarded(query_id, lambda: stack.enter_context(taken), charged=False)
 
     def _require_room(self, compiler: Compiler, prepared: Prepared, stop: Stop) -> None:
-        """Raises `Refused` where the answer would always have more values than are kept."""
+        """Raises `Refused` if the answer would always have more values than the limit."""
         plan, most = prepared.plan, compiler.policy.limits.max_result_cells
         assert plan is not None
         outer = plan.outer
@@ -428,7 +438,7 @@ class Vault:
             )
 
     def _size(self, compiler: Compiler, prepared: Prepared, stop: Stop) -> float | None:
-        """What the question is expected to take, where that is asked for: see
+        """Return the expected work of the question, or None without a pace: see
         `dpsql.preparation.workload`.
         """
         if stop.pace is None:
@@ -472,12 +482,12 @@ class Vault:
         return replace(answer, columns=prepared.columns)
 
     def _share(self, policy: Policy, owner: str) -> Share:
-        """What an owner may take of the room for temporary files."""
+        """Return an owner's share of the room for temporary files."""
         most = bytes_of(policy.limits.max_result_files)
         return Share(self._room, most, owner, len(policy.analysts))
 
     def _public(self, compiler: Compiler, query: Question, prepared: Prepared) -> Answer:
-        """Public rows: many of them as a flow to whoever can take that, or else not too many."""
+        """Return public rows: many as a stream if the client accepts one, else up to the limit."""
         sql, stop, most = prepared.rewritten.outer_sql, query.stop, compiler.policy.limits
         few = min(FEW_CELLS, most.max_result_cells)
 
@@ -511,9 +521,9 @@ class Vault:
 
 @dataclass(frozen=True, slots=True)
 class JointRun:
-    """What plans of one block each are measured with, once they are charged for.
+    """Means to measure plans of one block each, after their charge.
 
-    `ending` says whether one failed of which the others are an answer.
+    `ending` records whether a plan failed while the others are an answer.
     """
 
     engine: Engine
@@ -523,14 +533,14 @@ class JointRun:
     ending: Ending = field(default_factory=Ending)
 
     def integers(self, prepared: Prepared) -> Exact:
-        """The exact integers of a plan's only block."""
+        """Return the exact integers of a plan's only block."""
         (sql,) = prepared.rewritten.blocks
         tables = tuple(evaluated(prepared.rewritten, number) for number in sql.stages)
         shape = len(sql.keys), sql.parts, int.from_bytes(os.urandom(16))
         return self.engine.aggregate(sql.sql, *shape, tables, self.stop, prepared.data)
 
     def noisy(self, prepared: Prepared, exact: Exact) -> Noisy:
-        """These integers with the noise of the block."""
+        """Return these integers with the noise of the block's releases."""
         return release(exact, prepared.blocks[0], self.sampler, self.chooser)
 
 
