@@ -1,6 +1,6 @@
-"""proxy: what an interface may ask for, each in a few lines over the compiler and the vault.
+"""proxy: the operations for interfaces, each in a few lines over the compiler and the vault.
 
-What is refused leaves no trace: SECURITY.md S2.
+Refused requests leave no trace: SECURITY.md S2.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ from dpsql.vault.vault import Vault
 class Proxy:
     """The owner's data behind its policy: thread-safe, a context manager.
 
-    `sampler` draws the noise; only tests of the laws pass another than the default. `rebind` gives
-    the policy anew, over the data as it then is. `compiler` makes what compiles under a policy, if
-    that is not done in this process.
+    `sampler` draws the noise; only tests of the laws pass another than the default. `rebind`
+    returns the policy over the present data. `compiler` returns a compiler for a policy, by default
+    one in this process.
     """
 
     def __init__(
@@ -112,20 +112,20 @@ class Proxy:
 
     @property
     def policy(self) -> Policy:
-        """The policy over the data that was accepted last."""
+        """Policy over the data that was accepted last."""
         return self.compiler.policy
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger of the vault."""
+        """Ledger of the vault."""
         return self.vault.ledger
 
     @classmethod
     def open(cls, path: str = "dpsql.toml") -> Self:
         """Load and bind the policy, start an engine, open the ledger.
 
-        Threads may ask at once: statements then run side by side, as many as `[server] workers`,
-        each in a process that is started when it is needed; what they cost is charged in turn.
+        Threads may ask concurrently. Up to `[server] workers` statements run at once, each in a
+        process that is started when needed. Charges are made one after another.
 
         Raises `PolicyError`, `Unreachable`, `WrongVersion` or `LedgerError`.
         """
@@ -139,7 +139,7 @@ class Proxy:
         engine: Engine,
         compiler: Callable[[Policy], Compiler] | None = None,
     ) -> Self:
-        """`open` with the engine already started; closes it where it cannot be used."""
+        """Open a proxy over a started engine, which is closed if it cannot be used."""
         try:
             require_tested()
             ledger = SqliteLedger.open(draft.ledger)
@@ -177,9 +177,10 @@ class Proxy:
             return predicted(answer, written, self._outer(plain, registered))
 
     def explain(self, request: Request, stop: Stop | None = None) -> Explanation:
-        """The plan and the price of a query: runs nothing on private data, writes nothing.
+        """Return the plan and the price of a query: runs nothing on private data, writes
+        nothing.
 
-        Raises `Refused`, or `Failed` where it takes too long or `stop` is requested.
+        Raises `Refused`, or `Failed` if it takes too long or `stop` is requested.
         """
         stop = stop or Stop()
         own = self.compiler, self.vault, request
@@ -199,46 +200,55 @@ class Proxy:
     def explain_all(
         self, requests: Sequence[Request], epsilon: Decimal | None = None, stop: Stop | None = None
     ) -> JointPlan:
-        """What statements of one analyst cost together, and how exact they are: for an `epsilon`,
-        or the least for which each is as exact as alone. Runs nothing, charges nothing.
+        """Return the joint price of one analyst's statements, and their precision.
 
-        Refusals of single statements are told in the plan. Raises as `explain` does.
+        It is for an `epsilon`, or the least price for which each is as precise as alone. Runs
+        nothing, charges nothing. Refusals of single statements are in the plan. Raises as `explain`
+        does.
         """
         return planned(self.compiler, self.vault, requests, stop or Stop(), epsilon)
 
     def ask_all(
         self, requests: Sequence[Request], epsilon: Decimal | None = None, stop: Stop | None = None
     ) -> tuple[tuple[Answer, ...], Receipt]:
-        """The answers to statements of one analyst, which agree, measured and charged together, as
-        `explain_all` says. Raises as `ask` does, of the first statement that cannot be asked.
+        """Return the answers to statements of one analyst, measured and charged together, which
+        agree.
+
+        The price is that of `explain_all`. Raises as `ask` does, for the first statement that
+        cannot be asked.
         """
         with self._stoppable(stop or Stop()) as registered:
             plan = planned(self.compiler, self.vault, requests, registered, epsilon)
             return answered(self.compiler, self.vault, plan)
 
     def explain_cube(self, text: str, budget: str | None, dialect: str) -> JointPlan:
-        """What the tables of a cube cost together, from a budget (None: the only one), and how
-        exact they are: runs nothing, charges nothing. The owner's.
+        """Return the joint price and precision of a cube's tables, from a budget (None: the only
+        one).
+
+        For the owner. Runs nothing, charges nothing.
         """
         payer = self._budget(budget)
         return cubes.planned(self.compiler, self.vault, text, payer, dialect, Stop())
 
     def create_cube(self, text: str, budget: str | None, dialect: str) -> JointPlan:
-        """Measure a cube, of which the analysts of the budget are answered. The owner's; raises as
-        `ask` does.
+        """Measure a cube, from which the budget's analysts are answered.
+
+        For the owner. Raises as `ask` does.
         """
         payer = self._budget(budget)
         with self._stoppable(Stop()) as registered:
             return cubes.create(self.compiler, self.vault, text, payer, dialect, registered)
 
     def suggest_cubes(self, budget: str | None, dialect: str) -> tuple[CubeSuggestion, ...]:
-        """The cubes that would have saved something of a budget: replays its ledger, reads no
-        private data. The owner's.
+        """Return the cubes that would have saved spending of a budget, from a replay of its
+        ledger.
+
+        For the owner. Reads no private data.
         """
         return suggested(self.compiler, self.vault, self._budget(budget), dialect, Stop())
 
     def _budget(self, name: str | None) -> Budget:
-        """The budget of that name; without a name the only one. Raises `Refused`."""
+        """Return the budget with that name; without a name the only one. Raises `Refused`."""
         named = {budget.name: budget for budget in self.policy.budgets}
         if name is None and len(named) == 1:
             (name,) = named
@@ -253,7 +263,7 @@ class Proxy:
         declared: Sequence[SqlType | None],
         stop: Stop | None = None,
     ) -> Signature:
-        """Columns and parameter types of a SELECT, its parameters not yet known; free.
+        """Return the columns and parameter types of a SELECT with unknown parameters; free.
 
         See `dpsql.preparation.signature`. Raises as `explain` does.
         """
@@ -273,17 +283,19 @@ class Proxy:
             return self._signature(without_calls(request, written), now, declared, stop)
 
     def watch(self, wish: Watch) -> Monitor:
-        """A stream of counting queries against one threshold, charged now; see
+        """Return a stream of counting queries against one threshold, charged now; see
         `dpsql.systems.watch.monitor`.
         """
         return monitored(Desk.of(self.compiler, self.vault, wish), wish)
 
     def watch_all(self, wish: Watch, requests: Sequence[Request]) -> Watched:
-        """`watch` for statements that are all known: refused together, remembered together."""
+        """Return the result of `watch` for known statements: refused together, remembered
+        together.
+        """
         return watched(Desk.of(self.compiler, self.vault, wish), wish, requests)
 
     def explain_watch(self, wish: Watch, requests: Sequence[Request]) -> Price:
-        """What `watch_all` would cost and how noisy it is: runs nothing, charges nothing."""
+        """Return the price and the noise of `watch_all`: runs nothing, charges nothing."""
         return priced(Desk.of(self.compiler, self.vault, wish), wish, requests)
 
     def synthesise(
@@ -294,26 +306,27 @@ class Proxy:
         *,
         mbi: bool = False,
     ) -> SyntheticTable:
-        """Synthetic rows of noisy marginals, which are charged once and remembered; see
-        `dpsql.systems.synthesis.synthesis`. Raises as `ask` does, and MissingExtra.
+        """Return synthetic rows of noisy marginals, which are charged once and remembered.
+
+        See `dpsql.systems.synthesis.synthesis`. Raises as `ask` does, and MissingExtra.
         """
         with self._stoppable(stop or Stop()) as registered:
             return synthesised(self.compiler, self.vault, wish, registered, RowsWish(rows, mbi))
 
     def explain_synthesis(self, wish: SynthesisWish) -> SynthesisPlan:
-        """What `synthesise` would count, choose and charge: runs nothing, charges nothing."""
+        """Return the plan of `synthesise`, with its charge: runs nothing, charges nothing."""
         return synthesis_plan.planned(self.compiler, wish, Stop())
 
     def model(self, name: str, analyst: str) -> Model:
-        """A model of an analyst, free. Raises `Refused` where there is none, or no longer."""
+        """Return a model of an analyst, free. Raises `Refused` if there is none."""
         return self.models.model(self.compiler, self.vault, analyst, name, Stop())
 
     def models_of(self, analyst: str) -> Sequence[Model]:
-        """The models of an analyst, by name."""
+        """Return the models of an analyst, by name."""
         return self.models.listed(self.compiler, self.vault, analyst, Stop())
 
     def synthetic_tables(self, analyst: str, stop: Stop | None = None) -> tuple[TablePolicy, ...]:
-        """The synthetic tables that an analyst made, by name: what they are called and hold."""
+        """Return the names and columns of an analyst's synthetic tables."""
         return self.synthetic.listed(self.compiler, self.vault, analyst, stop or Stop())
 
     def _ask(self, request: Request, stop: Stop) -> Answer:
@@ -324,7 +337,7 @@ class Proxy:
         return over(synthetic, replace(request, flowing=False), stop, _answered)
 
     def _outer(self, request: Request, stop: Stop) -> Relation | None:
-        """What a question over private rows computes of what it releases; None of any other."""
+        """Return the outer query over releases of a question over private rows; None for others."""
         with suppress(Refused):  # over synthetic tables, say
             plan = self.compiler.prepared(self.compiler.read(request, stop)).plan
             return None if plan is None else plan.outer
@@ -353,7 +366,9 @@ class Proxy:
     def _creation(
         self, request: Request, stop: Stop
     ) -> CreateSynthetic | DropSynthetic | ModelStatement | None:
-        """What a text wants to be made or forgotten, if it does; read where texts are read."""
+        """Return the statement if a text creates or drops an object, else None; read with other
+        texts.
+        """
         if cubes.begins(request.sql):
             construct = "CREATE DP CUBE, which is the owner's"
             raise Refused(Reason.UNSUPPORTED_SYNTAX, construct=construct)
@@ -367,13 +382,13 @@ class Proxy:
         return None
 
     def _synthetic(self, request: Request, refused: Refused, stop: Stop) -> TablesAlone:
-        """What answers a question about synthetic tables instead; raises what it was refused for
-        where it is about others.
+        """Return a proxy for a question about synthetic tables; raise the refusal for other
+        questions.
         """
         return self.synthetic.instead(self.compiler, self.vault, request, refused, stop)
 
     def analyst(self, name: str | None = None) -> str:
-        """The analyst of that name; without a name the only one. Raises `Refused`."""
+        """Return the analyst with that name; without a name the only one. Raises `Refused`."""
         analysts = tuple(analyst for analyst, _ in self.policy.analysts)
         if name is None and len(analysts) == 1:
             return analysts[0]
@@ -382,52 +397,54 @@ class Proxy:
         return name
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
-        """Each budget with what it has spent and its limit."""
+        """Return each budget with its spending and its limit."""
         return tuple(
             (b, self.ledger.spent(b.name), accountants.get(b.accountant).limit(b))
             for b in self.policy.budgets
         )
 
     def standing(self, analyst: str) -> Standing:
-        """What is left to an analyst: of the budget, or of the cap that leaves least."""
+        """Return the rest for an analyst: of the budget, or of the cap with the least rest."""
         return self.vault.standing(account(self.policy, analyst))
 
     def standings(self) -> tuple[Standing, ...]:
-        """Each budget, then each cap, with what was spent below it."""
+        """Return each budget, then each cap, with its spending."""
         return standings(self.policy, self.ledger.spent)
 
     def ceilings(self) -> tuple[Ceiling, ...]:
-        """All limits of the policy, as the ledger holds it to them."""
+        """Return all limits of the policy, as the ledger confirms them."""
         return ceilings(self.policy)
 
     def history(self, analyst: str | None = None, limit: int = 20) -> tuple[Entry, ...]:
-        """The latest entries of the ledger, newest first."""
+        """Return the latest entries of the ledger, newest first."""
         return self.ledger.history(analyst, limit)
 
     def stamp(self, seconds: float) -> object:
-        """Equal while every remembered answer is; None where others write for longer than this."""
+        """Return a value that stays equal while all cached answers do; None if the ledger is busy
+        longer.
+        """
         stamp = self.vault.stamp(seconds, self.policy.limits.time_resolution)
         return stamp and (stamp, self.models.names.changes, self.synthetic.names.changes)
 
     @property
     def facts_lapsed(self) -> bool:
-        """Whether facts were recorded before, and none counts for the data as it now is."""
+        """True if facts were recorded before, and none of them counts for the present data."""
         return self.ledger.facts_lapsed(vouched_for(self.policy))
 
     @property
     def store_unused(self) -> bool:
-        """Whether the policy names a store, and there is none of this data under this policy."""
+        """True if the policy names a store, and there is none of this data under this policy."""
         return self.policy.database.prepared is not None and self.policy.store is None
 
     def recorded(self) -> object:
-        """The data version, its facts, and which store is there: no longer as `accepted` once
-        anybody changes them.
+        """Return the data version, its facts, and the present store, to be compared with
+        `accepted`.
         """
         facts = self.ledger.facts(vouched_for(self.policy))
         return self.ledger.data_version(), facts, store_present(self.policy.database)
 
     def refresh(self) -> int:
-        """Start a new data version: remembered answers and recorded facts no longer count."""
+        """Start a new data version: remembered answers and recorded facts do not count any more."""
         version = self.ledger.refresh()
         with self._lock:
             self.adopt(self._rebind())
@@ -435,23 +452,25 @@ class Proxy:
         return version
 
     def adopt(self, policy: Policy) -> None:
-        """Answer under this policy from here on; nothing compiled or answered before is kept."""
+        """Answer under this policy from now on; drop all compiled plans and cached answers."""
         self.compiler.adopt(policy)
         self.vault.forget()
 
     def load(self) -> dict[str, int]:
-        """How busy a pool of engines is; nothing where there is but one engine."""
+        """Return the load of a pool of engines; empty for a single engine."""
         engine = self.vault.engine
         return engine.load() if isinstance(engine, EnginePool) else {}
 
     def cancel(self) -> None:
-        """Stop all that is running: before its charge nothing is charged, after it it stays."""
+        """Stop all running queries: before its charge a query is free, after it the charge
+        stays.
+        """
         for stop in tuple(self._stops):
             stop.requested = True
         self.vault.engine.cancel()
 
     def close(self) -> None:
-        """Stop the engine and what compiles, and close the ledger."""
+        """Stop the engine and the compiler, and close the ledger."""
         self.compiler.close()
         self.vault.close()
 
@@ -463,7 +482,7 @@ class Proxy:
 
     @contextmanager
     def _stoppable(self, stop: Stop) -> Iterator[Stop]:
-        """What stops a query, which `cancel` knows of until it ends."""
+        """Register a query's stop for `cancel` until the exit."""
         self._stops.add(stop)
         try:
             yield stop
@@ -474,7 +493,7 @@ class Proxy:
 def _answered(
     compiler: Compiler, vault: Vault, request: Request, stop: Stop, models: Models | None = None
 ) -> Answer:
-    """The answer to a question; of the moments of `models`, where these tell as much."""
+    """Return the answer to a question; from the moments of `models` if they suffice."""
     query = compiler.read(request, stop)
     sums = None if models is None else models.sums(compiler, vault, query)
     if query.explain and sums is not None:

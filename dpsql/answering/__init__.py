@@ -1,1 +1,1 @@
-"""One question answered: charged, run, released, remembered; in as many steps as it takes."""
+"""Answering one question: charge, run, release, remember, in as many steps as needed."""

@@ -1,5 +1,6 @@
-"""explain: the plan and the price of what is asked, in as many steps as it takes; nothing runs
-on private data, nothing is written.
+"""explain: the plan and the price of a question, in all its steps.
+
+Nothing runs on private data, and nothing is written.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from dpsql.vault.vault import Vault
 
 @dataclass(frozen=True, slots=True)
 class PlannedCreation:
-    """What a statement would make: its columns with the errors that are expected, the query of the
-    `rows` that it is of, and in a sentence how.
+    """Object that a statement would create: its columns with expected errors, the query `rows` of
+    its input, and a sentence on the method.
     """
 
     columns: tuple[Column, ...]
@@ -39,18 +40,18 @@ class PlannedCreation:
 
 
 def explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
-    """What asking this would do and cost now; see `Proxy.explain`."""
+    """Return the plan and the present price of a query; see `Proxy.explain`."""
     plan = compiler.freely(lambda: _explained(compiler, vault, query), query.stop)
     return replace(plan, form=query.explain or plan.form)
 
 
 def shown(explanation: Explanation) -> Answer:
-    """The answer to EXPLAIN: its interface writes the rows from the explanation."""
+    """Return the answer to EXPLAIN; its interface writes the rows from the explanation."""
     return Answer((SHOWN,), (), (), (), explanation=explanation)
 
 
 def price(compiler: Compiler, vault: Vault, query: Question) -> Loss:
-    """What asking this would cost now, and nothing else of it."""
+    """Return the present price of a query, and nothing else."""
     steps = steps_of(compiler, vault, query)
     if steps is None:
         return _of_one(compiler, vault, query).charge
@@ -63,7 +64,7 @@ def price(compiler: Compiler, vault: Vault, query: Question) -> Loss:
 def explained_creation(
     compiler: Compiler, vault: Vault, account: Account, cost: Cost, creation: PlannedCreation
 ) -> Explanation:
-    """Of what is measured once and has a name: it costs nothing where the ledger remembers it."""
+    """Return the explanation of a named object that is measured once; a remembered one is free."""
     standing, budget = vault.standing(account), account.budget
     version = compiler.policy.version
     recalled = vault.ledger.recall(account.analyst, cost.question, version, account.epsilon)
@@ -104,7 +105,9 @@ def _explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation
 
 
 def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
-    """Of the steps that are to be paid and the last, which is shown with the widest bounds."""
+    """Return the explanation of unpaid steps and the last, which is shown with the widest
+    bounds.
+    """
     more = steps.before_last(compiler, vault)
     last = _of_one(compiler, vault, steps.last) if more is None else _of_all(compiler, vault, more)
     first = [_of_one(compiler, vault, search) for search in steps.to_pay]
@@ -125,7 +128,7 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
 
 
 def _of_one(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
-    """Of one question: it costs nothing where the ledger remembers its answer."""
+    """Return the explanation of one question; a remembered answer is free."""
     account, budget = query.account, query.account.budget
     epsilon, question = account.epsilon, (compiler.questions(query) or ("",))[0]
     recalled = repeated(compiler, vault, query) if question else None
@@ -165,7 +168,7 @@ def _of_one(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
 def _to_pay(
     compiler: Compiler, vault: Vault, query: Question, question: str
 ) -> tuple[PlanDescription, bool]:
-    """The plan of what this analyst has not been answered, and whether all of it is new."""
+    """Return the plan for a question without an answer, and true if all of it is new."""
     lent = (
         shared_answers.lent(compiler, vault, query) if question and query.memory.repeats else None
     )
@@ -178,7 +181,7 @@ def _to_pay(
 
 
 def _refusals(vault: Vault, account: Account) -> list[str]:
-    """Why the ledger would refuse whatever is asked now."""
+    """Return sentences on why the ledger would refuse every question now."""
     stopped, confirmed = vault.ledger.stopped(), vault.ledger.confirmed()
     if {Stopped(account.budget.name, None), Stopped(None, account.analyst)} & stopped:
         return ["Asking would be refused: the owner has stopped it."]
@@ -191,7 +194,7 @@ def _refusals(vault: Vault, account: Account) -> list[str]:
 def _lent(
     compiler: Compiler, query: Question, released: PaidAnswer, question: str
 ) -> PlanDescription:
-    """The plan of an answer that others share, at the price that this analyst's limits pay."""
+    """Return the plan of an answer that others share, at the price for this analyst's limits."""
     plan, price = (
         compiler.described(query, released.epsilon, question),
         query.account.price_of(released),
@@ -200,7 +203,9 @@ def _lent(
 
 
 def _received(payer: Account, lent: Sequence[PaidAnswer]) -> list[str]:
-    """Say what is entered for an analyst who receives this for the first time, and who pays."""
+    """Return sentences on the answers that an analyst receives for the first time, and their
+    payer.
+    """
     others, cubes = [each for each in lent if not each.cube], {e.cube: e for e in lent if e.cube}
     notes = [
         f"Cube {name} is new to this analyst, for whom one entry counts all of its tables: "
@@ -225,7 +230,7 @@ def _shared(lent: Sequence[PaidAnswer], price: Loss) -> str:
 def _from_memory(
     compiler: Compiler, query: Question, memory: Recollection, question: str
 ) -> PlanDescription:
-    """The plan of an answer that is derived: what is measured for it, at which price."""
+    """Return the plan of a derived answer: its measurements, and their price."""
     answering = replace(query, derived=memory.derived)
     plan = compiler.described(answering, query.account.epsilon, question)
     recalled = f"From memory {memory.recalled} %, paid {100 - memory.recalled} %."

@@ -1,11 +1,10 @@
-"""from_memory: a question answered from what was measured before, and from what it still lacks.
+"""from_memory: answers a question from earlier measurements, and measures only the rest.
 
 A question with a wide form (see `dpsql.compiler.plan.wide_tables`) measures its population's whole
-table by its keys and by the columns of its conditions; what is not asked is kept unseen. Whatever
-all such tables tell of a later question is free. What they lack of the precision that a fresh
-answer would have is paid where ρ adds up to precision, by the same table at the ε that buys just
-that, or by its differences along those keys over which the totals are known well enough; otherwise
-the whole table is measured.
+table, by its keys and the columns of its conditions; unrequested cells are kept unseen. Later
+questions about such tables are free. If their precision is lower than that of a fresh answer, the
+difference is paid, where ρ adds up to precision. The same table is measured at just that ε, or its
+differences along keys with well-known totals. Otherwise the whole table is measured.
 
 Decisions read variances, text, policy and ledger, never a released number: PRIVACY.md R79.
 """
@@ -47,37 +46,39 @@ from dpsql.vault.measured_cells import (
 from dpsql.vault.vault import Vault
 
 ENOUGH = 1 + 1e-6
-"""A variance that is larger by less is no other one."""
+"""Tolerance within which variances count as equal."""
 
 _HALVINGS = 24
 _PART = 0.99
-"""What is nearly a whole table is measured as one."""
+"""Share from which a part of a table is measured as the whole."""
 
 _FOUR = Context(prec=4, rounding=ROUND_UP)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The variance of a fresh column, each number of which is shown `by_itself`; or else what is
-    made of several must err no more than of fresh ones, whatever it is.
+    """Variance that a derived column must reach: that of a fresh one.
+
+    If each number is shown `by_itself`, the variance of cells counts, else the largest variance of
+    any combination of cells.
     """
 
     variance: float
     by_itself: bool
 
     def is_reached(self, derived: Derivation) -> bool:
-        """Whether numbers that are derived so are as good as fresh ones."""
+        """Test whether derived numbers are as precise as fresh ones."""
         return (derived.variance if self.by_itself else derived.largest) <= self.variance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recollection:
-    """How a question is answered: of `tables`, the last of them from query `last`, and of a `wide`
-    one that is measured first, at this `epsilon`; nothing is where there is no ε. What is `lent` of
-    the tables is others', until this analyst's limits have paid for it.
+    """A way to answer a question: from `tables`, the last of them by query `last`, and a `wide` one
+    measured first at `epsilon` (None: nothing is measured).
 
-    `price` is that of all this, and so many percent of that of a fresh answer are `recalled`;
-    `derived` is the noise of its columns then.
+    `lent` are tables of other analysts that this analyst's limits have not paid for. `price` is
+    that of everything, `recalled` the saved percentage of a fresh answer's price; `derived` is the
+    noise of the columns.
     """
 
     wide: WideTable
@@ -91,7 +92,9 @@ class Recollection:
 
 
 def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
-    """The answer to one question, from memory as far as that goes. Raises as `Proxy.ask` does."""
+    """Return the answer to one question, from memory as far as possible. Raises as `Proxy.ask`
+    does.
+    """
     if not compiler.questions(query):
         return vault.answered(compiler, query)
     if query.memory is Memory.OFF:
@@ -132,7 +135,9 @@ def _remembered_or_paid(compiler: Compiler, vault: Vault, query: Question) -> An
 
 
 def _paying(query: Question, epsilon: Decimal) -> Question:
-    """The same at what is left to be paid of it, with what was asked for where that is more."""
+    """Return the question at a rest of its epsilon, with the requested epsilon if that was
+    larger.
+    """
     whole = query.account.epsilon
     return replace(query.at(epsilon), requested=whole if epsilon < whole else None)
 
@@ -145,7 +150,7 @@ def derived_answer(
     tables: Sequence[MeasuredCells],
     paid: Receipt,
 ) -> Answer:
-    """What tables that are paid for tell of a question, however much that is."""
+    """Return the answer from paid tables, at whatever precision they give."""
     derived = tuple(derivations(wide, tables))
     answering = compiler.prepared(replace(query, derived=noise_of(derived)))
     answering = replace(answering, columns=compiler.prepared(query).columns)
@@ -154,7 +159,7 @@ def derived_answer(
 
 
 def repeated(compiler: Compiler, vault: Vault, query: Question) -> tuple[Remembered, str] | None:
-    """The noisy answer that `answered` would tell again, and to which question."""
+    """Return the noisy answer that `answered` would repeat, and its form of the question."""
     if query.memory is Memory.OFF:
         return None
     if not query.memory.repeats and recollection(compiler, vault, query) is not None:
@@ -163,7 +168,7 @@ def repeated(compiler: Compiler, vault: Vault, query: Question) -> tuple[Remembe
 
 
 def recollection(compiler: Compiler, vault: Vault, query: Question) -> Recollection | None:
-    """How a question is answered now; None where a fresh answer alone is what it costs."""
+    """Return the way to answer a question from memory; None if a fresh answer is as cheap."""
     prepared = compiler.prepared(query)
     wide, plan = prepared.wide, prepared.plan
     if wide is None or plan is None or not query.memory.measures_wide:
@@ -188,14 +193,14 @@ def recollection(compiler: Compiler, vault: Vault, query: Question) -> Recollect
 
 
 def is_little(compiler: Compiler, query: Question, prepared: Prepared, wide: WideTable) -> bool:
-    """Whether the wide table is little more work than what is asked."""
+    """Test whether the wide table adds little work to the question."""
     sizes = compiler.policy, compiler.public.size
     step = partial(is_little_more, prepared, wide.prepared, *sizes)
     return compiler.freely(step, query.stop)
 
 
 def first(wide: WideTable, tables: Sequence[MeasuredCells], targets: Sequence[Target]) -> int:
-    """How many of the first tables were enough, so that the same question keeps its answer."""
+    """Return how many of the first tables suffice, so that the same question keeps its answer."""
 
     def is_enough(count: int) -> bool:
         return reaches(derivations(wide, tables[:count]), targets)
@@ -210,7 +215,7 @@ def _topped_up(
     free: _Measured,
     targets: Sequence[Target],
 ) -> Recollection | None:
-    """What is free with what a wide table adds to it; None where that is not enough."""
+    """Return the free tables with a wide one added; None if that does not suffice."""
     fresh = wide.prepared.plan
     if fresh is None or not reaches(derivations(wide, free.tables, [wide]), targets):
         return None
@@ -230,14 +235,14 @@ def _topped_up(
 
 
 def _recalled(price: Loss, fresh: Loss) -> int:
-    """How much of the price of a fresh answer is not to be paid, in percent."""
+    """Return the saved percentage of a fresh answer's price."""
     return max(0, 100 - ceil(100 * price.amount / fresh.amount))
 
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What was measured of a population, in the order in which it counts; what is `new` to the
-    analyst costs their limits as much.
+    """Measurements of a population, in their order of use; `new` maps those that the analyst lacks
+    to their price.
     """
 
     measured: tuple[tuple[PaidAnswer, MeasuredCells], ...]
@@ -245,8 +250,8 @@ class _Measured:
 
     @classmethod
     def of(cls, vault: Vault, compiler: Compiler, query: Question, wide: WideTable) -> _Measured:
-        """What the analyst has, then what others share with them, what is free of it first, and
-        cubes that cost something last.
+        """Return the analyst's tables, then those of sharing analysts: free ones first, priced
+        cubes last.
         """
         payer = query.account
         tables = vault.tables(compiler, query, wide.prepared.question)
@@ -261,27 +266,27 @@ class _Measured:
 
     @property
     def lent(self) -> tuple[PaidAnswer, ...]:
-        """What is new of it."""
+        """Measured answers that are new to the analyst."""
         return tuple(released for released, _ in self.measured if released in self.new)
 
     @property
     def price(self) -> Loss:
-        """What that costs, each cube once."""
+        """Price of the answers in `lent`; each cube counts once."""
         return reduce(add, {r.lent: self.new[r] for r in self.lent}.values(), Loss(0))
 
     @property
     def by_colleagues(self) -> Loss:
-        """What that costs of it which is of no cube."""
+        """Price of the answers in `lent` without cubes."""
         return reduce(add, (self.new[r] for r in self.lent if not r.cube), Loss(0))
 
     @property
     def last(self) -> str:
-        """The query that measured the last of it."""
+        """Query of the last measurement."""
         return self.measured[-1][0].query_id
 
     @property
     def free(self) -> _Measured:
-        """What costs nothing of it."""
+        """Measurements that are free."""
         return self._until(sum(not self.new.get(r, Loss(0)).amount for r, _ in self.measured))
 
     def _until(self, count: int) -> _Measured:
@@ -290,9 +295,11 @@ class _Measured:
     def enough(
         self, wide: WideTable, targets: Sequence[Target], fresh: Loss, *, keeps: bool
     ) -> _Measured | None:
-        """All that is free if that is as good as a fresh answer, or else as much as is needed, for
-        no more than the price of that beside whole cubes; None where neither is. A question that
-        `keeps` its answer has the first that was enough.
+        """Return the measurements to use, or None.
+
+        All free ones if they match a fresh answer, else the first that suffice, if their price
+        without cubes is at most that of a fresh answer. A question that `keeps` its answer uses the
+        first that sufficed.
         """
         if not reaches(derivations(wide, self.tables), targets):
             return None
@@ -309,10 +316,9 @@ def _cheapest(
     tables: Sequence[MeasuredCells],
     targets: Sequence[Target],
 ) -> tuple[WideTable, Decimal]:
-    """The wide table at the least ε that is enough beside what is known.
+    """Return the wide table at the least ε that suffices together with known tables.
 
-    Only where the variance of noise falls as the charge grows, so that nothing is lost by paying
-    in parts.
+    Only if noise variance falls as the charge grows, so that paying in parts loses nothing.
     """
     budget, most = query.account.budget, query.account.epsilon
     if accountants.get(budget.accountant).order > 1:
@@ -334,11 +340,11 @@ def _cheapest(
 def _least(
     wide: WideTable, tables: Sequence[MeasuredCells], targets: Sequence[Target], floor: float
 ) -> tuple[float, tuple[int, ...]] | None:
-    """About the least part of its loss at which a wide table is enough, or the `floor`, and along
-    which keys it is of differences then; None where that is nearly the whole.
+    """Return the least share of its loss at which a wide table suffices, about, and its keys of
+    differences.
 
-    Keys are added one by one, that which saves most first: what is known of their means already is
-    not paid for again.
+    The share is at least the `floor`. None if it is nearly the whole. Keys are added one by one,
+    the most saving first: known means are not paid for again.
     """
     part = max(floor, _enough(wide, tables, targets, 1.0) or 1.0)
     along, better = tuple[int, ...](), True
@@ -355,7 +361,9 @@ def _least(
 def _enough(
     wide: WideTable, tables: Sequence[MeasuredCells], targets: Sequence[Target], most: float
 ) -> float | None:
-    """The least part of its loss at which a wide table is enough, `most` at most."""
+    """Return the least share of its loss, at most `most`, at which a wide table suffices; None if
+    none does.
+    """
 
     def is_enough(part: float) -> bool:
         return reaches(derivations(wide, tables, [wide], 1 / part), targets)
@@ -375,7 +383,7 @@ def _amount(budget: Budget, epsilon: Decimal) -> Fraction:
 
 
 def _epsilons(budget: Budget, most: Decimal, part: float) -> Iterator[Decimal]:
-    """Those below `most` that buy about this part of it, none cheaper than a question is."""
+    """Yield epsilons below `most` that buy about this share of it, none below the least charge."""
     accountant, delta = accountants.get(budget.accountant), Fraction(budget.query_delta)
     amount = Loss(ceil(_amount(budget, most) * Fraction(part) * NANO))
     epsilon = _FOUR.plus(Decimal(accountant.epsilon(amount, delta)))
@@ -392,8 +400,9 @@ def derivations(
     planned: Sequence[WideTable] = (),
     times: float = 1.0,
 ) -> Iterator[Derivation]:
-    """How each column of the question is derived of tables of its rows; with those that are
-    `planned` as if they were there too, with so many times the variance.
+    """Yield the derivation of each column of the question from tables of its rows.
+
+    Tables that are `planned` count as if they were measured, with `times` the variance.
     """
     measured = wide.measured
     sizes = dict[str, int]()
@@ -411,7 +420,7 @@ def derivations(
 
 
 def planned_readings(table: WideTable, part: str, times: float = 1.0) -> Iterator[CellReading]:
-    """What a table will tell of a part, with so many times the variance."""
+    """Yield the readings of a planned table for a measurement, with `times` the variance."""
     measured = table.measured
     for name, noise in zip(measured.parts, measured.noises, strict=True):
         if name == part:
@@ -419,12 +428,12 @@ def planned_readings(table: WideTable, part: str, times: float = 1.0) -> Iterato
 
 
 def reaches(derived: Iterable[Derivation], targets: Sequence[Target]) -> bool:
-    """Whether every column errs no more than it may."""
+    """Test whether every column is as precise as its target."""
     return all(target.is_reached(d) for d, target in zip(derived, targets, strict=True))
 
 
 def fresh_targets(prepared: Prepared) -> list[Target]:
-    """How much fresh columns would err."""
+    """Return the targets of fresh columns."""
     assert prepared.plan is not None
     variances = (standard_deviation(r.noise) ** 2 for r in prepared.blocks[0].releases)
     shown = is_by_row(prepared.plan.outer)
@@ -432,7 +441,7 @@ def fresh_targets(prepared: Prepared) -> list[Target]:
 
 
 def _noisy(prepared: Prepared, wide: WideTable, derived: Iterable[Derivation]) -> Noisy:
-    """The question's table, with the noise that its numbers have."""
+    """Return the question's table of integers from the derived cells."""
     listed, (block,) = tuple(derived), prepared.blocks
     columns = [each.cells() for each in listed]
     parts = tuple(tuple(int(cells[place]) for cells in columns) for place in wide.places)

@@ -1,14 +1,12 @@
-"""joint_plan: several statements priced together, measured at one price, and answered so that they
-agree.
+"""joint_plan: statements priced and measured together, with answers that agree.
 
-What statements have in common is measured once: equal questions, and tables of the same rows (see
-`from_memory`), of which every cell is derived that any of them asks for. The price is divided among
-tables so that each answer is as exact as it would be alone for the least sum, or so that the sum of
-all relative variances is the least that a given price buys.
+Common parts are measured once: equal questions, and tables of the same rows (see `from_memory`)
+from which all requested cells are derived. The price is divided among tables in one of two ways.
+Either each answer is as precise as alone, for the least sum; or a given price buys the least sum of
+all relative variances.
 
-All of it is charged in one transaction, before anything is measured. Statements that first have to
-find bounds are the exception: they are asked in their steps, behind the others, and their prices
-are part of what must be left before the first charge.
+Everything is charged in one transaction, before any measurement. Statements that first find bounds
+are the exception: their steps follow the others, and their prices must fit before the first charge.
 
 Decisions read texts, policy, plans and the ledger of charges: PRIVACY.md R80.
 """
@@ -46,20 +44,19 @@ from dpsql.vault.measured_cells import MeasuredCells, noise_of, readings
 from dpsql.vault.vault import Vault
 
 _MORE = (1.0, 1.001, 1.003, 1.01, 1.03)
-"""What rounding may add to the least prices."""
+"""Factors by which rounding may raise the least prices."""
 _SAME = 1e-3
-"""Prices that differ by less buy the same ε."""
+"""Relative difference below which prices buy the same ε."""
 _LESS = (1.0, 0.999, 0.99, 0.97, 0.95)
-"""What rounding may take from the best prices."""
+"""Factors by which rounding may lower the best prices."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beside:
-    """A statement that is asked beside others, and its plan at the ε that it would have alone.
+    """A statement among several, and its plan at the ε that it would have alone.
 
-    In `steps` bounds have to be found first. It `shares` its wide table where that is little more
-    work, and is answered of its population's `tables` too; it is `paid` for if nothing is
-    lacking.
+    With `steps`, bounds must be found first. It `shares` its wide table if that adds little work,
+    and also uses its population's `tables`. It is `paid` if nothing is lacking.
     """
 
     query: Question
@@ -71,17 +68,17 @@ class Beside:
 
     @property
     def wide(self) -> WideTable | None:
-        """The table that it shares with others."""
+        """Table that it shares with other statements."""
         return self.prepared.wide if self.shares else None
 
     @property
     def population(self) -> str:
-        """Equal where tables are of the same rows; empty where nothing is shared."""
+        """Identity of the rows of shared tables; empty if nothing is shared."""
         return "" if self.wide is None else self.wide.prepared.question
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Equal where the same is measured."""
+        """Identity of the measurement."""
         if self.steps:
             return text_key(self.query.request)
         if self.wide is None:
@@ -91,11 +88,11 @@ class Beside:
 
     @property
     def measured(self) -> Prepared:
-        """The plan of what is measured for it."""
+        """Plan of its measurement."""
         return self.prepared if self.wide is None else self.wide.prepared
 
     def at(self, compiler: Compiler, epsilon: Decimal) -> Beside:
-        """The same at another ε."""
+        """Return the statement at another ε."""
         query = self.query.at(epsilon)
         return replace(self, query=query, prepared=compiler.prepared(query))
 
@@ -105,8 +102,8 @@ NOTHING = Loss(0)
 
 @dataclass(frozen=True, slots=True)
 class PlannedStatement:
-    """What a statement would cost `alone` now, and what is charged for what is measured for it
-    first; `expected` is the half-width at 95 % of each column then, None of an exact one.
+    """Prices of a statement: `alone` now, and `together` for measurements made for it first.
+    `expected` is the half-width at 95 % of each column, None for an exact one.
     """
 
     sql: str
@@ -119,11 +116,11 @@ class PlannedStatement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointPlan:
-    """What several statements cost together, all of it known before anything is asked.
+    """Prices of several statements together, known before anything is asked.
 
-    `parts` are measured, in one transaction. `questions` are the statements that can be asked, at
-    the ε at which they are answered, and what their numbers are to reach (`goals`). The ε of
-    `account` is what the whole `price` is worth.
+    `parts` are measured in one transaction. `questions` are the askable statements, at the ε of
+    their answers, and `goals` are their targets. The ε of `account` is the worth of the whole
+    `price`.
     """
 
     statements: tuple[PlannedStatement, ...]
@@ -135,12 +132,12 @@ class JointPlan:
 
     @property
     def alone(self) -> Loss:
-        """What the statements would cost one by one."""
+        """Price of the statements one by one."""
         return reduce(add, (statement.alone for statement in self.statements), NOTHING)
 
     @property
     def refusals(self) -> tuple[tuple[int, Refused], ...]:
-        """The statements, from 1, that cannot be asked, and why."""
+        """Numbers (from 1) and refusals of statements that cannot be asked."""
         numbered = enumerate(self.statements, 1)
         return tuple((n, s.refused) for n, s in numbered if s.refused is not None)
 
@@ -155,11 +152,11 @@ def planned(
     stop: Stop,
     epsilon: Decimal | None = None,
 ) -> JointPlan:
-    """What the statements of one analyst cost together: for an `epsilon`, or the least for which
-    each is as exact as alone. Runs nothing, charges nothing.
+    """Return the joint plan of one analyst's statements, for an `epsilon`, or at the least price
+    for which each is as precise as alone.
 
-    What is refused of single statements is told in the plan. Raises `Refused` for an ε that does
-    not pay for everything that has to be measured.
+    Runs nothing and charges nothing. Refusals of single statements are in the plan. Raises
+    `Refused` for an ε that does not pay for all measurements.
     """
     questions: list[Beside] = []
     refused = dict[int, Refused]()
@@ -179,9 +176,9 @@ def planned(
 
 
 def read(compiler: Compiler, request: Request, stop: Stop) -> Question:
-    """A statement to be asked beside others, which all leave their tables to each other.
+    """Return a statement as a question that shares its tables with the others.
 
-    Raises `Refused`, also for what has no price before it is asked.
+    Raises `Refused`, also for a statement without a price before it is asked.
     """
     query = compiler.read(request, stop)
     if query.explain:
@@ -198,7 +195,7 @@ def read(compiler: Compiler, request: Request, stop: Stop) -> Question:
 
 
 def beside(compiler: Compiler, vault: Vault, query: Question) -> Beside:
-    """The question with its plan, and what is known of it. Raises `Refused`."""
+    """Return the question with its plan, and the tables that are known. Raises `Refused`."""
     prepared = compiler.prepared(query)
     wide = prepared.wide
     if prepared.plan is None:
@@ -222,7 +219,7 @@ def of_questions(
     questions: Sequence[Beside],
     epsilon: Decimal | None = None,
 ) -> JointPlan:
-    """The plan of questions of one payer; see `planned`."""
+    """Return the plan of questions of one payer; see `planned`."""
     divided = [
         each
         for each in questions
@@ -257,13 +254,13 @@ def of_questions(
 def _beside_parts(
     compiler: Compiler, each: Beside, parts: Mapping[tuple[object, ...], Beside]
 ) -> Beside:
-    """A statement as it is answered: at the ε of what is measured for it alone."""
+    """Return a statement at the ε of its own measurement."""
     part = None if each.wide is not None else parts.get(each.identity)
     return each if part is None else each.at(compiler, part.query.account.epsilon)
 
 
 def _by_itself(compiler: Compiler, each: Beside) -> Question:
-    """The question as it would be asked alone."""
+    """Return the question as it would be asked alone."""
     query = each.query
     own = compiler.policy.budget_of(query.request.analyst)
     return query if own is None else replace(query, account=replace(query.account, budget=own))
@@ -278,13 +275,13 @@ def _price(compiler: Compiler, vault: Vault, part: Beside) -> Loss:
 
 
 def _worth(payer: Account, spent: Loss) -> Decimal:
-    """The ε that a price is worth."""
+    """Return the ε that a price is worth."""
     accountant, delta = accountants.get(payer.budget.accountant), payer.budget.query_delta
     return Context(prec=3).plus(Decimal(accountant.epsilon(spent, Fraction(delta))))
 
 
 def _goals(each: Beside, measured: Sequence[Beside], epsilon: Decimal | None) -> tuple[Target, ...]:
-    """What its columns must reach: what fresh ones have, or what the price buys."""
+    """Return the targets of its columns: those of fresh ones, or of the bought precision."""
     if each.wide is None:
         return ()
     fresh = tuple(from_memory.fresh_targets(each.prepared))
@@ -302,7 +299,7 @@ def _recorded(compiler: Compiler, vault: Vault, each: Beside) -> Mapping[PaidAns
 
 
 def _is_there(compiler: Compiler, vault: Vault, part: Beside) -> bool:
-    """Whether a part is measured already, at its ε or a larger one."""
+    """Test whether a part is measured already, at its ε or a larger one."""
     if part.steps:
         return False
     if part.wide is None:
@@ -324,7 +321,7 @@ def _is_there(compiler: Compiler, vault: Vault, part: Beside) -> bool:
 def _expected(
     compiler: Compiler, vault: Vault, each: Beside, parts: Sequence[Beside]
 ) -> tuple[float | None, ...]:
-    """The half-widths of a statement's columns, of all that is known once `parts` are measured."""
+    """Return the half-widths of a statement's columns once `parts` are measured."""
     if each.prepared.plan is None:
         return (None,) * len(each.prepared.columns)
     if each.steps:
@@ -338,12 +335,12 @@ def _expected(
 
 
 def _tables(parts: Sequence[Beside], population: str) -> list[WideTable]:
-    """Those of the rows of a population."""
+    """Return the wide tables of a population."""
     return [part.wide for part in parts if part.wide and part.population == population]
 
 
 def _sizes(tables: Sequence[WideTable]) -> dict[str, int]:
-    """How many values each key of some tables has."""
+    """Return the number of values of each key of some tables."""
     return {
         key: size
         for table in tables
@@ -357,7 +354,7 @@ def _sizes(tables: Sequence[WideTable]) -> dict[str, int]:
 def _calibrated(
     compiler: Compiler, payer: Account, questions: Sequence[Beside], epsilon: Decimal | None
 ) -> tuple[Beside, ...]:
-    """What is measured, at which ε each."""
+    """Return the measurements, each at its ε."""
     ordered = sorted(questions, key=lambda each: each.query.account.epsilon)
     dearest = {each.identity: each for each in ordered}
     measures = tuple(dearest[i] for i in dict.fromkeys(each.identity for each in questions))
@@ -388,8 +385,9 @@ def _as_exact(
     measures: tuple[Beside, ...],
     prices: np.ndarray,
 ) -> tuple[Beside, ...]:
-    """The parts of which every statement is as exact as alone: of these prices if they are less
-    than each measurement's own.
+    """Return measurements that make every statement as precise as alone.
+
+    They have these prices if their sum is less than that of each statement's own.
     """
     own = sum(_amount(each) for each in measures)
     for more in _MORE if prices.sum() < own else ():
@@ -400,7 +398,7 @@ def _as_exact(
 
 
 def _suffice(each: Beside, parts: Sequence[Beside]) -> bool:
-    """Whether a statement is as exact of these parts as alone."""
+    """Test whether these parts make a statement as precise as alone."""
     if each.wide is not None:
         derived = from_memory.derivations(each.wide, each.tables, _tables(parts, each.population))
         return from_memory.reaches(derived, from_memory.fresh_targets(each.prepared))
@@ -415,7 +413,7 @@ def _at(
     prices: np.ndarray,
     rounding: str,
 ) -> tuple[Beside, ...]:
-    """The measurements that are paid for, each at the ε that its price is worth."""
+    """Return the paid measurements, each at the ε that its price is worth."""
     budget = payer.budget
     accountant, delta = accountants.get(budget.accountant), Fraction(budget.query_delta)
     digits, parts = Context(prec=4, rounding=rounding), []
@@ -430,7 +428,7 @@ def _at(
 
 
 def _amount(each: Beside) -> float:
-    """What a statement costs at its own ε, in the accountant's unit."""
+    """Return the price of a statement at its own ε, in the accountant's unit."""
     return _allowed(each.query.account, each.query.account.epsilon, selects=each.prepared.selects)
 
 
@@ -441,8 +439,10 @@ def _allowed(payer: Account, epsilon: Decimal, *, selects: bool) -> float:
 
 
 def _pruned(shares: JointShares, least: float, total: float | None = None) -> np.ndarray | None:
-    """Prices of which none is below the `least`: of measurements that are worth it, and of those
-    without which something could not be answered. None where they would be more than the total.
+    """Return prices of which none is below the `least`; None if they would exceed the total.
+
+    Measurements that are not worth it get 0, unless something could not be answered without
+    them.
     """
     left, places = shares, np.arange(len(shares.precisions))
     while True:
@@ -468,7 +468,9 @@ def _pruned(shares: JointShares, least: float, total: float | None = None) -> np
 def _shares(
     payer: Account, questions: Sequence[Beside], measures: Sequence[Beside], *, knows: bool
 ) -> JointShares:
-    """How exact each statement is by the prices of all measurements, beside what is known."""
+    """Return the precision of each statement by the prices of all measurements, given known
+    tables.
+    """
     order = accountants.get(payer.budget.accountant).order
     places = {each.identity: n for n, each in enumerate(measures)}
     answers: list[JointAnswer] = []
@@ -486,7 +488,7 @@ def _shares(
 def _columns(
     question: Beside, wide: WideTable, measures: Sequence[Beside], order: int, *, knows: bool
 ) -> Iterator[JointAnswer]:
-    """The columns of a statement, as sums of residuals of all tables of its rows."""
+    """Yield the columns of a statement, as sums of residuals of all tables of its rows."""
     others = [
         (n, each.wide, _amount(each) ** order)
         for n, each in enumerate(measures)
@@ -519,8 +521,8 @@ def _columns(
 def answered(
     compiler: Compiler, vault: Vault, plan: JointPlan
 ) -> tuple[tuple[Answer, ...], Receipt]:
-    """The answers to all statements, charged together. Raises as `Proxy.ask` does, of the first
-    statement that cannot be asked.
+    """Return the answers to all statements, charged together. Raises as `Proxy.ask` does, for the
+    first statement that cannot be asked.
     """
     for _, refused in plan.refusals:
         raise refused
@@ -546,8 +548,8 @@ def answered(
 
 
 def measure(compiler: Compiler, vault: Vault, plan: JointPlan) -> str:
-    """Charge and measure what a plan has to, under which id the first of it; nothing if all is
-    there. Raises as `Proxy.ask` does.
+    """Charge and run a plan's measurements; return the id of the first, "" if all exist. Raises as
+    `Proxy.ask` does.
     """
     for standing in vault.standings(plan.account):
         try:
@@ -564,7 +566,7 @@ def measure(compiler: Compiler, vault: Vault, plan: JointPlan) -> str:
 def _answer(
     compiler: Compiler, vault: Vault, each: Beside, counts: Mapping[str, int], paid: str
 ) -> Answer:
-    """The answer to a statement, of what is paid for by now; or in its steps."""
+    """Return the answer to a statement, from paid measurements or in its steps."""
     if each.steps or each.prepared.plan is None:
         return two_steps.answered(compiler, vault, each.query)
     if each.wide is None:

@@ -1,8 +1,7 @@
-"""The names that analysts gave to what they paid for: read from the ledger, which has their texts.
+"""Names of paid objects (models, synthetic tables), read from the texts in the ledger.
 
-A name lasts as long as policy and data. What cost nothing, being remembered under another name, is
-written down too, so often that nobody fills the ledger with it; after that, a name lasts as long as
-the process.
+A name lasts as long as policy and data. A free object, remembered under another name, is recorded
+too, up to a limit that protects the ledger. Beyond it, a name lasts as long as the process.
 """
 
 from __future__ import annotations
@@ -34,64 +33,68 @@ from dpsql.preparation.question import Cost, account
 from dpsql.vault.vault import Vault
 
 DROPPED = (Column("dropped", VARCHAR),)
-"""What a statement answers with that makes a name be forgotten."""
+"""Column of the answer to a DROP statement."""
 AS_THE_DATA, AS_THE_PROCESS = "as long as the data", "as long as this process"
 MOST_ENTRIES = 10_000
-"""Entries of the ledger among which a name is looked for."""
+"""Number of the ledger's entries that are searched for names."""
 MOST_NEWS = 100
-"""Latest entries that are read first where the ledger changed; an entry that got its answer later
-than so many others of the analyst were charged is seen after the next start."""
+"""Number of latest entries that are read first after a change of the ledger.
+
+An entry with an answer later than this many newer charges of the analyst is seen after a
+restart.
+"""
 MOST_NAMES = 1_000
-"""Names of one analyst, of one kind."""
+"""Limit on the names of one analyst, of one kind."""
 MOST_FREE = 1_000
-"""Entries about the names of one analyst, of one kind, that cost nothing."""
+"""Limit on free entries about the names of one analyst, of one kind."""
 
 Owner: TypeAlias = tuple[str, str, int]
 """An analyst, the policy's version, and the data version."""
 
 
 class PaidName(Protocol):
-    """What a name stands for: how it is made again, from what is remembered."""
+    """Object of a name, which can be made again from remembered answers."""
 
     @property
     def name(self) -> str:
-        """The name, as it is spelled."""
+        """Name in its spelling."""
 
     @property
     def what(self) -> object:
-        """What it stands for, at whatever epsilon."""
+        """Identity of the object, at any epsilon."""
 
     @property
     def recorded(self) -> bool:
-        """Whether the ledger has the name."""
+        """True if the ledger has the name."""
 
     def as_recorded(self, *, recorded: bool) -> Self:
-        """The same, of a name that the ledger has, or has not."""
+        """Return the object with another value of `recorded`."""
 
 
 T = TypeVar("T", bound=PaidName)
 
 Reader: TypeAlias = Callable[[Entry], tuple[str, T | None] | None]
-"""The name that an entry is about and what it now stands for, nothing if it is given up; None of an
-entry about no name. May raise `Refused`."""
+"""Function that reads an entry: the name and its object, or None as object if it is dropped; None
+for entries without names. May raise `Refused`.
+"""
 
 
 def owner(compiler: Compiler, vault: Vault, analyst: str) -> Owner:
-    """Whose names an analyst has, now."""
+    """Return the present key of an analyst's names."""
     return analyst, compiler.policy.version, vault.ledger.data_version()
 
 
 def request_of(entry: Entry) -> Request:
-    """The request that an entry was made for."""
+    """Return the request that an entry was made for."""
     door = entry.inquiry.door
     spelling = door if door in SPELLINGS else DEFAULT_SPELLING
     return Request(entry.inquiry.sql, entry.analyst, spelling, epsilon=entry.epsilon, door=door)
 
 
 def write_down(compiler: Compiler, vault: Vault, request: Request) -> str:
-    """An entry of the ledger that has the text of a request, and costs nothing: returns its id.
+    """Record a request in the ledger without a charge; return the entry's id.
 
-    Raises `Refused` where the budget takes no charge any more.
+    Raises `Refused` if the budget takes no more charges.
     """
     payer = account(compiler.policy, request.analyst, request.epsilon)
     query_id = secrets.token_hex(8)
@@ -104,9 +107,10 @@ def write_down(compiler: Compiler, vault: Vault, request: Request) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """How far the ledger was read: its stamp then, its newest entry, and those without an answer.
+    """Progress in reading the ledger: its stamp then, its newest entry, and those without an
+    answer.
 
-    An entry whose answer is not yet recorded may be of another process that is still at work.
+    An entry without an answer yet may belong to another process that is still at work.
     """
 
     stamp: object
@@ -115,9 +119,9 @@ class _Seen:
 
 
 class PaidNames(Generic[T]):
-    """What the names of all analysts stand for, by them in lower case: thread-safe.
+    """Objects of all analysts' names, by the name in lower case: thread-safe.
 
-    `kind` is what has them, as statements call it; `changes` grows with what they stand for.
+    `kind` is their kind in statements; `changes` counts the changes of names.
     """
 
     def __init__(self, kind: str, read: Reader[T]) -> None:
@@ -131,7 +135,9 @@ class PaidNames(Generic[T]):
         self._lock = Lock()
 
     def of(self, vault: Vault, whose: Owner) -> dict[str, T]:
-        """The names of an analyst, as every process that shares the ledger has made them."""
+        """Return the names of an analyst, including those from other processes with the same
+        ledger.
+        """
         with self._lock:
             stamp, seen = vault.ledger.stamp(), self._seen.get(whose)
             if seen is None or seen.stamp != stamp:
@@ -139,14 +145,14 @@ class PaidNames(Generic[T]):
             return self._names[whose]
 
     def unknown(self, vault: Vault, whose: Owner, name: str) -> Refused:
-        """The refusal of a name that stands for nothing, or for what is remembered no longer."""
+        """Return the refusal of an unknown name, or of a name with a forgotten object."""
         names = self.of(vault, whose)
         if (named := names.get(name.lower())) is not None:
             return Refused(Reason.UNKNOWN_NAME, role=self.kind, lost=named.name)
         return unknown_name(self.kind, name, tuple(each.name for each in names.values()))
 
     def require_free(self, vault: Vault, whose: Owner, named: T) -> None:
-        """Raises `Refused` where the name stands for something else, or there are too many."""
+        """Raises `Refused` if the name means something else, or if there are too many."""
         names = self.of(vault, whose)
         before = names.get(named.name.lower())
         if before is None and len(names) >= MOST_NAMES:
@@ -159,7 +165,7 @@ class PaidNames(Generic[T]):
     def put(
         self, compiler: Compiler, vault: Vault, request: Request, named: T, receipt: Receipt
     ) -> str:
-        """Let a name stand for what a request got. Returns for how long, in words."""
+        """Set a name for the result of a request. Returns its duration in words."""
         whose, key = owner(compiler, vault, request.analyst), named.name.lower()
         names = self.of(vault, whose)
         recorded = not receipt.remembered or (key in names and names[key].recorded)
@@ -168,9 +174,9 @@ class PaidNames(Generic[T]):
         return AS_THE_DATA if recorded else AS_THE_PROCESS
 
     def drop(self, compiler: Compiler, vault: Vault, request: Request, name: str) -> Answer:
-        """Forget a name; the ledger is told where it has it, and what was paid stays remembered.
+        """Drop a name, also in the ledger if it is there; paid answers stay remembered.
 
-        Raises `Refused` where there is none.
+        Raises `Refused` if there is none.
         """
         whose = owner(compiler, vault, request.analyst)
         names, key = self.of(vault, whose), name.lower()
@@ -184,9 +190,9 @@ class PaidNames(Generic[T]):
     def _written_down(
         self, compiler: Compiler, vault: Vault, whose: Owner, request: Request
     ) -> bool:
-        """Whether the ledger has a request about a name, which cost nothing, from now on.
+        """Record a free request about a name; return True if the ledger has it now.
 
-        Not where that would be too many, or its budget takes no charge any more.
+        False if there are too many, or if its budget takes no more charges.
         """
         with self._lock:
             if self._free[whose] >= MOST_FREE:
@@ -199,17 +205,19 @@ class PaidNames(Generic[T]):
         return True
 
     def _change(self, whose: Owner, key: str, named: T | None, entry: str) -> None:
-        """Let a name stand for something, or for nothing, by an entry of this process."""
+        """Set or drop a name by an entry of this process."""
         with self._lock:
             others = {name: each for name, each in self._names[whose].items() if name != key}
             self._names[whose] = others if named is None else {**others, key: named}
             self._own.add(entry)
-            self.changes += 1  # of a name that is in no ledger its stamp tells nobody
+            self.changes += 1  # the ledger's stamp does not show unrecorded names
 
     def _read_on(
         self, vault: Vault, whose: Owner, seen: _Seen | None, stamp: object
     ) -> dict[str, T]:
-        """The names after what others wrote, oldest first: a later one of the same name counts."""
+        """Return the names after the entries of others, oldest first; the latest of a name
+        counts.
+        """
         entries, (_, *versions) = _latest(vault, whose[0], seen), whose
         names, waiting = dict(self._names.get(whose, {})), set[str]()
         for entry in reversed(entries):
@@ -239,7 +247,9 @@ class PaidNames(Generic[T]):
 
 
 def _latest(vault: Vault, analyst: str, seen: _Seen | None) -> list[Entry]:
-    """The entries of an analyst, newest first, that were not seen or had no answer then."""
+    """Return an analyst's entries, newest first, that are new or had no answer at the last
+    reading.
+    """
     if seen is None:
         return list(vault.ledger.history(analyst, MOST_ENTRIES))
     count = MOST_NEWS

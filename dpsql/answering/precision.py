@@ -1,10 +1,11 @@
-"""A relative error: it depends on the values. A small part is spent to learn them, then what they
-ask for: each step is one more private query, chosen by released numbers alone, and charged as one.
+"""Relative errors, which depend on the values.
 
-Where it begins, and how absolute errors are met, is in `dpsql.preparation.accuracy`.
+A small part is spent to learn the values, then the rest of the price that follows. Each step is one
+more private query, chosen by released numbers alone, and charged as one. Absolute errors and the
+first step are in `dpsql.preparation.accuracy`.
 
-Prices are rungs of a public ladder: who sees a price, and not the answer, learns at most how often
-it doubled. Steps are charged one by one: PRIVACY.md R64.
+Prices are steps of a public ladder: an observer of the price, but not of the answer, learns at most
+how often it doubled. Steps are charged one by one: PRIVACY.md R64.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from dpsql.release.finish import margin_factor
 from dpsql.vault.vault import Vault
 
 _ROOM = 1.1
-"""Next time a little more than would have been right this time: values move."""
+"""Factor by which the next step exceeds the needed precision, because values change."""
 _RUNG = 2
-"""Prices double from one rung of the public ladder to the next."""
+"""Factor between two prices of the public ladder."""
 _MOST = 1e9
 
 
 def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
-    """The answer to a question; its numbers are as precise as asked.
+    """Return the answer to a question, with numbers as precise as requested.
 
-    Raises `Refused` with the price where the policy does not allow a relative error; what was spent
-    to find the price stays spent, and its answer is remembered. Otherwise as `Proxy.ask`.
+    Raises `Refused` with the price if the policy does not allow the relative error. The spending to
+    find the price stays, and that answer is remembered. Otherwise raises as `Proxy.ask`.
     """
     precision, limit = query.precision, query.account.budget.max_query_epsilon
     if precision is None:
@@ -57,7 +58,8 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
 
 
 def _rung(epsilon: Decimal, excess: float) -> Decimal:
-    """The first price above `epsilon`, which is a rung, that makes errors so many times smaller.
+    """Return the first price of the ladder above `epsilon` that makes errors `excess` times
+    smaller.
 
     >>> [_rung(Decimal("0.1"), excess) for excess in (1.1, 1.9, 20.0)]
     [Decimal('0.2'), Decimal('0.4'), Decimal('3.2')]
@@ -67,15 +69,15 @@ def _rung(epsilon: Decimal, excess: float) -> Decimal:
 
 
 def _at_most(fraction: float, epsilon: Decimal, limit: Decimal) -> str:
-    """How large an error the largest epsilon leaves, where this one leaves such a fraction."""
+    """Return the error that the largest epsilon leaves, given the relative error at this one."""
     per_cent = 100 * fraction * float(epsilon / limit)
     return f"{per_cent:.2g} %" if isfinite(fraction) else "more than all of it, as it is 0"
 
 
 def _worst(answer: Answer, factor: float, note: str) -> float:
-    """The largest half-width of a noisy number, as a fraction of it.
+    """Return the largest half-width of a noisy number, relative to the number.
 
-    Refuses, with what is `note`, a number whose error is not known.
+    Raises `Refused`, with `note` as fix, for a number with an unknown error.
     """
     cells = (
         (value, error)

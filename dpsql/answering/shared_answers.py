@@ -1,6 +1,7 @@
-"""shared_answers: what a budget paid for one analyst, told to others where the owner says so.
+"""shared_answers: answers that a budget paid for one analyst, given to others if the owner allows
+it.
 
-Who takes it pays for it with those limits that were not charged for it: PRIVACY.md R85.
+The receiver's limits that were not charged for it pay: PRIVACY.md R85.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from dpsql.vault.vault import Vault
 
 
 def told_again(compiler: Compiler, vault: Vault, query: Question) -> Answer | None:
-    """The answer to the same question: this analyst's, or that of others who share it."""
+    """Return the earlier answer to the same question, of this analyst or of others who share it;
+    else None.
+    """
     remembered = vault.remembered(compiler, query)
     loan = None if remembered else lent(compiler, vault, query)
     if loan is None:
@@ -36,8 +39,10 @@ def told_again(compiler: Compiler, vault: Vault, query: Question) -> Answer | No
 
 
 def lent(compiler: Compiler, vault: Vault, query: Question) -> tuple[PaidAnswer, str] | None:
-    """What others have been answered to the same question, and which question that was; the
-    best for which this analyst pays no more than for an answer of their own.
+    """Return the best shared answer to a question, and its form of the question; None without
+    one.
+
+    Its price for this analyst is at most that of an answer of their own.
     """
     payer, version = query.account, compiler.policy.version
     plan = compiler.prepared(query).plan
@@ -59,7 +64,9 @@ def lent(compiler: Compiler, vault: Vault, query: Question) -> tuple[PaidAnswer,
 def shared(
     compiler: Compiler, vault: Vault, query: Question, question: str, lent: Sequence[PaidAnswer]
 ) -> Loss:
-    """Take what others have of a question; what this analyst's limits paid for it now."""
+    """Give an analyst others' answers to a question; return the loss that the analyst's limits pay
+    now.
+    """
     nothing = Cost(question, Event(()), Loss(0))
     charge = query.account.charge("", nothing, compiler.policy.version, query.inquiry)
     queries = [each.query_id for each in lent]

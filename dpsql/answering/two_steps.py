@@ -1,9 +1,8 @@
-"""two_steps: questions that first find bounds, of columns or of what people add, and all others.
+"""two_steps: questions that first find bounds, of columns or of contributions, and all others.
 
-The price of all steps is known before the first, and is refused or paid whatever data say: it is
-all that one question may spend. Each step is charged durably before it runs. Bounds that were
-found once are remembered by the ledger for whatever the same analyst asks next, until the data or
-the policy change.
+The price of all steps is known before the first, and is refused or paid for any data: it is all
+that one question may spend. Each step is charged durably before it runs. The ledger remembers found
+bounds for the analyst's later questions, until the data or the policy change.
 
 All steps are ordinary questions: PRIVACY.md R64.
 """
@@ -45,13 +44,13 @@ from dpsql.vault.vault import Vault
 
 _KEPT = "What was spent to see this stays spent; it is remembered."
 _ANY = Decimal("1e-9")
-"""Remembered bounds are used whatever was paid for them: bounds are found once."""
+"""Least epsilon of remembered bounds: they are used at any price, because bounds are found once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A `query` in steps: `searches` come first, of which some answers are `remembered`, and `last`
-    is the query with the widest of what they may find.
+    """A `query` in steps: `searches` come first, some with `remembered` answers; `last` is the
+    query with the widest possible bounds.
     """
 
     query: Question
@@ -61,42 +60,42 @@ class Steps:
 
     @property
     def to_pay(self) -> tuple[Question, ...]:
-        """The first steps that are not remembered."""
+        """First steps without a remembered answer."""
         pairs = zip(self.searches, self.remembered, strict=True)
         return tuple(search for search, remembered in pairs if remembered is None)
 
     @property
     def about(self) -> str:
-        """What `explain` says of the first steps."""
+        """Sentence of `explain` on the first steps."""
         raise NotImplementedError
 
     def outlook(self, compiler: Compiler) -> Outlook:  # noqa: ARG002
-        """What is known of the last one before the first are paid."""
+        """Return the expected precision of the last step before the first are paid."""
         return Outlook()
 
     def before_last(self, compiler: Compiler, vault: Vault) -> Steps | None:  # noqa: ARG002
-        """Steps that the last one has of its own."""
+        """Return the further steps of the last step, or None."""
         return None
 
     def then(self, compiler: Compiler, vault: Vault, answers: Sequence[Answer]) -> Question:
-        """What is asked with what these answers of the first steps say."""
+        """Return the question that follows from these answers of the first steps."""
         raise NotImplementedError
 
     def notices(self, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
-        """What is told of the bounds besides what the last answer says of itself."""
+        """Return notices on the bounds, besides those of the last answer."""
         return ()
 
     def too_few(self, compiler: Compiler, last: Question) -> tuple[TooFew, ...]:  # noqa: ARG002
-        """That too few people were seen for any of the bounds that the last one is asked with."""
+        """Return notices if too few people were seen for all bounds of the last step."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSteps(Steps):
-    """The first steps find bounds of columns, one each.
+    """Steps that first find bounds of columns, one each.
 
-    Where the last one need not select keys any more, once they are known, it has an epsilon of
-    `listed` for the same charge, or of `listed_alone` where no search is left to be paid.
+    If the last step need not select keys once bounds are known, its epsilon is `listed` for the
+    same charge, or `listed_alone` if no search is to be paid.
     """
 
     widest: ColumnBounds
@@ -124,7 +123,7 @@ class ColumnSteps(Steps):
             first, alone = first.at(self.listed), alone.at(self.listed_alone)
         if self.to_pay or _is_remembered(compiler, vault, first):
             return first
-        # What is known already leaves its share to the answer.
+        # If the bounds are known, the answer gets their share.
         return alone
 
     def notices(self, last: Question) -> tuple[Notice, ...]:
@@ -133,8 +132,8 @@ class ColumnSteps(Steps):
 
 @dataclass(frozen=True, slots=True)
 class NormSteps(Steps):
-    """The first steps find norms of what one person adds, one for each measurement, for a `part`
-    of the charge.
+    """Steps that first find norms of contributions, one for each measurement, for a `part` of the
+    charge.
     """
 
     part: Fraction
@@ -169,7 +168,7 @@ class NormSteps(Steps):
         first = with_norms(self.last)
         if self.to_pay or _is_remembered(compiler, vault, first):
             return first
-        # What is known already leaves its share to the answer.
+        # If the norms are known, the answer gets their share.
         return with_norms(self.query)
 
     def too_few(self, compiler: Compiler, last: Question) -> tuple[TooFew, ...]:
@@ -181,7 +180,7 @@ class NormSteps(Steps):
 
 
 def _is_remembered(compiler: Compiler, vault: Vault, query: Question) -> bool:
-    """Whether the answer to a question is there already, and all that it needs before."""
+    """Test whether the answer to a question and all its steps are remembered."""
     steps = steps_of(compiler, vault, query)
     while steps is not None:
         answers = [answer for answer in steps.remembered if answer is not None]
@@ -193,7 +192,7 @@ def _is_remembered(compiler: Compiler, vault: Vault, query: Question) -> bool:
 
 
 def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
-    """The answer, in steps where bounds have to be found; raises as `Proxy.ask` does."""
+    """Return the answer, in steps if bounds must be found; raises as `Proxy.ask` does."""
     with keeping(vault.engine, query.stop):
         return _answered(compiler, vault, query)
 
@@ -206,7 +205,7 @@ def _answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     if steps is not None:
         _require_pay(compiler, vault, steps)
     while steps is not None:
-        # The first step is paid for the last, whose statements differ in their constants alone.
+        # The first step is paid for the last; their statements differ only in constants.
         vault.require_bound(compiler.prepared(steps.last), query.stop)
         answers = []
         for search, remembered in zip(steps.searches, steps.remembered, strict=True):
@@ -220,7 +219,7 @@ def _answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
         steps = steps_of(compiler, vault, last)
     if last is query:
         return from_memory.answered(compiler, vault, query)
-    # What was found must not decide what is charged: a useless answer is refused once it is paid.
+    # Found bounds must not decide the charge: a useless answer is refused after it is paid.
     confirmed = replace(last, request=replace(last.request, confirmed=True))
     answer = from_memory.answered(compiler, vault, confirmed)
     whole = _together(query, paid, answer, notices)
@@ -231,14 +230,16 @@ def _answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
 
 
 def _searched(compiler: Compiler, vault: Vault, search: Question) -> Answer:
-    """The answer to a first step that was not remembered; somebody else may ask it, too."""
+    """Return the answer to a first step that was not remembered; others may ask it at the same
+    time.
+    """
     with vault.in_flight.alone(compiler, search):
         shared = told_again(compiler, vault, search)
         return shared or vault.charged(compiler, search, compiler.prepared(search))
 
 
 def steps_of(compiler: Compiler, vault: Vault, query: Question) -> Steps | None:
-    """The steps of a question for which bounds have to be found; None where it is but one."""
+    """Return the steps of a question that needs bounds; None if it is a single step."""
     widest = () if query.bounds else compiler.wanting(query)
     if widest:
         return _column_steps(compiler, vault, query, widest)
@@ -282,7 +283,7 @@ def _column_steps(
 
 
 def _promised(query: Question, widest: Prepared) -> Question:
-    """The question with what all of its steps together are charged; see `promise`."""
+    """Return the question with the charge of all its steps together; see `promise`."""
     plan, payer = widest.plan, query.account
     if query.promised is not None:
         return query
@@ -299,7 +300,7 @@ def _rest(
     last: Question,
     selects: bool,  # noqa: FBT001
 ) -> Question:
-    """The last step with what the first leave of the promise, and never less than it may spend."""
+    """Return the last step with the rest of the promise, at least its own charge."""
     assert query.promised is not None
     paid = reduce(add, (_loss(compiler, search) for search in searches))
     own = promise(last.account.budget, last.account.epsilon, Loss(0), selects=selects)
@@ -316,12 +317,12 @@ def _search(
 
 
 def _first(query: Question, epsilon: Decimal) -> Account:
-    """Who pays for a first step: what surrounds noise with a δ of its own leaves it to the last."""
+    """Return the payer of a first step: noise with a δ leaves that δ to the last step."""
     return replace(query.account, budget=without_delta(query.account.budget), epsilon=epsilon)
 
 
 def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:
-    """Refuse before the first step what cannot be paid to the end."""
+    """Refuse before the first step if the last cannot be paid."""
     if not steps.to_pay:
         return
     needed = steps_price(compiler, vault, steps)
@@ -335,13 +336,13 @@ def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:
 
 
 def _to_pay(compiler: Compiler, vault: Vault, steps: Steps) -> tuple[Question, ...]:
-    """All steps that are to be paid before the last."""
+    """Return all unpaid steps before the last."""
     more = steps.before_last(compiler, vault)
     return (*steps.to_pay, *(() if more is None else _to_pay(compiler, vault, more)))
 
 
 def steps_price(compiler: Compiler, vault: Vault, steps: Steps) -> Loss:
-    """What all steps cost together that are not remembered."""
+    """Return the price of all unremembered steps together."""
     more = steps.before_last(compiler, vault)
     last = _loss(compiler, steps.last) if more is None else steps_price(compiler, vault, more)
     return reduce(add, (_loss(compiler, step) for step in steps.to_pay), last)
@@ -356,7 +357,7 @@ def _loss(compiler: Compiler, query: Question) -> Loss:
 def _together(
     query: Question, fresh: Sequence[Answer], last: Answer, notices: Sequence[Notice]
 ) -> Answer:
-    """The last step's answer with the price of all steps and the bounds that were used."""
+    """Return the last step's answer with the price of all steps and the used bounds."""
     receipt = last.receipt
     assert receipt is not None
     charged = reduce(add, (a.receipt.charged for a in fresh if a.receipt), receipt.charged)
