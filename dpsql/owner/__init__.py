@@ -1,1 +1,1 @@
-"""What only the owner may do: check the policy against the data, and tune it."""
+"""Operations for the owner alone: check the policy against the data, and tune it."""

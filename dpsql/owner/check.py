@@ -1,7 +1,7 @@
 """check: does the data fit the policy? For the owner only: findings count private rows.
 
-What it records, proofs lean on: PRIVACY.md R5. Whose rows are follows from the same rules as in
-`compiler.track.units`: PRIVACY.md R2.
+Proofs rely on the facts that it records: PRIVACY.md R5. Owners of rows follow from the same rules
+as in `compiler.track.units`: PRIVACY.md R2.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ AS_LINK = 'Add it to links, with other_people = "unprotected" if they need no pr
 Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 
 FIRST_VERSION = 1
-"""The data version where there is no ledger yet."""
+"""Data version without a ledger."""
 
 
 class _Counted(StrEnum):
-    """What a finding counts."""
+    """Kinds of objects that a finding counts."""
 
     ROWS = "rows"
     UNITS = "units"
@@ -76,12 +76,12 @@ _KINDS = {
     for counted, names in kinds.items()
     for kind in names
 }
-"""How grave each kind of finding is, and what it counts."""
+"""Severity of each kind of finding, and the objects that it counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A count that should be zero: the condition of a bad row, and what to say of it."""
+    """A count that should be zero: the condition of a bad row, and the words for it."""
 
     kind: str
     condition: str
@@ -92,9 +92,9 @@ class _Question:
 
 
 def check(policy: Policy, lines: Lines, rows: Rows) -> tuple[tuple[Finding, ...], frozenset[Fact]]:
-    """What does not fit, and the facts that the data confirms.
+    """Return the findings, and the facts that the data confirms.
 
-    One scan per table for the rows themselves, one query per key, link and row limit.
+    Runs one scan per table for its rows, and one query per key, link and row limit.
     """
     findings: list[Finding] = []
     facts: set[Fact] = set()
@@ -124,7 +124,7 @@ class _Table:
         self.name = rows_of(table.name, policy)
 
     def values(self) -> list[Finding]:
-        """Rows outside bounds and lists, NULL where it is not declared, NaN and infinities."""
+        """Find rows outside bounds and lists, undeclared NULLs, NaN and infinities."""
         if not self.table.private:
             return []
         dialect = dialects(self.policy.database).database
@@ -148,7 +148,7 @@ class _Table:
         ]
 
     def _absent(self, column: ColumnPolicy) -> list[_Question]:
-        """Whether NULL is where the policy has none; `structure` asks of keys and links."""
+        """Return the question for undeclared NULLs; `structure` covers keys and links."""
         links = (self.table.link, *self.table.several)
         leading = {link.column.lower() for link in links if link is not None}
         leading |= {name.lower() for name in self.table.key}
@@ -160,7 +160,7 @@ class _Table:
         return [_Question("null", absent, column.name, ("columns", column.name), what, fix=fix)]
 
     def _not_numbers(self, column: ColumnPolicy, dialect: Dialect) -> list[_Question]:
-        """How often a DOUBLE is stored as NaN, whatever the policy says of the column."""
+        """Return the question for NaN in a DOUBLE column, independent of the policy."""
         if column.type != DOUBLE or column.reading is not None:
             return []
         is_nan = Call("isnan", (Ref(0, DOUBLE),), BOOLEAN)
@@ -171,12 +171,12 @@ class _Table:
         return [_Question("nan", condition, column.name, place, what, fix=fix)]
 
     def _read(self, column: ColumnPolicy) -> str:
-        """A column of the table, which is called t0."""
+        """Return a column of the table with alias t0."""
         field = Field(0, column.name, column.type)
         return dialects(self.policy.database).database.column("t0", field, column.reading)
 
     def structure(self) -> list[tuple[FactKind, Finding | None]]:
-        """Key, link and row limit: each a fact, or the finding that says why it is none."""
+        """Test key, link and row limit: return each fact, with None or the finding against it."""
         result = []
         if self.table.key:
             unique = self._unique()
@@ -199,7 +199,7 @@ class _Table:
         return result
 
     def shared(self) -> list[Finding]:
-        """Rows under a key that rows of several units have: they belong to nobody."""
+        """Find rows under a key that several units share, which no unit owns."""
         link = self.table.link
         if link is None or link.table == self.policy.unit.table:
             return []
@@ -213,12 +213,12 @@ class _Table:
         return [] if finding is None else [finding]
 
     def own_key(self) -> list[Finding]:
-        """A link by the table's own key, of which no foreign key says that it leads anywhere."""
+        """Find a link by the table's own key that no foreign key confirms."""
         link, names = self.table.link, {name.lower() for name in self.table.key}
         fact = self.policy.fact(FactKind.LINK_RESOLVES, self.table.name)
         if link is None or fact is not None or {n.lower() for n in link.columns} != names:
             return []
-        if self.table.rows is not None:  # of the base table, whose rows are those of the key
+        if self.table.rows is not None:  # a view has the base table's rows and key
             return []
         named = _named(link)
         there = f"{link.table} ({', '.join(link.keys)})"
@@ -241,7 +241,7 @@ class _Table:
         ]
 
     def other_people(self) -> list[Finding]:
-        """Columns that name people and are no link, and those whose people are not protected."""
+        """Find columns that name people without a link, and links to unprotected people."""
         findings = [
             self._named(
                 name, "links", "names people who are not protected.", "Nothing, if so be it."
@@ -263,7 +263,7 @@ class _Table:
         return self.policy.unit_name
 
     def _named(self, column: str, place: str, what: str, fix: str) -> Finding:
-        """A finding about a column; of what the owner has decided no rows are counted."""
+        """Return a finding about a column; rows are not counted if the owner has decided."""
         name, decided = identifier(column), place == "links"
         condition = f"SELECT COUNT(*) FROM {self.name} WHERE {name} IS NOT NULL"
         return Finding(
@@ -332,7 +332,7 @@ class _Table:
         return self._finding(kind, count, ("max_rows_per_unit",), what, fix)
 
     def beyond_limits(self) -> list[Finding]:
-        """Units with more rows, groups or values than limits by groupings and of totals say."""
+        """Find units beyond the limits by groupings and the limits of totals."""
         if self.table.link is None:
             return []
         findings = [
@@ -343,7 +343,7 @@ class _Table:
         return [finding for finding in findings if finding is not None]
 
     def _beyond(self, limit: GroupingLimit, name: str, what: str) -> Finding | None:
-        """How many units have more than a limit by a grouping."""
+        """Count the units beyond a limit by a grouping; None if there are none."""
         assert limit.key is not None
         columns = {n: self._read(c) for n, c in enumerate(self.table.columns)}
         key = dialects(self.policy.database).database.expression(limit.key, columns)
@@ -358,7 +358,7 @@ class _Table:
         return self._finding(kind, count, (name, limit.by), said, fix, limit.by)
 
     def _total(self, column: ColumnPolicy) -> Finding | None:
-        """How many units have values that add up to more than the limit of their total."""
+        """Count units with a total beyond its limit; None if there are none."""
         if column.max_per_unit is None:
             return None
         rows = self._unit_rows(f"{self._read(column)} AS x")
@@ -375,7 +375,7 @@ class _Table:
         return unit_rows(self.table, self.policy, *columns)
 
     def determining(self) -> list[tuple[tuple[str, ...], Finding | None]]:
-        """The lists of columns that are said to determine the unit, and which do not."""
+        """Return column lists that should determine the unit, each with a finding or None."""
         return [(columns, self._of_one_unit(columns)) for columns in self.table.determining]
 
     def _of_one_unit(self, columns: tuple[str, ...]) -> Finding | None:
@@ -401,7 +401,7 @@ class _Table:
         fix: str,
         column: str | None = None,
     ) -> Finding | None:
-        """A finding of so many rows, units or values; None where there is none."""
+        """Return a finding with a count of rows, units or values; None if the count is zero."""
         if not count:
             return None
         severity, counted = _KINDS[kind]
@@ -421,7 +421,7 @@ class _Table:
         )
 
     def _whole(self, counted: _Counted) -> int | None:
-        """How many rows the table has, or how many units have some of them."""
+        """Return the number of the table's rows, or of units with rows in it; None for values."""
         match counted:
             case _Counted.ROWS:
                 return self._count(f"SELECT COUNT(*) FROM {self.name}")
@@ -439,7 +439,7 @@ class _Table:
 
 
 def _questions(column: ColumnPolicy, name: str, dialect: Dialect) -> list[_Question]:
-    """What should be true of no row; the column is `name` there."""
+    """Return conditions on a column with the text `name` that no row should meet."""
     place = ("columns", column.name)
     result = []
     if column.bounds is not None:
@@ -480,7 +480,7 @@ def _named(link: Link) -> str:
 
 
 def look_alikes(table: TablePolicy, policy: Policy) -> list[str]:
-    """Columns of the unit key's type, no link or key, whose name has the unit's in it."""
+    """Return columns that look like the unit key but are neither links nor keys."""
     unit = policy.table(policy.unit.table)
     if unit is None or not table.private:
         return []
@@ -499,7 +499,8 @@ def look_alikes(table: TablePolicy, policy: Policy) -> list[str]:
 
 
 def _words(policy: Policy) -> set[str]:
-    """What a column that names a unit is called: its key, without "id", or its table in singular.
+    """Return words in the names of columns for a unit: its key, without "id", or its table in
+    singular.
 
     Short words would be in many names.
     """
@@ -510,7 +511,7 @@ def _words(policy: Policy) -> set[str]:
 
 
 def all_among_units(table: TablePolicy, column: str, policy: Policy) -> str:
-    """SELECT of 1 if a column has values, and each of them is a unit's key; else of 0."""
+    """Return a SELECT of 1 if a column has values and each is a unit's key; else of 0."""
     name, unit = identifier(column), policy.unit
     other = (
         f"NOT EXISTS (SELECT 1 FROM {rows_of(unit.table, policy)} AS p"
@@ -523,16 +524,16 @@ def all_among_units(table: TablePolicy, column: str, policy: Policy) -> str:
 
 
 def unnamed_budgets(ledger: Ledger, budgets: Iterable[Budget]) -> tuple[Charged, ...]:
-    """What was charged to budgets that the policy does not name, or no more.
+    """Return the charges to budgets that the policy does not name, or not any more.
 
-    A budget with another name begins at zero: what was told under the old one stays told.
+    A budget under another name begins at zero, but the losses under the old name remain.
     """
     named = {budget.name for budget in budgets}
     return tuple(pot for pot in ledger.budgets() if pot.budget not in named)
 
 
 def unnamed_budgets_of(path: str) -> tuple[Charged, ...]:
-    """`unnamed_budgets` of a policy file; none where there is no ledger yet.
+    """Return `unnamed_budgets` of a policy file; () if there is no ledger yet.
 
     Raises `PolicyError` or `LedgerError`.
     """
@@ -548,8 +549,8 @@ def unnamed_budgets_of(path: str) -> tuple[Charged, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check found beside what its owner accepts, whether facts that were recorded count for
-    the data no more, and whether the policy names a store that cannot be used.
+    """Result of a check: findings with the owner's acceptances, whether recorded facts have lapsed,
+    and whether the policy's store is unusable.
     """
 
     reviews: tuple[Reviewed, ...]
@@ -558,17 +559,16 @@ class Checked:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found."""
+        """All findings."""
         return tuple(review.finding for review in self.reviews)
 
 
 def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> Checked:
-    """What a check of a policy finds in its database; `record` keeps the facts that hold.
+    """Check a policy against its database; with `record`, record the facts that hold.
 
-    With `refresh` a new data version starts just before that.
-
-    Recorded facts count for proofs until the database files change or a new data version starts.
-    Raises `PolicyError`, `Unreachable` or `LedgerError`.
+    With `refresh` a new data version starts just before that. Recorded facts count for proofs until
+    the database files change or a new data version starts. Raises `PolicyError`, `Unreachable` or
+    `LedgerError`.
     """
     draft = load(path)
     with closing(opened(draft)) as engine:

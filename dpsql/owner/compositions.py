@@ -1,4 +1,4 @@
-"""What a budget's charges would add up to under other accountants: a report, for the owner.
+"""Sums of a budget's charges under other accountants: a report for the owner.
 
 Formulas: PRIVACY.md R65.
 """
@@ -15,14 +15,14 @@ from dpsql.ledgers import Entry
 from dpsql.model.dataclass import dataclass
 
 POINTS = 20
-"""Places of the history at which everything is added up."""
+"""Number of places in the history at which the sums are computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """The ε of the first so many charges, by each accountant; `inf` where none is enough.
+    """The ε of the first `charges` charges, by each accountant; `inf` if none suffices.
 
-    `pld` is None where the package that composes distributions is not installed.
+    `pld` is None if the package that composes distributions is not installed.
     """
 
     charges: int
@@ -34,12 +34,14 @@ class Sums:
 
     @property
     def epsilons(self) -> tuple[float | None, ...]:
-        """All of them, in the order of the fields."""
+        """All sums, in the order of the fields."""
         return self.basic, self.advanced, self.renyi, self.zcdp, self.pld
 
 
 def sums(charges: Sequence[Entry], delta: Decimal, *, distributions: bool) -> tuple[Sums, ...]:
-    """At evenly spaced places of these charges, oldest first; with PLD if `distributions`."""
+    """Return the sums at evenly spaced places of these charges, oldest first; with PLD if
+    `distributions`.
+    """
     events, at = [charge.event for charge in charges], Fraction(delta)
     places = sorted({len(events) * n // POINTS for n in range(1, POINTS + 1)} - {0})
     points = []

@@ -1,4 +1,4 @@
-"""What a check finds: how grave it is, of how many, and which of it an owner has accepted."""
+"""Findings of a check: severity, counts, and the owner's acceptances."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dpsql.policy.draft import AcceptedFinding
 
 
 class Severity(StrEnum):
-    """How grave a finding is.
+    """Severity of a finding.
 
-    An error takes a fact away on which proofs lean, or leaves people unprotected: it can be mended,
-    and not accepted. A warning says what is clipped or left out of answers. A reminder is no
-    mistake: the policy says so.
+    An error removes a fact on which proofs rely, or leaves people unprotected; it must be fixed and
+    cannot be accepted. A warning names values that are clipped or left out of answers. A reminder
+    is not a mistake: the policy says so.
     """
 
     ERROR = "error"
@@ -24,11 +24,10 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that does not fit: what and where in the policy, how many of how many, how to mend
-    it.
+    """One misfit: its place in the policy, its counts, and how to fix it.
 
-    `kind` is what is wrong, in a few words, `rows` how many rows (or units, or values) it is true
-    of, and `total` how many there are; None where that is no part of a whole.
+    `kind` names the misfit. `rows` is the number of affected rows (or units, or values), `total`
+    the number of all; None if it is not part of a whole.
     """
 
     line: int
@@ -43,7 +42,7 @@ class Finding:
 
     @property
     def id(self) -> str:
-        """What it is called, in every data version: the kind, and where.
+        """Identifier in every data version: the kind, and the place.
 
         >>> Finding(1, "t", "c", "", rows=1, fix="", kind="bounds").id
         'bounds:t.c'
@@ -53,8 +52,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """A finding beside what its owner said of it: accepted, or why that does not count; "" where
-    nothing was said.
+    """A finding with the owner's acceptance; `why` is its reason, or why it does not count, ""
+    without one.
     """
 
     finding: Finding
@@ -63,16 +62,16 @@ class Reviewed:
 
     @property
     def fails(self) -> bool:
-        """Whether the owner has something to do."""
+        """True if the owner has to act."""
         return self.finding.severity is not Severity.REMINDER and not self.accepted
 
 
 def reviewed(
     findings: Iterable[Finding], accepted: Sequence[AcceptedFinding], data_version: int
 ) -> tuple[Reviewed, ...]:
-    """Each finding beside what was accepted, and what was accepted and is not found.
+    """Return each finding with its acceptance, and the acceptances without a finding.
 
-    That counts for one data version and up to its ceiling, never for what breaks a proof.
+    An acceptance counts for one data version and up to its ceiling, never for an error.
     """
     findings = tuple(findings)
     by_id = {each.finding: each for each in accepted}

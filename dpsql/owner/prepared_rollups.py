@@ -1,6 +1,6 @@
-"""Rollups of a store, as SQL for the owner: what measurements add of rows, by unit and columns.
+"""Rollups of a store, as SQL for the owner: sums of measurements over rows, by unit and columns.
 
-Which measurements these are is asked of the compiler, whose lattices and clips they have to have:
+The compiler decides which measurements these are, with their lattices and clipping bounds:
 PRIVACY.md R87.
 """
 
@@ -45,7 +45,7 @@ _ASKED = ("COUNT", "SUM", "AVG", "VAR_POP")
 
 @dataclass(frozen=True, slots=True)
 class PreparedRollup:
-    """A rollup of a table in the store, and how it is made."""
+    """A rollup of a table in the store, and its SQL."""
 
     rollup: Rollup
     table: TablePolicy
@@ -54,9 +54,9 @@ class PreparedRollup:
     sums: tuple[Measurement, ...]
 
     def creation(self, since: str | None) -> str:
-        """The statement that puts it into the store, made of the table that is there.
+        """Return the statement that creates it in the store from the stored table.
 
-        Where there is a store with all rows but those `since`, the units of these are summed anew.
+        If an earlier store has all rows but those `since`, the units of these are summed again.
         """
         table = f"CREATE TABLE {address(table_in_store(self.rollup.name))} AS"
         if since is None:
@@ -76,7 +76,7 @@ class PreparedRollup:
         )
 
     def _placed(self, totals: str) -> str:
-        """The totals of units, those of one together, with how many it has and their places."""
+        """Return the totals of units, ordered by unit, with the number and places of its groups."""
         place = place_in_unit(UNIT, self._keys) if self._keys else "1::BIGINT"
         counted = [f"COUNT(*) OVER (PARTITION BY {UNIT}) AS {GROUPS}", f"{place} AS {PLACE}"]
         listed = ", ".join([UNIT, *self._keys, ROWS, *counted, *self._sums])
@@ -91,7 +91,7 @@ class PreparedRollup:
         return [name for n in range(len(self.sums)) for name in sum_columns(n)]
 
     def _of_rows(self, source: str) -> str:
-        """Counts and sums of rows as the store's table of them has them."""
+        """Return counts and sums over rows of the stored table."""
         keys = [self._column(name) for name in self.rollup.keys]
         unit = identifier(unit_beside(self.table, self.policy))
         named = [f"{unit} AS {UNIT}", *(f"{k} AS {key_column(n)}" for n, k in enumerate(keys))]
@@ -104,7 +104,7 @@ class PreparedRollup:
 
     @property
     def largest(self) -> str:
-        """A query of the largest number that plans make of it, which has to be below `MOST`."""
+        """Query whether the largest number that plans compute from it is below `MOST`."""
         ends = [f"MAX({ROWS})::HUGEINT"]
         for n, part in enumerate(self.sums):
             summed, counted = sum_columns(n)
@@ -121,7 +121,7 @@ class PreparedRollup:
         return self.dialect.column("t0", Field(0, column.name, column.type), column.reading)
 
     def _value(self, part: Measurement) -> str:
-        """What a row adds, NULL where that is nothing."""
+        """Return the value that a row adds, NULL for nothing."""
         columns = {place: self._column(name) for place, name in places(self.table).items()}
         if isinstance(part, RowCount):
             assert part.condition is not None
@@ -137,7 +137,7 @@ def prepared_rollups(
     dialect: Dialect,
     tables: Sequence[TablePolicy],
 ) -> Iterator[PreparedRollup]:
-    """The rollups that a policy declares of tables of its store. Raises `PolicyError`."""
+    """Yield the rollups that a policy declares for tables of its store. Raises `PolicyError`."""
     for declared in draft.tables:
         table = policy.table(declared.name)
         if table is None or not declared.rollups:
@@ -160,8 +160,8 @@ def prepared_rollups(
 
 
 def _sums(table: TablePolicy, policy: Policy, public: PublicTables) -> tuple[Measurement, ...]:
-    """What the counts, sums, averages and variances of declared numbers add up, over columns by
-    their places in the table.
+    """Return the measurements of counts, sums, averages and variances of bounded numbers, over
+    columns by place.
     """
     parts: dict[str, Measurement] = {}
     for column in table.columns:
@@ -172,14 +172,14 @@ def _sums(table: TablePolicy, policy: Policy, public: PublicTables) -> tuple[Mea
 
 
 def places(table: TablePolicy) -> dict[int, str]:
-    """The columns of a table by their places."""
+    """Return the columns of a table by their places."""
     return {place: column.name.lower() for place, column in enumerate(table.columns)}
 
 
 def _additions(
     table: TablePolicy, column: ColumnPolicy, policy: Policy, public: PublicTables
 ) -> Iterator[Measurement]:
-    """What aggregates of one column would measure, alone and together."""
+    """Yield the measurements of aggregates of one column, alone and together."""
     calls = [f"{function}({identifier(column.name)})" for function in _ASKED]
     for listed in (", ".join(calls), *calls):
         text = f"SELECT {listed} FROM {address(table.name)}"
@@ -188,7 +188,7 @@ def _additions(
 
 
 def _blocks(text: str, policy: Policy, public: PublicTables) -> Sequence[BlockPlan]:
-    """What a statement would measure; nothing where it is refused."""
+    """Return the blocks of a statement; () if it is refused."""
     payer = policy.budgets[0], Fraction(1)
     try:
         return prepare(parse(text), policy, *payer, public, public.evaluate).blocks
@@ -197,7 +197,7 @@ def _blocks(text: str, policy: Policy, public: PublicTables) -> Sequence[BlockPl
 
 
 def _added(block: BlockPlan, table: TablePolicy) -> Iterator[Measurement]:
-    """What its counts and sums add of a row, over columns by their places in the table."""
+    """Yield the row measurements of a block's counts and sums, over columns by place."""
     by_name = {name: place for place, name in places(table).items()}
     fields = [
         field

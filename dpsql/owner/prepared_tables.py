@@ -1,6 +1,7 @@
-"""What a store holds, as SQL for the owner: rows with a unit, and beside them the way to it.
+"""Tables of a store, as SQL for the owner: rows with their unit, and the columns that lead to
+it.
 
-The same rules as in `compiler.track.units`: PRIVACY.md R2. What plans take from it: PRIVACY.md R87.
+The rules are those of `compiler.track.units`: PRIVACY.md R2. Use by plans: PRIVACY.md R87.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dpsql.model.vocabulary import Policy, TablePolicy
 
 
 def way_of(table: TablePolicy, policy: Policy) -> tuple[TablePolicy, ...]:
-    """The tables that the links of a table lead to, as far as that of the units."""
+    """Return the tables that the links of a table lead to, up to that of the units."""
     way = list[TablePolicy]()
     while table.link is not None and (target := policy.table(table.link.table)) is not None:
         way.append(target)
@@ -28,7 +29,7 @@ def way_of(table: TablePolicy, policy: Policy) -> tuple[TablePolicy, ...]:
 
 
 def prepared_tables(policy: Policy) -> tuple[TablePolicy, ...]:
-    """The private tables that a store holds: each row of which is of one unit, and none a view."""
+    """Return the private tables that a store holds: each row has one unit, and none is a view."""
     return tuple(
         table
         for table in policy.tables
@@ -42,8 +43,8 @@ def prepared_tables(policy: Policy) -> tuple[TablePolicy, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRows:
-    """The rows of a table in the store: its columns as they are stored, those beside them, and in
-    what order; and where each row's group is among its unit's by the keys of each of its `rollups`.
+    """Rows of a table in the store: its stored columns, columns of linked tables, their order, and
+    the place of each row's group among its unit's, for each of `rollups`.
     """
 
     table: TablePolicy
@@ -52,7 +53,7 @@ class PreparedRows:
     rollups: tuple[Rollup, ...] = ()
 
     def of(self, rows: str) -> str:
-        """SELECT of these rows of the table, an item of FROM, as far as they are a unit's."""
+        """Return a SELECT of these rows of the table, an item of FROM, without unowned ones."""
         listed = list(self._stored())
         listed += [f"{column} AS {identifier(name)}" for name, column in self._beside()]
         source = f"{rows} AS t0"
@@ -62,20 +63,20 @@ class PreparedRows:
 
     @property
     def every(self) -> str:
-        """SELECT of all rows that are a unit's."""
+        """SELECT of all rows that a unit owns."""
         return self.of(address(self.table.name))
 
     @property
     def before(self) -> str:
-        """SELECT of the rows in the store that was there before."""
+        """SELECT of the rows in the earlier store."""
         rows = address(table_in_store(self.table.name, BEFORE))
         turns = ", ".join(identifier(name) for r in self.ordered for name in turn_columns(r.name))
         return f"SELECT *{f' EXCLUDE ({turns})' if turns else ''} FROM {rows}"
 
     def creation(self, since: str | None) -> str:
-        """The statement that puts them into the store, those of one unit together.
+        """Return the statement that creates the table in the store, ordered by unit.
 
-        Where there is a store with all rows but those `since`, they are taken from there.
+        If an earlier store has all rows but those `since`, the others are copied from it.
         """
         rows = self.every
         if since is not None:
@@ -92,23 +93,25 @@ class PreparedRows:
 
     @property
     def ordered(self) -> list[Rollup]:
-        """The rollups that have groups."""
+        """Rollups that have groups."""
         return [each for each in self.rollups if each.table == self.table.name and each.keys]
 
     @property
     def unit(self) -> str:
-        """The unit's key."""
+        """Column text of the unit's key."""
         tables = (self.table, *way_of(self.table, self.policy))
         last = next(n for n, t in enumerate(tables) if self._leads(t))
         link = tables[last].link
         return self._column(last, self.policy.unit.key if link is None else link.column)
 
     def _leads(self, table: TablePolicy) -> bool:
-        """Whether a column of this table names the unit."""
+        """Test whether a column of this table names the unit."""
         return table.link is None or table.link.table == self.policy.unit.table
 
     def _stored(self) -> Iterator[str]:
-        """The columns that the policy reads, as the database calls them; no DOUBLE is NaN."""
+        """Yield the columns that the policy reads, under their names in the database; no DOUBLE is
+        NaN.
+        """
         doubles = {c.name for c in self.table.columns if c.type == DOUBLE and c.reading is None}
         names = (c.name if c.reading is None else c.reading.column for c in self.table.columns)
         for name in dict.fromkeys(names):
@@ -121,7 +124,7 @@ class PreparedRows:
                 yield beside(target.name, name), self._column(hop, name)
 
     def _same(self, hop: int) -> str:
-        """That a row leads to the next one."""
+        """Return the condition that links a row to the next table."""
         link = (self.table, *way_of(self.table, self.policy))[hop - 1].link
         assert link is not None
         pairs = zip(link.columns, link.keys, strict=True)
@@ -129,7 +132,7 @@ class PreparedRows:
         return " AND ".join(same)
 
     def _column(self, hop: int, name: str) -> str:
-        """A column of a table on the way, as plans read it."""
+        """Return a column of a table on the way, as plans read it."""
         column = (self.table, *way_of(self.table, self.policy))[hop].column(name)
         assert column is not None
         return self.dialect.column(f"t{hop}", Field(0, column.name, column.type), column.reading)

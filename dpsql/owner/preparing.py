@@ -1,6 +1,6 @@
-"""Preparing data: what is made of private tables, once, for the plans to come. For the owner.
+"""Preparing data: copies of private tables, made once for later plans. For the owner.
 
-Everything that a plan over the store leans on is counted here, in the data that it is made of:
+Every fact that a plan over the store relies on is counted here, in the data that is copied:
 PRIVACY.md R87. Facts are verified, and none is recorded.
 """
 
@@ -28,15 +28,15 @@ from dpsql.preparation.engine_kinds import dialects, opened, store_writer
 from dpsql.preparation.public_data import PublicTables
 
 _WIDE, _NARROW = 24, 8
-"""Bytes of a value before they are compressed: of a text, and of anything else."""
+"""Assumed bytes of a value before compression: of a text, and of other types."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A table of the store that is to be made, and how large it is before it is compressed.
+    """A table of the store to create, and its size before compression.
 
-    Where there is a `test`, a query, it has to be true of it. Of what is `added` to a store that is
-    there only new rows of the data are read.
+    `test` is a query that must return true afterwards. With `added`, only new rows of the data are
+    read.
     """
 
     table: str
@@ -48,9 +48,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """The steps that are left, and what they are expected to take of the room that there is.
+    """The remaining steps, with their expected size.
 
-    `again` says that there is a store of this policy to which rows may be added.
+    `again` means that a store of this policy exists to which rows may be added.
     """
 
     writer: StoreWriter
@@ -59,11 +59,11 @@ class Preparation:
 
     @property
     def size(self) -> int:
-        """Bytes at most, before they are compressed."""
+        """Largest size in bytes, before compression."""
         return sum(step.size for step in self.steps)
 
     def make(self, step: Step) -> None:
-        """Put a table into the store. Raises `Unreachable`."""
+        """Create a table in the store. Raises `Unreachable`."""
         self.writer.make(step.statement)
         if step.test is not None and self.writer.rows(step.test) != [(True,)]:
             raise Unreachable(f"Numbers of {step.table} are too large for a rollup: leave it out.")
@@ -71,10 +71,10 @@ class Preparation:
 
 @contextmanager
 def preparation(path: str) -> Iterator[Preparation]:
-    """What there is to do for the store of a policy; what was begun before is gone on with.
+    """Yield the steps for the store of a policy; an unfinished one is continued.
 
-    Raises `PolicyError`, or `Unreachable`: where facts do not hold on which plans over it would
-    lean, or there is no room.
+    Raises `PolicyError`, or `Unreachable` if facts that plans rely on do not hold, or if there is
+    no room.
     """
     draft = load(path)
     with store_writer(draft) as writer:
@@ -98,7 +98,7 @@ def preparation(path: str) -> Iterator[Preparation]:
 
 
 def megabytes(size: int) -> str:
-    """Bytes as people read them.
+    """Return bytes as people read them.
 
     >>> megabytes(1_234_567_890)
     '1,235 MB'
@@ -107,8 +107,8 @@ def megabytes(size: int) -> str:
 
 
 def _verified(draft: Draft) -> tuple[Policy, tuple[PreparedRollup, ...]]:
-    """The policy over the data, of which every fact holds, and that keys are unique on the way; and
-    its rollups.
+    """Return the policy, after verifying all its facts and the keys on the way to units, and its
+    rollups.
 
     Raises `PolicyError`, or `Unreachable`.
     """
@@ -139,7 +139,7 @@ def _steps(
     writer: StoreWriter,
     grown: Mapping[str, Grown],
 ) -> Iterator[Step]:
-    """The tables, and then what is summed of them."""
+    """Yield the steps for tables, and then for rollups of them."""
     dialect, counts = dialects(policy.database).database, dict[str, int]()
     since = dict[str, str | None]()
     for table in prepared_tables(policy):
@@ -158,9 +158,9 @@ def _steps(
 
 
 def _since(rows: PreparedRows, writer: StoreWriter, grown: Mapping[str, Grown]) -> str | None:
-    """The rows of a table that are not in the store that is there, while all others are.
+    """Return the rows of a table that are missing in the earlier store, which has all others.
 
-    None where it cannot be told: rows that were of nobody may be of a unit by new ones on the way.
+    None if that is unknown: new rows on the way may give unowned rows a unit.
     """
     own, way = grown.get(rows.table.name), way_of(rows.table, rows.policy)
     if own is None or any(each.name not in grown for each in way):

@@ -1,7 +1,7 @@
-"""`check --proofs`: counts on the owner's data what the kernel calls proved of one unit's rows.
+"""`check --proofs`: counts on the owner's data for the claims that the kernel proves.
 
-For the owner only: counts are exact. A claim that a count contradicts is a fault of the kernel, or
-of a fact that it believes (PRIVACY.md R5, R96): a plan that rests on it promises too much.
+For the owner only: counts are exact. A contradicted claim is a fault of the kernel, or of a fact
+that it relies on (PRIVACY.md R5, R96): a plan with it promises too much.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class CountedClaim:
-    """Something that the kernel proved to be at most `bound`, and the most that was counted."""
+    """A claim of the kernel with its `bound`, and the largest count."""
 
     claim: str
     bound: int
@@ -53,14 +53,14 @@ class CountedClaim:
 
     @property
     def holds(self) -> bool:
-        """Whether the data agree."""
+        """True if the data agrees."""
         return self.most <= self.bound
 
 
 @dataclass(frozen=True, slots=True)
 class CountedStatement:
-    """The claims about a statement; `refused` where it is not accepted, `skipped` what of it is not
-    counted.
+    """The claims about a statement; `refused` if it is not accepted, `skipped` lists uncounted
+    claims.
     """
 
     sql: str
@@ -70,9 +70,9 @@ class CountedStatement:
 
 
 def count_proofs(path: str, statements: Sequence[str] = ()) -> tuple[CountedStatement, ...]:
-    """Count what is proved of these statements, or of some that the policy's tables suggest.
+    """Count the claims for these statements, or for statements that the policy's tables suggest.
 
-    Raises `PolicyError`, `Unreachable`, `LedgerError` and what the engine raises.
+    Raises `PolicyError`, `Unreachable`, `LedgerError` and the engine's errors.
     """
     draft = load(path)
     with closing(opened(draft)) as engine:
@@ -115,7 +115,7 @@ class ProofCounter:
         return CountedStatement(sql, claims, skipped=skipped)
 
     def _of_block(self, plan: PrivatePlan, block: PrivateBlock) -> Iterator[CountedClaim | str]:
-        """Yield the claims about the rows of a block, and what of them is not counted."""
+        """Yield the claims about the rows of a block, and sentences on uncounted ones."""
         if block.several:
             yield from self._of_several(plan, block)
             return
@@ -154,7 +154,7 @@ class ProofCounter:
 
 
 class ProvedRows:
-    """What is proved of the rows of a block: the unit is column c0, then fields, then keys."""
+    """Claims about the rows of a block: the unit is column c0, then fields, then keys."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class ProvedRows:
         self.sql = counter.query(rows, (unit, *(ref for *_, ref in fields)))
 
     def claims(self) -> Iterator[CountedClaim | str]:
-        """Yield each claim, with what the data say of it."""
+        """Yield each claim with its count."""
         most, count = self.proof.most_rows(), self.counter.most
         if most is not None:
             yield CountedClaim("rows of one unit", most, count(self.sql, "c0"))
@@ -190,7 +190,9 @@ class ProvedRows:
         yield from self._of_columns(most)
 
     def _of_owners(self) -> Iterator[CountedClaim | str]:
-        """Each row is made of one unit's rows; what others decide about it are not people's."""
+        """Yield the claim that each row is made of one unit's rows; tests for existence are
+        compared apart.
+        """
         if not self.proof.is_local:
             return
         tracer, unit = OwnerTracer(self.counter.policy), self.unit
@@ -204,14 +206,14 @@ class ProvedRows:
         yield CountedClaim("rows made of rows of two units", 0, wrong)
 
     def _of_two(self, side: Owned) -> str:
-        """SELECT of how many rows have two owners."""
+        """Return a SELECT of the number of rows with two owners."""
         places = range(len(side.owners))
         differ = [f"c{a} <> c{b}" for a in places for b in places if a < b] or ["1 = 0"]
         rows = self.counter.query(side.rows, side.owners)
         return f"SELECT COUNT(*) FROM ({rows}) AS r WHERE {' OR '.join(differ)}"
 
     def _of_columns(self, most: int | None) -> Iterator[CountedClaim]:
-        """NULLs, equal columns, and how many rows or values of one unit a column tells apart."""
+        """Yield claims on NULLs, equal columns, and rows or values per unit."""
         for column, (place, name) in self.names.items():
             if self.closure.is_present((column,)):
                 absent = f"SELECT COUNT(*) FROM ({self.sql}) AS r WHERE c0 IS NOT NULL AND {place}"
@@ -226,7 +228,9 @@ class ProvedRows:
                 yield CountedClaim(f"values of {name} of one unit", values, counted)
 
     def _most_values(self, columns: Iterable[int]) -> int:
-        """Return the most different values of columns that one unit has; NULL is one."""
+        """Return the largest number of distinct values of columns of one unit; NULL counts as
+        one.
+        """
         listed = ", ".join(["c0", *(self.names[n][0] for n in columns if n in self.names)])
         return self.counter.most(f"SELECT DISTINCT {listed} FROM ({self.sql}) AS d", "c0")
 

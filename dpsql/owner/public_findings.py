@@ -1,7 +1,7 @@
-"""Findings about public tables: columns that hold keys of private rows, or look like a person's.
+"""Findings about public tables: columns with keys of private rows, or with personal data.
 
-For the owner only: findings have counts, and no values. An overlap of whole numbers is no evidence
-where shifted values meet as many keys: regions 1 to 5 are among customers 1 to 2,000.
+For the owner only: findings have counts, and no values. An overlap of integers is not evidence if
+shifted values match as many keys: regions 1 to 5 are among customers 1 to 2,000.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.table_rows import rows_of
 
 LEAST_KEYS, LEAST_VALUES, LEAST_SPREAD = 20, 3, 20
-"""Keys of a table, shared values, and values over the range of keys, below which all is chance."""
+"""Minimum keys of a table, shared values, and values over the range of keys; fewer may be
+chance.
+"""
 
 LONG_TEXT = 10
-"""Characters of texts that no other table has by chance."""
+"""Length of texts in characters that no other table contains by chance."""
 
 SHIFTS = tuple(sign * size for size in (1, 2, 3, 10, 100, 1000) for sign in (1, -1))
-"""How far values are shifted to see how many would meet a key by chance."""
+"""Shifts of values that show how many match a key by chance."""
 
 PUBLISHED = "or published = true in {place}, if anybody may know this."
 
@@ -38,10 +40,10 @@ _Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How many different values of a public column are among how many keys.
+    """Number of distinct values of a public column, of keys, and of matches.
 
-    It is `named` where a foreign key or the column's name says what it holds. `by_chance` is the
-    most keys that shifted values meet. Values are `spread` where they reach over all keys.
+    `named` means that a foreign key or the column's name identifies its keys. `by_chance` is the
+    most keys that shifted values match. `spread` means that the values cover the range of keys.
     """
 
     values: int
@@ -53,12 +55,12 @@ class Overlap:
 
     @property
     def may_count(self) -> bool:
-        """Whether the numbers are large enough to say anything."""
+        """True if the numbers are large enough for a conclusion."""
         return self.hits >= LEAST_VALUES and self.keys >= LEAST_KEYS
 
     @property
     def is_evidence(self) -> bool:
-        """Whether the column holds keys, by its name or beyond chance."""
+        """True if the column holds keys, by its name or beyond chance."""
         if self.named:
             return 0 < self.values <= 2 * self.hits
         beyond_chance = self.hits >= LEAST_VALUES + 2 * self.by_chance
@@ -67,7 +69,9 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Different values of a column as `sql`, with their type and as `numbers` where they are."""
+    """Distinct values of a column as `sql`, with their type, and as `numbers` if they are
+    integers.
+    """
 
     sql: str
     type: SqlType
@@ -76,7 +80,7 @@ class _Values:
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """A column whose values are keys: of the unit, or of private rows that lead to it."""
+    """A column of keys: of the unit, or of private rows that lead to it."""
 
     table: TablePolicy
     column: ColumnPolicy
@@ -123,7 +127,7 @@ class _PublicTables:
                 yield _Keys(table, column, label, called)
 
     def _find_keys(self, table: TablePolicy, column: ColumnPolicy, keys: _Keys) -> Finding | None:
-        """Return the finding that a public column holds these keys, None where it does not."""
+        """Return the finding that a public column holds these keys; None if it does not."""
         here, there = self._comparable(table, column, keys)
         if here is None or there is None:
             return None
@@ -167,7 +171,7 @@ class _PublicTables:
         return replace(overlap, spread=spread)
 
     def _is_named(self, table: TablePolicy, column: ColumnPolicy, keys: _Keys) -> bool:
-        """Return whether a foreign key, or what the column is called, says whose keys these are."""
+        """Test whether a foreign key, or the column's name, identifies it with these keys."""
         source = self.schema.table(table.name)
         if source is None:
             return False
@@ -205,7 +209,9 @@ class _PublicTables:
         return _Values(distinct(value), kind, None if number is None else distinct(number))
 
     def _converted(self, text: str, kind: SqlType, to: SqlType) -> str | None:
-        """Return a value as another type, NULL where it is none; None where no engine's SQL can."""
+        """Return a value as another type, NULL if it has none; None if the engine's SQL cannot
+        convert.
+        """
         if kind == to:
             return text
         try:
@@ -214,7 +220,7 @@ class _PublicTables:
             return None
 
     def _by_chance(self, here: str, there: str) -> int:
-        """Return the most keys that values meet which are shifted by a little."""
+        """Return the most keys that slightly shifted values match."""
         shifts = " UNION ALL ".join(f"SELECT {shift} AS s" for shift in SHIFTS)
         added = Call("add", (Ref(0, INTEGER), Ref(1, INTEGER)), INTEGER)
         shifted = self.dialect.expression(added, {0: "d.v", 1: "s.s"})
@@ -225,9 +231,10 @@ class _PublicTables:
     def _is_spread(
         self, table: TablePolicy, column: ColumnPolicy, here: str, there: str, overlap: Overlap
     ) -> bool:
-        """Return whether nearly all values are keys, and reach over nine tenths of these.
+        """Test whether nearly all values are keys and cover nine tenths of their range.
 
-        A column that only numbers the rows of its own table does not, unless it has every key.
+        A column that only numbers the rows of its own table does not count, unless it has every
+        key.
         """
         if overlap.values < LEAST_SPREAD or 10 * overlap.hits < 9 * overlap.values:
             return False
@@ -245,7 +252,7 @@ class _PublicTables:
         return not numbers_rows or overlap.values == overlap.keys == overlap.hits
 
     def _warn(self, table: TablePolicy, column: ColumnPolicy) -> Finding | None:
-        """Return a warning of a column that looks like names, birth dates or identity numbers."""
+        """Return a warning for a column that looks like names, birth dates or identity numbers."""
         source = self.schema.table(table.name)
         what = None if source is None else personal_data(source, column.name)
         if what is None:

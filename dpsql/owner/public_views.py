@@ -1,4 +1,4 @@
-"""Public views that raise on a row: `check` names each, and goes on with the other tables."""
+"""Public views that raise on a row: `check` names each, and continues with the other tables."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ def raising_views(draft: Draft, schema: Schema, rows: _Rows) -> tuple[Finding, .
 
 
 def bound_for_check(draft: Draft, engine: Engine) -> tuple[Policy, Schema, tuple[Finding, ...]]:
-    """Return the policy without the views that raise, the schema, and what is found of those.
+    """Return the policy without the views that raise, the schema, and the findings about these
+    views.
 
-    Raises `PolicyError`, which names the view, where values are listed from one of them.
+    Raises `PolicyError`, which names the view, if values are listed from one of them.
     """
     try:
         policy, schema = bound_to(draft, engine)

@@ -1,6 +1,6 @@
-"""What an owner is reminded of: a policy that promises less than its owner may think.
+"""Reminders for an owner: the policy may promise less than intended.
 
-The policy and the schema tell it, and no row.
+They depend on the policy and the schema, and on no row.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from dpsql.policy.draft import Draft
 from dpsql.policy.value_reader import Lines
 
 LARGE_EPSILON = 10
-"""Beyond it the odds of what is said of one unit may change by more than 22,000 times."""
+"""Budget above which the odds of a statement about one unit may change by more than 22,000
+times.
+"""
 
 
 def promises_little(draft: Draft) -> tuple[Finding, ...]:
-    """Budgets that promise less than their owner may think, as the policy itself tells."""
+    """Return reminders for budgets with weak guarantees, from the policy alone."""
     people = draft.table(draft.unit.table)
     units = None if people is None else people.expected_rows
     return tuple(f for budget in draft.budgets for f in _large(budget, units, draft.lines))
 
 
 def written_as_they_are(draft: Draft) -> tuple[Finding, ...]:
-    """That private rows may be spilled, where the policy says so."""
+    """Return a reminder that private rows may be spilled, if the policy allows it."""
     if draft.database.spill is None:
         return ()
     message = f"What statements spill is private and readable in {draft.database.spill}."
@@ -69,7 +71,7 @@ def _large(budget: Budget, units: int | None, lines: Lines) -> Iterator[Finding]
 
 
 def _lasting(budget: Budget) -> Decimal:
-    """A δ of each question, to one digit, at which δ lasts as long as ε, which grows by that."""
+    """Return a δ per question, to one digit, at which δ lasts as long as ε."""
     each = budget.query_delta
     while each * questions(replace(budget, query_delta=each), Loss(0)) > budget.delta:
         count = questions(replace(budget, query_delta=each), Loss(0))
@@ -78,7 +80,7 @@ def _lasting(budget: Budget) -> Decimal:
 
 
 def nothing_withheld(policy: Policy, schema: Schema, lines: Lines) -> tuple[Finding, ...]:
-    """That whatever private tables have may be asked about: their owner may not mean it."""
+    """Return a reminder if no column of the private tables is hidden."""
     private = [table for table in policy.tables if table.private]
     listed = {(t.name.lower(), c.name.lower()) for t in private for c in t.columns if not c.hidden}
     there = {

@@ -1,6 +1,6 @@
-"""Owners of the rows that a relation is made of, as columns beside it, for counts by the owner.
+"""Owners of the rows that a relation is made of, as extra columns, for counts by the owner.
 
-Owners are read by the policy's links alone, and by no rule of the kernel. Where an operator mixes
+Owners follow from the policy's links alone, not from rules of the kernel. If an operator combines
 rows, by a group, a partition or a test for existence, the owners are compared there.
 """
 
@@ -17,16 +17,16 @@ from dpsql.model.vocabulary import Policy, TablePolicy
 from dpsql.model.walk import both, conjuncts, relations
 
 BEYOND = 10_000_000
-"""Where the numbers of columns begin that no statement has."""
+"""First number of added columns, beyond those of every statement."""
 
 
 class Untraced(Exception):
-    """A relation whose owners are not followed."""
+    """The owners of this relation cannot be traced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """Rows with columns that hold whose rows each was made of; NULL is nobody's."""
+    """Rows with columns for the owners of the rows that each was made of; NULL is unowned."""
 
     rows: Relation
     owners: tuple[Ref, ...] = ()
@@ -34,7 +34,7 @@ class Owned:
 
 @dataclass(slots=True)
 class OwnerTracer:
-    """Adds owners to relations; `mixed` are rows that others decide about, to be compared too."""
+    """Adds owners to relations; `mixed` are combined rows with owners to compare."""
 
     policy: Policy
     mixed: list[Owned] = field(default_factory=list)
@@ -95,7 +95,7 @@ class OwnerTracer:
         return measures, tuple(measure.field.ref for measure in measures)
 
     def _scan(self, scan: algebra.Scan) -> Owned:
-        """Return the rows of a table, joined along its links to where the unit is named."""
+        """Return the rows of a table, joined along its links to the unit's name."""
         table = self.policy.table(scan.table)
         if table is None or table.several:
             raise Untraced

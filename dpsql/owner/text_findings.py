@@ -1,4 +1,4 @@
-"""What does not fit in the lines of text files: counted for their owner, and for nobody else."""
+"""Misfits in the lines of text files, counted for their owner alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpsql.policy.draft import Draft
 
 
 def text_findings(draft: Draft, counts: Iterable[TextCounts]) -> tuple[Finding, ...]:
-    """Lines and fields of text files that do not fit the policy, by table."""
+    """Return findings on lines and fields of text files that do not fit the policy, by table."""
     return tuple(
         finding
         for each in counts
@@ -57,7 +57,9 @@ def _of_fields(draft: Draft, counts: TextCounts) -> Iterator[Finding]:
 
 
 def _of_quotes(draft: Draft, counts: TextCounts) -> Iterator[Finding]:
-    """An unmatched quote, where quotes may reach over lines: it swallows other people's rows."""
+    """Yield a finding on unmatched quotes, if quotes may span lines: they swallow other people's
+    rows.
+    """
     if counts.open_quotes:
         yield Finding(
             line=draft.lines.of(("tables", counts.table, "file", "multiline")),

@@ -1,4 +1,4 @@
-"""The owner's rows as they are, to compare what was released with: never for analysts."""
+"""The owner's exact rows, for comparison with released ones: never for analysts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dpsql.preparation.engine_kinds import opened
 
 
 def true_rows(path: str, sql: str) -> Sequence[tuple[Any, ...]]:
-    """The rows of a SELECT over the database of a policy, in the database's own SQL.
+    """Return the rows of a SELECT over the database of a policy, in the database's own SQL.
 
-    Raises `PolicyError`, or `Unreachable` where the database does not answer.
+    Raises `PolicyError`, or `Unreachable` if the database does not answer.
     """
     with closing(opened(load(path))) as engine:
         try:

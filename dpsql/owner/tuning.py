@@ -1,14 +1,14 @@
-"""tuning: which contribution limit errs least, from noisy votes of the units.
+"""tuning: the contribution limit with the least error, from a noisy histogram of units.
 
-Each unit is one row of a histogram (L0 = 1, Linf = 1), in the octave of how much it has: of rows,
-of groups, or of a column's values. Everything below is computed from the noisy counts, so that a
-limit that is found this way may enter the policy, which is public.
+Each unit is one row of a histogram (L0 = 1, Linf = 1), in the log2 bin of its size: of rows, of
+groups, or of a column's values. Everything below is computed from the noisy counts, so the found
+limit may enter the policy, which is public.
 
 The error of a limit is estimated for one group of a COUNT or SUM at the policy's `query_epsilon`:
-the mean of |what is cut + noise|. What is cut is a sum over octaves with sizes that are log-uniform
-within each; octaves beyond the last that stands out are weighed as `mechanisms.norm_bounds` does.
-Where a unit is in several groups, the rows of one of them are the most and those of the others are
-spread evenly below that. Beyond what can be seen nothing is known, and nothing is said to be zero.
+the mean of |clipped amount + noise|. The clipped amount is a sum over bins with log-uniform sizes;
+bins beyond the last significant one are weighted as in `mechanisms.norm_bounds`. If a unit is in
+several groups, one has the most rows, and the others are spread evenly below that. Sizes beyond the
+visible ones are unknown, and not assumed to be zero.
 """
 
 from __future__ import annotations
@@ -45,25 +45,29 @@ from dpsql.preparation.bound_policy import grouping_key
 from dpsql.preparation.table_rows import rows_of
 
 HIGHEST = 20
-"""The last octave of rows: 2^20, as where nothing is declared."""
+"""Last log2 bin of rows: 2^20, as without a declared limit."""
 FINEST, WIDEST = -10, 17
-"""The octaves of a total, about the largest size of one value."""
+"""Log2 bins of a total, around the largest size of one value."""
 SPREADS = (2, 4, 16)
-"""Up to so many times the rows of its largest group a unit has in all; the last class has more."""
+"""Upper ends of the classes of all rows of a unit over those in its largest group; the last class
+is open.
+"""
 _TIMES = (1.4, 3.0, 8.0, 24.0)
-"""What stands for each class of spreads."""
+"""Representative ratio of each class."""
 _STEPS = (1, 1.3, 1.6, 2, 2.5, 3.2, 4, 5, 6.4, 8)
-"""The limits that are tried, times powers of ten."""
+"""Limits to try, times powers of ten."""
 _POINTS = 8
-"""Sizes in an octave that stand for all of it."""
+"""Sizes in a bin that represent all of it."""
 
 
 _WIDE = 2.5
-"""Deviations of the votes that a cut is within in 95 of 100 cases, some unseen units included."""
+"""Deviations of the counts that contain a clipped amount in 95 of 100 cases, with some unseen
+units.
+"""
 
 
 class TunedLimit(StrEnum):
-    """The limits of a policy that can be tuned."""
+    """Limits of a policy that can be tuned."""
 
     ROWS = "max_rows_per_group"
     GROUPS = "max_groups_per_unit"
@@ -72,10 +76,10 @@ class TunedLimit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SizeHistogram:
-    """What is asked for one limit, as SQL over the policy, and what its bins are.
+    """The histogram for one limit, as SQL over the policy, with its bins.
 
-    Bins are octaves from `lowest` to `highest`, each of `classes` of spreads. With `column` it is
-    of the sizes of its values, else of rows or groups; `by` is what is grouped by.
+    Bins are log2 bins from `lowest` to `highest`, each with `classes` of spreads. With `column`
+    sizes of its values are counted, else rows or groups; `by` are the group keys.
     """
 
     table: str
@@ -93,9 +97,9 @@ class SizeHistogram:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a limit would cost one group: what it cuts, within `margin`, and the noise it needs.
+    """Cost of a limit for one group: the clipped amount, within `margin`, and the noise.
 
-    About `above` units at most have more (95 %). What is beyond all that is seen is in neither.
+    About `above` units at most exceed it (95 %). Neither includes sizes beyond the visible ones.
     """
 
     limit: Decimal
@@ -108,9 +112,9 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The estimates of one limit by rising limit; none where no unit stood out of the noise.
+    """Estimates of one limit by rising limit; empty if no unit stood out of the noise.
 
-    An octave beyond `reached` may have up to `unseen` units, of which nothing is known.
+    A bin beyond `reached` may have up to `unseen` units, about which nothing is known.
     """
 
     histogram: SizeHistogram
@@ -120,21 +124,22 @@ class Tuned:
 
     @property
     def best(self) -> Estimate | None:
-        """The estimate with the least error."""
+        """Estimate with the least error."""
         return min(self.estimates, key=lambda estimate: estimate.error, default=None)
 
     @property
     def title(self) -> str:
-        """The name of the limit, and what it is of."""
+        """Name of the limit, with its column and group keys."""
         of = "" if self.histogram.column is None else f" of {self.histogram.column}"
         by = " by " + " and ".join(self.histogram.by) if self.histogram.by else ""
         return f"{self.histogram.kind}{of}{by}"
 
     @property
     def values(self) -> tuple[LimitValue, ...]:
-        """What to write into the policy; nothing where nothing is recommended.
+        """Values for the policy; empty without a recommendation.
 
-        Groups by several keys are no more than those of each multiply to, which is not asked.
+        The number of groups by several keys is at most the product over the keys, which is not
+        measured.
         """
         best, histogram = self.best, self.histogram
         if best is None:
@@ -150,18 +155,18 @@ class Tuned:
 
     @property
     def line(self) -> str | None:
-        """The recommendation as a line of the policy."""
+        """Recommendation as a line of the policy."""
         return self.values[0].text if self.values else None
 
 
 def questions(
     policy: Policy, name: str, by: Sequence[str], totals: Sequence[str] = ()
 ) -> list[SizeHistogram]:
-    """The histogram that each limit of a private table is tuned by.
+    """Return the histogram for each limit of a private table.
 
-    With group keys `by` there are two: groups per unit, and rows in the largest group of each. Of
-    each column of `totals` there is one of what the sizes of a unit's values add up to.
-    Raises `Refused` for what the policy does not know.
+    With group keys `by` there are two: groups per unit, and rows in each unit's largest group. For
+    each column of `totals` there is one of the sums of a unit's absolute values. Raises `Refused`
+    for names that the policy does not know.
     """
     table = _private_table(policy, name)
     for key in by:
@@ -213,7 +218,9 @@ def _number(table: TablePolicy, name: str) -> ColumnPolicy:
 def _source(
     policy: Policy, table: TablePolicy, by: Sequence[str], columns: Sequence[str]
 ) -> tuple[str, str]:
-    """The keys and columns of a table, joined along its links to the unit, and the unit's key."""
+    """Return keys and columns of a table, joined along its links to the unit, and the unit's
+    key.
+    """
     leads = (policy.unit.key,) if table.link is None else table.link.columns
     listed = [f"{identifier(column)} AS leads{n}" for n, column in enumerate(leads)]
     listed += [f"({key}) AS key{n}" for n, key in enumerate(by)]
@@ -265,7 +272,9 @@ def _of_total(table: str, column: ColumnPolicy, size: str, source: str, unit: st
 
 
 def _votes(rows: str, lowest: int, highest: int, spread: str = "") -> str:
-    """Units by the octave of their `n`, and by their spread: public keys."""
+    """Return the query of the number of units by log2 bin of their `n`, and by their spread: public
+    keys.
+    """
     octaves = " ".join(f"WHEN n <= {_power(o)} THEN {o}" for o in range(lowest, highest))
     keys = f"CASE {octaves} ELSE {highest} END AS octave{spread}"
     groups = "1, 2" if spread else "1"
@@ -273,42 +282,44 @@ def _votes(rows: str, lowest: int, highest: int, spread: str = "") -> str:
 
 
 def _power(octave: int) -> Decimal:
-    """2^octave, exactly."""
+    """Return 2^octave, exactly."""
     return Decimal(2) ** octave if octave >= 0 else Decimal(1) / Decimal(2) ** -octave
 
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """The noisy units of each octave and spread, and the law of their noise."""
+    """Noisy number of units in each log2 bin and spread, and the distribution of the noise."""
 
     units: Mapping[tuple[int, int], int]
     noise: Noise
 
     @classmethod
     def of(cls, rows: Sequence[tuple[Any, ...]], noise: Noise) -> Votes:
-        """Those of an answer: octave, perhaps spread, and how many units."""
+        """Return the counts of an answer's rows: bin, possibly spread, and number of units."""
         return cls({(r[0], r[1] if len(r) > 2 else 0): int(r[-1]) for r in rows}, noise)  # noqa: PLR2004
 
     def of_octaves(self, histogram: SizeHistogram) -> list[int]:
-        """The units of each octave, the lowest first."""
+        """Return the units of each bin, the lowest first."""
         places = range(histogram.lowest, histogram.highest + 1)
         classes = range(histogram.classes)
         return [sum(self.units.get((place, spread), 0) for spread in classes) for place in places]
 
     def summed(self, classes: int) -> Noise:
-        """The noise of as many of them together: that of one law with their deviation."""
+        """Return the noise of the sum of `classes` counts, as one distribution with its
+        deviation.
+        """
         match self.noise.mechanism:
             case Mechanism.DISCRETE_GAUSSIAN:
                 return Noise(self.noise.mechanism, self.noise.scale * classes)
             case Mechanism.DISCRETE_LAPLACE:
-                # Of no lighter tails than the sum has.
+                # Its tails are no lighter than those of the sum.
                 return Noise(self.noise.mechanism, self.noise.scale * Fraction(sqrt(classes)))
             case _:
                 assert_never(self.noise.mechanism)
 
 
 def require_units(policy: Policy, histogram: SizeHistogram, noise: Noise) -> None:
-    """Refuse to ask where no octave could stand out, by how many units are said to be there."""
+    """Refuse the query if no bin could stand out, by the declared number of units."""
     unit = policy.table(policy.unit.table)
     if unit is None:
         return
@@ -322,7 +333,7 @@ def require_units(policy: Policy, histogram: SizeHistogram, noise: Noise) -> Non
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """Who will ask questions under the limits, and for how much."""
+    """Budget of later questions under the limits, and the neighbouring relation."""
 
     budget: Budget
     neighbours: Neighbours = Neighbours.ADD_REMOVE
@@ -332,7 +343,7 @@ class Pricing:
         return accountants.preferring(self.budget, None, Fraction(self.budget.query_epsilon))
 
     def noise(self, sensitivity: Sensitivity) -> Noise:
-        """The noise of a number that is all that a question at `query_epsilon` asks."""
+        """Return the noise of a question at `query_epsilon` with a single number."""
         accountant, budget = self.accountant, self.budget
         epsilon, delta = Fraction(budget.query_epsilon), Fraction(budget.query_delta)
         allowance = accountant.allowance(epsilon, delta, selects_keys=False)
@@ -340,7 +351,7 @@ class Pricing:
 
 
 def noise_of(event: Event | None) -> Noise:
-    """The law of the one measurement that votes are."""
+    """Return the noise of the single measurement of a histogram."""
     assert event is not None
     (part,) = event.parts
     assert isinstance(part, NoiseEvent)
@@ -350,7 +361,9 @@ def noise_of(event: Event | None) -> Noise:
 def all_tuned(
     histograms: Sequence[SizeHistogram], votes: Sequence[Votes], pricing: Pricing
 ) -> list[Tuned]:
-    """The estimates of all limits: rows and totals for as many groups as are recommended."""
+    """Return the estimates of all limits; rows and totals are for the recommended number of
+    groups.
+    """
     results, groups = list[Tuned](), 1
     for histogram, noisy in zip(histograms, votes, strict=True):
         result = tuned(histogram, noisy, pricing, groups)
@@ -361,7 +374,7 @@ def all_tuned(
 
 
 def tuned(histogram: SizeHistogram, votes: Votes, pricing: Pricing, groups: int = 1) -> Tuned:
-    """The estimates from noisy votes, where a unit is counted in up to so many groups.
+    """Return the estimates from a noisy histogram, with a unit in up to `groups` groups.
 
     >>> budget = Budget("b", Decimal(1), Decimal(0), "pure")
     >>> law = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(2))
@@ -399,7 +412,7 @@ def tuned(histogram: SizeHistogram, votes: Votes, pricing: Pricing, groups: int 
 
 
 def _spread(histogram: SizeHistogram, reached: Decimal, groups: int) -> int:
-    """Over how many groups what is cut is spread."""
+    """Return the number of groups over which the clipped amount is spread."""
     match histogram.kind:
         case TunedLimit.GROUPS:
             return int(reached)
@@ -413,14 +426,14 @@ def _spread(histogram: SizeHistogram, reached: Decimal, groups: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """What the units of octaves have beyond a limit, as their votes say."""
+    """Amounts of the bins' units beyond a limit, by the noisy histogram."""
 
     histogram: SizeHistogram
     votes: Votes
     octaves: Seen
 
     def beyond(self, limit: float) -> tuple[float, float]:
-        """What all of them lose, and how far that may be off: by noise, and by their sizes."""
+        """Return the total clipped amount, and its error by noise and by the sizes in bins."""
         lost = squares = shape = 0.0
         noise = _WIDE * standard_deviation(self.votes.noise)
         for place, whole in enumerate(self.octaves.units):
@@ -431,7 +444,7 @@ class _Lost:
                 units = self.votes.units.get((octave, spread), 0)
                 taken = weight * (units if counted else whole / self.histogram.classes)
                 lost += taken
-                # What is expected where nothing stands out is as unsure as it is large.
+                # Without a significant count, an expected amount is as uncertain as it is large.
                 squares += (weight * noise if counted else taken) ** 2
                 shape += abs(units) * _unevenness(octave, self._times(spread), limit) * counted
         return max(0.0, lost), sqrt(squares) + shape
@@ -441,28 +454,30 @@ class _Lost:
 
 
 def _weight(octave: int, times: float, limit: float) -> float:
-    """What a unit of this octave loses, with so many times the rows of its largest group in all."""
+    """Return the mean clipped amount of a unit in this bin, with `times` its largest group's rows
+    in all.
+    """
     sizes = (2.0 ** (octave - (n + 0.5) / _POINTS) for n in range(_POINTS))
     return sum(_lost(size, times, limit) for size in sizes) / _POINTS
 
 
 def _lost(size: float, times: float, limit: float) -> float:
-    """What is cut of one group of this size, and of others that are spread evenly below it."""
+    """Return the clipped amount of one group of this size, and of others spread evenly below it."""
     more = max(0.0, size - limit)
     return more + (times - 1) * more**2 / size
 
 
 def _unevenness(octave: int, times: float, limit: float) -> float:
-    """How far the mean of what units of an octave lose is from that of all of its sizes.
+    """Return a bound on the deviation of a bin's mean clipped amount from that of all its sizes.
 
-    A quarter of the way from its least size to its largest: their sizes are seldom so uneven.
+    It is a quarter of the way from the least size to the largest: sizes are seldom more uneven.
     """
     least, most = (_lost(2.0**end, times, limit) for end in (octave - 1, octave))
     return (most - least) / 4
 
 
 def _octave(limit: Decimal) -> int:
-    """The octave that a size just above a limit is in."""
+    """Return the log2 bin of a size just above a limit."""
     octave = -64
     while _power(octave) <= limit:
         octave += 1
@@ -470,7 +485,7 @@ def _octave(limit: Decimal) -> int:
 
 
 def _limits(lowest: int, octaves: int) -> list[Decimal]:
-    """Round numbers in so many octaves."""
+    """Return round numbers in a range of log2 bins."""
     least, most = _power(lowest), _power(lowest + octaves - 1)
     limits, scale = list[Decimal](), Decimal(10) ** least.adjusted()
     while scale <= most:
@@ -483,7 +498,7 @@ def _limits(lowest: int, octaves: int) -> list[Decimal]:
 def _noise(
     kind: TunedLimit, pricing: Pricing, groups: int
 ) -> Callable[[Decimal], tuple[float, bool]]:
-    """The standard deviation of one group's noise, by the limit, and whether it is Gaussian."""
+    """Return a function from a limit to one group's noise deviation, and whether it is Gaussian."""
     fine = 10**4
     match kind:
         case TunedLimit.ROWS:

@@ -1,6 +1,6 @@
-"""Whose rows are, as SQL for the owner: the units behind keys, and rows of several people.
+"""Owners of rows, as SQL for the owner: the units of keys, and rows of several people.
 
-The same rules as in `compiler.track.units`: PRIVACY.md R2, R4.
+The rules are those of `compiler.track.units`: PRIVACY.md R2, R4.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dpsql.preparation.table_rows import rows_of
 
 
 def unit_rows(table: TablePolicy, policy: Policy, *columns: str) -> str:
-    """SELECT of each row's unit `u` and of columns of the table, which is called t0.
+    """Return a SELECT of each row's unit `u` and of columns of the table, with alias t0.
 
-    Joined along its links, of which it has none where it is the table of the units.
+    It joins along the table's links; the table of the units has none.
     """
     sql, hops, key = f"{rows_of(table.name, policy)} AS t0", 0, policy.unit.key
     while table.link is not None:
@@ -36,7 +36,7 @@ def unit_rows(table: TablePolicy, policy: Policy, *columns: str) -> str:
 
 
 def units_of_keys(name: str, policy: Policy) -> str:
-    """SELECT of each key `k` of a table with the first and last unit that its rows lead to."""
+    """Return a SELECT of each key `k` of a table with the first and last unit of its rows."""
     table = policy.table(name)
     assert table is not None
     assert table.link is not None
@@ -54,7 +54,7 @@ def units_of_keys(name: str, policy: Policy) -> str:
 
 
 def same_key(link: Link, rows: str, policy: Policy, keys: str = "b") -> str:
-    """That rows lead to a row of `keys`, which are `units_of_keys`."""
+    """Return the condition that rows lead to a row of `keys`, which is `units_of_keys`."""
     target = policy.table(link.table)
     assert target is not None
     columns = dict(zip(link.keys, link.columns, strict=True))
@@ -65,13 +65,15 @@ def same_key(link: Link, rows: str, policy: Policy, keys: str = "b") -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowsOfSeveral:
-    """The rows of a table with several links: `lo0`, `hi0` are the units behind the first link."""
+    """Rows of a table with several links: `lo0`, `hi0` are the units of the first link."""
 
     table: TablePolicy
     policy: Policy
 
     def nobodys(self) -> str:
-        """SELECT of the rows that no link leads to a unit, or one to a key that several share."""
+        """Return a SELECT of rows without a unit, or with a link to a key that several units
+        share.
+        """
         unit = self.policy.unit
         there = " OR ".join(
             f"EXISTS (SELECT 1 FROM {rows_of(unit.table, self.policy)} AS p"
@@ -81,7 +83,7 @@ class RowsOfSeveral:
         return f"SELECT * FROM ({self._rows()}) AS r WHERE NOT ({there}) OR NOT ({self._alone()})"
 
     def each(self) -> str:
-        """SELECT of each row's units `u`, one by one; a unit that two links name counts once."""
+        """Return a SELECT of each row's units `u`, one per row; a unit in two links counts once."""
         return " UNION ALL ".join(
             f"SELECT lo{n} AS u FROM ({self._rows()}) AS r"
             f" WHERE lo{n} IS NOT NULL AND {self._alone()}"
