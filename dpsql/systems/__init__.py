@@ -1,1 +1,1 @@
-"""systems: side systems, each in a folder with its commands; the core needs none of them."""
+"""systems: side systems, each in a folder with its commands. The core imports none of them."""

@@ -1,1 +1,1 @@
-"""cubes: tables that the owner measures once, for all analysts of a budget."""
+"""cubes: tables that the owner measures once for all analysts of a budget."""

@@ -1,4 +1,4 @@
-"""`dpsql cube`: what the owner measures once for all analysts of a budget."""
+"""`dpsql cube`: tables that the owner measures once for all analysts of a budget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WIDEST = 70
 
 @click.group(cls=Group)
 def cube() -> None:
-    """Measure tables once, of which all analysts of a budget are answered."""
+    """Measure tables once, from which all queries of a budget are answered."""
 
 
 @cube.command()
@@ -71,7 +71,7 @@ def create(
 @cube.command("list")
 @with_policy
 def list_cubes(settings: CommandSettings) -> None:
-    """List the cubes that were measured, and what they cost."""
+    """List the cubes that were measured, and their prices."""
     rows = [
         (
             printable(each.name),
@@ -93,7 +93,7 @@ def list_cubes(settings: CommandSettings) -> None:
 @click.argument("name")
 @with_policy
 def show(settings: CommandSettings, *, name: str) -> None:
-    """Show the tables that a cube is of, and at which ε each was measured."""
+    """Show the tables of a cube, and the ε of each measurement."""
     every = _cubes(settings)
     entries = [entry for each in every if each.name == name for entry in each.entries]
     if not entries:
@@ -115,7 +115,7 @@ def show(settings: CommandSettings, *, name: str) -> None:
 @REASON
 @with_policy
 def drop(settings: CommandSettings, *, name: str, reason: str) -> None:
-    """Answer nothing of a cube any more: what it cost stays spent, until it is created again."""
+    """Stop answering queries from a cube. Its budget stays spent; `create` measures it again."""
     from dpsql.systems.cubes import cubes  # noqa: PLC0415
 
     with settings.open(settings.policy) as proxy:
@@ -128,7 +128,7 @@ def drop(settings: CommandSettings, *, name: str, reason: str) -> None:
 @DIALECT
 @with_policy
 def suggest(settings: CommandSettings, *, budget: str | None, dialect: str) -> None:
-    """Say which cubes would have saved how much of what was asked; reads no private data."""
+    """List the cubes that would have saved budget on past queries. Reads no private data."""
     with settings.open(settings.policy) as proxy:
         suggestions = proxy.suggest_cubes(budget, dialect)
         units = {each.name: each.accountant for each in proxy.policy.budgets}

@@ -1,7 +1,7 @@
-"""Which cubes would have saved how much: the ledger's questions are asked again, without data.
+"""Suggestions of cubes: past queries of the ledger are planned again, without reading data.
 
-A question counts where the tables of a cube tell as much of it as it was charged for: the variances
-are those of plans (PRIVACY.md R83).
+A query counts as saved if the tables of a cube are as accurate for it as its own measurement. The
+variances are those of plans (PRIVACY.md R83).
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _ALL = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class CubeSuggestion:
-    """A cube's text, what it costs, and what the `questions` were charged that it would answer."""
+    """A suggested cube: its text and price, and the number and total charge of the queries it
+    saves.
+    """
 
     text: str
     price: Loss
@@ -42,7 +44,7 @@ class CubeSuggestion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Charged:
-    """A question that was charged, and the table that it shares with others of its rows."""
+    """A query that was charged, with the wide table that its population and conditions imply."""
 
     entry: Entry
     prepared: Prepared
@@ -50,7 +52,9 @@ class _Charged:
 
     @property
     def keys(self) -> dict[str, bool]:
-        """The names of the table's columns, and whether a condition chooses values of them."""
+        """Column names of the table. Each maps to whether a condition selects values of that
+        column.
+        """
         (block,) = self.wide.prepared.blocks
         pairs = zip(block.block.keys, self.wide.chosen, strict=True)
         return {key.field.name: chosen is not None for key, chosen in pairs}
@@ -59,7 +63,7 @@ class _Charged:
 def suggested(
     compiler: Compiler, vault: Vault, budget: Budget, dialect: str, stop: Stop
 ) -> tuple[CubeSuggestion, ...]:
-    """The cubes that would have saved something of a budget, the most first."""
+    """Return cubes that would have saved part of a budget, largest saving first."""
     wide = replace(budget, memory=Memory.WIDE)
     populations = dict[str, list[_Charged]]()
     for each in _history(compiler, vault, wide, stop):
@@ -79,7 +83,7 @@ def suggested(
 
 
 def _history(compiler: Compiler, vault: Vault, budget: Budget, stop: Stop) -> Iterator[_Charged]:
-    """What a budget was charged for questions that share tables, the oldest first."""
+    """Yield the charged queries of a budget that can use shared tables, oldest first."""
     reader = next((analyst for analyst, of in compiler.policy.analysts if of == budget.name), None)
     for entry in reversed(vault.ledger.history(None, _ALL, budget=budget.name)):
         if reader is None or entry.analyst.startswith(CUBES):
@@ -98,7 +102,7 @@ def _history(compiler: Compiler, vault: Vault, budget: Budget, stop: Stop) -> It
 
 
 def _answers(plan: JointPlan, charged: _Charged) -> bool:
-    """Whether a cube's tables tell as much as a question was charged for."""
+    """Test whether the tables of a cube are as accurate for a query as its own measurement."""
     tables = [part.wide for part in plan.parts if part.wide is not None]
     if not set(charged.wide.measured.keys) <= {k for t in tables for k in t.measured.keys}:
         return False
@@ -107,7 +111,7 @@ def _answers(plan: JointPlan, charged: _Charged) -> bool:
 
 
 def _text(name: str, charged: Sequence[_Charged]) -> str:
-    """A cube by the columns that are asked for most often, of all that is measured."""
+    """Return the text of a cube over the most frequent columns, with all measures."""
     often = Counter(key for each in charged for key in each.keys)
     listed = ", ".join(identifier(key) for key, _ in often.most_common(cubes.MOST_KEYS))
     measures = dict[tuple[str, ...], str]()
@@ -120,7 +124,7 @@ def _text(name: str, charged: Sequence[_Charged]) -> str:
 
 
 def _measures(sql: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The items of a SELECT list that call an aggregate, without their names."""
+    """Yield the items of a SELECT list that contain an aggregate, without their aliases."""
     every = list(words(sql))
     levels = cubes.levels(every)
     start = next(n for n, word in enumerate(every) if word.value == "select")
@@ -132,7 +136,9 @@ def _measures(sql: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _source(charged: _Charged) -> str:
-    """FROM, and those conditions that are not about one column and its values."""
+    """Return the FROM clause with its conditions, without conditions that select values of one
+    column.
+    """
     sql = charged.entry.inquiry.sql
     every = [word for word in words(sql) if word.text != ";"]
     levels = cubes.levels(every)

@@ -1,9 +1,8 @@
-"""Cubes: tables that the owner measures once, for what all analysts of a budget ask of them.
+"""Cubes: tables that the owner measures once, for the queries of all analysts of a budget.
 
-A cube is no thing of its own: its grouping sets are questions of one payer, which are priced and
-measured together (see `joint_plan`) and recorded as every measurement is, under a name that no
-analyst has. Whoever asks of the same rows is answered of its tables as of those that they paid for
-themselves (PRIVACY.md R83).
+The grouping sets of a cube are queries of one payer. They are priced and measured together (see
+`joint_plan`) and are recorded like every measurement, under a name that no analyst has. Queries
+over the same rows are answered from its tables as from measurements of their own (PRIVACY.md R83).
 """
 
 from __future__ import annotations
@@ -32,14 +31,15 @@ from dpsql.vault.vault import Vault
 
 _HEAD = ("create", "dp", "cube")
 MOST_KEYS = 6
-"""A cube of more keys would be of more than 64 tables."""
+"""Maximum number of keys of a cube: 6 keys make 64 tables."""
 _ALL = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class Cube:
-    """What was measured under a name, by which budget, and the `entries` that record it, the
-    oldest first; nothing is answered of one that was `dropped`.
+    """The measurements under one name and budget.
+
+    `entries` record them, oldest first. A `dropped` cube answers no queries.
     """
 
     name: str
@@ -49,17 +49,17 @@ class Cube:
 
     @property
     def spent(self) -> Loss:
-        """All that was charged for it."""
+        """Total privacy loss of the cube."""
         return reduce(add, (entry.loss for entry in self.entries), Loss(0))
 
     @property
     def time(self) -> datetime:
-        """When it was measured last."""
+        """Time of the last measurement."""
         return self.entries[-1].time
 
 
 def begins(text: str) -> bool:
-    """Whether a text wants a cube.
+    """Test whether a text begins with CREATE DP CUBE.
 
     >>> begins("create dp  cube c as select 1"), begins("SELECT 1 AS cube")
     (True, False)
@@ -68,7 +68,7 @@ def begins(text: str) -> bool:
 
 
 def creation(text: str) -> Creation:
-    """The cube that is to be made. Raises `Refused`."""
+    """Parse the text of a CREATE DP CUBE statement. Raises `Refused`."""
     cube = creations.creation(text, _HEAD, ("epsilon",))
     if cube is None:
         raise Refused(Reason.SYNTAX, why="CREATE DP CUBE name AS SELECT … is expected")
@@ -76,11 +76,11 @@ def creation(text: str) -> Creation:
 
 
 def grouping_sets(query: str) -> tuple[str, ...]:
-    """The SELECTs of all sets of a SELECT's CUBE, the finest first. Raises `Refused`.
+    """Return the SELECT of each grouping set of CUBE, finest first. Raises `Refused`.
 
     >>> grouping_sets("SELECT a, b AS k, COUNT(*) FROM t GROUP BY CUBE (a, b)")[1:]
     ('SELECT a, COUNT(*) FROM t GROUP BY a', 'SELECT b AS k, COUNT(*) FROM t GROUP BY b', \
-'SELECT COUNT(*) FROM t')
+    'SELECT COUNT(*) FROM t')
     """
     every = list(words(query))
     depths = levels(every)
@@ -113,9 +113,9 @@ def grouping_sets(query: str) -> tuple[str, ...]:
 def planned(
     compiler: Compiler, vault: Vault, text: str, budget: Budget, dialect: str, stop: Stop
 ) -> JointPlan:
-    """What a cube costs and how exact its tables are: runs nothing, charges nothing.
+    """Plan a cube: its price and the accuracy of its tables. Runs and charges nothing.
 
-    Raises `Refused` for what no question could be answered of.
+    Raises `Refused` if no query could be answered from the cube.
     """
     cube, policy = creation(text), compiler.policy
     if not budget.memory.measures_wide:
@@ -141,9 +141,9 @@ def planned(
 def create(
     compiler: Compiler, vault: Vault, text: str, budget: Budget, dialect: str, stop: Stop
 ) -> JointPlan:
-    """Measure a cube, charged in one transaction; what is measured already is not again.
+    """Measure a cube, charged in one transaction. Tables that are already measured are reused.
 
-    One that was dropped counts again. Raises as `Proxy.ask` does.
+    A dropped cube is resumed. Raises as `Proxy.ask` does.
     """
     plan = planned(compiler, vault, text, budget, dialect, stop)
     whom = Stopped(None, plan.account.analyst)
@@ -155,7 +155,7 @@ def create(
 
 
 def cubes(ledger: Ledger) -> tuple[Cube, ...]:
-    """All cubes that were ever paid for, by name."""
+    """Return all cubes that were ever charged, sorted by name."""
     stopped = ledger.stopped()
     by_name = dict[tuple[str, str], list[Entry]]()
     for entry in reversed(ledger.history(None, _ALL)):
@@ -169,7 +169,9 @@ def cubes(ledger: Ledger) -> tuple[Cube, ...]:
 
 
 def drop(ledger: Ledger, name: str, reason: str) -> None:
-    """No question is answered of a cube any more; what was paid stays paid. Raises `Refused`."""
+    """Stop answering queries from a cube. Its charge remains. Raises `Refused` for unknown
+    names.
+    """
     names = tuple(dict.fromkeys(cube.name for cube in cubes(ledger)))
     if name not in names:
         raise unknown_name("cube", name, names)
@@ -177,7 +179,9 @@ def drop(ledger: Ledger, name: str, reason: str) -> None:
 
 
 def _payer(policy: Policy, name: str, budget: Budget) -> Account:
-    """Who pays for a cube: no analyst, below the caps of all."""
+    """Return the account that pays for a cube. It belongs to no analyst; general caps still
+    apply.
+    """
     analyst = CUBES + name
     caps = tuple(cap for cap in policy.caps if cap.covers(budget.name, analyst))
     wide = replace(budget, memory=Memory.WIDE)
@@ -185,7 +189,7 @@ def _payer(policy: Policy, name: str, budget: Budget) -> Account:
 
 
 def _table(each: Beside) -> Beside:
-    """A grouping set of which other questions can be answered. Raises `Refused`."""
+    """Return a grouping set if other queries can be answered from it, else raise `Refused`."""
     if each.shares:
         return each
     raise Refused(
@@ -197,7 +201,7 @@ def _table(each: Beside) -> Beside:
 
 
 def levels(every: Sequence[Word]) -> list[int]:
-    """How deep in parentheses each word is."""
+    """Return the depth of parentheses at each word."""
     depths, depth = [], 0
     for word in every:
         depth -= word.text == ")"
@@ -207,13 +211,13 @@ def levels(every: Sequence[Word]) -> list[int]:
 
 
 def _is_cube(every: Sequence[Word], depths: Sequence[int], place: int) -> bool:
-    """Whether GROUP BY CUBE ( stands here."""
+    """Test whether GROUP BY CUBE ( begins at a place, outside of parentheses."""
     clause = [word.value for word in every[place : place + 4]]
     return clause == ["group", "by", "cube", "("] and depths[place] == 0
 
 
 def listed(every: Sequence[Word]) -> list[list[Word]]:
-    """What commas divide."""
+    """Split words at the commas outside of parentheses."""
     parts: list[list[Word]] = [[]]
     for word, level in zip(every, levels(every), strict=True):
         if word.text == "," and level == 0:
@@ -224,17 +228,17 @@ def listed(every: Sequence[Word]) -> list[list[Word]]:
 
 
 def unnamed(item: Sequence[Word]) -> Sequence[Word]:
-    """An item of a SELECT list without its name."""
+    """Return an item of a SELECT list without its alias."""
     if len(item) > 2 and item[-2].value == "as":  # noqa: PLR2004
         return item[:-2]
     return item
 
 
 def values(item: Sequence[Word]) -> tuple[str, ...]:
-    """What words mean, in whatever case and with whatever gaps they are written."""
+    """Return the values of words, independent of case and white space."""
     return tuple(word.value for word in item)
 
 
 def text_of(query: str, item: Sequence[Word]) -> str:
-    """Words as they are written."""
+    """Return the text of words as written."""
     return query[item[0].start : item[-1].stop]

@@ -1,1 +1,1 @@
-"""The local model where people answer: what they tell is drawn before anybody sees it."""
+"""Local model: each person's client randomises the answers before anybody else sees them."""

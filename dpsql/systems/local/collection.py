@@ -1,6 +1,6 @@
-"""A table of a policy that people's reports become: which are taken, and the files of it.
+"""Collection of local reports for a table of a policy: validation, and Parquet files.
 
-What is no report is told without repeating it: SECURITY.md S26.
+Error messages never repeat an invalid report: SECURITY.md S26.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from dpsql.policy.draft import Draft
 from dpsql.systems.local.questions import LocalQuestion, asked_in
 
 Row = tuple[str | None, ...]
-"""A report or None for each question, in the policy's order."""
+"""A report or None for each question, in the order of the policy."""
 
 MOST_ROWS = 100
-"""Rows of one post."""
+"""Maximum number of rows of one post."""
 
 _ARROW = {bool: "bool", int: "int64", Decimal: "double", date: "date32", str: "string"}
 
 
 class NoReports(ValueError):
-    """What somebody sent is not reports of these questions; it is told without what they sent."""
+    """Raised if a post does not hold valid reports. The message never repeats its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,9 @@ class Collection:
 
     @classmethod
     def of(cls, draft: Draft, name: str) -> Collection:
-        """The table of a policy. Raises `PolicyError` where none can be collected for."""
+        """Return the collection of a policy's table. Raises `PolicyError` if the table cannot have
+        one.
+        """
 
         def refuse(message: str, fix: str) -> PolicyError:
             return PolicyError(draft.path, draft.lines.of(("tables", name)), message, fix)
@@ -70,18 +72,20 @@ class Collection:
 
     @property
     def laws(self) -> str:
-        """By what laws the reports are drawn, hashed: those of others are never among them."""
+        """Hash of the questions and their randomisation laws. Reports under other laws are kept
+        apart.
+        """
         laws = [{k: v for k, v in q.as_json().items() if k != "days"} for q in self.questions]
         return sha256(json.dumps(laws).encode()).hexdigest()
 
     @property
     def longest_post(self) -> int:
-        """The most bytes that a post of `MOST_ROWS` rows has."""
+        """Maximum size in bytes of a post of `MOST_ROWS` rows."""
         row = {q.name: "0" * q.longest for q in self.questions}
         return MOST_ROWS * 2 * len(json.dumps(row))
 
     def rows_of(self, body: bytes) -> tuple[Row, ...]:
-        """The rows of a post. Raises `NoReports` of all that cannot have been reported.
+        """Parse the rows of a post. Raises `NoReports` if a row cannot be a report.
 
         >>> from dpsql.mechanisms.randomized_response import two_coins
         >>> bribe = LocalQuestion("bribe", ("yes", "no"), two_coins(2))
@@ -113,9 +117,9 @@ class Collection:
         return tuple(str(row[q.name]) if q.name in row else None for q in self.questions)
 
     def write(self, name: str, rows: Sequence[Row]) -> None:
-        """Make a Parquet file of these rows, which appears whole and durable, or not at all.
+        """Write rows to a Parquet file. The file appears complete and durable, or not at all.
 
-        Raises `MissingExtra`, or OSError.
+        Raises `MissingExtra` or OSError.
         """
         pa, parquet = _pyarrow()
         columns = {}
@@ -135,7 +139,7 @@ class Collection:
 
 
 def require_files() -> None:
-    """Raises `MissingExtra` unless reports can become files."""
+    """Raise `MissingExtra` unless Parquet files can be written."""
     _pyarrow()
 
 

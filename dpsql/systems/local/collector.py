@@ -1,6 +1,6 @@
-"""`dpsql local collect`: reports over HTTP, into their store, from whoever sends them.
+"""`dpsql local collect`: an HTTP server that receives reports and stores them.
 
-Nobody's address, time or browser is read, kept or logged here: SECURITY.md S26.
+It reads, keeps and logs no address, time or browser of a sender: SECURITY.md S26.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ Write = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where reports come in: `tls` are PEM files, a certificate and its key, `origins` those
-    whose pages may send, `page` is the text of a page for `/`; `of_address` connections of one
-    address are taken.
+    """Configuration of the server.
+
+    `tls` holds the PEM files of a certificate and its key. `origins` lists the web origins that may
+    send. `page` is the HTML for `/`. `of_address` limits the connections of one address.
     """
 
     host: str
@@ -65,7 +66,8 @@ class Listening:
 
     @property
     def own_origins(self) -> frozenset[str]:
-        """The origins of its own page, by where it listens; a Host header says nothing.
+        """Origins of the server's own page, from its listening address. The Host header is not
+        used.
 
         >>> sorted(Listening("127.0.0.1", 80).own_origins)
         ['http://127.0.0.1', 'http://127.0.0.1:80', 'http://localhost', 'http://localhost:80']
@@ -78,14 +80,14 @@ class Listening:
 
 @dataclass(slots=True)
 class _Batch:
-    """Posts that become durable together."""
+    """Posts that become durable in one transaction."""
 
     posts: list[Post] = field(default_factory=list)
     is_durable: bool = False
 
 
 class Collector:
-    """The handlers of one collection. `write` takes lines for the owner, with counts alone."""
+    """HTTP handlers of one collection. `write` receives log lines that hold only counts."""
 
     def __init__(
         self, collection: Collection, store: ReportStore, listening: Listening, write: Write
@@ -99,7 +101,7 @@ class Collector:
         self._questions = [question.as_json() for question in collection.questions]
 
     def application(self) -> Starlette:
-        """All of it as an ASGI application."""
+        """Return all handlers as an ASGI application."""
         routes = [
             Route("/health", self._health),
             Route("/client.js", self._module),
@@ -136,7 +138,9 @@ class Collector:
         return Response(status_code=204)
 
     async def _keep(self, post: Post) -> None:
-        """Durable when it returns, together with all that came while others were written."""
+        """Store a post durably, in one batch with all posts that arrived during the previous
+        write.
+        """
         batch = self._batch
         batch.posts.append(post)
         async with self._turn:
@@ -166,9 +170,9 @@ class Collector:
             raise HTTPException(404, f"This is the collector of {self._collection.table}.")
 
     def _require_origin(self, request: Request) -> None:
-        """Pages of other origins may not send, whatever their browser lets through.
+        """Raise 403 if a page of an origin that is not listed sends the request.
 
-        The Host header is not asked: whoever owns a name can have it lead here.
+        The Host header is not used, since any domain owner can direct a name to this server.
         """
         origin = request.headers.get("origin")
         if origin is not None and origin not in self._senders:
@@ -186,7 +190,9 @@ class Collector:
         return Response(self._page, media_type="text/html")
 
     async def _health(self, _request: Request) -> Response:
-        """Whether reports could be kept; no counts, which would tell when others send."""
+        """Answer whether reports can be stored. Shows no counts, which would reveal when others
+        send.
+        """
         await asyncio.to_thread(self._store.counts)
         return PlainTextResponse("ready\n")
 
@@ -200,9 +206,9 @@ class Collector:
 
 
 def collect(collection: Collection, store: ReportStore, listening: Listening, write: Write) -> None:
-    """Take reports until SIGINT or SIGTERM; what has begun by then is still answered.
+    """Receive reports until SIGINT or SIGTERM, then finish the open requests.
 
-    Other hosts are served with TLS only. Raises `Unreachable`.
+    Without TLS, only listens on this machine. Raises `Unreachable`.
     """
     if listening.tls is None and not is_local(listening.host):
         raise Unreachable(
@@ -226,7 +232,7 @@ def collect(collection: Collection, store: ReportStore, listening: Listening, wr
 
 
 def _config(application: Starlette, listening: Listening) -> uvicorn.Config:
-    """How requests are read: each head in its time, and none kept in a log."""
+    """Return the settings of uvicorn: time limits for each head, and no access log."""
     certificate, key = listening.tls or (None, None)
     return uvicorn.Config(
         application,

@@ -1,4 +1,4 @@
-"""`dpsql local`: what people tell is drawn by a law before anybody sees it."""
+"""`dpsql local`: randomises answers before anybody else sees them, and collects reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, str]
 _OWN = 0o600
-"""The mode of a file that is its owner's alone."""
+"""File mode that allows access only by the owner."""
 
 
 def _amount(_context: click.Context, _option: click.Parameter, text: str) -> Decimal:
@@ -38,7 +38,7 @@ def _amount(_context: click.Context, _option: click.Parameter, text: str) -> Dec
 
 @click.group("local", cls=Group)
 def local() -> None:
-    """Randomise what people tell, and collect it (`dpsql help local`)."""
+    """Randomise what people answer, and collect the reports (`dpsql help local`)."""
 
 
 @local.command()
@@ -81,11 +81,11 @@ def randomize(
     memory: str,
     path: str | None,
 ) -> None:
-    """Write the reports of people whose true answers are in a CSV FILE.
+    """Write the reports of people from a CSV FILE of true answers.
 
-    Each column that the policy calls randomised is reported by its law, once for each person; no
-    other column is written but those to --keep. What was reported stands in the memory: without it,
-    the average of repeated runs would be the truth.
+    Each column that the policy calls randomised is reported by its law, once for each person. Other
+    columns are written only with --keep. The memory file keeps all reports: without it, the average
+    of repeated runs would reveal the truth.
     """
     listed = _questions(settings, table)
     with Path(file).open(encoding="utf-8", newline="") as source:
@@ -107,9 +107,9 @@ def randomize(
 
 @contextmanager
 def _memory_of(path: str) -> Iterator[dict[str, Any]]:
-    """What people told before, which no other process reads or writes until the end.
+    """Open the memory of earlier reports, locked against other processes until the end.
 
-    Raises click.ClickException for a file that others may read or write.
+    Raises click.ClickException if others may read or write the file.
     """
     from dpsql.systems.local.respondent import lock_memory  # noqa: PLC0415
 
@@ -176,8 +176,8 @@ def collect(
 ) -> None:
     """Take reports over HTTP until stopped; `dpsql refresh` makes them rows of TABLE.
 
-    Serves the encoder for browsers, too. Nothing is kept of who sent what, and when. Needs
-    the extra local.
+    Serves the encoder for browsers, too. Keeps neither senders nor times of reports. Needs the
+    extra local.
     """
     from dpsql.systems.local.collector import Listening, collect  # noqa: PLC0415
     from dpsql.systems.local.report_store import ReportStore  # noqa: PLC0415
@@ -235,7 +235,7 @@ def _reports(
     people: dict[str, Any],
     keep: Sequence[str],
 ) -> Iterator[list[str]]:
-    """What each row's person reports, and what is kept of it."""
+    """Yield the report of each row, behind the columns to keep."""
     from dpsql.systems.local.respondent import Respondent  # noqa: PLC0415
 
     for number, row in enumerate(rows, 2):

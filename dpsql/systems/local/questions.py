@@ -1,4 +1,4 @@
-"""What people are asked: a column of reports of a policy, by which law and for how long."""
+"""Questions to people: columns of reports in a policy, each with a randomisation law."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NANO = Decimal("1e-9")
 
 @dataclass(frozen=True, slots=True)
 class LocalQuestion:
-    """A question of this name: one of `values` is the truth, the report is drawn by `law`.
+    """A question with this name. One of `values` is the truth; the report is drawn by `law`.
 
-    Whoever answered it is remembered for so many `days` (None: for ever), and gives the same
-    report until then.
+    An answer is remembered for `days` days (None: forever) and the same report is given until
+    then.
 
     >>> from dpsql.mechanisms.randomized_response import two_coins
     >>> bribe = LocalQuestion("bribe", ("yes", "no"), two_coins(2))
@@ -38,19 +38,19 @@ class LocalQuestion:
 
     @property
     def epsilon(self) -> Decimal:
-        """What a report is charged, rounded up."""
+        """Privacy loss ε of one report, rounded up to nine digits."""
         odds = Decimal(self.law.odds.numerator) / Decimal(self.law.odds.denominator)
         return odds.ln().quantize(_NANO, ROUND_CEILING)
 
     def place(self, value: object) -> int:
-        """Where a value stands among those listed. Raises ValueError of another one."""
+        """Return the index of a value in the list. Raises ValueError for other values."""
         text = as_text(value)
         if text not in self.values:
             raise ValueError(f"{text!r} is none of the values of {self.name}")
         return self.values.index(text)
 
     def can_report(self, report: object) -> bool:
-        """Whether somebody who draws by the law can report this: a listed value, or its bits."""
+        """Test whether the law can produce a report: a listed value, or a string of bits."""
         if not isinstance(report, str):
             return False
         if self.law.of_bits:
@@ -59,11 +59,11 @@ class LocalQuestion:
 
     @property
     def longest(self) -> int:
-        """The most characters of a report, as JSON."""
+        """Maximum number of characters of a report as JSON."""
         return len(self.values) if self.law.of_bits else max(len(dumps(v)) for v in self.values)
 
     def bucket(self, number: float, ends: Sequence[float]) -> str:
-        """The value for a count or a length whose values are buckets, from the lowest.
+        """Return the bucket of a count or a length. The values are buckets in ascending order.
 
         >>> from dpsql.mechanisms.randomized_response import two_coins
         >>> time = LocalQuestion("seconds", ("0-9", "10-59", "60-"), two_coins(3))
@@ -73,9 +73,10 @@ class LocalQuestion:
         return self.values[sum(number >= end for end in ends)]
 
     def cell(self, x: float, y: float, box: tuple[float, float, float, float], columns: int) -> str:
-        """The value for a place whose values are cells of a grid, row by row from below.
+        """Return the cell of a point. The values are cells of a grid, row by row from below.
 
-        `box` is left, bottom, right and top; the cells at its edge take what is beyond it.
+        `box` is left, bottom, right and top. Points outside of it fall into the cells at the
+        edge.
 
         >>> from dpsql.mechanisms.randomized_response import two_coins
         >>> place = LocalQuestion("place", tuple("abcd"), two_coins(4))
@@ -88,7 +89,9 @@ class LocalQuestion:
         return self.values[row * columns + column]
 
     def as_json(self) -> dict[str, Any]:
-        """The question for encoders of other languages: p and q as numerator and denominator."""
+        """The question as JSON for other encoders. p and q are pairs of numerator and
+        denominator.
+        """
         p, q = ([part.numerator, part.denominator] for part in (self.law.p, self.law.q))
         mechanism, values = self.law.mechanism.value, list(self.values)
         days = {} if self.days is None else {"days": self.days}
@@ -97,7 +100,7 @@ class LocalQuestion:
 
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> LocalQuestion:
-        """The question that this is. Raises ValueError or KeyError of what is none."""
+        """Parse a question from its JSON form. Raises ValueError or KeyError for invalid forms."""
         values = tuple(map(str, written["values"]))
         p, q = (Fraction(*written[key]) for key in ("p", "q"))
         law = checked(Randomized(LocalMechanism(written["mechanism"]), len(values), p, q))
@@ -109,7 +112,7 @@ def _step(share: float, count: int) -> int:
 
 
 def as_text(value: object) -> str:
-    """A value as people answer it, and files hold it.
+    """Return a value as answers and files hold it.
 
     >>> as_text(True), as_text(3), as_text("a")
     ('true', '3', 'a')
@@ -118,7 +121,7 @@ def as_text(value: object) -> str:
 
 
 def questions_of(table: DraftTable) -> tuple[LocalQuestion, ...]:
-    """The questions that a table of a policy has columns for."""
+    """Return the questions of a table: its columns with a randomisation law."""
     return tuple(
         LocalQuestion(c.name, tuple(map(as_text, c.values)), c.randomized, c.remember_days)
         for c in table.columns
@@ -127,7 +130,7 @@ def questions_of(table: DraftTable) -> tuple[LocalQuestion, ...]:
 
 
 def asked_in(draft: Draft, name: str) -> tuple[LocalQuestion, ...]:
-    """The questions of a policy's table. Raises `PolicyError` where it is none of reports."""
+    """Return the questions of a policy's table. Raises `PolicyError` if it has none."""
     table = draft.table(name)
     questions = () if table is None else questions_of(table)
     if not questions:

@@ -1,6 +1,6 @@
-"""Reports that people sent: kept until they are files of the policy's table.
+"""Store of local reports, kept until they become files of the policy's table.
 
-What is in it of those who sent them: SECURITY.md S26.
+Data that it holds about senders: SECURITY.md S26.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PATIENCE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """Rows that somebody sent together, under a `key` of their own: sent again, it is the same."""
+    """Rows of one request. A post with the same `key` is stored only once."""
 
     key: str
     rows: tuple[Row, ...]
@@ -50,7 +50,10 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class StoreCounts:
-    """Rows by where they are: `waiting`, of so many `posts`, `sealed` or `published`."""
+    """Numbers of rows that are `waiting`, `sealed` or `published`.
+
+    The waiting rows came in `posts` posts. A batch is sealed at `least` posts.
+    """
 
     waiting: int
     posts: int
@@ -60,10 +63,11 @@ class StoreCounts:
 
 
 class ReportStore:
-    """The reports of one collection that no file has yet, in an SQLite file beside its files.
+    """Reports of a collection that are not yet in files, stored in an SQLite file next to them.
 
-    Whatever `add` returned of is durable, and is in exactly one place: waiting as it came, in a
-    sealed batch, whose rows are shuffled, or in a file. A batch is sealed when `least` posts wait.
+    Each report that `add` accepted is durable and in exactly one place: waiting in its order of
+    arrival, in a sealed batch with shuffled rows, or in a file. A batch is sealed once `least`
+    posts wait.
     """
 
     def __init__(self, collection: Collection, opened: sqlite3.Connection) -> None:
@@ -71,9 +75,10 @@ class ReportStore:
 
     @classmethod
     def open(cls, collection: Collection, least: int) -> ReportStore:
-        """The store that seals at so many posts, made if there is none; its table exists, too.
+        """Open the store, and create it and its table if missing. A batch is sealed at `least`
+        posts.
 
-        Raises `Unreachable` where it cannot be used, or is of other laws, and `MissingExtra`.
+        Raises `MissingExtra`, or `Unreachable` if the file cannot be used or has other laws.
         """
         require_files()
         path = collection.folder / STORE
@@ -91,7 +96,7 @@ class ReportStore:
         return store
 
     def _begin(self, least: int) -> None:
-        """Make what is missing of the store and its table."""
+        """Create missing tables of the store, and an empty first file of the table."""
         with self._transaction() as opened:
             if not opened.execute("SELECT 1 FROM sqlite_master").fetchone():
                 for statement in _SCHEMA:
@@ -105,7 +110,7 @@ class ReportStore:
 
     @classmethod
     def existing(cls, collection: Collection) -> ReportStore | None:
-        """The store as it is; None where nothing was ever collected. Raises `Unreachable`."""
+        """Open an existing store, or return None if there is none. Raises `Unreachable`."""
         path = collection.folder / STORE
         if not path.exists() or not path.stat().st_size:
             return None
@@ -120,9 +125,9 @@ class ReportStore:
         return store
 
     def add(self, posts: Sequence[Post]) -> int:
-        """Keep those posts that are not here yet; how many rows that sealed. Raises `Unreachable`.
+        """Store the posts that are new, and return the number of rows that were sealed.
 
-        All of them are durable when it returns, or none is there.
+        All of them are durable on return, or none is stored. Raises `Unreachable`.
         """
         with self._transaction() as opened:
             for post in posts:
@@ -134,10 +139,10 @@ class ReportStore:
             return _seal(opened)
 
     def publish(self) -> int:
-        """Make one more file of the table of all sealed rows, shuffled again; how many they are.
+        """Write all sealed rows, shuffled again, to new files. Return the number of rows.
 
-        Each is in one file, however often this is stopped and begun again. Raises `Unreachable`,
-        or `MissingExtra`.
+        Each row is in exactly one file, even after interruptions. Raises `Unreachable` or
+        `MissingExtra`.
         """
         with self._transaction() as opened:
             opened.execute("UPDATE sealed SET file = ? WHERE file IS NULL", (_file_name(),))
@@ -155,7 +160,7 @@ class ReportStore:
         return published
 
     def counts(self) -> StoreCounts:
-        """How many rows are where. Raises `Unreachable`."""
+        """Return the numbers of rows by state. Raises `Unreachable`."""
         with self._transaction() as opened:
             (waiting,) = opened.execute("SELECT COUNT(*) FROM waiting").fetchone()
             (sealed,) = opened.execute("SELECT COALESCE(SUM(size), 0) FROM sealed").fetchone()
@@ -164,7 +169,7 @@ class ReportStore:
         return StoreCounts(waiting, posts, least, sealed, published)
 
     def close(self) -> None:
-        """Nothing can be asked of it any more."""
+        """Close the store."""
         self._opened.close()
 
     def _require_laws(self, opened: sqlite3.Connection) -> None:
@@ -177,7 +182,7 @@ class ReportStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it or nothing, while no other process writes. Raises `Unreachable`."""
+        """Open a transaction that excludes writes of other processes. Raises `Unreachable`."""
         with self._lock, _sentences(self._collection.folder / STORE):
             self._opened.execute("BEGIN IMMEDIATE")
             try:
@@ -188,7 +193,7 @@ class ReportStore:
 
 
 def published(draft: Draft) -> Iterator[tuple[str, int]]:
-    """Make files of what was collected for tables of a policy; each with its new rows.
+    """Publish the collected reports of a policy. Yields each table with the number of new rows.
 
     Raises `PolicyError`, `Unreachable` and `MissingExtra`.
     """
@@ -241,7 +246,7 @@ def _connection(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def _sentences(path: Path) -> Iterator[None]:
-    """What SQLite and the system raise, as `Unreachable` with what is wrong."""
+    """Turn errors of SQLite and the operating system into `Unreachable`."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:

@@ -1,7 +1,7 @@
-"""Somebody who answers: each question once, by its law, within an ε that adds up over questions.
+"""A person who answers each question once, under an ε budget that sums over questions.
 
-Proof (PRIVACY.md R81). A report that is told again is no new draw. Reports of different questions
-are drawn independently, so that their ε add up; none is drawn that the budget does not hold.
+Proof (PRIVACY.md R81). A repeated report is not a new draw. Reports of different questions are
+drawn independently, so their ε add up. No report is drawn beyond the budget.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpsql.systems.local.questions import LocalQuestion
 
 
 class OverBudget(DpsqlError):
-    """A report would lose more than is left; nothing was drawn."""
+    """Raised if a report would exceed the remaining budget. Nothing was drawn."""
 
     def __init__(self, question: str, epsilon: Decimal, left: Decimal) -> None:
         super().__init__(f"{question} loses ε = {epsilon}, and ε = {left} is left.")
@@ -35,11 +35,12 @@ def _today() -> date:
 
 @dataclass(slots=True)
 class Respondent:
-    """One person with a `budget` of ε, and what they answered before.
+    """One person with a `budget` of ε and a memory of earlier reports.
 
-    `memory` holds what JSON can: how much was spent, and by `table`, question and law the report
-    and its day; no truths. Whoever keeps it keeps the promise: an empty one is another person.
-    Reports that were kept by question alone, in `answers`, are of the table that asks first.
+    `memory` is JSON data: the ε spent, and the report and its day by `table`, question and law. It
+    holds no true answers. The guarantee needs the same memory each time, since an empty memory
+    counts as another person. Old reports in `answers`, stored by question alone, belong to the
+    first table that asks.
 
     >>> from dpsql.mechanisms.randomized_response import two_coins
     >>> bribe = LocalQuestion("bribe", ("yes", "no"), two_coins(2))
@@ -56,13 +57,13 @@ class Respondent:
 
     @property
     def left(self) -> Decimal:
-        """What is left of the budget."""
+        """Remaining ε of the budget."""
         return self.budget - Decimal(self.memory.get("spent", "0"))
 
     def answer(self, question: LocalQuestion, value: object) -> str:
-        """The report: that of before, or one that is drawn and charged now.
+        """Return the report: the remembered one, or a new one that is drawn and charged now.
 
-        Raises `OverBudget`, or ValueError of a value that is not listed.
+        Raises `OverBudget`, or ValueError for a value that is not listed.
         """
         place, reports = question.place(value), self.memory.setdefault("reports", {})
         key, earlier = self._key(question), self.memory.get("answers", {})
@@ -83,24 +84,23 @@ class Respondent:
         return reported
 
     def _key(self, question: LocalQuestion) -> str:
-        """What a report is remembered by: the table, the question's name, and its distribution."""
+        """Return the key of a remembered report: table, question name and distribution."""
         record = question.as_json()
         return json.dumps(
             [self.table, *(record[k] for k in ("name", "mechanism", "values", "p", "q"))]
         )
 
     def _is_over(self, question: LocalQuestion, last: dict[str, Any]) -> bool:
-        """Whether the last report was drawn too long ago to be told again."""
+        """Test whether the last report is too old to be repeated."""
         age = self.today() - date.fromisoformat(last["day"])
         return question.days is not None and age.days >= question.days
 
 
 @contextmanager
 def lock_memory(path: str) -> Iterator[None]:
-    """Keep a file of memories from all other processes: of two that read it at once each would
-    draw a report of the same question.
+    """Lock a memory file against other processes. Two concurrent readers could draw twice.
 
-    Raises OSError where that cannot be promised.
+    Raises OSError if the system cannot lock files.
     """
     try:
         import fcntl  # noqa: PLC0415 - not on Windows

@@ -1,1 +1,1 @@
-"""Models: second moments that are paid for once, and what is computed of them."""
+"""Models: second moments that are charged once, and the models computed from them."""

@@ -1,14 +1,13 @@
-"""A column of numbers as a line with bends: a linear spline over knots between its declared bounds.
+"""A numeric column as a piecewise linear function: a linear spline over knots.
 
-Beside the place t of a number between its bounds, from -1 to 1, stand hats: one over both halves,
-two over the quarters, four over the eighths, and so on, the system of Faber and Schauder (Faber
-1910, "Über stetige Funktionen"). Each level has half as many squares in its hats as that before:
-with them a function costs what the integral of its squared slope does, and what is linear needs
-none of them. In a row one hat of each level is not zero, at most. Knots are evenly spaced, and no
-row is read for them.
+The number is scaled to t from -1 to 1. Next to t stand hat functions: one over both halves, two
+over the quarters, four over the eighths, and so on. This is the system of Faber and Schauder (Faber
+1910, "Über stetige Funktionen"). Each level has half the square sum of the level before, so a
+function costs the integral of its squared slope. Linear functions need no hats. In a row at most
+one hat of each level is not zero. Knots are evenly spaced, and no row is read for them.
 
-Proof (PRIVACY.md R90). t² and the squares of all hats of a row are no more than 1, together: a
-column with bends makes no row longer than one without.
+Proof (PRIVACY.md R90). In each row, t² plus the squares of all hats is at most 1. So hats do not
+raise the bound on the norm of a row.
 """
 
 from __future__ import annotations
@@ -23,41 +22,45 @@ from dpsql.model.tree import Kind
 from dpsql.systems.models.model_inputs import STEPS, Input, NumberInput
 
 KNOTS = (2, 3, 5, 9, 17)
-"""How many knots a column may have: of two it is a line."""
+"""Allowed numbers of knots of a column; 2 knots give a straight line."""
 
 
 @dataclass(frozen=True, slots=True)
 class BendInput:
-    """The hats of one level of a column of numbers: each is a cell."""
+    """The hats of one level of a numeric column. Each hat is a cell."""
 
     number: NumberInput
     level: int
 
     @property
     def cells(self) -> tuple[float, ...]:
-        """The number under the tip of each hat."""
+        """The number at the tip of each hat."""
         places = ((2 * n + 1) / 2**self.level - 1 for n in range(2**self.level))
         return tuple(self.number.at(place) for place in places)
 
     @property
     def least(self) -> int:
-        """The least that a cell holds, in steps."""
+        """Lower bound of the content of a cell, in steps."""
         return 0
 
     @property
     def has_squares(self) -> bool:
-        """Whether the square of what a cell holds is another number than that itself, or 1."""
+        """Whether the square of a cell's content differs from the content and from 1."""
         return True
 
     def code(self, place: str) -> str:
-        """The cell of a row in SQL, of the place of its number in steps."""
+        """Return the SQL expression for the index of a row's hat, from its place in steps."""
         width, count = 2 * STEPS >> self.level, 2**self.level
         ends = ((n, (n + 1) * width - STEPS) for n in range(count - 1))
         branches = " ".join(f"WHEN {place} < {end} THEN {n}" for n, end in ends)
         return f"CASE {branches} ELSE {count - 1} END" if branches else "0"
 
     def height(self, place: str) -> str:
-        """What that cell holds in SQL, in steps, rounded toward zero: 0 at both bounds."""
+        """Return the SQL expression for the height of a row's hat, in steps, rounded toward
+        zero.
+
+        The height is 0 at both bounds.
+        """
         rest = f"({STEPS} - ABS({place}))"
         for level in range(1, self.level + 1):
             rest = f"({STEPS >> level} - ABS({STEPS >> level} - {rest}))"
@@ -67,19 +70,22 @@ class BendInput:
 
 
 InputPart: TypeAlias = Input | BendInput
-"""What has one cell in each row that is not zero: a column, or the hats of one level of it."""
+"""A part with exactly one nonzero cell in each row: a column, or one level of hats."""
 
 
 def _times(level: int) -> float:
-    """How much higher a hat of a level is than wide, half of it: 2^(level / 2), or a little less,
-    so that what is computed of whole numbers is exact. 181² is less than 2·128².
+    """Return the height of a level's hats divided by half their width: 2^(level / 2).
+
+    For odd levels it is slightly smaller, so that computations on whole numbers are exact: 181² is
+    less than 2·128².
     """
     return 2.0 ** (level // 2) * (181 / 128 if level % 2 else 1.0)
 
 
 def bent(columns: Sequence[Input], knots: int) -> tuple[Input, ...]:
-    """The columns with so many knots in each column of numbers, or fewer where there are fewer
-    whole numbers.
+    """Return the columns with `knots` knots in each numeric column.
+
+    Integer columns with few values get fewer knots.
     """
     return tuple(
         replace(column, levels=_levels(column, knots))
@@ -97,7 +103,7 @@ def _levels(column: NumberInput, knots: int) -> int:
 
 
 def parts_of(columns: Sequence[Input]) -> Iterator[tuple[int, InputPart]]:
-    """The parts of columns, each behind the place of its column.
+    """Yield the parts of columns, each with the index of its column.
 
     >>> from fractions import Fraction
     >>> from dpsql.model.tree import DOUBLE
@@ -112,13 +118,15 @@ def parts_of(columns: Sequence[Input]) -> Iterator[tuple[int, InputPart]]:
 
 
 def has_content(part: InputPart) -> bool:
-    """Whether a cell of it holds something else than 1."""
+    """Test whether a cell of a part holds other values than 1."""
     return isinstance(part, BendInput) or part.number is not None
 
 
 def coded(columns: Sequence[Input], first: Sequence[str], source: str) -> str:
-    """Rows in SQL: behind what stands `first` the cell f1, f2, … of each part, and v1, v2, … what
-    it holds, of those that hold something else than 1.
+    """Return SQL for the coded rows.
+
+    After the columns `first`, each part has its cell f1, f2, …. Parts with other contents than 1
+    also have v1, v2, ….
     """
     own, bends, base = list(first), list[str](), ""
     for place, (_, part) in enumerate(parts_of(columns), 1):
@@ -134,7 +142,8 @@ def coded(columns: Sequence[Input], first: Sequence[str], source: str) -> str:
 
 
 def heights(places: np.ndarray, levels: int) -> np.ndarray:
-    """Of each place from -1 to 1 a row: itself, and what each hat of so many levels is there.
+    """Return a matrix with one row per place from -1 to 1: the place, then the height of each
+    hat.
 
     >>> heights(np.array([-1.0, 0.0, 0.5]), 2).tolist()
     [[-1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.70703125]]

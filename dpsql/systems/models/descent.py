@@ -1,8 +1,8 @@
-"""Gradient descent by noisy sums: how many steps, how large, and the weights that they lead to.
+"""Gradient descent with noisy sums: number and size of steps, and the resulting weights.
 
-Nothing private is read: the way is planned by public numbers, and weights follow from what was
-released. Sources: Polyak 1964 for momentum, Polyak and Juditsky 1992 for the mean of the last
-weights, Abadi et al. 2016 for clipped gradients with Gaussian noise.
+No private data is read. The plan follows from public numbers, and the weights from releases.
+Sources: Polyak 1964 for momentum, Polyak and Juditsky 1992 for the mean of the last weights, Abadi
+et al. 2016 for clipped gradients with Gaussian noise.
 """
 
 from __future__ import annotations
@@ -19,30 +19,36 @@ from dpsql.systems.models.model_statement import DescentOptions, ModelType
 MOMENTUM = 0.9
 
 MANY, FEW = (64, 0.5), (32, 0.25)
-"""Steps, and what a row's gradient is clipped to, as a part of the longest row, where a statement
-says nothing else."""
+"""Default steps, and default clipping bound as a part of the norm of the longest row."""
 
 NOISY = 16
-"""So many of the longest rows are hidden by the noise of one gradient at the whole price, where few
-steps that are clipped more lead farther: about as at ε = 0.3, of people with one row each."""
+"""Threshold of noise per gradient, in norms of the longest row.
+
+Above it, few steps with a smaller clipping bound are better. This is about ε = 0.3 for people with
+one row each.
+"""
 
 BENT = 9
-"""Knots of a column of numbers in a logistic model, where noise is not as large as that."""
+"""Default knots of a numeric column in a logistic model with noise below that threshold."""
 
 _LENGTH = 24.0
-"""The size of a step times the longest row's square. Of the mean loss per row no direction bends
-more than a quarter of that square times; descent with momentum is stable up to 8·(1 + 0.9).
-Cells of one column share it, so that it may be more."""
+"""Step size times the square of the norm of the longest row.
+
+The curvature of the mean loss is at most a quarter of that square. Descent with momentum is stable
+up to 8·(1 + 0.9). Cells of one column share the curvature, so larger steps are stable too.
+"""
 
 
 MOST_WEIGHT = 256
-"""No weight of a cell is farther from zero."""
+"""Upper bound on the absolute weight of a cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """So many `steps` of this size, with momentum; what a row adds is clipped to the norm `clip`,
-    the row before that to the norm `inputs`, if there is one.
+    """Parameters of the descent: `steps` of size `size`, with momentum.
+
+    The contribution of a row is clipped to the norm `clip`. If `inputs` is set, the row itself is
+    first clipped to that norm.
     """
 
     steps: int
@@ -52,8 +58,11 @@ class Descent:
     inputs: float | None = None
 
     def wandering(self, noise: float) -> float:
-        """The standard deviation of the mean of a weight over the later half of all steps, if it
-        goes by noise of this deviation in each gradient alone; where the loss bends it is less.
+        """Return the standard deviation of the mean of a weight over the later half of all
+        steps.
+
+        It assumes that only noise of this standard deviation moves the weight. A curved loss makes
+        it smaller.
         """
         ages = np.arange(self.steps // 2, self.steps)[:, None] - np.arange(self.steps)
         moved = np.where(ages < 0, 0.0, (1 - self.momentum ** (ages + 1.0)) / (1 - self.momentum))
@@ -61,8 +70,9 @@ class Descent:
 
 
 def descent(said: DescentOptions, longest: float, noise: float) -> Descent:
-    """The way of a statement, of rows that are no longer than this; noise of this deviation would
-    hide one gradient of theirs at the whole price.
+    """Return the descent of a statement over rows of norm at most `longest`.
+
+    `noise` is the standard deviation of the noise in one gradient that spends the whole price.
     """
     steps, part = MANY if noise < NOISY * longest else FEW
     inputs = None if said.input_norm is None else float(said.input_norm)
@@ -79,18 +89,19 @@ def descent(said: DescentOptions, longest: float, noise: float) -> Descent:
 
 
 def knots_of(kind: ModelType, longest: float, noise: float) -> int:
-    """How many knots columns of numbers have where a statement says nothing; arguments as in
-    `descent`. With more, a row is as long as it can be, and is clipped sooner.
+    """Return the default number of knots of numeric columns. The arguments are as in `descent`.
+
+    More knots make the norm of rows larger, so rows are clipped more.
     """
     return BENT if kind is ModelType.LOGISTIC and noise < NOISY * longest else KNOTS[0]
 
 
 class Walk:
-    """Weights after each gradient that was released; rows are counted beside them.
+    """State of the descent: weights after each released gradient, and a running count of rows.
 
-    `counted` is what a row counts, `deviation` that of the noise in each sum. Where cells are
-    `bends` steps are shorter, as much as noise hides them: with s the deviation of a weight of
-    noise alone and 1 about what a bend may be, as Wiener's filter leaves of it, 1 / (1 + s²).
+    `counted` is the contribution of a row to the count, and `deviation` the noise in each sum.
+    Steps of the cells `bends` are shrunk by 1 / (1 + s²), as a Wiener filter does: s is the
+    standard deviation of a weight from noise alone, and 1 a typical size of such a weight.
     """
 
     def __init__(self, way: Descent, bends: np.ndarray, counted: float, deviation: float) -> None:
@@ -101,17 +112,17 @@ class Walk:
 
     @property
     def weights(self) -> np.ndarray:
-        """Where the next gradient is to be measured."""
+        """Weights at which the next gradient is measured."""
         return self._weights
 
     @property
     def rows(self) -> float:
-        """How many rows there are, noisily; where noise hides that, what it may be."""
+        """Noisy number of rows, or its plausible upper bound if noise hides it."""
         error = self._deviation / (self._counted * sqrt(len(self._rows)))
         return max(fmean(self._rows), 2 * error, 1.0)
 
     def go(self, sums: np.ndarray) -> None:
-        """One step down this gradient, a sum over rows, behind which they are counted."""
+        """Take a step down a gradient. `sums` holds the gradient, then the count of rows."""
         self._rows.append(float(sums[-1]) / self._counted)
         self._moving = self._way.momentum * self._moving + sums[:-1] / self.rows
         wandering = self._way.wandering(self._deviation / self.rows)
@@ -122,6 +133,6 @@ class Walk:
 
     @property
     def reached(self) -> np.ndarray:
-        """The mean of the later half of all weights."""
+        """Mean of the later half of all weights."""
         result: np.ndarray = np.mean(self._path[len(self._path) // 2 :], axis=0)
         return result

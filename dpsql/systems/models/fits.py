@@ -1,13 +1,13 @@
-"""What is computed of noisy second moments: least squares, logistic regression, components.
+"""Fits from noisy second moments: least squares, logistic regression, principal components.
 
-A matrix A of products of cells is measured as A + E, E being noise of known variance. With γ the
-coefficients of the cells, -1 for what they explain, the equations of least squares are off by E·γ,
-besides what the rows are off by: errors are those of both, to first order.
+A matrix A of products of cells is measured as A + E, where E is noise of known variance. Let γ be
+the coefficients of the cells, and -1 for the target. Then the normal equations have the error E·γ
+in addition to the sampling error. The standard errors include both, to first order.
 
 Sources: Brillinger 1982, "A generalized linear model with Gaussian regressor variables", for the
-direction of a logistic regression, which is that of least squares; Fisher's discriminant for how
-far along it the odds grow (Hastie, Tibshirani and Friedman 2009, section 4.3); Stein 1981, and
-Bellec and Zhang 2021, "Second order Stein", for what is gained by fitting noisy numbers.
+direction of a logistic regression, which is that of least squares. Fisher's discriminant gives the
+scale of the log odds along it (Hastie, Tibshirani and Friedman 2009, section 4.3). Stein 1981, and
+Bellec and Zhang 2021, "Second order Stein", give the gain from fitting noisy numbers.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from dpsql.systems.models.model_inputs import Input, ListedInput, NumberInput, P
 from dpsql.systems.models.released_moments import Moments
 
 _LEAST, _LEAST_LEFT = 1e-3, 0.05
-"""The least share of rows of either value, and of the variance that is left, where noise says that
-there is less: the log odds would be without bounds."""
+"""Lower bounds on the share of rows of either value and on the share of residual variance.
+
+They apply if noise yields less, since the log odds would be unbounded.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCell:
-    """A cell of a column of a model: the number itself, what is at a knot, a value, or NULL."""
+    """A cell of a model's column: the number itself, a knot, a listed value, or NULL."""
 
     column: int
     value: Value
@@ -38,10 +40,12 @@ class ModelCell:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearFit:
-    """The coefficients of some `cells`, an intercept first, and their covariance; what is left of
-    the variance of what they explain, and all of it, per row. Numbers are from -1 to 1. So many
-    directions are `hidden` by noise. `explained` is the share of the variance that these
-    coefficients explain in the rows, less what noise adds, with its standard error.
+    """Coefficients of the `cells`, intercept first, and their covariance, for numbers from -1
+    to 1.
+
+    `left` is the residual variance of the target per row, `whole` its total variance. `hidden`
+    counts the directions hidden by noise. `explained` is the share of variance that the fit
+    explains, corrected for noise, with its standard error.
     """
 
     cells: tuple[ModelCell, ...]
@@ -57,8 +61,10 @@ class LinearFit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Components:
-    """Directions of the largest variance per row. The variances of the rows along them, less what
-    noise adds, and their shares of all of it with standard errors.
+    """Principal directions, with the variances of the rows along them.
+
+    Variances are corrected for noise. `shares` are their shares of the total variance, with
+    standard errors.
     """
 
     cells: tuple[ModelCell, ...]
@@ -70,9 +76,9 @@ class Components:
 
 
 def explaining(moments: Moments, label: int) -> tuple[tuple[ModelCell, ...], np.ndarray]:
-    """The cells that explain the column `label`, and their numbers in the matrix behind the 1.
+    """Return the explanatory cells of the column `label`, and their indices in the matrix.
 
-    Of listed values the first is what others are compared with: it has none.
+    The first of listed values is the reference and has no cell. Index 0 is the intercept.
     """
     cells, numbers = list[ModelCell](), [0]
     for place, (n, part) in enumerate(moments.layout.parts, 1):
@@ -88,8 +94,10 @@ def explaining(moments: Moments, label: int) -> tuple[tuple[ModelCell, ...], np.
 def against_first(
     columns: Sequence[Input], weights: np.ndarray
 ) -> tuple[tuple[ModelCell, ...], np.ndarray]:
-    """The cells that have a coefficient, and these, an intercept first, of weights of all cells
-    behind a 1: of listed values each is against the first.
+    """Return the cells with a coefficient, and the coefficients with the intercept first.
+
+    `weights` belong to a 1 and all cells. Coefficients of listed values are relative to the first
+    value.
     """
     cells, coefficients, start = list[ModelCell](), [float(weights[0])], 1
     for n, part in parts_of(columns):
@@ -104,7 +112,7 @@ def against_first(
 
 
 def least_squares(moments: Moments, label: int, target: int) -> LinearFit:
-    """What the other columns say of the cell `target` of the column `label`, linearly."""
+    """Fit the cell `target` of the column `label` linearly on the other columns."""
     cells, used = explaining(moments, label)
     own = moments.layout.numbers_of(label)[target]
     matrix, rows = moments.matrix, moments.rows
@@ -143,8 +151,9 @@ def least_squares(moments: Moments, label: int, target: int) -> LinearFit:
 def _choice_of_coefficients(
     moments: Moments, place: tuple[np.ndarray, int], gamma: np.ndarray, least: float
 ) -> np.ndarray:
-    """The covariances of the noise in the equations, and in the coefficients that solve them, along
-    the directions of the cells. Directions shorter than `least` are as `inverse_above` takes them.
+    """Return the covariances of the noise in the equations and in their solution, by direction.
+
+    Directions shorter than `least` are treated as in `inverse_above`.
     """
     used, own = place
     matrix = moments.matrix
@@ -169,28 +178,33 @@ def _choice_of_coefficients(
 
 
 def _gain(chosen: np.ndarray) -> float:
-    """The mean of what noise adds to v·matrix·v because v is chosen by the noisy matrix (Stein), by
-    the covariances of the noise in matrix·v and in v.
+    """Return the mean bias of v·matrix·v from choosing v by the noisy matrix (Stein).
+
+    `chosen` holds the covariances of the noise in matrix·v and in v.
     """
     return 2 * float(np.trace(chosen))
 
 
 def _deviation(moments: Moments, weights: np.ndarray, chosen: np.ndarray) -> float:
-    """The standard deviation of the noise in a weighted sum of the matrix, less its `_gain`."""
+    """Return the standard deviation of a weighted sum of the matrix, corrected by `_gain`."""
     direct = moments.influence(weights) ** 2 @ moments.variances
     return sqrt(float(direct) + 4 * float(np.sum(np.abs(chosen * chosen.T))))
 
 
 def noise_edge(size: int, variance: float) -> float:
-    """How far a symmetric matrix of noise, of this variance beside its diagonal and of twice that
-    on it, stretches any direction: hardly more than 2·√size deviations (Wigner's semicircle).
+    """Return a bound on the spectral norm of a symmetric noise matrix.
+
+    The variance is `variance` off the diagonal and twice that on it. The norm is rarely above
+    2·√size standard deviations (Wigner's semicircle).
     """
     return 2 * sqrt(size * variance)
 
 
 def inverse_above(products: np.ndarray, least: float) -> tuple[np.ndarray, int]:
-    """The inverse of a matrix of which no direction is taken to be shorter than `least`, and how
-    many are: what noise hides says little, instead of anything.
+    """Return the inverse of a matrix with eigenvalues raised to at least `least`.
+
+    Also returns the number of raised eigenvalues. Directions hidden by noise thus get small
+    coefficients instead of arbitrary ones.
 
     >>> inverse_above(np.diag([4.0, -1.0]), 2.0)[1]
     1
@@ -202,8 +216,9 @@ def inverse_above(products: np.ndarray, least: float) -> tuple[np.ndarray, int]:
 
 
 def logistic(fit: LinearFit) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients of the log odds of 1, an intercept first, and their covariance, by a linear fit
-    of -1 and 1.
+    """Return coefficients of the log odds of 1, intercept first, and their covariance.
+
+    They follow from a linear fit of a target of -1 and 1.
     """
     share = min(max((1 + fit.mean) / 2, _LEAST), 1 - _LEAST)
     whole = share * (1 - share)
@@ -216,7 +231,7 @@ def logistic(fit: LinearFit) -> tuple[np.ndarray, np.ndarray]:
 
 
 def components(moments: Moments, count: int) -> Components:
-    """The first so many principal components of all cells of all columns."""
+    """Return the first `count` principal components of all cells of all columns."""
     cells = tuple(ModelCell(n, value) for n, part in moments.layout.parts for value in part.cells)
     rows, matrix = moments.rows, moments.matrix
     mean = matrix[0, 1:] / rows
@@ -248,8 +263,10 @@ def components(moments: Moments, count: int) -> Components:
 def _choice_of_direction(
     moments: Moments, every: np.ndarray, lengths: np.ndarray, own: int
 ) -> np.ndarray:
-    """The covariances of the noise in the matrix along one direction and each other one, and in the
-    direction itself. Lengths nearer than the noise between them are taken to be that far apart.
+    """Return covariances of the noise between one direction and the others, for its error.
+
+    They pair the noise in the matrix along both directions with that in the direction itself.
+    Eigenvalues closer than the noise between them are treated as that far apart.
     """
     others = np.arange(len(lengths)) != own
     off = every[others] @ moments.noise_of(every[own]) @ every[others].T
@@ -265,9 +282,10 @@ def in_units(
     coefficients: np.ndarray,
     covariance: np.ndarray,
 ) -> tuple[tuple[ModelCell, ...], np.ndarray, np.ndarray]:
-    """Coefficients of numbers as they are, instead of from -1 to 1, of each knot against the first
-    one, instead of hats, and of a second value where it is there, instead of -1 or 1; with the
-    cells that they are of, and their covariance.
+    """Return cells, coefficients and covariance in the units of the data.
+
+    Numbers are no longer scaled to -1 to 1. Knots are relative to the first knot, not hats. A pair
+    of values has an indicator of its second value, not -1 or 1.
     """
     change, result = np.eye(len(coefficients)), list(cells)
     for n, column in enumerate(columns):

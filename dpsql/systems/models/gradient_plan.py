@@ -1,15 +1,15 @@
-"""How a gradient is measured: one statement, as often as there are steps, at one charge.
+"""Plan of gradient descent: one statement runs once per step, under one charge.
 
-Each row is coded as in moments, one cell of each column. Its score is what the weights of its cells
-add up to, its multiplier h how far the score is off: the engine computes it in floating point,
-rounds it, and clips it. What the row adds to the entry of a cell is h times what the cell holds; to
-the last entry a constant, so that rows are counted too.
+Each row is coded as in moments, with one cell of each column. Its score is the sum of the weights
+of its cells, and its multiplier h the derivative of the loss. The engine computes h in floating
+point, rounds it, and clips it. A row adds h times the content of a cell to the entry of that cell.
+It adds a constant to the last entry, which counts rows.
 
-The weights are released numbers, and stand in a list of constants: the statement is compiled once,
-with the least and the largest that there can be beside them, and printed for each step.
+The weights are released numbers in a list of constants. The statement is compiled once, with the
+smallest and largest possible weights next to them, and printed for each step.
 
-Proof (PRIVACY.md R88). All of h, of cells, and of the largest h that a row may have are whole
-numbers, and of the last it is tested in whole numbers that h·‖x‖ is no more than the bound.
+Proof (PRIVACY.md R88). h, the cells, and the largest h of a row are whole numbers. A test in whole
+numbers shows that h·‖x‖ is at most the bound for that largest h.
 """
 
 from __future__ import annotations
@@ -56,34 +56,34 @@ ONE = STEPS**2
 """A multiplier of 1 times a cell of 1, in steps."""
 
 FINE = 1 << 16
-"""Into so many parts 1 is divided in weights."""
+"""Number of parts of 1 in fixed-point weights."""
 
 MOST_SUMS = 1_000_000
-"""Most cells of columns in all steps together: their sums are kept, at about 150 bytes each."""
+"""Maximum number of cells over all steps. Their sums are kept at about 150 bytes each."""
 
 COUNTED = 8
-"""A row counts this part of the clip in the entry of rows."""
+"""A row adds this fraction of the clipping bound to the entry that counts rows."""
 
 _USE = RowUse("gradients", "learning_rows", 60)
 _QUESTION = "gradient 1"
 _WEIGHTS = _NOW, _LEAST, _MOST = range(3)
-"""Lists of weights: those of a step, and the ends between which they are."""
+"""Indices of the lists of weights: those of a step, and their lower and upper ends."""
 
 
 @dataclass(frozen=True)
 class CellLayout:
-    """The cells of a model's columns, numbered, a 1 before them; behind them rows are counted."""
+    """The numbered cells of a model's columns. A 1 comes first, and the count of rows last."""
 
     columns: tuple[Input, ...]
 
     @cached_property
     def parts(self) -> tuple[InputPart, ...]:
-        """The parts of the columns."""
+        """Parts of the columns."""
         return tuple(part for _, part in parts_of(self.columns))
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """The number of each part's first cell."""
+        """Index of each part's first cell."""
         sizes = [1, *(len(part.cells) for part in self.parts)]
         return tuple(sum(sizes[: n + 1]) for n in range(len(self.parts)))
 
@@ -93,19 +93,19 @@ class CellLayout:
 
     @cached_property
     def bends(self) -> np.ndarray:
-        """Which cells are hats."""
+        """Boolean array that marks the cells that are hats."""
         parts = ([isinstance(part, BendInput)] * len(part.cells) for part in self.parts)
         return np.array([False, *chain.from_iterable(parts)])
 
     @property
     def longest(self) -> float:
-        """The most that the norm of a row can be."""
+        """Upper bound on the norm of a row."""
         return sqrt(1 + len(self.columns))
 
 
 @dataclass(frozen=True, slots=True)
 class GradientPlan:
-    """What is measured at each step, and charged for all of them."""
+    """The measurement of each step, and the charge for all steps."""
 
     request: Request
     payer: Account
@@ -123,38 +123,38 @@ class GradientPlan:
 
     @property
     def knots(self) -> int:
-        """The most knots that a column of numbers has."""
+        """Largest number of knots of a numeric column."""
         columns = (c for c in self.layout.columns if isinstance(c, NumberInput))
         return max((len(column.knots) for column in columns), default=0)
 
     @property
     def noise(self) -> Noise:
-        """That of every entry of a step, in steps of the lattice."""
+        """Noise of each entry of a step, in lattice steps."""
         return self.prepared.blocks[0].releases[0].noise
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of that, in units of multipliers and cells."""
+        """Standard deviation of the noise, in units of multipliers times cells."""
         return standard_deviation(self.noise) / ONE
 
     @property
     def counted(self) -> float:
-        """What a row adds to the entry of rows."""
+        """Contribution of a row to the entry that counts rows."""
         return counted(self.descent) / ONE
 
     def deviation_of_rows(self, steps: int) -> float:
-        """The standard deviation of how many rows there are, of so many steps."""
+        """Return the standard deviation of the noisy number of rows after this number of steps."""
         return self.deviation / (self.counted * sqrt(steps))
 
     @property
     def margin_of_rows(self) -> float:
-        """Half the width of the interval at 95 % of how many rows there are, of all steps."""
+        """Half width of the 95 % confidence interval of the number of rows after all steps."""
         steps = self.descent.steps
         return margin(self.noise) / (counted(self.descent) * sqrt(steps))
 
     @property
     def summary(self) -> str:
-        """What is measured, in a sentence."""
+        """One sentence that describes the measurement."""
         steps, of = self.descent.steps, len(self.layout.columns)
         knots = f", numbers between {self.knots} knots" if self.layout.bends.any() else ""
         return (
@@ -164,7 +164,7 @@ class GradientPlan:
         )
 
     def step(self, weights: np.ndarray) -> Prepared:
-        """The statement of a step, with these weights of cells."""
+        """Return the statement of a step with these weights."""
         whole = np.round(np.clip(weights, -MOST_WEIGHT, MOST_WEIGHT) * FINE).astype(int).tolist()
 
         def with_weights(relation: Relation) -> Relation:
@@ -185,7 +185,7 @@ class GradientPlan:
 
 
 def _is_weights(listed: Values, layout: CellLayout) -> bool:
-    """Whether a list of constants is that of weights."""
+    """Test whether a list of constants is the list of weights."""
     ends = [[literal.value for literal in row] for row in listed.rows[1:]]
     return ends == [
         [which, *[end] * layout.cells]
@@ -194,13 +194,13 @@ def _is_weights(listed: Values, layout: CellLayout) -> bool:
 
 
 def _row(listed: Values, weights: Sequence[int]) -> tuple[Literal, ...]:
-    """The first row of a list of weights, with others."""
+    """Return the first row of a list of weights, with new weights."""
     values = (_NOW, *weights)
     return tuple(replace(old, value=v) for old, v in zip(listed.rows[0], values, strict=True))
 
 
 def planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Stop) -> GradientPlan:
-    """The plan of a wish. Raises `Refused` for what cannot be summed so, or not at this epsilon."""
+    """Plan a model by gradients. Raises `Refused` if this is impossible or ε is too small."""
     try:
         return _planned(compiler, wish, said, stop)
     except Refused as refused:  # its place is in a text of ours
@@ -249,8 +249,10 @@ def _planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Sto
 
 
 def _vectors(layout: CellLayout, way: Descent, rows: UnitRows) -> RowVectors:
-    """What each row adds at each step: to the entry of the 1 the longest rows add `most`, if they
-    are as far off as they can be. Raises `Refused` where there are too many.
+    """Return the bounds on the vectors that rows add at each step.
+
+    A longest row with the largest multiplier adds `most` to the entry of the 1. Raises `Refused` if
+    there are too many cells.
     """
     if layout.cells * way.steps > MOST_SUMS:
         raise Refused(Reason.TOO_LARGE, what="cells of columns in all steps", limit=MOST_SUMS)
@@ -260,14 +262,14 @@ def _vectors(layout: CellLayout, way: Descent, rows: UnitRows) -> RowVectors:
 
 
 def _whole_noise(layout: CellLayout, rows: UnitRows, payer: Account) -> float:
-    """The deviation of the noise of one gradient, not clipped, that would cost the whole price."""
+    """Return the standard deviation of one unclipped gradient that spends the whole price."""
     length = rows.most * (1 + int(layout.longest * ONE))
     claim = Sensitivity(layout.cells + 1, -length, length, norm=Norm.L2)
     return standard_deviation(least_noise((claim,), payer)[0]) / ONE
 
 
 def _layout(columns: Sequence[Input], label: int, said: CreateModel) -> CellLayout:
-    """The cells of the columns that explain the label."""
+    """Return the cells of the explanatory columns."""
     names = {name.lower() for name in said.features}
     explaining = (
         column
@@ -281,22 +283,22 @@ def _layout(columns: Sequence[Input], label: int, said: CreateModel) -> CellLayo
 
 
 def bound_of(way: Descent) -> int:
-    """The most that h·‖x‖ of a row is, in steps of both."""
+    """Return the upper bound on h·‖x‖ of a row, in steps of both."""
     return int(way.clip * ONE)
 
 
 def counted(way: Descent) -> int:
-    """What a row adds to the entry of rows."""
+    """Return the contribution of a row to the entry that counts rows."""
     return bound_of(way) // COUNTED
 
 
 def length_of(way: Descent) -> int:
-    """The norm of what a row adds to all entries, rounded up."""
+    """Return the norm of a row's contribution to all entries, rounded up."""
     return 1 + isqrt(bound_of(way) ** 2 + counted(way) ** 2 - 1)
 
 
 def sensitivity(vectors: RowVectors, neighbours: Neighbours) -> Sensitivity:
-    """What a unit can change at each step.
+    """Return the sensitivity of one step to a privacy unit.
 
     >>> from dpsql.systems.models.joint_sums import UnitRows
     >>> own = {"entries": 9, "parts": 0, "least": -5, "most": 5, "length": 5}
@@ -314,7 +316,7 @@ def sensitivity(vectors: RowVectors, neighbours: Neighbours) -> Sensitivity:
 
 
 def _text(layout: CellLayout, label: Input, kind: ModelType, way: Descent, rows: str) -> str:
-    """What rows add to each entry; four levels: cells, score, multiplier, entries."""
+    """Return SQL for the sums of all entries, in four levels: cells, score, multiplier, entries."""
     places = range(1, len(layout.parts) + 1)
     contents = [_content(part, n) for n, part in enumerate(layout.parts, 1)]
     last, carried = len(layout.parts) + 1, _carried(layout)
@@ -349,18 +351,18 @@ def _text(layout: CellLayout, label: Input, kind: ModelType, way: Descent, rows:
 
 
 def _content(part: InputPart, place: int) -> str:
-    """What the cell of a part holds, in steps."""
+    """Return the SQL expression for the content of a part's cell, in steps."""
     return f"v{place}" if has_content(part) else str(STEPS)
 
 
 def _carried(layout: CellLayout) -> str:
-    """The names of cells and of what they hold."""
+    """Return the column names of cells and contents, as an SQL list."""
     contents = (f"v{n}" for n, part in enumerate(layout.parts, 1) if has_content(part))
     return ", ".join([*(f"f{n}" for n in range(1, len(layout.parts) + 1)), *contents])
 
 
 def _score(layout: CellLayout, contents: Sequence[str]) -> str:
-    """What the weights of a row's cells add up to, in steps of both."""
+    """Return the SQL expression for a row's score: the sum of its weights, in steps of both."""
     scores = [f"w.w0 * {STEPS}"]
     for n, (part, start) in enumerate(zip(layout.parts, layout.starts, strict=True), 1):
         cells = " ".join(f"WHEN {c} THEN w.w{start + c}" for c in range(len(part.cells)))
@@ -369,13 +371,14 @@ def _score(layout: CellLayout, contents: Sequence[str]) -> str:
 
 
 def _largest(clip: float) -> str:
-    """The largest multiplier of a row, about: a little less than it could be."""
+    """Return the SQL expression for the largest multiplier of a row, rounded down slightly."""
     return f"CAST(FLOOR({clip * ONE * (1 - 2**-30)!r} / SQRT(CAST(q AS DOUBLE))) AS BIGINT)"
 
 
 def _multiplier(kind: ModelType, inputs: float | None) -> str:
-    """How far the score of a row is off, in steps; of a row that is clipped to this norm, if any,
-    it counts as much less as that is shorter.
+    """Return the SQL expression for the multiplier of a row, in steps.
+
+    If rows are clipped to the norm `inputs`, the row counts in proportion to its shrinkage.
     """
     part = "1e0" if inputs is None else f"LEAST(1e0, {inputs * STEPS!r} / SQRT(CAST(q AS DOUBLE)))"
     if kind is ModelType.LOGISTIC:

@@ -1,12 +1,12 @@
-"""Sums by entries that are one vector: what one unit moves of it together, and one noise for that.
+"""Sums by entries that form one vector: a joint sensitivity, and one noise for all entries.
 
-A text of ours gives each row a vector of whole numbers, an entry each, of a known norm; it is
-compiled as any other. What the compiler would pay for each entry is replaced by what a unit moves
-of all of them. Where the most rows of a unit are proved, no total is clipped; elsewhere each unit's
-vector is scaled to what so many rows as the policy counts could be.
+A generated text gives each row an integer vector of known norm, one entry per output row. It is
+compiled as any other text. Then the price per entry is replaced by the sensitivity of the whole
+vector. If a bound on the rows of a unit is proved, no total is clipped. Otherwise the vector of
+each unit is scaled to the norm of the allowed number of rows.
 
-Proof (PRIVACY.md R82, R88). A unit of m rows moves the sum by m norms of a row, by the triangle
-inequality; one whose vector is scaled by no more than it is scaled to (R73).
+Proof (PRIVACY.md R82, R88). By the triangle inequality, a unit of m rows changes the sum by at most
+m norms of a row. A scaled unit changes it by at most the bound of the scaling (R73).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dpsql.preparation.row_sources import RowUse
 
 @dataclass(frozen=True, slots=True)
 class UnitRows:
-    """How many rows of one unit count: `proved`, or as the policy says for its sums."""
+    """Bound on the rows of one unit: `proved`, or the contribution bound of the policy."""
 
     most: int
     proved: bool
@@ -40,8 +40,10 @@ class UnitRows:
 
 @dataclass(frozen=True, slots=True)
 class RowVectors:
-    """What is summed of each row: so many `entries`, from `least` to `most`, of a norm no more than
-    `length`; it has `parts`, in each of which one entry is not zero. Of one unit `rows` count.
+    """Bounds on the summed vectors of rows.
+
+    A vector has `entries` entries between `least` and `most`, and a norm of at most `length`. It
+    has `parts`, each with one nonzero entry. `rows` bounds the rows of one unit.
     """
 
     entries: int
@@ -53,7 +55,9 @@ class RowVectors:
 
 
 def rows_of_unit(counted: Prepared, use: RowUse) -> UnitRows:
-    """How many rows of one unit count in sums without groups. Raises `Refused` without a limit."""
+    """Return the bound on the rows of a unit in ungrouped sums. Raises `Refused` if there is
+    none.
+    """
     block = only_block(counted, use)
     if block.block.several:
         raise use.refusal(f"{use.words} of rows that belong to several people")
@@ -71,7 +75,7 @@ def rows_of_unit(counted: Prepared, use: RowUse) -> UnitRows:
 
 
 def only_block(prepared: Prepared, use: RowUse) -> BlockPlan:
-    """The one block of a plan. Raises `Refused` where there is not just one."""
+    """Return the only block of a plan. Raises `Refused` if there is not exactly one."""
     plan = prepared.plan
     if any(isinstance(notice, Reported) for notice in prepared.notices):
         raise use.refusal(f"{use.words} of what people reported")
@@ -86,9 +90,9 @@ def only_block(prepared: Prepared, use: RowUse) -> BlockPlan:
 def jointly(
     prepared: Prepared, vectors: RowVectors, meets: int, dialect: Dialect, use: RowUse
 ) -> Prepared:
-    """The same sums of whole vectors, each row of which `meets` so many public ones.
+    """Return the sums as one vector sum. Each row `meets` this number of public rows in a join.
 
-    Raises `Refused` for a plan that is not the sum by entries, as they are.
+    Raises `Refused` unless the plan is exactly the expected sum by entries.
     """
     block = only_block(prepared, use)
     if prepared.polls:
@@ -122,7 +126,7 @@ def jointly(
 
 
 def _total(query: Measurement) -> Measurement:
-    """What is added up, before anything is scaled."""
+    """Return the unscaled total of a measurement."""
     return query.total if isinstance(query, ScaledTotal) else query
 
 
@@ -131,7 +135,7 @@ def _as_proved(total: Measurement, _vectors: RowVectors) -> Measurement:
 
 
 def _scaled(total: Measurement, vectors: RowVectors) -> Measurement:
-    """A total whose unit's vector is scaled to what so many rows could be."""
+    """Return a total whose vector per unit is scaled to the bound of the allowed rows."""
     assert isinstance(total, ClippedSum)
     bound = vectors.rows.most * vectors.length
     total = replace(total, total_lower=-bound, total_upper=bound)
@@ -145,8 +149,9 @@ def paid(
     use: RowUse,
     times: int = 1,
 ) -> Prepared:
-    """The plan with noise that is enough for all entries together, and its price, if it is run so
-    many `times`: each pays an equal part of what one question may.
+    """Return the plan with noise for all entries together, and its price over `times` runs.
+
+    Each run spends an equal part of the budget of one query.
     """
     noise, sensitivity = least_noise(sensitivities, payer, times)
     block = only_block(prepared, use)
@@ -163,7 +168,7 @@ def paid(
 def least_noise(
     sensitivities: tuple[Sensitivity, ...], payer: Account, times: int = 1
 ) -> tuple[Noise, Sensitivity]:
-    """The noise of one of so many equal parts of what a question may spend, and what it hides."""
+    """Return the least noise for 1 / `times` of a query's budget, and its sensitivity."""
     epsilon, delta = Fraction(payer.epsilon), Fraction(payer.budget.query_delta)
     accountant = accountants.preferring(payer.budget, None, epsilon)
     allowance = accountant.allowance(epsilon, delta, selects_keys=False)

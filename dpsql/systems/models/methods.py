@@ -1,6 +1,6 @@
-"""Which measurement a model is of: second moments in one pass, or gradients, by what they err.
+"""Choice of a model's measurement: second moments in one pass, or gradients, by their error.
 
-Nothing is run: both plans follow from text and policy, and the ledger says what was paid for.
+Nothing is run. Both plans follow from text and policy, and the ledger shows earlier charges.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from dpsql.vault.vault import Vault
 ModelPlan: TypeAlias = MomentsPlan | GradientPlan
 
 WORTH = 4
-"""So many times more must one pass err before it is given up: it has intervals, and other models
-of the same columns cost nothing."""
+"""Factor by which the error of one pass must exceed that of gradients to choose gradients.
+
+One pass gives confidence intervals, and more models of the same columns are free.
+"""
 
 
 def planned(
     compiler: Compiler, vault: Vault, wish: MomentsWish, said: CreateModel, stop: Stop
 ) -> ModelPlan:
-    """What is measured for a model. Refuses a label that is none before anything is charged."""
+    """Plan the measurement of a model. Refuses an invalid label before anything is charged."""
     if said.method is Method.GRADIENT:
         return gradient_plan.planned(compiler, wish, said, stop)
     if said.method is Method.AUTO and said.type is ModelType.LOGISTIC:
@@ -42,7 +44,7 @@ def planned(
 def _better(
     compiler: Compiler, vault: Vault, wish: MomentsWish, said: CreateModel, stop: Stop
 ) -> ModelPlan:
-    """What was paid for before; or else the measurement with less noise in what a fit is of."""
+    """Choose a measurement that is already charged, or else the one with less noise in the fit."""
     gradient = gradient_plan.planned(compiler, wish, said, stop)
     moments = None
     with suppress(Refused):  # of too many products, say
@@ -61,19 +63,20 @@ def _one_pass(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: St
 
 
 def noise_in_one_pass(plan: MomentsPlan) -> float:
-    """The deviation of the noise in one of the equations that least squares solve, at least: that
-    of the label's product.
+    """Return a lower bound on the standard deviation of the noise in one normal equation.
+
+    It is the noise in the product with the label.
     """
     return standard_deviation(plan.noise) / (PRODUCT * moments_plan.ONE)
 
 
 def noise_in(plan: GradientPlan) -> float:
-    """The deviation of the noise in the mean of one entry of all gradients."""
+    """Return the standard deviation of the noise in the mean of one entry over all gradients."""
     return plan.deviation / sqrt(plan.descent.steps)
 
 
 def paid_for(compiler: Compiler, vault: Vault, plan: ModelPlan) -> bool:
-    """Whether it costs nothing any more."""
+    """Test whether the measurement is already charged, so that it is free."""
     payer, version = plan.payer, compiler.policy.version
     recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
     return recalled is not None
