@@ -311,8 +311,8 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Recursion:
-    """WITH RECURSIVE: the rows of `first`, then of `step` over the previous rows (`Again` of this
-    id).
+    """Recursive query (WITH RECURSIVE): the rows of `first`, then of `step` over the previous rows
+    (`Again` of this id).
     """
 
     id: int

@@ -97,7 +97,9 @@ class Interval:
         )
 
     def intersect(self, other: Interval) -> Interval:
-        """Return the values in both. If there are none, it is a single point of this interval."""
+        """Return the values in both. If there are none, the result is the point at the larger lower
+        end.
+        """
         ends = [end for end in (self.lo, other.lo) if end is not None]
         lo = ends[0] if len(ends) == 1 else _greatest(*ends) if ends else None
         ends = [end for end in (self.hi, other.hi) if end is not None]

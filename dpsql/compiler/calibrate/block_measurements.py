@@ -177,8 +177,8 @@ def _over(
     named: _Columns,
     alike: _Alike,
 ) -> Expression | None:
-    """Return a sum that is read only over another one as its excess over their approximate
-    ratio.
+    """Return a sum that is read only over another one as its excess over their approximate ratio;
+    None where the sum is measured directly.
     """
     place, other = places
     if other is None:

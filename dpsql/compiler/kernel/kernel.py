@@ -163,7 +163,9 @@ class Kernel:
         return not table.view and self.policy.fact(kind, about or table.name) is not None
 
     def _is_unique(self, table: TablePolicy, scan: algebra.Scan) -> bool:
-        """Test whether no two rows have the key of the table, except NULL."""
+        """Test whether a fact makes the table's key unique, NULL apart, and the scan reads the key
+        as stored.
+        """
         return self._has(FactKind.UNIQUE_KEY, table) and bool(_stored(table.key, scan))
 
     def _owned(self, rows: Rows, row: int, scan: algebra.Scan, table: TablePolicy) -> Rows:
@@ -310,8 +312,8 @@ class Kernel:
         return grouped.having(Dependency(key, row), *alone)
 
     def _window(self, relation: algebra.Window) -> Rows:
-        """Return the same rows, if partitions are within one unit and ties do not depend on the
-        engine.
+        """Return the same rows. They stay local only if partitions are within one unit and ties do
+        not depend on the engine.
         """
         rows = self.rows_of(relation.input)
         closure, units = Closure(rows), Closure(rows).classes(rows.owners)
@@ -338,8 +340,8 @@ class Kernel:
         return replace(rows, columns=columns, ranks=ranks, local=local).having(*rules)
 
     def _union(self, relation: algebra.Union) -> Rows:
-        """Return the rows of both sides, if the unit, or a key that leads to it, is in one place of
-        both.
+        """Return the rows of both sides. They are local only if the unit, or a key that leads to
+        it, is in one place of both.
         """
         inputs = relation.left, relation.right
         sides = [self.rows_of(side) for side in inputs]

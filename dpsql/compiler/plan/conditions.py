@@ -129,7 +129,7 @@ def _whole(constant: Literal, kind: SqlType) -> Literal:
     """Return 10.0 as 10 where it is compared with a type that compares alike with both.
 
     Rounding an INTEGER to DOUBLE keeps its order with a whole number below `_SMALL`. It need not
-    for a DECIMAL, so a DOUBLE beside one stays; so does a number that a DECIMAL has no digits for.
+    for a DECIMAL, so a DOUBLE next to one stays; so does a number that a DECIMAL has no digits for.
     """
     value = constant.value
     if not isinstance(value, float | Decimal) or not -_SMALL < value < _SMALL:

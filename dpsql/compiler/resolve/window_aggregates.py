@@ -1,7 +1,7 @@
-"""Windows over many people's rows that an aggregate alone reads, as that aggregate.
+"""Windows over the rows of many privacy units, rewritten as the aggregate that reads them.
 
-People wrote quantiles by ROW_NUMBER and COUNT(*) OVER before there was PERCENTILE, and GROUP BY as
-SELECT DISTINCT with windows. With rn the rank and n the number of the rows of a partition:
+Older queries write a quantile with ROW_NUMBER and COUNT(*) OVER, and GROUP BY as SELECT DISTINCT
+with windows. With rn the rank and n the number of the rows of a partition:
 
 * MIN(CASE WHEN rn >= p*n THEN x END) is the value of rank ⌈p·n⌉: QUANTILE_DISC(x, p).
 * MIN(CASE WHEN rn > p*n THEN x END) has rank ⌊p·n⌋ + 1, which is ⌈(1 - p)·n⌉ from the other end.
@@ -53,11 +53,11 @@ from dpsql.model.walk import conjuncts, map_inputs, refs, relations, substitute
 
 _SIDES = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
 _MOST_DIGITS = 6
-"""Most decimals of a share: the choice of a rank knows no finer ones."""
+"""Largest number of decimals in a share; the choice of a rank is no finer."""
 
 
 def as_aggregates(relation: Relation, policy: Policy, identities: Identities) -> Relation:
-    """Return the relation with such windows as aggregates; the same object where there are none."""
+    """Return the relation with such windows as aggregates; the same object if there are none."""
     inner = map_inputs(relation, lambda r: as_aggregates(r, policy, identities))
     relation = relation if inner == relation else inner
     if not isinstance(relation, Aggregate) or relation.sets:
@@ -73,9 +73,9 @@ _Parts: TypeAlias = tuple[Expression, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """An aggregate over one Window: its expressions over the columns of the window's input.
+    """Aggregate over one Window, its expressions written over the columns of the window's input.
 
-    `between` are the conditions that stand there; `measures` have no FILTER left to read.
+    `between` are the conditions of the filters between the aggregate and the window.
     """
 
     aggregate: Aggregate
@@ -87,7 +87,9 @@ class _Ranked:
 
     @classmethod
     def below(cls, aggregate: Aggregate, policy: Policy) -> _Ranked | None:
-        """Return what stands below an aggregate; None where that is no window."""
+        """Return the aggregate with the Window below its filters and projections; None if there is
+        none.
+        """
         keys = tuple(key.expression for key in aggregate.keys)
         calls: _Parts = tuple(measure.call for measure in aggregate.measures)
         between: _Parts = ()
@@ -116,7 +118,7 @@ class _Ranked:
     # --- quantiles ---
 
     def quantiles(self, identities: Identities) -> Relation | None:
-        """Return the aggregate with its ranks as quantiles; None where it is something else."""
+        """Return the aggregate with its ranks as quantiles; None if it has another form."""
         if any(map(self._reads_windows, self.keys)) or len(self.between) > 1:
             return None
         middle = self.between[0] if self.between else None
@@ -127,7 +129,9 @@ class _Ranked:
         return self._aggregated(self.keys, others, identities)
 
     def _quantile(self, call: AggregateCall) -> AggregateCall | None:
-        """Return an aggregate of a value at a rank as a quantile, others without ranks as given."""
+        """Return the aggregate of a value at a rank as a quantile, and a call that reads no window
+        unchanged; None for other calls.
+        """
         if not self._reads_windows(call):
             return call
         match call:
@@ -156,7 +160,9 @@ class _Ranked:
         return replace(quantile, order_by=order, epsilon=call.epsilon)
 
     def _rank(self, test: Call, value: Expression) -> _Rank | None:
-        """Return the rank from which on a test is true, among rows in the order of `value`."""
+        """Return the rank from which on a test is true, in the order of `value`; None for other
+        tests.
+        """
         if test.function not in _SIDES:
             return None
         left, right = map(_bare, test.args)
@@ -172,7 +178,7 @@ class _Ranked:
         return _Rank(share, strict=name == "gt", falls=falls)
 
     def _is_rank(self, rank: int, count: int, value: Expression) -> bool:
-        """Whether two windows number and count the rows of this group that have a value."""
+        """Test whether two windows number and count the rows of this group that have a value."""
         number, total = self._windows.get(rank), self._windows.get(count)
         if number is None or total is None or len(number.order_by) != 1:
             return False
@@ -188,7 +194,7 @@ class _Ranked:
         return there or (not counts_all and total.args == (value,) and not key.nulls_first)
 
     def _median(self, call: AggregateCall, middle: Expression) -> AggregateCall | None:
-        """Return AVG of the one or two middle rows as the median."""
+        """Return AVG of the one or two middle rows as the median; None for other calls."""
         match call, middle:
             case (
                 AggregateCall("avg", (value,), distinct=False, filter=None, clip=None),
@@ -259,7 +265,9 @@ class _Ranked:
 
 @dataclass(frozen=True, slots=True)
 class _Rank:
-    """Rows from `share` of all on, in a falling order or not; `strict` without the rank itself."""
+    """Condition on the rank: at least `share` of the number of rows, or more than it if `strict`.
+    `falls` means a descending order.
+    """
 
     share: Fraction
     strict: bool
@@ -276,7 +284,7 @@ def _aggregate_of(call: WindowCall) -> AggregateCall:
 
 
 def _bare(expression: Expression) -> Expression:
-    """Return what is cast, where the cast is of a column."""
+    """Return the column of a cast of a column; other expressions unchanged."""
     match expression:
         case Cast(arg=Ref() as column):
             return column
@@ -285,7 +293,9 @@ def _bare(expression: Expression) -> Expression:
 
 
 def _share(product: Expression) -> tuple[Fraction, int] | None:
-    """Return p and the column n of p*n, n*p or n/d, with p between 0 and 1."""
+    """Return p and the identity of the column n of p*n, n*p or n/d, with 0 < p < 1; None for
+    others.
+    """
     match product:
         case Call("mul", (first, second)):
             column, factor, inverse = _bare(first), second, False
@@ -303,7 +313,7 @@ def _share(product: Expression) -> tuple[Fraction, int] | None:
 
 
 def _middle_of(expression: Expression) -> tuple[int, int] | None:
-    """Return k and the column n of (n + k) // 2."""
+    """Return k and the identity of the column n of (n + k) // 2; None for other expressions."""
     match expression:
         case Call("int_div", (Call("add", (a, b)), Literal(value=2))):
             for column, number in ((a, b), (b, a)):
@@ -313,7 +323,7 @@ def _middle_of(expression: Expression) -> tuple[int, int] | None:
 
 
 def _is_never_null(value: Expression, relation: Relation, policy: Policy) -> bool:
-    """Whether a condition below, or the policy of a plain column, leaves no NULL."""
+    """Test whether a condition below, or the policy of a plain column, leaves no NULL."""
     below = list(relations(relation))
     conditions = {c for r in below if isinstance(r, Filter) for c in conjuncts(r.predicate)}
     if Call("not", (Call("is_null", (value,), BOOLEAN),), BOOLEAN) in conditions:

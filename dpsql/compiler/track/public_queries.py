@@ -63,8 +63,8 @@ class PublicQueries:
         return source if relation.columns else Limit(source, 1, 0, relation.span)
 
     def _applied(self, relation: Apply) -> Relation:
-        """Return the rows with their subquery, which must have one row for each; raises `Refused`
-        if not.
+        """Return the rows with their subquery; raises `Refused` if it has several rows for one of
+        them.
         """
         for part in relations(relation):
             require_none(part, "in a subquery over public tables")
