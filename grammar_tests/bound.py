@@ -17,7 +17,7 @@ from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
 from dpsql.preparation.bound_policy import with_groupings
 from dpsql.preparation.public_data import PublicTables
-from grammar_tests import world
+from grammar_tests import path_worlds, world
 from grammar_tests.laws import PlainEngine
 from grammar_tests.link_worlds import crossing
 
@@ -50,6 +50,14 @@ def transfers() -> tuple[Policy, PlainEngine]:
     with TemporaryDirectory() as folder:
         policy = world.policy(Path(folder), recorded=True, most=world.most_rows(world.table("t")))
     return policy, world.engine()
+
+
+@cache
+def paths() -> tuple[Policy, PlainEngine]:
+    """Five tables by several paths, with the facts of a check: columns lead to the same person."""
+    clean = path_worlds.world(0)
+    with TemporaryDirectory() as folder:
+        return clean.policy(Path(folder), recorded=True), clean.engine()
 
 
 @cache

@@ -71,6 +71,7 @@ COLUMNS = {
     "lost": "k n",
     "areas": "city n",
     "zones": "city zone",
+    "doses": "did pid vid n",
 }
 LINKS = {
     "visits": Link("pid", "people", "pid"),
@@ -82,7 +83,9 @@ LINKS = {
     "beds": Link("no", "stays", "no", (("hosp", "hosp"),)),
     "odd": Link("pid", "people", "pid"),
     "strays": Link("city", "people", "city"),
+    "doses": Link("pid", "people", "pid"),
 }
+BESIDE = {"doses": (Link("vid", "visits", "vid"),)}
 KEYS = {
     "people": ("pid",),
     "visits": ("vid",),
@@ -95,6 +98,7 @@ KEYS = {
     "odd": ("w",),
     "lost": ("k",),
     "areas": ("city",),
+    "doses": ("did",),
 }
 MOST = {"visits": 2, "cards": 1, "transfers": 3, "notes": 1, "stays": 2}
 SEVERAL = (Link("payer", "people", "pid"), Link("payee", "people", "pid"))
@@ -111,11 +115,14 @@ def table(name: str) -> TablePolicy:
         max_rows_per_unit=MOST.get(name),
         determining=DETERMINING.get(name, ()),
         several=SEVERAL if name == "transfers" else (),
+        same_unit=BESIDE.get(name, ()),
     )
 
 
 def about(kind: FactKind) -> list[str]:
     """What facts of a kind may be about."""
+    if kind is FactKind.SAME_UNIT:
+        return [table(t).agreeing(link.columns) for t, listed in BESIDE.items() for link in listed]
     if kind is not FactKind.ONE_UNIT:
         return list(COLUMNS)
     return [table(t).agreeing(columns) for t, listed in DETERMINING.items() for columns in listed]

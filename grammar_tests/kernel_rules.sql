@@ -300,3 +300,22 @@ SELECT p.pid AS u, colour FROM notes p LEFT JOIN cards c ON c.pid = p.pid AND p.
 SELECT u FROM (SELECT p.pid AS u, r.rn FROM people p LEFT JOIN (SELECT pid, vid, ROW_NUMBER() OVER
 (PARTITION BY pid ORDER BY vid) AS rn FROM visits) r ON r.pid = p.pid WHERE r.vid IS NOT NULL)
 WHERE rn <= 1;
+-- doses and their visits
+SELECT d.pid AS u, v.vid FROM doses d JOIN visits v ON v.vid = d.vid;
+-- doses beside their visits
+SELECT d.pid AS u, v.vid FROM doses d LEFT JOIN visits v ON v.vid = d.vid;
+-- doses and doses of a visit
+SELECT d.pid AS u, e.n FROM doses d JOIN doses e ON e.vid = d.vid;
+-- doses by visit, NULL among them
+SELECT vid AS u, MAX(n) AS n FROM doses GROUP BY vid;
+-- doses by visit
+SELECT vid AS u, MAX(n) AS n FROM doses WHERE vid IS NOT NULL GROUP BY vid;
+-- numbers of doses of a visit, NULL among them
+SELECT pid AS u, ROW_NUMBER() OVER (PARTITION BY vid ORDER BY did) AS rn FROM doses;
+-- numbers of doses of a visit
+SELECT pid AS u, ROW_NUMBER() OVER (PARTITION BY vid ORDER BY did) AS rn FROM doses
+WHERE vid IS NOT NULL;
+-- doses with a visit
+SELECT pid AS u, n FROM doses d WHERE EXISTS (SELECT 1 FROM labs l WHERE l.vid = d.vid);
+-- visits of doses and labs
+SELECT vid AS u, n FROM doses UNION ALL SELECT vid, x FROM labs;

@@ -33,12 +33,12 @@ from dpsql.mechanisms.scores import Most, Peak, Rank, Reached
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
 from grammar_tests import casefile, world
-from grammar_tests.bound import limits, shop, transfers
+from grammar_tests.bound import limits, paths, shop, transfers
 from grammar_tests.casefile import Case
 from grammar_tests.laws import BUDGET, PlainEngine, compiled, integers
 from grammar_tests.test_layout import tokens
 
-CATALOGS = {"shop": shop, "transfers": transfers, "limits": limits}
+CATALOGS = {"shop": shop, "transfers": transfers, "limits": limits, "paths": paths}
 ALL = tuple(case for catalog in CATALOGS for case in casefile.all_cases(catalog))
 
 

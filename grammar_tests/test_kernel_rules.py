@@ -32,6 +32,7 @@ from dpsql.model.vocabulary import (
 )
 from dpsql.model.walk import relations
 from grammar_tests.kernel_relations import (
+    BESIDE,
     COLUMNS,
     DETERMINING,
     MAY_BE_NULL,
@@ -100,11 +101,15 @@ def stated(sql: str, of: Policy, **more: Any) -> str:
     return found(kernel(of, **more).proof(relation, relation.fields[0].id), relation)
 
 
+OF_COLUMNS: dict[FactKind, dict[str, Any]] = {
+    FactKind.ONE_UNIT: DETERMINING,
+    FactKind.SAME_UNIT: BESIDE,
+}
 SCANS = {
     f"{name} without {kind.name if kind else 'nothing'}": (name, kind)
     for name in COLUMNS
     for kind in (None, *FactKind)
-    if kind is None or name in about(kind) or (kind is FactKind.ONE_UNIT and name in DETERMINING)
+    if kind is None or name in about(kind) or name in OF_COLUMNS.get(kind, ())
 }
 
 

@@ -40,6 +40,11 @@ def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> 
         links = []
         parts.append("the privacy unit")
     parts += [f"leads to the privacy unit through {_target(link)}" for link in links]
+    parts += [
+        f"leads to the same unit through {_target(link)}"
+        for link in table.same_unit
+        if name == link.column.lower()
+    ]
     if any(name in map(str.lower, link.columns) for link in table.unprotected):
         parts.append("people whom it names are not protected")
     if column.bounds is not None:

@@ -193,6 +193,7 @@ class FactKind(StrEnum):
     LINK_RESOLVES = "link always resolves"
     MAX_ROWS = "rows per unit"
     ONE_UNIT = "rows that agree are of one unit"
+    SAME_UNIT = "leads to the row's own unit"
 
 
 class Voucher(StrEnum):
@@ -234,7 +235,8 @@ class TablePolicy:
     that these name, and have no `link`. Units that `unprotected` links name are not protected, as
     the owner declares. `second_keys` are columns of undeclared links. Limits `by` groupings replace
     the general limit. Rows that agree on a list of columns in `determining` belong to one unit, as
-    the owner declares.
+    the owner declares. Columns of `same_unit` lead to the unit of the link, or are read as NULL
+    (PRIVACY.md R93).
     """
 
     name: str
@@ -255,6 +257,7 @@ class TablePolicy:
     rows_by: tuple[GroupingLimit, ...] = ()
     determining: tuple[tuple[str, ...], ...] = ()
     rows: Relation | None = None
+    same_unit: tuple[Link, ...] = ()
 
     def agreeing(self, columns: tuple[str, ...]) -> str:
         """Return the subject of the fact that rows which agree on these columns belong to

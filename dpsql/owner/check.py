@@ -1,7 +1,7 @@
 """check: does the data fit the policy? For the owner only: findings count private rows.
 
 Proofs rely on the facts that it records: PRIVACY.md R5. Owners of rows follow from the same rules
-as in `compiler.track.units`: PRIVACY.md R2.
+as in `compiler.track.units`: PRIVACY.md R2, R93.
 """
 
 from __future__ import annotations
@@ -31,11 +31,18 @@ from dpsql.model.vocabulary import (
     Voucher,
 )
 from dpsql.owner.findings import Finding, Reviewed, Severity, reviewed
+from dpsql.owner.look_alikes import all_among_units, look_alikes
 from dpsql.owner.public_findings import public_findings
 from dpsql.owner.public_views import bound_for_check
 from dpsql.owner.reminders import nothing_withheld, promises_little, written_as_they_are
 from dpsql.owner.text_findings import text_findings
-from dpsql.owner.whose_rows import RowsOfSeveral, same_key, unit_rows, units_of_keys
+from dpsql.owner.whose_rows import (
+    RowsOfSeveral,
+    beside_the_link,
+    same_key,
+    unit_rows,
+    units_of_keys,
+)
 from dpsql.policy.bind import vouched_for
 from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
@@ -44,6 +51,8 @@ from dpsql.preparation.engine_kinds import counts_of_texts, dialects, opened
 from dpsql.preparation.table_rows import rows_of
 
 AS_LINK = 'Add it to links, with other_people = "unprotected" if they need no protection.'
+
+AS_OTHER = "Name it in links if it names other people; accept that if rows are wrong."
 
 Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 
@@ -61,12 +70,12 @@ class _Counted(StrEnum):
 
 _WARNINGS = {
     _Counted.ROWS: (
-        "null nan infinite bounds length long values shared unlinked dangling nobodys".split()
+        "null nan infinite bounds length long values shared unlinked dangling nobodys lost".split()
     ),
     _Counted.UNITS: "rows groups-by rows-by total".split(),
 }
 _ERRORS = {
-    _Counted.ROWS: ["key"],
+    _Counted.ROWS: ["key", "elsewhere"],
     _Counted.UNITS: ["uncut"],
     _Counted.VALUES: ["determines"],
 }
@@ -115,6 +124,11 @@ def check(policy: Policy, lines: Lines, rows: Rows) -> tuple[tuple[Finding, ...]
                 facts.add(Fact(FactKind.ONE_UNIT, table.agreeing(columns), Voucher.CHECK))
             else:
                 findings.append(finding)
+        for link in table.same_unit:
+            wrong = checker.same_unit(link)
+            findings += wrong
+            if not wrong:
+                facts.add(Fact(FactKind.SAME_UNIT, table.agreeing(link.columns), Voucher.CHECK))
     return tuple(sorted(findings, key=lambda f: f.line)), frozenset(facts)
 
 
@@ -389,6 +403,28 @@ class _Table:
         what, fix = "are of several units.", "Remove it: until it holds, nothing leans on it."
         return self._finding("determines", count, ("determines_unit",), what, fix, named)
 
+    def same_unit(self, link: Link) -> list[Finding]:
+        """Rows with a column beside the link that leads to another unit, or to no row of any."""
+        rows, column = beside_the_link(self.table, link, self.policy), link.column
+        lost = f"have a {column} that leads to no row of {link.table} of anybody: it is NULL there."
+        other = f"have a {column} that leads to another unit than their own: it is NULL there."
+        kinds = (
+            ("lost", "target IS NULL", lost, "Mend it, or accept that."),
+            ("elsewhere", "target IS NOT NULL AND NOT same", other, AS_OTHER),
+        )
+        findings = (
+            self._finding(
+                kind,
+                self._count(f"SELECT COUNT(*) FROM ({rows}) AS r WHERE {condition}"),
+                ("same_unit",),
+                what,
+                fix,
+                column,
+            )
+            for kind, condition, what, fix in kinds
+        )
+        return [finding for finding in findings if finding is not None]
+
     def _count(self, sql: str) -> int:
         return int(self.rows(sql)[0][0])
 
@@ -477,50 +513,6 @@ def _questions(column: ColumnPolicy, name: str, dialect: Dialect) -> list[_Quest
 
 def _named(link: Link) -> str:
     return ", ".join(link.columns)
-
-
-def look_alikes(table: TablePolicy, policy: Policy) -> list[str]:
-    """Return columns that look like the unit key but are neither links nor keys."""
-    unit = policy.table(policy.unit.table)
-    if unit is None or not table.private:
-        return []
-    key = unit.column(policy.unit.key)
-    assert key is not None
-    links = (table.link, *table.several, *table.unprotected)
-    linked = {name.lower() for link in links if link is not None for name in link.columns}
-    linked |= {name.lower() for name in (*table.key, *table.second_keys)}
-    words = _words(policy)
-    return [
-        column.name
-        for column in table.columns
-        if column.type == key.type and column.name.lower() not in linked
-        if any(word in column.name.lower() for word in words)
-    ]
-
-
-def _words(policy: Policy) -> set[str]:
-    """Return words in the names of columns for a unit: its key, without "id", or its table in
-    singular.
-
-    Short words would be in many names.
-    """
-    key, table = policy.unit.key.lower(), policy.unit.table.lower()
-    stem = key.removesuffix("id").removesuffix("key").strip("_")
-    one = table.removesuffix("s")
-    return {word for word in (key, stem, one) if len(word) > 2}  # noqa: PLR2004
-
-
-def all_among_units(table: TablePolicy, column: str, policy: Policy) -> str:
-    """Return a SELECT of 1 if a column has values and each is a unit's key; else of 0."""
-    name, unit = identifier(column), policy.unit
-    other = (
-        f"NOT EXISTS (SELECT 1 FROM {rows_of(unit.table, policy)} AS p"
-        f" WHERE p.{identifier(unit.key)} = t.{name})"
-    )
-    return (
-        f"SELECT CASE WHEN COUNT(t.{name}) > 0 AND COUNT(t.{name}) FILTER (WHERE {other}) = 0"
-        f" THEN 1 ELSE 0 END FROM {rows_of(table.name, policy)} AS t"
-    )
 
 
 def unnamed_budgets(ledger: Ledger, budgets: Iterable[Budget]) -> tuple[Charged, ...]:

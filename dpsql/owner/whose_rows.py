@@ -63,6 +63,55 @@ def same_key(link: Link, rows: str, policy: Policy, keys: str = "b") -> str:
     )
 
 
+def beside_the_link(table: TablePolicy, link: Link, policy: Policy) -> str:
+    """SELECT of the `target` of each value of a column, and whether it is the `same` unit's alone.
+
+    Without its own unit a row has no other: its value leads to another unit, or to none.
+    """
+    unit, own = policy.unit, _ends_of_links(table, policy, "o")
+    there = _ends_of_key(link, policy)
+    here = f"FROM {rows_of(table.name, policy)} AS t{own.join}{there.join}"
+    exists, alone = "", f"{own.lo} = {own.hi} AND {there.lo} = {there.hi}"
+    if policy.table(unit.table) is not None:
+        keys = f"SELECT DISTINCT {identifier(unit.key)} AS k FROM {rows_of(unit.table, policy)}"
+        here += f" LEFT JOIN ({keys}) AS p ON p.k = {own.lo}"
+        exists = " AND p.k IS NOT NULL"
+    same = f"COALESCE({alone} AND {own.lo} = {there.lo}{exists}, FALSE)"
+    column = f"t.{identifier(link.column)}"
+    return f"SELECT {there.lo} AS target, {same} AS same {here} WHERE {column} IS NOT NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """The first and last unit behind columns, and the join that finds them."""
+
+    lo: str
+    hi: str
+    join: str = ""
+
+
+def _ends_of_links(table: TablePolicy, policy: Policy, name: str) -> _Ends:
+    """The units behind the link of rows that are called t; of a person's row its key."""
+    link = table.link
+    if link is None or link.table == policy.unit.table:
+        column = f"t.{identifier(policy.unit.key if link is None else link.column)}"
+        return _Ends(column, column)
+    behind, same = units_of_keys(link.table, policy), same_key(link, "t", policy, name)
+    return _Ends(f"{name}.lo", f"{name}.hi", f" LEFT JOIN ({behind}) AS {name} ON {same}")
+
+
+def _ends_of_key(link: Link, policy: Policy) -> _Ends:
+    """The units of the rows that a column beside the link leads to."""
+    if link.table == policy.unit.table:
+        key = identifier(policy.unit.key)
+        behind = f"SELECT DISTINCT {key} AS k0, {key} AS lo, {key} AS hi FROM"
+        behind += f" {rows_of(link.table, policy)}"
+    else:
+        behind = units_of_keys(link.table, policy)
+    same = f"b.k0 = t.{identifier(link.column)}"
+    return _Ends("b.lo", "b.hi", f" LEFT JOIN ({behind}) AS b ON {same}")
+
+
 @dataclass(frozen=True, slots=True)
 class RowsOfSeveral:
     """Rows of a table with several links: `lo0`, `hi0` are the units of the first link."""

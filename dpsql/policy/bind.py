@@ -124,7 +124,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
 
 _SINCE = frozenset(
     "several unprotected second_keys groups_by rows_by totals readings lengths determining"
-    " randomized rows".split()
+    " randomized rows same_unit".split()
 )
 """Fields that count in a version only if the policy sets them: earlier versions lack them."""
 
@@ -179,7 +179,7 @@ class _Binder:
             self._identifies(table, name, schema_table, "key")
         for name in (name for columns in table.determining for name in columns):
             self._identifies(table, name, schema_table, "determines_unit")
-        for link in table.links:
+        for link in (*table.links, *table.same_unit):
             self._check_link(table, link, schema_table)
         return TablePolicy(
             name=table.name,
@@ -200,6 +200,7 @@ class _Binder:
             rows_by=_with_columns(table.rows_by, columns),
             determining=table.determining,
             rows=schema_table.rows if table.private else None,
+            same_unit=table.same_unit,
         )
 
     def _identifies(
@@ -215,8 +216,7 @@ class _Binder:
 
     def _second_keys(self, table: DraftTable, schema_table: SchemaTable) -> tuple[str, ...]:
         """Return columns that lead to a person by a foreign key, but by no declared link."""
-        links = (*table.links, *table.unprotected)
-        declared = {name.lower() for link in links for name in link.columns}
+        declared = {name.lower() for link in table.named_links for name in link.columns}
         if table.name == self.draft.unit.table:
             declared.add(self.draft.unit.key.lower())
         second = list[str]()

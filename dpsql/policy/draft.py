@@ -55,6 +55,12 @@ class DraftTable:
     rows_by: tuple[GroupingLimit, ...] = ()
     determining: tuple[tuple[str, ...], ...] = ()
     rollups: tuple[tuple[str, ...], ...] = ()
+    same_unit: tuple[Link, ...] = ()
+
+    @property
+    def named_links(self) -> tuple[Link, ...]:
+        """All columns that lead to people, whoever they are."""
+        return (*self.links, *self.unprotected, *self.same_unit)
 
     @property
     def links(self) -> tuple[Link, ...]:

@@ -110,7 +110,11 @@ class Drafter:
         """Return a drafter for the owner's decisions."""
         likely = proposals(schema) if decisions.unit is None else [decisions.unit]
         unit = likely[0] if likely else None
-        routes = {} if unit is None else paths(schema, unit)
+        proposed = {} if unit is None else paths(schema, unit)
+        routes = {
+            name: replace(r, same=tuple(k for k in r.same if k.table not in decisions.public))
+            for name, r in proposed.items()
+        }
         private = [t for t in schema.tables if t.name in routes and t.name not in decisions.public]
         columns = [c for t in private for c in t.columns if c.type]
         optional = sum(not column.is_never_null for column in columns)
@@ -290,7 +294,8 @@ class Drafter:
     def _is_number(self, table: SchemaTable, column: SchemaColumn) -> bool:
         """Test whether a column holds amounts with unknown bounds."""
         assert column.type is not None
-        links = (name for link in self.routes[table.name].links for name in link.columns)
+        routes = self.routes[table.name]
+        links = (name for link in (*routes.links, *routes.same) for name in link.columns)
         own = None if self.unit is None else self.unit.column(table.name)
         naming = {*key_of(table), *links, own}
         amount = column.type.kind in NUMBERS and is_amount(column_words(table, column.name))
@@ -304,7 +309,8 @@ def hidden_columns(table: SchemaTable, unit: UnitColumns | None, routes: Routes)
     """Return columns of a private table that look as if they named people and are not keys or
     links.
     """
-    leading = {name for link in routes.links for name in link.columns} | {*key_of(table)}
+    links = (*routes.links, *routes.same)
+    leading = {name for link in links for name in link.columns} | {*key_of(table)}
     if unit is not None:
         leading |= {unit.column(table.name) or ""}
     return [
@@ -368,6 +374,10 @@ def _links(routes: Routes) -> Iterator[str]:
     elif links:
         yield "links = ["
         yield from (f"  {{ {link} }}," for link in links)
+        yield "]"
+    if routes.same:
+        yield "same_unit = ["
+        yield from (f"  {{ {_link(link)} }}," for link in routes.same)
         yield "]"
     for link in map(_link, routes.beside):
         yield f"# Beside it, by its name: {{ {_comment(link)} }}"

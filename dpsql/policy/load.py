@@ -173,7 +173,7 @@ def _one_database(reader: Reader, folder: Path) -> Database:
 def _table(reader: Reader, name: str) -> DraftTable:
     reader.only(
         *("access", "key", "link", "links", "determines_unit", "columns", "expected_rows"),
-        *("rollups", "file", *LIMITS),
+        *("rollups", "file", "same_unit", *LIMITS),
     )
     private = reader.choice("access", ("private", "public")) == "private"
     columns = tuple(_column(r, column) for column, r in reader.table("columns").tables())
@@ -181,7 +181,7 @@ def _table(reader: Reader, name: str) -> DraftTable:
         reader.fail(
             None, f"The private table {name} lists no column.", "List those that may be used."
         )
-    for key in ("link", "links"):
+    for key in ("link", "links", "same_unit"):
         if not private and key in reader.values:
             reader.fail(key, f"{name} is public and has a link.", 'Write access = "private".')
     link, several, unprotected = links_of(reader)
@@ -201,6 +201,7 @@ def _table(reader: Reader, name: str) -> DraftTable:
         rows_by=limits_by(reader, "max_rows_per_group"),
         determining=_determining(reader),
         rollups=rollups_of(reader),
+        same_unit=_same_unit(reader),
         **{key: limit_of(reader, key) for key in LIMITS},
     )
 
@@ -489,6 +490,18 @@ def names_of(reader: Reader, key: str) -> tuple[str, ...]:
     if not listed or not all(isinstance(name, str) and name for name in listed):
         reader.fail(key, f"{key} is no list of columns.", f'Write {key} = ["a", "b"].')
     return tuple(listed)
+
+
+def _same_unit(reader: Reader) -> tuple[Link, ...]:
+    """The columns beside the link that lead to the same unit, with what they reference."""
+    name = "same_unit"
+    if name not in reader.values:
+        return ()
+    links = tuple(map(_link, reader.listed(name)))
+    if any(link.more for link in links):
+        reader.fail(name, "same_unit names several columns together.", "Name each alone.")
+    reader.distinct(tuple(link.column for link in links), name)
+    return links
 
 
 def _determining(reader: Reader) -> tuple[tuple[str, ...], ...]:

@@ -77,6 +77,7 @@ def check_links(draft: Draft, reader: Reader) -> None:
     for table in draft.tables:
         _check_values(draft, table, reader)
         _check_determining(table, reader.table("tables").table(table.name))
+        _check_same_unit(draft, table, reader.table("tables").table(table.name))
         if not table.private:
             continue
         place = reader.table("tables").table(table.name)
@@ -159,6 +160,25 @@ def _check_determining(table: DraftTable, place: Reader) -> None:
         place.fail("determines_unit", why, "Remove it.")
     for name in (name for columns in table.determining for name in columns):
         _listed(table, name, place, "determines_unit")
+
+
+def _check_same_unit(draft: Draft, table: DraftTable, place: Reader) -> None:
+    """Refuse columns of the same unit beside several links, or that lead to no private key."""
+    linked = {n.lower() for link in (*table.links, *table.unprotected) for n in link.columns}
+    for link in table.same_unit:
+        if table.several:
+            why = "same_unit is said of rows with one link to the privacy unit."
+            place.fail("same_unit", why, "Declare link in the place of links.")
+        if link.column.lower() in linked:
+            place.fail("same_unit", f"{link.column} is a link already.", "Name it once.")
+        _listed(table, link.column, place, "same_unit")
+        if draft.is_column(link):
+            why = f"{link.table} is no table: its values are the units."
+            place.fail("same_unit", why, f"Make {link.column} the link.")
+        target = _target(draft, link, place)
+        if target.several:
+            why = f"{target.name} has rows of several people."
+            place.fail("same_unit", why, "Name a table whose rows are one person's.")
 
 
 def _check_values(draft: Draft, table: DraftTable, reader: Reader) -> None:

@@ -50,11 +50,13 @@ class UnitColumns:
 @dataclass(frozen=True, slots=True)
 class Routes:
     """The links of a table towards the unit. `links[0]` is the way; each further one may name
-    another person. `beside` may lead there too, by its name alone.
+    another person. `beside` may lead there too, by its name alone. The columns of `same` lead to
+    the same unit by another path.
     """
 
     links: tuple[ForeignKey, ...]
     beside: tuple[ForeignKey, ...] = ()
+    same: tuple[ForeignKey, ...] = ()
 
 
 def key_of(table: SchemaTable) -> tuple[str, ...]:
@@ -167,8 +169,34 @@ def paths(schema: Schema, unit: UnitColumns) -> dict[str, Routes]:
         tables = [t for t in schema.tables if t.name not in reached and not t.is_derived]
         further = {t.name: routes for t in tables if (routes := _routes(t, schema, unit, reached))}
         if not further:
-            return reached
+            return {name: _meeting(name, schema, unit, reached) for name in reached}
         reached |= further
+
+
+def _meeting(name: str, schema: Schema, unit: UnitColumns, reached: dict[str, Routes]) -> Routes:
+    """The routes of a table, of which those that meet at one unit are told from other people's.
+
+    A second link to the table that the first one leads to names somebody else, most likely.
+    """
+    routes, table = reached[name], schema.table(name)
+    assert table is not None
+    people = [k for n, k in enumerate(routes.links) if n == 0 or k.table == routes.links[0].table]
+    if len(people) > 1:
+        return routes
+    taken = {column for link in people for column in link.columns} | {unit.column(name)}
+    is_unit = unit.has_table and unit.column(name) is not None
+    targets = [t for t in schema.tables if t.name in reached and t is not table]
+    named = () if is_unit else (key for target in targets for key in _by_name(table, target))
+    declared = [k for k in table.foreign_keys if k.table in reached and _fits(table, k, schema)]
+    others = {key.columns: key for key in (*named, *declared, *routes.links[1:])}
+    same = tuple(
+        key
+        for columns, key in others.items()
+        if len(columns) == 1 and taken.isdisjoint(columns) and not (is_unit and key.table == name)
+    )
+    beside = tuple(key for key in routes.beside if key.columns not in others)
+    links = tuple(k for k in routes.links if k in people or len(k.columns) > 1)
+    return Routes(links, beside, same)
 
 
 def _routes(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path as File
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import PolicyError
 from dpsql.model.schema import ForeignKey, Schema, SchemaTable
+from dpsql.model.vocabulary import Link
 from dpsql.policy.column_parts import column_or_part
 from dpsql.policy.draft import Draft, DraftTable
 from dpsql.policy.edit import replace_policy, toml_key
@@ -145,7 +146,7 @@ class _Written:
         """Return the columns of a table in keys, links and lists that determine the unit."""
         names = [*table.key, *(name for columns in table.determining for name in columns)]
         for each in self.draft.tables:
-            for link in (*each.links, *each.unprotected):
+            for link in each.named_links:
                 names += link.columns if each is table else ()
                 names += link.keys if link.table == table.name else ()
             sources = (c.values_from for c in each.columns if c.values_from is not None)
@@ -154,7 +155,7 @@ class _Written:
 
     def _gone_table(self, table: DraftTable) -> Change:
         others = [t for t in self.draft.tables if t is not table]
-        links = [link.table for t in others for link in (*t.links, *t.unprotected)]
+        links = [link.table for t in others for link in t.named_links]
         sources = [c.values_from[0] for t in others for c in t.columns if c.values_from]
         needed = table.name in (*links, *sources, self.draft.unit.table) or (
             table.link is not None and self.draft.is_column(table.link)
@@ -212,5 +213,7 @@ def _says(line: str) -> bool:
 
 
 def _routes(table: DraftTable) -> Routes:
-    links = (*table.links, *table.unprotected)
-    return Routes(tuple(ForeignKey(link.columns, link.table, link.keys) for link in links))
+    def keys(links: Iterable[Link]) -> tuple[ForeignKey, ...]:
+        return tuple(ForeignKey(link.columns, link.table, link.keys) for link in links)
+
+    return Routes(keys((*table.links, *table.unprotected)), same=keys(table.same_unit))

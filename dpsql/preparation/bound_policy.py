@@ -52,6 +52,12 @@ def of_stored_rows(facts: frozenset[Fact], policy: Policy) -> frozenset[Fact]:
     """
     evaluated = {t.name for t in policy.tables if t.view}
     evaluated |= {t.agreeing(columns) for t in policy.tables if t.view for columns in t.determining}
+    evaluated |= {
+        t.agreeing(link.columns)
+        for t in policy.tables
+        for link in t.same_unit
+        if t.view or link.table in evaluated
+    }
     return frozenset(fact for fact in facts if fact.table not in evaluated)
 
 

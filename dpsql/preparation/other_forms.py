@@ -107,7 +107,11 @@ def recordable(policy: Policy) -> frozenset[Fact]:
         Fact(kind, table.name, Voucher.CHECK)
         for table in policy.tables
         for kind in recordable_kinds(table)
-    )
+    ) | {
+        Fact(FactKind.SAME_UNIT, table.agreeing(link.columns), Voucher.CHECK)
+        for table in policy.tables
+        for link in table.same_unit
+    }
 
 
 def recordable_kinds(table: TablePolicy) -> tuple[FactKind, ...]:

@@ -86,7 +86,8 @@ def column_facts(
 
 def _naming(table: TablePolicy, policy: Policy) -> frozenset[str]:
     """Return the columns that are keys and links."""
-    links = [link for link in (table.link, *table.several, *table.unprotected) if link is not None]
+    beside = (*table.several, *table.unprotected, *table.same_unit)
+    links = [link for link in (table.link, *beside) if link is not None]
     unit = policy.unit.key if table.name == policy.unit.table else ""
     columns = (*table.key, *table.second_keys, unit, *(c for link in links for c in link.columns))
     return frozenset(column.lower() for column in columns)

@@ -3,9 +3,9 @@
 It reads the printed tree and the facts of base tables, and nothing else. A claim that it does not
 prove is enforced, by leaving out the units that violate it, or the query is refused.
 
-Proof (PRIVACY.md R96). By induction over the tree: each rule keeps the statements of `Rows` true.
-At the end all numbers of units are in the class of the unit's column. Then a row was made of this
-unit's rows and of public ones, met by comparing values that decide the unit of a row.
+Proof (PRIVACY.md R93, R96). By induction over the tree: each rule keeps the statements of `Rows`
+true. At the end all numbers of units are in the class of the unit's column. Then a row was made of
+this unit's rows and of public ones, met by comparing values that decide the unit of a row.
 """
 
 from __future__ import annotations
@@ -172,6 +172,7 @@ class Kernel:
         """Return the rows of a private table, each with the number of its unit."""
         owner, unit, link = next(self.numbers), self.policy.unit, table.link
         rows = replace(rows, columns=rows.columns | {owner}, owners=frozenset({owner}))
+        rows = replace(rows, optional=tuple(self._beside_link(owner, scan, table)))
         if table.name == unit.table:
             key = _places((unit.key,), scan)
             return rows.led(Lead(owner, unit.table, key), unit.table) if key else rows
@@ -183,15 +184,15 @@ class Kernel:
         if most == 1:
             rows = rows.having(Dependency(frozenset({owner}), frozenset({row})))
         place = () if link is None else self._link(table, scan)
+        key = _places(table.key, scan)
+        if key and link is not None and (self._is_unique(table, scan) or _key_is_link(table)):
+            rows = replace(rows, keyed=(Lead(owner, table.name, key),))
         if link is None or not place:
             return rows
         if self._has(FactKind.NOT_NULL_LINK, table):
             rows = replace(rows, present=rows.present | _stored(link.columns, scan))
         for lead in self._leads(Lead(owner, link.table, place), table):
             rows = rows.led(lead, unit.table)
-        key = _places(table.key, scan)
-        if key and (self._is_unique(table, scan) or _key_is_link(table)):
-            rows = replace(rows, keyed=(Lead(owner, table.name, key),))
         for columns in table.determining:
             if self._is_of_one_unit(columns, table) and _stored(columns, scan):
                 lead = Lead(owner, table.agreeing(columns), _places(columns, scan))
@@ -199,6 +200,17 @@ class Kernel:
                 rows = replace(rows, leads=(*rows.leads, lead))
                 rows = rows.having(Dependency(given, frozenset({owner}), given))
         return rows
+
+    def _beside_link(
+        self, owner: int, scan: algebra.Scan, table: TablePolicy
+    ) -> Iterator[tuple[Columns, Rows]]:
+        """Columns that lead to the row's own unit unless they are NULL: PRIVACY.md R93."""
+        for link in table.same_unit:
+            column, target = _stored(link.columns, scan), self.policy.table(link.table)
+            same = self._has(FactKind.SAME_UNIT, table, table.agreeing(link.columns))
+            if column and same and target and self._has(FactKind.UNIQUE_KEY, target):
+                lead = Lead(owner, link.table, tuple(column))
+                yield column, Rows(NONE).led(lead, self.policy.unit.table)
 
     def _link(self, table: TablePolicy, scan: algebra.Scan) -> tuple[int, ...]:
         """Return the columns of a link, in the order of the target's key."""

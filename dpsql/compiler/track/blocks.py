@@ -41,6 +41,7 @@ from dpsql.compiler.track.units import (
     Copied,
     Padding,
     Private,
+    Together,
     attach_unit,
     names_of,
 )
@@ -237,7 +238,23 @@ def filtered(source: Private, predicate: Expression) -> Private:
     padding = source.padding
     if padding is not None:
         padding = _filtered_padding(padding, predicate)
-    return replace(source, relation=Filter(source.relation, predicate), padding=padding)
+    return replace(
+        source,
+        relation=Filter(source.relation, predicate),
+        padding=padding,
+        together=present(source.together, predicate),
+    )
+
+
+def present(together: frozenset[Together], predicate: Expression | None) -> frozenset[Together]:
+    """What tells that rows are of one unit, of rows for which a condition is true."""
+    parts = conjuncts(predicate)
+    return frozenset(
+        replace(t, nullable=False)
+        if t.nullable and any(rejects_nulls(part, frozenset(t.ids)) for part in parts)
+        else t
+        for t in together
+    )
 
 
 def _filtered_padding(padding: Padding, predicate: Expression) -> Padding | None:

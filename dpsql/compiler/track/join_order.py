@@ -31,7 +31,7 @@ from math import inf, prod
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.equalities import equal_columns
 from dpsql.compiler.track.uniqueness import Keys, key_within
-from dpsql.compiler.track.units import Anchor, Private, Together
+from dpsql.compiler.track.units import Anchor, Private, Together, agreeing, led_beside
 from dpsql.model.algebra import (
     Aggregate,
     Filter,
@@ -156,14 +156,15 @@ class Side:
 
     def is_linked(self, other: Side, equal: Mapping[int, int]) -> bool:
         """Test whether equated columns make rows of both sides those of one unit."""
+        beside = led_beside(self.together, other.together)
         return any(
             equal.get(a.id) == b.id and a.table == b.table
             for a in self.anchors or ()
             for b in other.anchors or ()
         ) or any(
             a.of == b.of and tuple(map(equal.get, a.ids)) == b.ids
-            for a in self.together
-            for b in other.together
+            for a in agreeing(self.anchors or (), self.together, beside)
+            for b in agreeing(other.anchors or (), other.together, beside)
         )
 
 

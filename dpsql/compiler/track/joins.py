@@ -1,6 +1,6 @@
 """Joins of private relations: equality of units, and multiplication of rows.
 
-Proof (PRIVACY.md R3, R11, R12, R14, R15). Private rows meet only rows of their own unit: the
+Proof (PRIVACY.md R3, R11, R12, R14, R15, R93). Private rows meet only rows of their own unit: the
 condition equates keys of one row, under which all rows are of one unit. Then pairs are at most the
 product of both bounds, and a row meets at most one where the condition equates columns on which no
 two rows of a unit agree. Public rows that meet a row agree on the equated columns, which bounds
@@ -14,6 +14,7 @@ from itertools import chain
 
 from dpsql.compiler.plan.private_plan import DeclaredLimits, product, total
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track.blocks import present
 from dpsql.compiler.track.equalities import equal_columns, equates, not_distinct, with_equal
 from dpsql.compiler.track.uniqueness import MOST_KEYS, Key, Keys, key_within
 from dpsql.compiler.track.units import (
@@ -26,7 +27,9 @@ from dpsql.compiler.track.units import (
     Pending,
     Private,
     Together,
+    agreeing,
     distance,
+    led_beside,
     owner_of,
     reach_unit,
     require_small,
@@ -93,7 +96,9 @@ def join_units(
         growth=_growth(left, right, linked, outer=outer),
         copied=left.copied if outer else left.copied + right.copied,
         before=(*left.before, *(() if outer else right.before), before),
-        together=left.together if outer else left.together | right.together,
+        together=left.together
+        if outer
+        else present(left.together | right.together, join.condition),
         optional=optional | {OptionalKey(b.id, a.id) for a, b in linked.pairs}
         if outer
         else optional,
@@ -279,7 +284,9 @@ def join_public(
     here = {f.id for f in private.relation.fields}
     equal = equal_columns(join.condition, here)
     key = key_within(keys, frozenset(equal.values()))
-    joined = replace(private, relation=join)
+    inner = join.kind is not JoinKind.LEFT
+    together = present(private.together, join.condition) if inner else private.together
+    joined = replace(private, relation=join, together=together)
     if key is None:
         matched = tuple(f.ref for f in public.fields if f.id in equal.values())
         copied = Copied(frozenset(here), private.max_rows, private.declared.groups_per_unit)
@@ -332,10 +339,11 @@ def _linked_by(
         if a.table == b.table and equal.get(a.id) == b.id
         if _same_unit(a.table, left, right, policy)
     )
+    beside = led_beside(left.together, right.together)
     together = tuple(
         (one, other)
-        for one in left.together
-        for other in right.together
+        for one in agreeing(left.anchors, left.together, beside)
+        for other in agreeing(right.anchors, right.together, beside)
         if one.of == other.of and (one.single or other.single)
         if tuple(map(equal.get, one.ids)) == other.ids
     )
@@ -444,7 +452,8 @@ def _owns(table: str, left: Private, right: Private, policy: Policy) -> bool:
 
 def _own(one: Together, other: Together, policy: Policy) -> bool:
     """Test the same for a key of several columns: it is unique, or both are links to it."""
-    links = one.single and other.single and not one.facts | other.facts
+    beside = one.beside or other.beside
+    links = one.single and other.single and not (beside or one.facts | other.facts)
     return links or policy.fact(FactKind.UNIQUE_KEY, one.of) is not None
 
 

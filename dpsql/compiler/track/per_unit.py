@@ -3,9 +3,9 @@
 A result per unit must not depend on other units, not even through the order in which an engine
 reads rows: order-dependent functions get a complete order, or are refused.
 
-Proof (PRIVACY.md R9, R16, R17, R18, R19). A group or a partition that contains the unit's key has
-rows of one unit, and its results are the same in every order of its rows: functions of that unit's
-rows. Row numbers of one partition differ, so at most k are at most k. Nothing of it raises
+Proof (PRIVACY.md R9, R16, R17, R18, R19, R93). A group or a partition that contains the unit's key
+has rows of one unit, and its results are the same in every order of its rows: functions of that
+unit's rows. Row numbers of one partition differ, so at most k are at most k. Nothing of it raises
 (SECURITY.md S8).
 """
 
@@ -103,8 +103,24 @@ def name_unit(keys: Iterable[Expression], source: Private) -> frozenset[Fact] | 
     columns = {key.id for key in keys if isinstance(key, Ref)}
     if any(a.id in columns for a in source.anchors):
         return frozenset()
-    said = [t.facts for t in source.together if t.single and columns.issuperset(t.ids)]
+    said = [
+        t.facts
+        for t in source.together
+        if t.single and not t.nullable and columns.issuperset(t.ids)
+    ]
     return min(said, key=len, default=None)
+
+
+def require_present(keys: Iterable[Expression], source: Private) -> None:
+    """Refuse groups by a column beside the link of which NULL would be a group of many people."""
+    beside = {t.ids[0] for t in source.together if t.beside and t.nullable}
+    for key in keys:
+        if isinstance(key, Ref) and key.id in beside:
+            name = next(f.name for f in source.relation.fields if f.id == key.id)
+            fix = f"Add the condition {name} IS NOT NULL."
+            raise _per_unit(
+                f"a group for {name}, which NULL makes one of many people", key.span, fix
+            )
 
 
 def aggregate_within(
@@ -243,6 +259,7 @@ def window_within(
     said = [name_unit(item.call.partition_by, source) for item in relation.items]
     for item, facts in zip(relation.items, said, strict=True):
         if facts is None:
+            require_present(item.call.partition_by, source)
             fix = f"Add PARTITION BY {policy.unit.key}, or use it after the aggregation."
             raise _per_unit("a window function over rows of several people", item.call.span, fix)
     vouched = source.facts.union(*(facts for facts in said if facts is not None))

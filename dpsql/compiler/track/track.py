@@ -43,11 +43,18 @@ from dpsql.compiler.track.per_unit import (
     aggregate_within,
     cut_by_rank,
     name_unit,
+    require_present,
     window_within,
 )
 from dpsql.compiler.track.public_queries import PublicQueries
 from dpsql.compiler.track.released_lists import Domain, most_alike
 from dpsql.compiler.track.repeatable import is_repeatable
+from dpsql.compiler.track.same_unit_columns import (
+    beside_links,
+    groups_that_meet,
+    scan_of_units,
+    unread_columns,
+)
 from dpsql.compiler.track.set_operations import (
     JoinCopy,
     all_of_both,
@@ -56,7 +63,7 @@ from dpsql.compiler.track.set_operations import (
     rest_within,
     union_within,
 )
-from dpsql.compiler.track.table_scans import private_scan, require_one_person
+from dpsql.compiler.track.table_scans import require_one_person
 from dpsql.compiler.track.uniqueness import key_within, keys_of
 from dpsql.compiler.track.units import Growth, Private, attach_unit, is_small, require_small
 from dpsql.model.algebra import (
@@ -129,10 +136,9 @@ def track(
     Raises `Refused` where an operator has no stability rule, where a join does not imply equal
     units, and where private rows would be returned directly.
     """
-    # Several orders of joins may need the same frequency.
-    frequency = cache(public.frequency)
-    reduced = only_asked(resolved.relation, policy, identities)
-    relation = counted(reduced, policy, frequency, identities)
+    frequency = cache(public.frequency)  # several orders of joins may need the same frequency
+    relation = only_asked(resolved.relation, policy, identities)
+    relation = counted(relation, policy, frequency, identities)
     tracker = _Tracker(
         policy,
         frequency,
@@ -143,6 +149,8 @@ def track(
         blocks=Blocks(policy, identities),
         stages=[],
         outermost=_outermost_limit(relation),
+        unread=unread_columns(relation),
+        beside=beside_links(relation, policy),
     )
     if empty_rows and tracker.shows_one_row_of_people():
         return Tracked(rowless(relation.fields), (), notices=(Withheld(policy.unit.table),))
@@ -163,6 +171,8 @@ class _Tracker:
     blocks: Blocks
     stages: list[Relation]
     outermost: Limit | None
+    unread: frozenset[int]
+    beside: frozenset[int]
 
     def shows_one_row_of_people(self) -> bool:
         """Test whether the outermost LIMIT returns one private row."""
@@ -240,7 +250,7 @@ class _Tracker:
         assert table is not None
         if not table.private:
             return _Open(scan)
-        return private_scan(scan, table, self.policy, self.identities)
+        return scan_of_units(scan, table, self.policy, self.identities, self.unread)
 
     def _filter(self, relation: Filter) -> _Open | Private:
         source = self.track(with_join_conditions(relation.input, relation.predicate))
@@ -251,6 +261,7 @@ class _Tracker:
     def _join(self, join: Join) -> _Open | Private:
         if join.kind is JoinKind.RIGHT:
             join = replace(join, left=join.right, right=join.left, kind=JoinKind.LEFT)
+        join = groups_that_meet(join, self.beside)
         if join.kind in INNER:
             return self._inner(join)
         return self._joined(join, self.track(join.left), self.track(join.right))
@@ -496,6 +507,7 @@ class _Tracker:
         if facts is not None:
             rows = replace(_bare(source), facts=source.facts | facts)
             return aggregate_within(relation, rows, self.policy, self.identities)
+        require_present((item.expression for item in relation.keys), source)
         return _Open(self.blocks.released(relation, source))
 
     def _sets(self, relation: Aggregate, source: Private) -> _Open | Private:

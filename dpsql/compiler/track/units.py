@@ -119,18 +119,34 @@ class Together:
     """Columns with values `of` a key, or of columns that are declared to determine the unit.
 
     Where they are `single`, all rows with such a value are of one unit: by `facts`, or because
-    other rows have been left out.
+    other rows have been left out. A column of `same_unit` is `beside` the link, and says nothing
+    where it is NULL, as it may be if it is `nullable` (PRIVACY.md R93).
     """
 
     ids: tuple[int, ...]
     of: str
     single: bool
     facts: frozenset[Fact] = frozenset()
+    beside: bool = False
+    nullable: bool = False
 
     def renamed(self, names: Mapping[int, Sequence[int]]) -> Iterator[Together]:
         """Yield the same under the new names of its columns; a column may have several."""
         for ids in product(*(names.get(n, ()) for n in self.ids)):
             yield replace(self, ids=ids)
+
+
+def agreeing(
+    anchors: Iterable[Anchor], together: frozenset[Together], tables: frozenset[str]
+) -> frozenset[Together]:
+    """What tells that rows are of one unit; of these tables also the keys in other columns."""
+    keys = (Together((a.id,), a.table, single=False) for a in anchors if a.table in tables)
+    return together | frozenset(keys)
+
+
+def led_beside(*sides: frozenset[Together]) -> frozenset[str]:
+    """The tables that columns beside a link lead to."""
+    return frozenset(each.of for side in sides for each in side if each.beside)
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,7 +334,7 @@ def _about(
 
 def _leading(table: TablePolicy, policy: Policy) -> set[str]:
     """Columns that name a row or its person within the database, in lower case."""
-    links = (table.link, *table.unprotected)
+    links = (table.link, *table.unprotected, *table.same_unit)
     names = [name for link in links if link is not None for name in link.columns]
     names += [*table.key, *table.second_keys]
     if table.name == policy.unit.table:

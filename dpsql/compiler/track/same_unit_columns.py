@@ -1,0 +1,227 @@
+"""Columns beside the link that lead to the same unit: read as they are, or NULL where they do not.
+
+Proof (PRIVACY.md R93). The link alone decides whose a row is. Where the fact SAME_UNIT is recorded,
+no value leads elsewhere. Else the value that is read is looked up among rows of the row's own unit,
+so that it is a function of that unit's rows (PRIVACY.md R7, R12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track.blocks import rejects_nulls
+from dpsql.compiler.track.table_scans import private_scan
+from dpsql.compiler.track.units import Private, Together, different_keys, reach_unit
+from dpsql.model.algebra import (
+    Aggregate,
+    Field,
+    Filter,
+    Item,
+    Join,
+    Project,
+    Relation,
+    Scan,
+    Union,
+)
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.tree import Expression, JoinKind, Ref
+from dpsql.model.vocabulary import Fact, FactKind, Link, Policy, TablePolicy
+from dpsql.model.walk import both, conjuncts, expressions, inputs, refs, relations
+
+
+def unread_columns(relation: Relation) -> frozenset[int]:
+    """The columns of tables that nothing in a relation reads."""
+    scanned, read = set[int](), set[int]()
+    for part in relations(relation):
+        if isinstance(part, Scan):
+            scanned |= {f.id for f in part.fields}
+        if isinstance(part, Union):
+            read |= {f.id for side in inputs(part) for f in side.fields}
+        read = read.union(*map(refs, expressions(part)))
+    return frozenset(scanned - read)
+
+
+def scan_of_units(
+    scan: Scan,
+    table: TablePolicy,
+    policy: Policy,
+    identities: Identities,
+    unread: frozenset[int] = frozenset(),
+) -> Private:
+    """A private table's rows, with every column that is read and leads to their unit."""
+    named = {f.name.lower(): f for f in scan.fields if f.id not in unread}
+    columns = {
+        named[link.column.lower()]: link for link in table.same_unit if link.column.lower() in named
+    }
+    facts = {field: recorded_facts(table, link, policy) for field, link in columns.items()}
+    stored = {
+        field: identities.field(field.name, field.type) for field in columns if not facts[field]
+    }
+    scanned = replace(scan, fields=tuple(stored.get(f, f) for f in scan.fields))
+    rows = private_scan(scanned, table, policy, identities)
+    if stored:
+        rows = _looked_up(rows, {f: (stored[f], columns[f]) for f in stored}, policy, identities)
+    together = {
+        Together(
+            (field.id,),
+            link.table,
+            single=True,
+            facts=facts[field],
+            beside=True,
+            nullable=_may_be_null(field, facts, table),
+        )
+        for field, link in columns.items()
+    }
+    return replace(rows, together=rows.together | together)
+
+
+def recorded_facts(table: TablePolicy, link: Link, policy: Policy) -> frozenset[Fact]:
+    """The facts by which a column leads to its row's own unit or is NULL; none if it may not."""
+    same = policy.fact(FactKind.SAME_UNIT, table.agreeing(link.columns))
+    unique = policy.fact(FactKind.UNIQUE_KEY, link.table)
+    return frozenset() if same is None or unique is None else frozenset({same, unique})
+
+
+def _may_be_null(field: Field, facts: Mapping[Field, frozenset[Fact]], table: TablePolicy) -> bool:
+    column = table.column(field.name)
+    return not facts[field] or column is None or not column.not_null
+
+
+def _looked_up(
+    rows: Private,
+    columns: Mapping[Field, tuple[Field, Link]],
+    policy: Policy,
+    identities: Identities,
+) -> Private:
+    """The rows with columns that are NULL unless a row of their unit has that key."""
+    rows = reach_unit(rows, policy, identities)
+    unit, joined, facts = rows.unit(policy), rows.relation, rows.facts
+    read = list[Item]()
+    for field, (stored, link) in columns.items():
+        there = _keys_of_units(link.table, policy, identities)
+        joined = Join(joined, there.relation, JoinKind.LEFT, there.holds(stored.ref, unit))
+        facts |= there.facts
+        read.append(Item(field, there.key))
+    whole = tuple(f.item for f in rows.relation.fields)
+    alone = frozenset(columns) if rows.max_rows == 1 else frozenset[Field]()
+    return replace(
+        rows,
+        relation=Project(joined, (*whole, *read)),
+        determined=rows.determined | {field.id for field in alone},
+        facts=facts,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _UnitKeys:
+    """The keys of a table, each with its unit, once; a key that units share is there for each."""
+
+    relation: Relation
+    key: Ref
+    unit: Ref
+    facts: frozenset[Fact]
+
+    def holds(self, column: Ref, unit: Ref) -> Expression:
+        """That a column has a key of its row's own unit."""
+        return column.eq(self.key) & unit.eq(self.unit)
+
+
+def _keys_of_units(name: str, policy: Policy, identities: Identities) -> _UnitKeys:
+    if name == policy.unit.table:
+        relation, key, facts = different_keys(name, policy, identities)
+        return _UnitKeys(relation, key, key, facts)
+    table = policy.table(name)
+    assert table is not None
+    column = table.column(table.key[0])
+    assert column is not None
+    own = identities.field(column.name, column.type)
+    scan = Scan(table.name, (own,), readings=table.readings, rows=table.rows)
+    rows = reach_unit(private_scan(scan, table, policy, identities), policy, identities)
+    unit, unique = rows.unit(policy), policy.fact(FactKind.UNIQUE_KEY, name)
+    if unique is not None:
+        return _UnitKeys(rows.relation, own.ref, unit, rows.facts | {unique})
+    keys = tuple(Item(identities.field(column.name, ref.type), ref) for ref in (own.ref, unit))
+    key, of = (item.field.ref for item in keys)
+    return _UnitKeys(Aggregate(rows.relation, keys, ()), key, of, rows.facts)
+
+
+def beside_links(relation: Relation, policy: Policy) -> frozenset[int]:
+    """The columns of a relation that are beside a link, under all their names."""
+    columns, parts = set[int](), tuple(relations(relation))
+    for part in parts:
+        table = policy.table(part.table) if isinstance(part, Scan) else None
+        names = {link.column.lower() for link in table.same_unit} if table is not None else set()
+        columns |= {f.id for f in part.fields if f.name.lower() in names}
+    renamed = [i for p in parts if isinstance(p, Project | Aggregate) for i in _items_of(p)]
+    while columns and (new := {i.field.id for i in renamed if _is_named(i, columns)} - columns):
+        columns |= new
+    return frozenset(columns)
+
+
+def _items_of(part: Project | Aggregate) -> tuple[Item, ...]:
+    return part.items if isinstance(part, Project) else part.keys
+
+
+def _is_named(item: Item, columns: set[int]) -> bool:
+    return isinstance(item.expression, Ref) and item.expression.id in columns
+
+
+def groups_that_meet(join: Join, beside: frozenset[int]) -> Join:
+    """The join, without groups of NULL on a side of which no row without a match stays.
+
+    A condition that is true of no NULL leaves them out anyway.
+    """
+    return _met(join, beside, ()) if beside else join
+
+
+def _met(join: Join, beside: frozenset[int], above: tuple[Expression, ...]) -> Join:
+    """A join of which only rows stay for which the conditions above it are true."""
+    parts = above + conjuncts(join.condition)
+
+    def side(relation: Relation) -> Relation:
+        if isinstance(relation, Join):
+            return _met(relation, beside, parts)
+        return _without_null(relation, beside, parts)
+
+    inner = join.kind in (JoinKind.INNER, JoinKind.CROSS)
+    left = side(join.left) if inner else join.left
+    right = side(join.right) if inner or join.kind is JoinKind.LEFT else join.right
+    return replace(join, left=left, right=right)
+
+
+def _without_null(
+    side: Relation, beside: frozenset[int], parts: tuple[Expression, ...]
+) -> Relation:
+    """The side, whose groups have a key that the condition needs."""
+    names, top = {f.id: f.id for f in side.fields}, side
+    while isinstance(top, Project | Filter):
+        if isinstance(top, Project):
+            below = {
+                i.field.id: i.expression.id for i in top.items if isinstance(i.expression, Ref)
+            }
+            names = {new: below[old] for new, old in names.items() if old in below}
+        top = top.input
+    if not isinstance(top, Aggregate) or top.sets:
+        return side
+    keys = {
+        item.field.id: item.expression
+        for item in top.keys
+        if isinstance(item.expression, Ref) and item.expression.id in beside
+    }
+    needed = tuple(
+        ~keys[old].is_null()
+        for new, old in sorted(names.items())
+        if old in keys and any(rejects_nulls(part, frozenset({new})) for part in parts)
+    )
+    there = conjuncts(top.input.predicate) if isinstance(top.input, Filter) else ()
+    condition = both(needed)
+    if condition is None or set(needed) <= set(there):
+        return side
+    return _with_aggregate(side, replace(top, input=Filter(top.input, condition)))
+
+
+def _with_aggregate(side: Relation, aggregate: Aggregate) -> Relation:
+    if isinstance(side, Project | Filter):
+        return replace(side, input=_with_aggregate(side.input, aggregate))
+    return aggregate
