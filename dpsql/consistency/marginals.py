@@ -4,7 +4,7 @@ A table by keys K is a sum of effects, one for each subset S of its keys: its to
 their means along each key of S (analysis of variance). Tables of one quantity by different keys
 share exactly the effects of their common keys. Where each cell has independent noise of variance v,
 the effects have independent errors. That of S has the variance v·n(K)/n(S), where n counts cells,
-projected as the effect is. So weighted least squares over all cells splits into parts: an effect is
+projected as the effect is. So weighted least squares over all cells splits into parts. An effect is
 the average of its measurements, weighted by their precisions (Xiao, He, Zhang, Kifer 2023 choose
 the marginals to measure in this way). The effects of quantities that add up are made to agree as in
 `dpsql.consistency.least_squares`. No variance grows.

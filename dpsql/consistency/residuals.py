@@ -9,7 +9,7 @@ attribute i, the residual of S has independent errors of precision
 
 projected as the residual is. A table of differences along some axes, less its means along these,
 has the residuals alone that have all of these axes. So weighted least squares over all cells splits
-into parts: each residual is the average of its measurements weighted by w, of variance v(S) = 1 / Σ
+into parts. Each residual is the average of its measurements weighted by w, of variance v(S) = 1 / Σ
 w(S), and a table by T is the sum over S ⊆ T of the residuals, each divided among the values of T∖S.
 A cell that adds up m of n values of an attribute (m = 1 where each value is a cell) has the
 variance

@@ -3,7 +3,7 @@
 INTEGER has any width up to 128 bits here, so next to a DECIMAL it counts as DECIMAL(38, ·). The
 precision of a DECIMAL is the most the engine may use; its scale is the engine's own. One corner
 differs from plain DuckDB: where a common type needs more than 38 digits, DuckDB drops decimals (or
-fails), while here the scale stays and numbers with too many digits before the point become NULL.
+fails). Here the scale stays and numbers with too many digits before the point become NULL.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def conversion_raises(arg: Facts, target: SqlType | None) -> bool:
     """Test whether an implicit conversion can raise on a value that these facts allow.
 
     Two can: to a DECIMAL with too few digits before the point, and DATE to TIMESTAMP, whose range
-    is smaller (an interval of dates lies in the years 1 to 9999).
+    is smaller. (An interval of dates lies in the years 1 to 9999.)
     """
     if target is None or arg.type == target:
         return False

@@ -2,9 +2,10 @@
 
 A unit in many groups that changes each by a value in [0, c] (or in [-c, 0]) moves their sum far and
 their differences little. Shared noise hides the sum at the price of one number, so each group needs
-less noise: X + Z + Y·1, with Z independent of variance t² and Y one draw of variance s². The
-deviation of a group, √(t² + s²), is 0.75, 0.66, 0.57 and 0.54 of that of independent noise where a
-unit may be in all of 4, 10, 50 and 200 groups. The sum of all groups errs more, differences less.
+less noise. Released is X + Z + Y·1, with Z independent of variance t² and Y one draw of variance
+s². The deviation of a group, √(t² + s²), is 0.75, 0.66, 0.57 and 0.54 of that of independent noise
+where a unit may be in all of 4, 10, 50 and 200 groups. The sum of all groups errs more, differences
+less.
 
 Proof (PRIVACY.md R72). For a whole number a, with n the number of units in any group, X + Z + Y·1
 is computed of X - a·n·1 + Z and a·n + Y. A unit that is in k of d groups moves the first by at most
@@ -14,7 +15,7 @@ R43
 
     ρ = (K·(c - a)² + (d - K)·a²)/(2t²) + a²/(2s²).
 
-a has to be whole, and c may be 1: noise is drawn on a finer grid, with c and a in its steps, and
+a has to be whole, and c may be 1. So noise is drawn on a finer grid, with c and a in its steps, and
 rounded to whole steps, which is post-processing as X is whole.
 """
 

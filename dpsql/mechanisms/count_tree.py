@@ -1,7 +1,7 @@
 """Quantiles of many groups from trees of noisy counts, all read from one release.
 
 A level of the tree divides the cells of a histogram into nodes of equal width. A row counts in one
-node of each level. Once the nodes have noise the rest is post-processing: the counts are made
+node of each level. Once the nodes have noise the rest is post-processing. The counts are made
 consistent by weighted least squares up and down the tree (Hay, Rastogi, Miklau, Suciu 2010, Section
 4), and on the way down no node is negative. So the rows up to a cell never decrease from cell to
 cell, and the quantiles never cross.

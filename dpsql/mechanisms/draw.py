@@ -1,7 +1,7 @@
 """Sampler of noise: one distribution per mechanism, in blocks, from uniform integers alone.
 
 Canonne, Kamath, Steinke 2020, "The Discrete Gaussian for Differential Privacy", Algorithm 1. The
-rate γ is kept as a product of fractions: a trial with probability a·b is a trial with probability a
+rate γ is kept as a product of fractions. A trial with probability a·b is a trial with probability a
 and then one with probability b, so no integer ever outgrows a single denominator.
 
 Proof (PRIVACY.md R41). With K the first k whose trial with probability γ/k fails, P(K > k) =
@@ -124,7 +124,7 @@ def discrete_laplace(scale: Fraction, count: int, entropy: Entropy) -> np.ndarra
 
     int64, or object where 64 bits do not hold every step. With u uniform below t and accepted with
     probability exp(-u/t), and v the number of successes of exp(-1), u + t·v is geometric with ratio
-    exp(-1/t); the floor of its s-th part has ratio exp(-s/t). One zero is dropped.
+    exp(-1/t). The floor of its s-th part has ratio exp(-s/t). One zero is dropped.
     """
     t, s = scale.numerator, scale.denominator
 

@@ -10,13 +10,13 @@ exponential mechanism has (r·range)-bounded range: `BoundedRangeEvent(r * range
 is (r·range)-DP where range = 2Δ, or where the range is Δ because all scores move one way:
 `ApproximateEvent(r * range)`.
 
-Whether a uniform number is below exp(-γ) is decided exactly, without floats: a number whose first
-bits are drawn is below exp(-γ) or above it wherever these bits are outside of the two integers;
-where they are between them more bits are drawn until it shows. So the probability is exp(-γ)
+Whether a uniform number is below exp(-γ) is decided exactly, without floats. A number whose first
+bits are drawn is below exp(-γ) or above it wherever these bits are outside of the two integers.
+Where they are between them more bits are drawn until it shows. So the probability is exp(-γ)
 exactly, at about the cost of 64-bit integers.
 
 Proof (PRIVACY.md R41). The trial decides whether a uniform real number, read bit by bit, is below
-exp(-γ); both bounds hold at every precision, being partial sums of an alternating series whose
+exp(-γ). Both bounds hold at every precision, being partial sums of an alternating series whose
 terms fall.
 """
 

@@ -15,7 +15,7 @@ octave; everything below is computed from these counts.
   norm, and then more is lost. Histograms of both say how much (`spread`).
 * Beyond the outermost visible octave there may be hidden units. Where the counts fall towards it,
   they are extrapolated a few octaves further, each time falling faster, and combined with the
-  counts there: a bound may lie beyond the visible octaves. Where they do not fall, or where the
+  counts there. A bound may lie beyond the visible octaves. Where they do not fall, or where the
   extrapolated units would have been visible, norms end sharply.
 
 Clipping adds a bias that the histogram cannot estimate where it matters: units in hidden octaves

@@ -7,9 +7,9 @@ add: Σ |n(i, j) - e(i, j)| - worth (McKenna, Mullins, Sheldon and Miklau 2022, 
 
 Proof (PRIVACY.md R78). e is public when it is compared with, and so is its worth. If one unit moves
 every exact table by at most Δ in L1, it moves every score by at most Δ, since |a - e| moves no more
-than a, and so the difference of two scores by at most 2Δ: a round at rate r has (2·r·Δ)-bounded
-range (PRIVACY.md R47). The pairs of a round, and e, follow from earlier rounds and from releases
-between them. Rounds compose adaptively, and no more are drawn than are charged.
+than a. So the difference of two scores moves by at most 2Δ, and a round at rate r has
+(2·r·Δ)-bounded range (PRIVACY.md R47). The pairs of a round, and e, follow from earlier rounds and
+from releases between them. Rounds compose adaptively, and no more are drawn than are charged.
 """
 
 from __future__ import annotations

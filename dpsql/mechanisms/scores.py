@@ -5,8 +5,8 @@ its rank from the target rank. It is measured to the nearest row of a cell rathe
 middle, so the quantile itself is best, however many rows share its value.
 
 Proof (PRIVACY.md R49). A row that comes moves the target p·n + o by p, and d·below and d·upto by d
-or 0 each: both differences by -p or d - p, and a maximum moves no more than its arguments. Rows
-that come only raise counts.
+or 0 each. Both differences move by -p or d - p, and a maximum moves no more than its arguments.
+Rows that come only raise counts.
 
 `Peak` chooses the histogram that reaches highest. There is a list of counts for each option, over
 the same levels. The target is the option with the highest level that m rows reach. One row is too
@@ -17,7 +17,7 @@ come or go until then are
     d(c) = min over t of max(0, m - n_c(>= t)) + Σ_{c' ≠ c} max(0, n_c'(> t) - (m - 1)).
 
 Proof (PRIVACY.md R50). A row that comes to option x lowers the first term of x and raises the
-second of all others, each by at most one at every t, and a row that goes does the reverse: all d
+second of all others, each by at most one at every t, and a row that goes does the reverse. All d
 move by at most one, that of x one way and those of the others the other way, so that differences
 move by at most two. It is a distance, and so the score of the inverse sensitivity mechanism (Asi
 and Duchi 2020).

@@ -6,8 +6,8 @@ The analyst proposes that n >= r rows count, so that no unit moves their mean f 
 Proof (PRIVACY.md R55).
 
 Sensitivity. A unit has at most one row, clipped to [L, U], and f is the centre where there is none.
-With y added to n rows, f moves by |y - f|/(n + 1) <= (U - L)/(n + 1); taking a row away is the same
-from the other side; replacing one moves it by at most (U - L)/n. So neighbours of n and n' rows
+With y added to n rows, f moves by |y - f|/(n + 1) <= (U - L)/(n + 1). Taking a row away is the same
+from the other side. Replacing one moves it by at most (U - L)/n. So neighbours of n and n' rows
 have |f - f'| <= (U - L)/max(n, n').
 
 Distance. A dataset of n rows is n - (r - 1) units away from the nearest in which a unit moves f by
@@ -18,7 +18,7 @@ Privacy. The test is passed if n + Z >= T, T = r - 1 + t, t the least with P(Z >
 * max(n, n') >= r: |f - f'| <= b. Test and mean are two releases with noise for what one unit
   changes: they cost what their noise costs, 2ε together for Laplace noise of ε each.
 * max(n, n') < r: on both sides n + Z reaches T with probability at most δ. Both releases are a
-  mixture, with weights 1 - δ and δ, of "not passed" alone and of something else: only the bit of
+  mixture, with weights 1 - δ and δ, of "not passed" alone and of something else. Only the bit of
   the test is released of the count, so δ is the whole loss.
 
 That is (2ε, δ)-DP, or δ-approximate zCDP with the ρ of both. For discrete Laplace noise of scale

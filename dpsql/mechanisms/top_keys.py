@@ -4,9 +4,9 @@ Each of k rounds is an exponential mechanism over the keys that are left, P(key)
 permute-and-flip at that rate.
 
 Proof (PRIVACY.md R48, R54). One unit that comes or goes moves every score by its own clipped total,
-a number in [L, U] with L <= 0 <= U, and so the difference of any two scores by at most U - L,
-however many keys it touches. Then r·(U - L) bounds the range of the log-likelihood ratios over the
-keys:
+a number in [L, U] with L <= 0 <= U, and so the difference of any two scores by at most U - L. The
+number of keys that it touches does not matter. Then r·(U - L) bounds the range of the
+log-likelihood ratios over the keys:
 
     ln P(i)/P'(i) = r·(s_i - s'_i) - ln Z/Z',
 
@@ -16,7 +16,7 @@ unit moves a difference by at most 2·(U - L). The rounds compose adaptively.
 
 Permute-and-flip (McKenna and Sheldon 2020) is the place of the largest of scores with exponential
 noise of rate r (Ding et al. 2021), and a shift of all scores changes nothing there either. So the
-scores may be taken to move by numbers in [0, U - L]: then a key's lead over all others shrinks by
+scores may be taken to move by numbers in [0, U - L]. Then a key's lead over all others shrinks by
 at most U - L, and by the noise's tail its probability by a factor of at most exp(r·(U - L)). It is
 ε-DP with the same ε, and at equal ε errs less; bounded range costs less under zCDP.
 """

@@ -1,7 +1,7 @@
 """DISTINCT inside aggregates: each value counts once in a group, and each unit adds at most k
 values.
 
-A unit that comes or goes adds or takes at most its own k values, so a count of them changes by at
+A unit that comes or goes adds or takes at most its own k values. So a count of them changes by at
 most k, and a sum over values changes by at most k times the bound of one value. The smallest known
 k is used:
 
@@ -11,7 +11,7 @@ k is used:
   bounded by their total,
 * for a count, the analyst's own bounds.
 
-Proof (PRIVACY.md R32). The values are the union of one set for each unit; without a set of at most
+Proof (PRIVACY.md R32). The values are the union of one set for each unit. Without a set of at most
 k it loses at most k and gains none, and the term of each value is clipped separately.
 """
 

@@ -2,12 +2,12 @@
 
 All forms of a quantile return the value of one row, as QUANTILE_DISC does. The CONT forms average
 two neighbours, which changes less than the noise does. MIN and MAX are extreme quantiles: the value
-of a row some rows from the end, as many as the choice needs to distinguish rows from none;
-`explain` shows the number. Only the extreme row of each unit counts there.
+of a row some rows from the end. This distance is what the choice needs to distinguish rows from
+none; `explain` shows the number. Only the extreme row of each unit counts there.
 
 Proof (PRIVACY.md R49). One row changes the difference of two candidates' scores by at most the
-spread of the aim, and a unit by that for each of its rows that count: one for an extreme quantile,
-else as many as are proved or kept.
+spread of the aim, and a unit by that for each of its rows that count. This is one row for an
+extreme quantile, else as many as are proved or kept.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The type of a recipe: the noisy parts that an aggregate needs, and the formula of its value.
 
-Proof (PRIVACY.md R28). Bounds are rounded outward to the lattice, a row is clamped before it is
-cast, and a clipped row has fewer than 2^62 steps: it adds a whole number within its clipping
-bounds.
+Proof (PRIVACY.md R28). Bounds are rounded outward to the lattice, and a row is clamped before it is
+cast. A clipped row has fewer than 2^62 steps: it adds a whole number within its clipping bounds.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def blocks_at(noise: float) -> int:
 
     `noise` is the noise of a sum that one unit moves by one. With k blocks the noise of the average
     is noise/k of the width upper - lower. The value of a block of n/k units differs from that of
-    all n by up to k/n of the width: that is the distance of the largest of n/k evenly spread values
+    all n by up to k/n of the width. That is the distance of the largest of n/k evenly spread values
     from its bound. Smoother aggregates differ less. Both grow with the width, so bounds do not
     matter; (noise/k)² + (k/n)² is least at k = √(n·noise).
 

@@ -2,7 +2,7 @@
 
 A unit has rows in at most L0 groups and at most `rows` of them in each. Each group is one choice of
 ε-bounded range, or ε-DP for permute-and-flip, so all groups together are L0 adaptive ones. Under
-REPLACE a unit's rows go and another's come, in the worst case in the same groups: the range
+REPLACE a unit's rows go and another's come, in the worst case in the same groups. So the range
 doubles, which also covers 2·L0 groups influenced once, since 2·L0·ε² <= L0·(2ε)².
 
 Proof (PRIVACY.md R47, R48, R49, R53). The spread is that of a row times the rows of a unit, twice

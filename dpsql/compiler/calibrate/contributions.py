@@ -1,7 +1,7 @@
 """Contribution bounds of one unit in a block: groups, rows, and rows in one group.
 
 Proof (PRIVACY.md R5, R26, R31, R74, R76). A group of a unit has a row of it, so a unit has at most
-as many groups as rows; keys that the unit determines have one value, others as many as their list;
+as many groups as rows. Keys that the unit determines have one value, others as many as their list;
 rows outside the list are dropped. Where no proved bound is as small as the owner's limit, SQL
 enforces the limit. Where nothing limits the groups of private keys, a unit's contribution to all of
 them is scaled to a norm, and SQL keeps a number of keys that hardly any unit exceeds. With a loose

@@ -80,7 +80,7 @@ def divisible(part: Measurement, rows: int) -> TypeGuard[AdditiveTotal]:
     rows.
 
     They are not where a unit's total is clipped below the bound of its rows, or away from zero, as
-    an analyst's own bounds may do: several clipped totals could exceed the single bound.
+    an analyst's own bounds may do. Then several clipped totals could exceed the single bound.
     """
     match part:
         case RowCount():

@@ -1,10 +1,10 @@
 """The moments of one argument measured together, where noise is Laplace.
 
 With t = (x - L)/(U - L) in [0, 1], a row adds to each Bernstein polynomial of degree d a number
-from 0 to 1, and to all of them together exactly 1: a row changes the vector of their sums by 1 in
-L1, however large d is. One charge pays for the whole vector, and counts, sums and sums of squares
-are linear in it. Measured one by one they would share the budget. (Gaussian noise depends on L2,
-and separate measurements with a weighted split are better.)
+from 0 to 1, and to all of them together exactly 1. So a row changes the vector of their sums by 1
+in L1, however large d is. One charge pays for the whole vector, and counts, sums and sums of
+squares are linear in it. Measured one by one they would share the budget. (Gaussian noise depends
+on L2, and separate measurements with a weighted split are better.)
 
 The argument needs a proof that no unit has more rows than counted: the clip of a unit's total could
 not keep several totals within one bound.

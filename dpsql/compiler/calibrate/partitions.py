@@ -1,20 +1,20 @@
 """Measurements of nested and of disjoint rows of one whole, divided into parts that add up.
 
 `x <= 10` and `x <= 20` are measured as the rows of the first, and those of the second that are not
-of the first: disjoint rows, paid for once (see `compiler.calibrate.disjoint`), and the second is a
-sum of these. Of k thresholds the j-th then has j times the variance of a single one. Separate
-measurements have k times that each, or k² under Laplace noise.
+of the first: disjoint rows, which are paid for once (see `compiler.calibrate.disjoint`), and the
+second is a sum of these. Of k thresholds the j-th then has j times the variance of a single one.
+Separate measurements have k times that each, or k² under Laplace noise.
 
 Where two such divisions of one whole are measured (by sex, and by age; or the whole itself), each
-gets its missing part: the rows for which none of its conditions is true, at no cost. (Nothing is
-missing where one of them is declared to hold for every row: a wrong declaration costs accuracy, and
-no privacy.) Then all divisions must add up to the same number, and are made to agree: see
-`dpsql.consistency.least_squares`.
+gets its missing part at no cost. These are the rows for which none of its conditions is true.
+(Nothing is missing where one of them is declared to hold for every row: a wrong declaration costs
+accuracy, and no privacy.) Then all divisions must add up to the same number, and are made to agree:
+see `dpsql.consistency.least_squares`.
 
 Ranges of one value that overlap are divided into cells, or measured by a tree of these: see
 `compiler.calibrate.range_workloads`.
 
-This needs a proof that no unit has more rows than are counted, as disjoint rows do: clipped totals
+This needs a proof that no unit has more rows than are counted, as disjoint rows do. Clipped totals
 of parts need not add up to the clipped total of the whole.
 
 Proof (PRIVACY.md R35). Each part is combined with the negation of the smaller ones, and the rest

@@ -8,7 +8,7 @@ groups or rows is needed.
 Where groups are private and their number per unit is unlimited, all contributions are scaled, and
 so is the count of units for partition selection. A small norm shows most keys, for any data, and
 needs no poll. If the query reads that count, the norm is the largest of those that show about as
-many keys, or the one with the least error in the first groups; both take a poll.
+many keys, or the one with the least error in the first groups. Both take a poll.
 
 Proof (PRIVACY.md R71, R73, R76). A unit has one vote. The bound is a released number, and is
 enforced for every unit.

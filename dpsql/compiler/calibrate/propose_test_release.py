@@ -1,6 +1,6 @@
 """Requirements of propose-test-release besides noise: a δ, public groups, add/remove neighbours.
 
-Proof (PRIVACY.md R55). A test costs its count's noise and δ, a mean the noise for its largest
+Proof (PRIVACY.md R55). A test costs its count's noise and δ. A mean costs the noise for its largest
 change by one unit if the test could pass; cases that the proof does not cover are refused.
 """
 

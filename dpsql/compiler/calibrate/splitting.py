@@ -2,10 +2,10 @@
 
 To first order an output moves by g·(noise of a part), g its derivative by that part. The variance
 of the noise is D²/share^n times a constant: n = 1 where amounts are ρ and n = 2 where they are ε.
-Each output's variance is divided by the one it has where all parts have equal shares, so that
-outputs in different units have equal weight, and none is worse on average. The shares that minimise
-the sum of these ratios are Σ c/share^n → min, Σ share = 1: share ∝ c^(1/(n+1)), with c the summed
-(g·D)² of a part.
+Each output's variance is divided by the one it has where all parts have equal shares. So outputs in
+different units have equal weight, and none is worse on average. The shares that minimise the sum of
+these ratios are Σ c/share^n → min, Σ share = 1: share ∝ c^(1/(n+1)), with c the summed (g·D)² of a
+part.
 
 Proof (PRIVACY.md R62). Losses add up, and any shares add up to at most 1.
 """

@@ -7,7 +7,8 @@ The way with the smallest maximum error is taken, relative to the same error of 
 group (`dpsql.mechanisms.top_keys`).
 
 Proof (PRIVACY.md R54). The rounds are charged for the change of two scores' difference by a unit in
-any number of groups, and then the numbers of the k chosen groups for at most k groups of a unit.
+any number of groups. Then the numbers of the k chosen groups are charged for at most k groups of a
+unit.
 """
 
 from __future__ import annotations

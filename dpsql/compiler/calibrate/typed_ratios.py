@@ -6,7 +6,7 @@ With m an approximate ratio, found by a poll of units, Σx = Σ(x - m·y) + m·�
 only as far as m is off, and a unit adds little to the other term where its own ratio is near m.
 Where Σx is read anywhere else it is measured plainly: alone it would have the noise of both terms.
 
-Proof (PRIVACY.md R71). m is found by one vote of each unit, as a mean is; Σ(x - m·y) is a clipped
+Proof (PRIVACY.md R71). m is found by one vote of each unit, as a mean is. Σ(x - m·y) is a clipped
 sum of rows for any m; the rest is computed from released numbers.
 """
 

@@ -4,8 +4,8 @@ A month determines its quarter, so not every combination exists. The columns' ow
 enumerated, with days in place of times where keys read no more of them, and the resulting keys are
 listed.
 
-Proof (PRIVACY.md R24, R29). It depends on the text, the policy and public data alone; and a list
-that is used is enforced, so that leaving out a key that does occur would cost accuracy only.
+Proof (PRIVACY.md R24, R29). It depends on the text, the policy and public data alone. A list that
+is used is enforced, so leaving out a key that does occur would cost accuracy only.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The public tables of a query are joined and filtered as in the query. A combination of keys that
 this excludes has no private rows in any data.
 
-Proof (PRIVACY.md R24, R29). It depends on the text, the policy and public data alone; and a list
-that is used is enforced, so that leaving out a key that does occur would cost accuracy only.
+Proof (PRIVACY.md R24, R29). It depends on the text, the policy and public data alone. A list that
+is used is enforced, so leaving out a key that does occur would cost accuracy only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measurements: sums over a block's rows, each kind with its own fields.
 
 A measurement adds up each unit's contribution to a group: its total there, of rows that are clipped
-one by one, clipped to [`total_lower`, `total_upper`]. Every kind has these two bounds, the
+one by one, clipped to [`total_lower`, `total_upper`]. Every kind has these two bounds and the
 `lattice` (grid) with the steps for clipping rows, the grid on which it is `released`, and a
 `condition` that keeps rows (FILTER; None: all of them).
 

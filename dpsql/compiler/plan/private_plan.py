@@ -530,7 +530,7 @@ def as_derived(plan: PrivatePlan, derived: DerivedColumns) -> PrivatePlan:
 class BlockSql:
     """The statement that computes a block's exact integers; `stages` are those it reads. With
     choices there is one more key, the cell of a histogram (NULL: the group itself), and one more
-    part, the rows in the cell; cells of histograms are numbered one after another. `totals` holds a
+    part, the rows in the cell. Cells of histograms are numbered one after another. `totals` holds a
     second statement for the same numbers, over totals that several statements read.
     """
 

@@ -2,15 +2,15 @@
 
 The population is the rows below the release without some conditions. These are conditions on listed
 columns where a unit has one value. The population has their unit, and the keys that must not be
-added up: those where some row may have no listed value, since totals would be of fewer rows, and
-those where a unit may have several values, since its total is clipped in each. They are keys of
-every table of the population. Populations, keys and measurements are identified by digests of their
-canonical form, which includes clipping bounds, grids and lists of values.
+added up. These are the keys where some row may have no listed value, since totals would be of fewer
+rows, and those where a unit may have several values, since its total is clipped in each. They are
+keys of every table of the population. Populations, keys and measurements are identified by digests
+of their canonical form, which includes clipping bounds, grids and lists of values.
 
 Proof (PRIVACY.md R79). Let all rows of a unit agree on a key. Then without it a unit has the same
-rows in each group, its total there is the same, clipped alike, and the cells of the finer table add
-up to those of the coarser. Digests are equal only where rows, values and clipping bounds are, as
-for queries (R77).
+rows in each group, and its total there is the same, clipped alike. So the cells of the finer table
+add up to those of the coarser. Digests are equal only where rows, values and clipping bounds are,
+as for queries (R77).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 All groups may be paid already: then those that a condition keeps are among them.
 
 Proof (PRIVACY.md R69). Rows of one group agree on its keys, so a condition that reads nothing else
-is true in all of its rows or in none: the groups that it keeps have the rows that they had.
+is true in all of its rows or in none. The groups that it keeps have the rows that they had.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ weights that follow from the distribution of reports, and computes the variance 
 
 Proof (PRIVACY.md R81). The outer query reads nothing else than released numbers and constants:
 post-processing. A report r has the weight w(r) = Σ a(v)·W(v, r) in the estimate of Σ a(truth): W is
-the inverse of the distribution, so that w(r) is a(truth) on average; for several columns it is the
+the inverse of the distribution, so that w(r) is a(truth) on average. For several columns it is the
 product of theirs (Kronecker). Reports are drawn one by one, so that their variances add up: E w² -
 a² of each, estimated without bias by Σ n(r)·(w(r)² - Σ a(v)²·W(v, r)). For texts of bits, rows are
 counted that have a bit, or one of each of several texts.

@@ -3,7 +3,7 @@ distributions.
 
 Proof (PRIVACY.md R81). For columns of values it is the inverse of the distribution, for several
 their Kronecker product. For a text of bits each bit is a report of its own, X(v), 1 on average
-where v is the truth and else 0; bits are independent given the truth, where no two X are 1 on
+where v is the truth and else 0. Bits are independent given the truth, where no two X are 1 on
 average: E w² has squares of X alone.
 """
 

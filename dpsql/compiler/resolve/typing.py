@@ -1,6 +1,6 @@
 """Types of expressions: every node gets its type, and literals adapt to the other operands.
 
-A string literal next to a number or a BOOLEAN becomes one, as in SQL (literal coercion): drivers
+A string literal next to a number or a BOOLEAN becomes one, as in SQL (literal coercion). Drivers
 that splice parameters into text write `amount < '99.5'`, and leave the type to the server.
 """
 

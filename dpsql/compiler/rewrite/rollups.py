@@ -9,10 +9,10 @@ the rows of whole groups of the rollup, since keys and conditions are computed f
 integer that a measurement adds for a row is the same, on the same grid with the same clipping
 bounds, as the summed one, less its centre times the rows that add one. So the totals are the same
 integers, and all later steps are unchanged. Where the keys are those of the rollup, each of its
-rows is a total, and conditions drop groups of a unit, so that it has no more than were counted. The
-rank of a group in the unit's order of groups follows from unit and keys (PRIVACY.md R27). Where
-conditions are on units alone and keys are in the same order, it is the stored rank. This holds next
-to the rows of the table too: whole groups are then left out before they are added up.
+rows is a total. Conditions drop groups of a unit, so it has no more than were counted. The rank of
+a group in the unit's order of groups follows from unit and keys (PRIVACY.md R27). Where conditions
+are on units alone and keys are in the same order, it is the stored rank. This holds next to the
+rows of the table too: whole groups are then left out before they are added up.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ links that lead from it to the unit. So a join along these links is left out if 
 column.
 
 Proof (PRIVACY.md R87). This changes what an engine reads, not what it computes. Unowned rows are in
-no unit's data, so by R7 no row of any unit follows from them: to leave them out of every table
+no unit's data, so by R7 no row of any unit follows from them. To leave them out of every table
 changes no row of the block. For the remaining rows each link leads to one row, and to one alone,
 since `dpsql prepare` has counted in these very files that keys are unique. So an inner join along
 it repeats and drops none, and the columns of key and link that it would fetch are stored with the

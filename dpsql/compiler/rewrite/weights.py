@@ -14,7 +14,7 @@ b ON a.y = b.y` meet a unit as one table of `x`.
 Proof (PRIVACY.md R23). This changes what an engine does, not what it computes. Let K be the public
 columns that anything else reads. Rows that agree on K meet the same private rows and give the same
 values. So a sum over all of them is that over one row for each value of K, times the number of rows
-with it: the integers of a block are the same, one by one, including clipping. All proofs about its
+with it. The integers of a block are the same, one by one, including clipping. All proofs about its
 rows, measurements of public rows and claims about the integers refer to the rows without weights.
 Repetition moves no extreme and no set of values.
 """

@@ -13,7 +13,7 @@ column itself, not an expression over it. A padding row is never seen: aggregate
 is, and unproved cases are refused (SECURITY.md S7).
 
 A block of units in SAMPLE_AGGREGATE is to its aggregates what one unit is to those of GROUP BY
-unit: its rows are read in an order that depends on other units' rows, and no result may depend on
+unit. Its rows are read in an order that depends on other units' rows, and no result may depend on
 it.
 
 Proof (PRIVACY.md R18, R37). The result of an aggregate over a block does not depend on the order of

@@ -2,9 +2,9 @@
 
 Proof (PRIVACY.md R3, R11, R12, R14, R15, R93). Private rows meet only rows of their own unit: the
 condition equates keys of one row, under which all rows are of one unit. Then pairs are at most the
-product of both bounds, and a row meets at most one where the condition equates columns on which no
-two rows of a unit agree. Public rows that meet a row agree on the equated columns, which bounds
-their number.
+product of both bounds. A row meets at most one where the condition equates columns on which no two
+rows of a unit agree. Public rows that meet a row agree on the equated columns, which bounds their
+number.
 """
 
 from __future__ import annotations
@@ -403,7 +403,7 @@ def _same_unit(table: str, left: Private, right: Private, policy: Policy) -> boo
     """Test whether two rows that belong to the same row of `table` belong to the same unit.
 
     They do if the key is unique. If it may not be, they still do when one side has no other path to
-    its unit than through this key: its rows are owned only where the key is of one unit.
+    its unit than through this key. Then its rows are owned only where the key is of one unit.
     """
     if _identifies(table, policy):
         return True

@@ -1,8 +1,8 @@
 """Bounds on the rows of a released result that agree on columns, for any release.
 
-Proof (PRIVACY.md R11). A block of public keys releases each key at most once, so that no more rows
-agree on some keys than listed keys do; relations over them have no more rows than is written below,
-one rule for each operator. A LIMIT holds for any input.
+Proof (PRIVACY.md R11). A block of public keys releases each key at most once, so no more rows agree
+on some keys than listed keys do. Relations over them have no more rows than is written below, one
+rule for each operator. A LIMIT holds for any input.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Set operations within one unit: UNION, INTERSECT and EXCEPT of rows that carry its key.
 
 Proof (PRIVACY.md R19). Rows of different units differ in the unit's key, so that only rows of one
-unit are compared: the remaining rows of a unit are a function of its rows on both sides.
+unit are compared. The remaining rows of a unit are a function of its rows on both sides.
 
 Proof (PRIVACY.md R12). A FULL JOIN is a LEFT JOIN plus the unmatched rows of the right.
 """

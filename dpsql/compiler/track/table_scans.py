@@ -1,7 +1,7 @@
 """Scans of private tables, with the facts and limits of their rows.
 
-Proof (PRIVACY.md R2, R3, R4, R8). A bound on a unit's rows and a key are taken from facts only;
-rows of broken links are dropped where the unit is attached, or where only such rows are read.
+Proof (PRIVACY.md R2, R3, R4, R8). A bound on a unit's rows and a key are taken from facts only.
+Rows of broken links are dropped where the unit is attached, or where only such rows are read.
 
 Rows may belong to several units: every unit that one of their links names. A row that names A and B
 goes with A and with B. So an aggregate per unit is not bounded by that unit's rows: A's rows touch

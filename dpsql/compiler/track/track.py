@@ -4,7 +4,7 @@ There is one rule per operator, and an operator without a rule is refused. A que
 lowest aggregates over private rows that are not within one unit; above them everything is public.
 
 Proof (PRIVACY.md R7, R11, R13, R15, R20, R25). Each operator below gives a unit rows that follow
-from that unit's rows of its inputs, from public rows and from nothing else; then removing a unit
+from that unit's rows of its inputs, from public rows and from nothing else. Then removing a unit
 removes its rows and touches no others. The match over operators is closed.
 """
 

@@ -1,7 +1,7 @@
 """Keys of public or released relations: at most one row has their values.
 
-Proof (PRIVACY.md R22). In a join, two rows that agree on a key of the left have the same left row,
-and if that meets at most one right row they are one row. Columns count as equated only where equal
+Proof (PRIVACY.md R22). In a join, two rows that agree on a key of the left have the same left row.
+If that meets at most one right row they are one row. Columns count as equated only where equal
 values are one value.
 """
 

@@ -215,7 +215,7 @@ class Copied:
     """Bounds on a unit before each of its rows met several public ones.
 
     `rows` is the proved most rows, `groups` the owner's limit on groups. The `free` columns come
-    from one of those rows: a unit has no more distinct values there than it had rows, however often
+    from one of those rows. A unit has no more distinct values there than it had rows, however often
     they are copied, dropped or joined later on.
     """
 
