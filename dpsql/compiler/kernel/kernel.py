@@ -204,7 +204,9 @@ class Kernel:
     def _beside_link(
         self, owner: int, scan: algebra.Scan, table: TablePolicy
     ) -> Iterator[tuple[Columns, Rows]]:
-        """Columns that lead to the row's own unit unless they are NULL: PRIVACY.md R93."""
+        """Yield each column of `same_unit` that is proved to lead to the row's own unit or be NULL,
+        and the `Rows` that hold where it is not NULL (PRIVACY.md R93).
+        """
         for link in table.same_unit:
             column, target = _stored(link.columns, scan), self.policy.table(link.table)
             same = self._has(FactKind.SAME_UNIT, table, table.agreeing(link.columns))

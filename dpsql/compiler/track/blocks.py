@@ -247,7 +247,9 @@ def filtered(source: Private, predicate: Expression) -> Private:
 
 
 def present(together: frozenset[Together], predicate: Expression | None) -> frozenset[Together]:
-    """What tells that rows are of one unit, of rows for which a condition is true."""
+    """Return the evidence of equal units for the rows that a condition keeps: columns that it
+    rejects as NULL are no longer `nullable`.
+    """
     parts = conjuncts(predicate)
     return frozenset(
         replace(t, nullable=False)

@@ -112,7 +112,9 @@ def name_unit(keys: Iterable[Expression], source: Private) -> frozenset[Fact] | 
 
 
 def require_present(keys: Iterable[Expression], source: Private) -> None:
-    """Refuse groups by a column beside the link of which NULL would be a group of many people."""
+    """Raise `Refused` for a group by a `same_unit` column that may be NULL: its NULL group would
+    mix units.
+    """
     beside = {t.ids[0] for t in source.together if t.beside and t.nullable}
     for key in keys:
         if isinstance(key, Ref) and key.id in beside:

@@ -1,8 +1,9 @@
-"""Columns beside the link that lead to the same unit: read as they are, or NULL where they do not.
+"""Columns of `same_unit`: read as stored where they lead to the row's own unit, and as NULL
+elsewhere.
 
-Proof (PRIVACY.md R93). The link alone decides whose a row is. Where the fact SAME_UNIT is recorded,
-no value leads elsewhere. Else the value that is read is looked up among rows of the row's own unit,
-so that it is a function of that unit's rows (PRIVACY.md R7, R12).
+Proof (PRIVACY.md R93). The link alone decides to which unit a row belongs. Where the fact SAME_UNIT
+is recorded, no value leads elsewhere. Else the value that is read is looked up among rows of the
+row's own unit, so that it is a function of that unit's rows (PRIVACY.md R7, R12).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from dpsql.model.walk import both, conjuncts, expressions, inputs, refs, relatio
 
 
 def unread_columns(relation: Relation) -> frozenset[int]:
-    """The columns of tables that nothing in a relation reads."""
+    """Return the ids of the table columns that no expression and no UNION in a relation reads."""
     scanned, read = set[int](), set[int]()
     for part in relations(relation):
         if isinstance(part, Scan):
@@ -49,7 +50,9 @@ def scan_of_units(
     identities: Identities,
     unread: frozenset[int] = frozenset(),
 ) -> Private:
-    """A private table's rows, with every column that is read and leads to their unit."""
+    """Return the rows of a private table. Each `same_unit` column that is read leads to the row's
+    own unit, or is NULL.
+    """
     named = {f.name.lower(): f for f in scan.fields if f.id not in unread}
     columns = {
         named[link.column.lower()]: link for link in table.same_unit if link.column.lower() in named
@@ -77,7 +80,9 @@ def scan_of_units(
 
 
 def recorded_facts(table: TablePolicy, link: Link, policy: Policy) -> frozenset[Fact]:
-    """The facts by which a column leads to its row's own unit or is NULL; none if it may not."""
+    """Return the two facts that prove that a column leads to its row's own unit or is NULL; empty
+    if one is missing.
+    """
     same = policy.fact(FactKind.SAME_UNIT, table.agreeing(link.columns))
     unique = policy.fact(FactKind.UNIQUE_KEY, link.table)
     return frozenset() if same is None or unique is None else frozenset({same, unique})
@@ -94,7 +99,9 @@ def _looked_up(
     policy: Policy,
     identities: Identities,
 ) -> Private:
-    """The rows with columns that are NULL unless a row of their unit has that key."""
+    """Return the rows with these columns looked up: NULL unless the target has a row of the same
+    unit with that key.
+    """
     rows = reach_unit(rows, policy, identities)
     unit, joined, facts = rows.unit(policy), rows.relation, rows.facts
     read = list[Item]()
@@ -115,7 +122,9 @@ def _looked_up(
 
 @dataclass(frozen=True, slots=True)
 class _UnitKeys:
-    """The keys of a table, each with its unit, once; a key that units share is there for each."""
+    """Distinct pairs of a table's key and its unit. A key that several units share is there once
+    for each.
+    """
 
     relation: Relation
     key: Ref
@@ -123,7 +132,7 @@ class _UnitKeys:
     facts: frozenset[Fact]
 
     def holds(self, column: Ref, unit: Ref) -> Expression:
-        """That a column has a key of its row's own unit."""
+        """Return the join condition that a column has a key of its row's own unit."""
         return column.eq(self.key) & unit.eq(self.unit)
 
 
@@ -147,7 +156,9 @@ def _keys_of_units(name: str, policy: Policy, identities: Identities) -> _UnitKe
 
 
 def beside_links(relation: Relation, policy: Policy) -> frozenset[int]:
-    """The columns of a relation that are beside a link, under all their names."""
+    """Return the ids of `same_unit` columns in a relation, with the ids that projections and keys
+    give them.
+    """
     columns, parts = set[int](), tuple(relations(relation))
     for part in parts:
         table = policy.table(part.table) if isinstance(part, Scan) else None
@@ -168,15 +179,18 @@ def _is_named(item: Item, columns: set[int]) -> bool:
 
 
 def groups_that_meet(join: Join, beside: frozenset[int]) -> Join:
-    """The join, without groups of NULL on a side of which no row without a match stays.
+    """Return the join without the NULL groups of `same_unit` columns that its conditions drop
+    anyway.
 
-    A condition that is true of no NULL leaves them out anyway.
+    Only sides whose rows stay with a match alone are changed.
     """
     return _met(join, beside, ()) if beside else join
 
 
 def _met(join: Join, beside: frozenset[int], above: tuple[Expression, ...]) -> Join:
-    """A join of which only rows stay for which the conditions above it are true."""
+    """Return the join without these groups; `above` are conditions that every row of the result
+    meets.
+    """
     parts = above + conjuncts(join.condition)
 
     def side(relation: Relation) -> Relation:
@@ -193,7 +207,7 @@ def _met(join: Join, beside: frozenset[int], above: tuple[Expression, ...]) -> J
 def _without_null(
     side: Relation, beside: frozenset[int], parts: tuple[Expression, ...]
 ) -> Relation:
-    """The side, whose groups have a key that the condition needs."""
+    """Return the side, with NULL keys filtered below its GROUP BY if a condition rejects them."""
     names, top = {f.id: f.id for f in side.fields}, side
     while isinstance(top, Project | Filter):
         if isinstance(top, Project):

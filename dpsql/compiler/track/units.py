@@ -139,13 +139,15 @@ class Together:
 def agreeing(
     anchors: Iterable[Anchor], together: frozenset[Together], tables: frozenset[str]
 ) -> frozenset[Together]:
-    """What tells that rows are of one unit; of these tables also the keys in other columns."""
+    """Return the evidence of equal units: `together`, and the columns that hold keys of these
+    tables.
+    """
     keys = (Together((a.id,), a.table, single=False) for a in anchors if a.table in tables)
     return together | frozenset(keys)
 
 
 def led_beside(*sides: frozenset[Together]) -> frozenset[str]:
-    """The tables that columns beside a link lead to."""
+    """Return the tables that `same_unit` columns of these sides lead to."""
     return frozenset(each.of for side in sides for each in side if each.beside)
 
 
