@@ -32,6 +32,7 @@ from benchmarks.common import save, seconds, table
 from benchmarks.drilldowns import SIZES
 from dpsql.model.vocabulary import Answer, Loss, Request
 from dpsql.proxy import Proxy
+from dpsql.systems.cubes.cubes import CreateCube
 
 HEADER = ("memory", "opening", "clicks", "in all", "free %", "worst error", "seconds")
 FILTERS = ("region", "month")
@@ -193,7 +194,7 @@ def _opened(proxy: Proxy, way: str) -> Iterator[Answer]:
     if way.startswith("cube"):
         options = " OPTIONS(epsilon = 1)" if way == "cube ε" else ""
         columns = ", ".join(COLUMNS)
-        proxy.create_cube(CUBE.format(columns=columns, options=options), "default", "duckdb")
+        proxy.run(CreateCube(CUBE.format(columns=columns, options=options), "default", "duckdb"))
     yield from map(proxy.ask, requests)
 
 

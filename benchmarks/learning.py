@@ -37,6 +37,7 @@ from dpsql.proxy import Proxy
 from dpsql.systems.models.fits import least_squares
 from dpsql.systems.models.model import CONFIDENT, Model, design
 from dpsql.systems.models.model_inputs import NumberInput, input_of
+from dpsql.systems.models.models import FindModel
 from dpsql.systems.models.moment_layout import SQUARE, Layout, layout_of
 from dpsql.systems.models.moments_plan import MomentsWish, planned
 from dpsql.systems.models.released_moments import Moments
@@ -149,7 +150,7 @@ def fitted(proxy: Proxy, title: str, seed: int) -> Iterator[tuple[str, Model, fl
             start = perf_counter()
             proxy.ask(Request(text, "a"))
             took = perf_counter() - start
-            yield f"{method}, ε = {epsilon}", proxy.model(name, "a"), took
+            yield f"{method}, ε = {epsilon}", proxy.run(FindModel(name, "a")), took
 
 
 def spread(rights: Sequence[float]) -> float:

@@ -32,7 +32,7 @@ from dpsql.accountants.conversion import rho_of
 from dpsql.model.vocabulary import Request
 from dpsql.proxy import Proxy
 from dpsql.systems.synthesis.closeness import Closeness, placed, to_rows
-from dpsql.systems.synthesis.synthesis import SyntheticTable
+from dpsql.systems.synthesis.synthesis import Synthesise, SyntheticTable
 from dpsql.systems.synthesis.synthesis_plan import SynthesisWish
 from dpsql.systems.synthesis.synthetic_columns import cells
 from examples.adult.people import EDUCATION, MADE_UP, cased
@@ -110,7 +110,7 @@ def measured(
         for seed in range(seeds):
             start = perf_counter()
             wish = SynthesisWish(Request("people", f"a{seed}", epsilon=epsilon))
-            made = proxy.synthesise(wish)
+            made = proxy.run(Synthesise(wish))
             seconds.append(perf_counter() - start)
             ours.append(to_rows(made, truth))
             alone.append(to_rows(independent(made), truth))
@@ -122,7 +122,7 @@ def measured(
                 drawn = mst(exact, sizes, float(rho), len(made.rows), seed)
                 took.append(perf_counter() - start)
                 theirs.append(to_rows(replace(made, cells=drawn), truth))
-                by_mbi.append(to_rows(proxy.synthesise(wish, mbi=True), truth))
+                by_mbi.append(to_rows(proxy.run(Synthesise(wish, mbi=True)), truth))
     yield "dpsql", *means(ours), f"{fmean(seconds):.1f}"
     if theirs:
         yield "dpsql, fitted by mbi", *means(by_mbi), ""

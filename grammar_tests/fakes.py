@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from dpsql.engines import Stop
-from dpsql.ledgers import Ceiling, Inquiry, SharedAnswer
+from dpsql.ledgers import Inquiry, SharedAnswer
 from dpsql.model.errors import DpsqlError
 from dpsql.model.notices import BoundsFound
 from dpsql.model.table_names import unknown_name
@@ -123,7 +123,7 @@ class FakeProxy:
             raise self.error
         return self.answer
 
-    def synthetic_tables(self, analyst: str) -> tuple[Any, ...]:
+    def own_tables(self, analyst: str) -> tuple[Any, ...]:
         del analyst
         return ()
 
@@ -144,6 +144,7 @@ class FakeProxy:
             budgets=tuple,
             confirmed=dict,
             stopped=frozenset,
+            facts_lapsed=lambda _vouched: False,
             acts=lambda _limit: (),
             history=self.history,
             shares=self.shares,
@@ -152,19 +153,22 @@ class FakeProxy:
     @property
     def policy(self) -> Any:
         pot = Budget("default", Decimal(3), Decimal("1e-6"))
-        return SimpleNamespace(budgets=(), analysts=(), tables=(), budget_of=lambda _who: pot)
-
-    facts_lapsed = False
-    store_unused = False
+        return SimpleNamespace(
+            budgets=(),
+            analysts=(),
+            caps=(),
+            tables=(),
+            budget_of=lambda _who: pot,
+            data=None,
+            version="",
+            database=SimpleNamespace(prepared=None),
+        )
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         return ((Budget("default", Decimal(3), Decimal("1e-6")), CHARGE, LIMIT),)
 
     def standings(self) -> tuple[Standing, ...]:
         return tuple(Standing(pot, spent) for pot, spent, _ in self.budgets())
-
-    def ceilings(self) -> tuple[Ceiling, ...]:
-        return ()
 
     def history(
         self, analyst: str | None = None, limit: int = 20, *, since: Any = None, **_others: Any

@@ -13,7 +13,7 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import CutSide, Scaled
 from dpsql.model.vocabulary import Policy
 from dpsql.proxy import Proxy
-from dpsql.systems.watch.monitor import Watch
+from dpsql.systems.watch.monitor import ExplainWatch, Watch
 from grammar_tests import proxy_kit, world
 from grammar_tests.laws import PlainEngine, compiled, integers, violation, without_unit
 from grammar_tests.test_contribution_bounds import (
@@ -52,9 +52,9 @@ def test_all_steps_cost_what_one_question_may(sql: str, accountant: str, tmp_pat
 def test_what_was_found_is_used_again_for_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as proxy:
         first = proxy.ask(proxy_kit.request(BY_MONTH))
-        before = len(proxy.history(limit=99))
+        before = len(proxy.ledger.history(limit=99))
         other = proxy.ask(proxy_kit.request(f"{BY_MONTH} HAVING COUNT(*) > 3 ORDER BY n", "0.05"))
-        assert len(proxy.history(limit=99)) == before + 1
+        assert len(proxy.ledger.history(limit=99)) == before + 1
         (one,), (two,) = (
             [notice for notice in answer.notices if isinstance(notice, Scaled)]
             for answer in (first, other)
@@ -116,7 +116,7 @@ def test_a_monitor_needs_a_limit(tmp_path: Path) -> None:
     with opened(tmp_path) as proxy:
         wish = Watch("ana", Decimal(5), 1)
         with pytest.raises(Refused) as refused:
-            proxy.explain_watch(wish, [proxy_kit.request(TOTAL)])
+            proxy.run(ExplainWatch(wish, [proxy_kit.request(TOTAL)]))
         assert refused.value.reason is Reason.UNBOUNDED_CONTRIBUTION
 
 

@@ -67,7 +67,7 @@ def test_both_steps_cost_what_was_promised_and_say_what_was_found(
         upper = 131072 if method is BoundsMethod.QUANTILE else 262144
         assert f"The bounds [0, {upper}] of customers.income" in sentence(answer.notices[-1], ())
         assert charged(proxy.ask(request)) == 0
-        search = proxy.history(limit=2)[1]
+        search = proxy.ledger.history(limit=2)[1]
         assert search.loss.amount == pytest.approx(charged(answer) / 5, rel=0.01)
 
 

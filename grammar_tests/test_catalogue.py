@@ -363,7 +363,7 @@ def test_scans_for_samples_are_refused_and_cost_nothing(
         assert told[0] == told[1]
         assert told[0][0] == reason
         assert proxy.budgets() == before
-        assert proxy.history() == ()
+        assert proxy.ledger.history() == ()
 
 
 FREE = {

@@ -21,7 +21,7 @@ from dpsql.model.tree import DATE, INTEGER
 from dpsql.preparation.prepare import prepare
 from dpsql.proxy import Proxy
 from dpsql.release.execution import statements
-from dpsql.systems.watch.monitor import Watch
+from dpsql.systems.watch.monitor import Watch, WatchAll
 from grammar_tests.engine_kit import SECRET, SMALL, folder
 from grammar_tests.ledger_kit import contents
 from grammar_tests.proxy_kit import BY_COUNTRY, request, shop, watched
@@ -197,7 +197,9 @@ def test_a_list_that_is_watched_is_bound_before_its_charge(
             lambda block: replace(block_sql(block), sql=BROKEN),
         )
         with pytest.raises(Failed, match="nothing was charged"):
-            proxy.watch_all(Watch("ana", Decimal(5), 1), [request("SELECT COUNT(*) FROM orders")])
+            proxy.run(
+                WatchAll(Watch("ana", Decimal(5), 1), [request("SELECT COUNT(*) FROM orders")])
+            )
         assert contents(tmp_path / "shop.ledger") == before
 
 

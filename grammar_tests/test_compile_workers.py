@@ -169,7 +169,7 @@ def test_charges_are_those_of_the_compiler_here(tmp_path: Path) -> None:
         with opened as proxy:
             for sql in (*QUESTIONS, *REFUSED, *QUESTIONS):
                 outcome(partial(proxy.ask, request(sql)))
-            entries.append([replace(e, query_id="", time=None) for e in proxy.history()])  # type: ignore[arg-type]
+            entries.append([replace(e, query_id="", time=None) for e in proxy.ledger.history()])  # type: ignore[arg-type]
     assert entries[0] == entries[1]
     assert len(entries[0]) == 3
 
@@ -187,7 +187,7 @@ def test_a_plan_of_another_policy_or_of_other_data_is_not_used(tmp_path: Path) -
             with pytest.raises(Failed) as caught:
                 proxy.ask(request(BY_COUNTRY))
             assert not caught.value.charged
-        assert proxy.history() == ()
+        assert proxy.ledger.history() == ()
         compiler._work = replace(compiler._work, identity=(version, data))
         assert proxy.ask(request(BY_COUNTRY)).rows  # the twin in which it is what was meant
 
@@ -230,7 +230,7 @@ def test_a_cancelled_compilation_ends_and_costs_nothing(tmp_path: Path) -> None:
         thread.join()
         assert caught.value.cancelled
         assert not caught.value.charged
-        assert proxy.history() == ()
+        assert proxy.ledger.history() == ()
         assert proxy.ask(request(BY_COUNTRY)).rows
 
 
@@ -242,7 +242,7 @@ def test_a_compilation_ends_when_its_time_is_over(tmp_path: Path) -> None:
         with pytest.raises(Failed) as caught:
             proxy.ask(request(BUSY))
         assert caught.value.timed_out
-        assert proxy.history() == ()
+        assert proxy.ledger.history() == ()
 
 
 @pytest.mark.full("starts processes")

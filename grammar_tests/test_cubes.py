@@ -23,6 +23,8 @@ from dpsql.policy.load import load
 from dpsql.preparation.question import Account
 from dpsql.proxy import Proxy
 from dpsql.systems.cubes import cubes
+from dpsql.systems.cubes.cube_suggestions import SuggestCubes
+from dpsql.systems.cubes.cubes import CreateCube, ExplainCube
 from grammar_tests.laws import no_noise
 from grammar_tests.ledger_kit import ANSWER, charge, exit_code, forked
 from grammar_tests.test_from_memory import ALL, BY_SEX, POLICY, ask, charged, opened, untrue
@@ -44,8 +46,8 @@ def proxy(folder: Path) -> Iterator[Proxy]:
 @pytest.fixture(scope="module")
 def cube(proxy: Proxy) -> Proxy:
     """With a cube of the first budget."""
-    before, plan = proxy.ledger.spent("default"), proxy.explain_cube(CUBE, "default", "duckdb")
-    assert proxy.create_cube(CUBE, "default", "duckdb").price == plan.price
+    before, plan = proxy.ledger.spent("default"), proxy.run(ExplainCube(CUBE, "default", "duckdb"))
+    assert proxy.run(CreateCube(CUBE, "default", "duckdb")).price == plan.price
     assert proxy.ledger.spent("default") == before + plan.price
     return proxy
 
@@ -61,7 +63,7 @@ def test_a_cube_is_charged_once_and_free_for_all_analysts_of_its_budget(cube: Pr
             assert (charged(answer), answer.receipt.recalled) == (0, 100)
     assert charged(ask(cube, BY_SEX, "kim")) > 0
     assert charged(ask(cube, "SELECT plan, COUNT(*) AS n FROM people GROUP BY plan")) > 0
-    assert cube.create_cube(CUBE, "default", "duckdb").price == Loss(0)
+    assert cube.run(CreateCube(CUBE, "default", "duckdb")).price == Loss(0)
 
 
 # --- who receives it ---
@@ -99,7 +101,7 @@ def capped(folder: Path, name: str, *, new: bool = True) -> Iterator[Proxy]:
     path.write_text(text, encoding="utf-8")
     with Proxy.open(str(path)) as proxy:
         if new:
-            proxy.create_cube(CUBE, "default", "duckdb")
+            proxy.run(CreateCube(CUBE, "default", "duckdb"))
         yield proxy
 
 
@@ -205,7 +207,7 @@ def test_what_is_measured_later_is_entered_once_more(folder: Path) -> None:
     more = CUBE.replace("(sex, band)", "(sex, band, vip)").replace("sex, band,", "sex, band, vip,")
     with capped(folder, "grown") as proxy:
         ask(proxy, BY_SEX, "bob")
-        proxy.create_cube(more, "default", "duckdb")
+        proxy.run(CreateCube(more, "default", "duckdb"))
         ask(proxy, "SELECT vip, sex, COUNT(*) AS n FROM people GROUP BY vip, sex", "bob")
         ask(proxy, ALL, "bob")
         whole = cubes.cubes(proxy.ledger)[0].spent.amount
@@ -241,7 +243,7 @@ def test_what_a_cube_tells_is_what_the_engine_says(folder: Path) -> None:
     statements = [BY_SEX, OF_HIGH, ALL, "SELECT band, SUM(income) AS s FROM people GROUP BY band"]
     with opened(folder, "cubes-exact") as exact:
         exact.vault.sampler = no_noise
-        exact.create_cube(CUBE, "default", "duckdb")
+        exact.run(CreateCube(CUBE, "default", "duckdb"))
         answers = [ask(exact, sql, "bob") for sql in statements]
     assert [charged(answer) for answer in answers] == [0, 0, 0, 0]
     assert untrue(folder, statements, answers) == []
@@ -253,7 +255,7 @@ def test_what_is_dropped_answers_nothing_until_it_is_created_again(cube: Proxy) 
     cubes.drop(cube.ledger, "sold", "a wrong column")
     assert cubes.cubes(cube.ledger)[0].dropped
     assert cube.explain(Request(BY_SEX, "bob")).charge.amount > 0
-    assert cube.create_cube(CUBE, "default", "duckdb").price == Loss(0)
+    assert cube.run(CreateCube(CUBE, "default", "duckdb")).price == Loss(0)
     assert ask(cube, BY_SEX, "bob").rows == free.rows
     with pytest.raises(Refused) as refused:
         cubes.drop(cube.ledger, "solt", "a slip")
@@ -279,7 +281,7 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_answers_no_question_is_refused_before_it_is_paid(proxy: Proxy, text: str) -> None:
     with pytest.raises(Refused) as refused:
-        proxy.create_cube(text, "default", "duckdb")
+        proxy.run(CreateCube(text, "default", "duckdb"))
     assert refused.value.reason is REFUSED[text]
 
 
@@ -288,9 +290,9 @@ def test_cubes_are_the_owners(proxy: Proxy, folder: Path) -> None:
         with pytest.raises(Refused):
             ask(proxy, statement)
     with pytest.raises(Refused, match="budget"):
-        proxy.create_cube(CUBE, "plain", "duckdb")
+        proxy.run(CreateCube(CUBE, "plain", "duckdb"))
     with pytest.raises(Refused, match="unknown-name"):
-        proxy.create_cube(CUBE, None, "duckdb")
+        proxy.run(CreateCube(CUBE, None, "duckdb"))
     path = folder / "named.toml"
     text = (folder / "cubes.toml").read_text(encoding="utf-8")
     path.write_text(text.replace("[analysts.ana]", '[analysts."cube sold"]'), encoding="utf-8")
@@ -308,7 +310,7 @@ def test_what_a_cube_would_have_saved_is_told_without_data(folder: Path) -> None
         spent = sum(charged(asked.ask(request)) for request in questions[1:4])
         asked.ask(Request("SELECT COUNT(*) FROM people WHERE income > 50", "pat"))
         asked.vault.engine.close()
-        (suggestion,) = asked.suggest_cubes("plain", "duckdb")
+        (suggestion,) = asked.run(SuggestCubes("plain", "duckdb"))
         assert (suggestion.questions, suggestion.spent.amount) == (3, spent)
         assert suggestion.price.amount < spent
         assert suggestion.text == (

@@ -29,7 +29,7 @@ from dpsql.owner.check import check_policy
 from dpsql.policy.load import load
 from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
-from dpsql.systems.watch.monitor import Desk, Watch
+from dpsql.systems.watch.monitor import Desk, Watch, WatchAll
 from grammar_tests import world
 from grammar_tests.ledger_kit import contents
 from grammar_tests.proxy_kit import BY_COUNTRY, WatchedEngine, request, shop, through
@@ -152,7 +152,9 @@ def test_the_snapshot_that_a_query_reads_is_compared_again(path: Path) -> None:
             proxy.ask(request(COUNT))
         assert str(path.parent) not in str(caught.value)
         assert str(path.parent) in caught.value.detail
-        assert [entry.loss for entry in proxy.history()] == [proxy.explain(request(COUNT)).charge]
+        assert [entry.loss for entry in proxy.ledger.history()] == [
+            proxy.explain(request(COUNT)).charge
+        ]
 
 
 @pytest.mark.full("opens a proxy for each item")
@@ -164,7 +166,9 @@ def test_a_monitor_is_not_charged_over_other_data(path: Path, watches: str) -> N
 
         def ask() -> object:
             return (
-                proxy.watch(wish) if watches == "watch" else proxy.watch_all(wish, [request(COUNT)])
+                proxy.run(wish)
+                if watches == "watch"
+                else proxy.run(WatchAll(wish, [request(COUNT)]))
             )
 
         compiled(proxy, COUNT)
@@ -177,7 +181,7 @@ def test_a_monitor_is_not_charged_over_other_data(path: Path, watches: str) -> N
 @pytest.mark.full("opens a proxy for each item")
 def test_a_stream_compiled_before_a_refresh_is_refused_by_its_monitor(path: Path) -> None:
     wish = Watch("ana", Decimal(5), 1)
-    with silently(path) as proxy, proxy.watch(wish) as monitor:
+    with silently(path) as proxy, proxy.run(wish) as monitor:
         stream = Desk.of(proxy.compiler, proxy.vault, wish).stream(request(COUNT))
         replaced(path.parent, flooded())
         proxy.refresh()
@@ -230,7 +234,7 @@ def test_data_that_are_swapped_after_a_charge_leave_its_answer_as_it_was(
         assert {row[-1] for row in proxy.ask(request(sql)).rows} == {HERE}
         with pytest.raises(DataChanged):
             proxy.ask(request("SELECT COUNT(*) AS n FROM orders"))
-        assert len(proxy.history()) == 1
+        assert len(proxy.ledger.history()) == 1
 
 
 @pytest.mark.full("opens a proxy for each item")
@@ -288,7 +292,7 @@ def test_a_worker_that_died_while_idle_costs_nothing(path: Path) -> None:
         os.kill(worker._process.pid, signal.SIGKILL)
         worker._process.wait(60)
         proxy.ask(request(BY_COUNTRY))
-        assert len(proxy.history()) == 2
+        assert len(proxy.ledger.history()) == 2
 
 
 @pytest.mark.full("opens a proxy for each item")

@@ -81,7 +81,7 @@ def test_what_is_stored_does_not_matter(proxy: Proxy, sql: str) -> None:
     assert answer.notices == (LISTED,)
     assert answer.receipt is None
     assert not any("orders" in text or "customers" in text for _, text in engine.calls)
-    assert proxy.history("ana") == ()
+    assert proxy.ledger.history("ana") == ()
     plan = proxy.explain(request(sql))
     assert plan.charge == Loss(0)
     assert plan_text(plan).startswith("No private row is read: exact, at no cost.")

@@ -57,7 +57,7 @@ def test_one_row_is_none_and_nothing_is_read_or_paid(proxy: Proxy, sql: str) -> 
         [] if PEEKS[sql] else [Withheld("customers")]
     )
     assert not [text for _, text in engine.calls if "orders" in text or "customers" in text]
-    assert proxy.history("bob") == ()
+    assert proxy.ledger.history("bob") == ()
 
 
 @pytest.mark.parametrize("sql", REFUSED)

@@ -309,5 +309,5 @@ def test_explaining_again_does_not_try_again(opened: tuple[Proxy, Any]) -> None:
 @pytest.mark.full("measures neighbours or further data sets")
 def test_such_a_join_is_watched(opened: tuple[Proxy, Any]) -> None:
     proxy, _engine = opened
-    with proxy.watch(Watch("ana", Decimal(-1000), 1)) as monitor:
+    with proxy.run(Watch("ana", Decimal(-1000), 1)) as monitor:
         assert monitor.ask(COUNT.format(FICKLE["row_number"])).above

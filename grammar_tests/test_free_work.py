@@ -66,7 +66,7 @@ def test_compiling_ends_when_it_is_cancelled(
         way(proxy, After(looks), f"{BUSY} WHERE age > {looks}")
     assert caught.value.cancelled
     assert not caught.value.charged
-    assert proxy.history() == ()
+    assert proxy.ledger.history() == ()
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)

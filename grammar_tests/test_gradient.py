@@ -37,6 +37,7 @@ from dpsql.systems.models.gradient_plan import FINE, ONE, GradientPlan, bound_of
 from dpsql.systems.models.model import Model
 from dpsql.systems.models.model_inputs import STEPS
 from dpsql.systems.models.model_statement import CreateModel, statement
+from dpsql.systems.models.models import FindModel
 from dpsql.systems.models.released_gradients import kept_steps
 from dpsql.vault.vault import JointRun
 from grammar_tests import bound, laws, world
@@ -218,12 +219,12 @@ def test_a_step_that_fails_loses_the_rest_and_what_was_released_is_the_model(
     answer = proxy.ask(Request(text, "bob"))
     assert answer.receipt is not None
     assert seen[1:] == [spent(proxy)] * 3
-    model = proxy.model("walk", "bob")
+    model = proxy.run(FindModel("walk", "bob"))
     assert model.steps == (2, 4)
     again = proxy.ask(Request(text.replace("walk", "again"), "bob"))
     assert again.receipt is not None
     assert again.receipt.remembered
-    assert coefficients(proxy.model("again", "bob")) == coefficients(model)
+    assert coefficients(proxy.run(FindModel("again", "bob"))) == coefficients(model)
 
 
 def late_after(proxy: Proxy, monkeypatch: pytest.MonkeyPatch, error: Exception | None) -> int:
@@ -310,7 +311,7 @@ def test_what_comes_after_the_deadline_is_not_asked(
     proxy.refresh()
     proxy.ask(Request(f"CREATE MODEL cut OPTIONS({VIPS}, steps = 6) AS {PEOPLE}", "bob"))
     assert len(asked) == 4
-    assert proxy.model("cut", "bob").steps == (3, 6)
+    assert proxy.run(FindModel("cut", "bob")).steps == (3, 6)
 
 
 def outcomes(keep: Callable[[int, int], int], steps: int) -> set[int]:

@@ -27,7 +27,7 @@ def test_the_example_is_answered(tmp_path: Path) -> None:
             timeout=120,
         )
         assert done.returncode == 0, done.stderr
-        charged = [entry.loss.amount for entry in served.proxy.history()]
+        charged = [entry.loss.amount for entry in served.proxy.ledger.history()]
     assert len(charged) == 4
     assert min(charged) > 0
     assert "adults:" in done.stdout

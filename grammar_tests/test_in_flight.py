@@ -83,7 +83,7 @@ def test_one_pays_and_the_other_is_told(
         # Of a question in two steps each may have paid for one.
         assert sum(charged([first, second])) == spent(proxy)
         assert spent(proxy) == pytest.approx(price.amount, rel=1e-6)
-        assert len(proxy.history(limit=99)) == len(engine.private()) == steps
+        assert len(proxy.ledger.history(limit=99)) == len(engine.private()) == steps
         assert proxy.vault.in_flight._turns == {}
 
 
@@ -238,7 +238,7 @@ def test_of_two_processes_one_pays_and_the_other_is_told(sql: str, tmp_path: Pat
         assert exit_code(child.number) == 0
         assert charged([answer]) == [0]
         assert engine.private() == []
-        losses = [entry.loss.amount for entry in proxy.history(limit=99)]
+        losses = [entry.loss.amount for entry in proxy.ledger.history(limit=99)]
         assert [loss for loss in losses if loss] == [spent(proxy)]  # a name costs nothing
 
 
@@ -281,7 +281,7 @@ def test_a_wait_for_another_process_is_stopped_for_nothing(tmp_path: Path) -> No
         assert (failed.value.cancelled, failed.value.charged) == (True, False)
         child.go_on()
         assert exit_code(child.number) == 0
-        assert len(proxy.history(limit=99)) == 1
+        assert len(proxy.ledger.history(limit=99)) == 1
 
 
 @pytest.mark.parametrize("sql", [COUNT, MADE[0]])
@@ -295,4 +295,4 @@ def test_wrong_twin_a_process_that_claims_nothing_pays_too(
         assert min(charged([proxy.ask(request(sql))])) > 0
         child.go_on()
         assert exit_code(child.number) == 0
-        assert len(proxy.history(limit=99)) == 2
+        assert len(proxy.ledger.history(limit=99)) == 2

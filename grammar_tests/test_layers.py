@@ -49,13 +49,6 @@ MAX_LINES = 600
 MAX_FUNCTION = 40
 
 Floors = tuple[list[str], ...]
-NOT_YET = {
-    "proxy.py",
-    "interfaces/dbapi/__init__.py",
-    "interfaces/dbapi/direct.py",
-    "interfaces/cli/options.py",
-}
-"""Files that still import side systems, which stand above them."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -82,12 +75,6 @@ def imports(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def below_systems(path: Path) -> frozenset[str]:
-    """The imports of a file, without those that are not gone yet."""
-    late = path.relative_to(HOUSE).as_posix() in NOT_YET
-    return frozenset(m for m in imports(path) if not (late and m.startswith("dpsql.systems")))
-
-
 def upward(path: Path, modules: frozenset[str], floors: Floors, under: Path = HOUSE) -> list[str]:
     """The rooms `under` a folder that a file imports and that are not on a floor below its own."""
     rank = {name: rank for rank, names in enumerate(floors) for name in names}
@@ -100,7 +87,7 @@ def upward(path: Path, modules: frozenset[str], floors: Floors, under: Path = HO
 
 
 def test_imports_go_downwards() -> None:
-    found = {path: upward(path, below_systems(path), FLOORS) for path in SOURCES}
+    found = {path: upward(path, imports(path), FLOORS) for path in SOURCES}
     assert {path: rooms for path, rooms in found.items() if rooms} == {}
 
 
@@ -151,7 +138,7 @@ def test_packages_do_not_use_each_other() -> None:
     for path in SOURCES:
         if path.parent != HOUSE:
             own = ".".join(path.parent.relative_to(ROOT).parts)
-            used = {package(m) for m in below_systems(path) if m.startswith("dpsql.")}
+            used = {package(m) for m in imports(path) if m.startswith("dpsql.")}
             uses.setdefault(own, set()).update(p for p in used if p and p not in ("dpsql", own))
     assert in_order(uses)
     assert not in_order(uses | {"dpsql.model": {"dpsql.compiler.track"}})

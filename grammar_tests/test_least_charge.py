@@ -17,7 +17,7 @@ from dpsql.model.query_options import Precision
 from dpsql.model.vocabulary import NANO, Budget, Loss, Receipt, Request
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
-from dpsql.systems.watch.monitor import Watch
+from dpsql.systems.watch.monitor import ExplainWatch, Watch, WatchAll
 from grammar_tests.proxy_kit import policy, request, shop
 
 COUNT = "SELECT COUNT(*) AS n FROM customers WHERE age >= 64"
@@ -101,8 +101,8 @@ def test_each_step_that_finds_bounds_is_charged_the_least(proxy: Proxy) -> None:
 def test_what_is_watched_is_charged_the_least(proxy: Proxy) -> None:
     with proxy:
         wish = Watch("ana", Decimal(5), 1, Decimal("0.0005"))
-        price = proxy.explain_watch(wish, [Request(COUNT, "ana")])
-        found = proxy.watch_all(wish, [Request(COUNT, "ana")])
+        price = proxy.run(ExplainWatch(wish, [Request(COUNT, "ana")]))
+        found = proxy.run(WatchAll(wish, [Request(COUNT, "ana")]))
         charged(proxy, found.receipt)
         assert price.charge == found.receipt.charged
 

@@ -58,7 +58,7 @@ def told(proxy: Proxy, *args: str) -> Result:
 def test_every_door_lists_the_same_and_nothing_is_charged(
     proxy: Proxy, connection: dpsql.Connection, sql: str
 ) -> None:
-    before = len(proxy.history(limit=10))
+    before = len(proxy.ledger.history(limit=10))
     cursor = connection.execute(sql)
     rows = [tuple(map(str, row)) for row in cursor.fetchall()]
     names = [column[0] for column in cursor.description or ()]
@@ -71,7 +71,7 @@ def test_every_door_lists_the_same_and_nothing_is_charged(
     head, *body = csv.reader(told(proxy, "query", "--format", "csv", "--", sql).stdout.splitlines())
     assert [name for name in head if not name.endswith("_margin")] == names
     assert [row[-1] for row in body] == [row[-1] for row in rows]
-    assert len(proxy.history(limit=10)) == before
+    assert len(proxy.ledger.history(limit=10)) == before
 
 
 def test_the_commands_say_the_same(proxy: Proxy, connection: dpsql.Connection) -> None:

@@ -16,6 +16,7 @@ from dpsql.proxy import Proxy
 from dpsql.systems.models.fits import components, least_squares, logistic
 from dpsql.systems.models.model import CONFIDENT, as_sklearn, design
 from dpsql.systems.models.model_inputs import Input, input_of
+from dpsql.systems.models.models import FindModel
 from dpsql.systems.models.moment_layout import SQUARE, layout_of
 from dpsql.systems.models.moments_plan import planned
 from dpsql.systems.models.released_moments import Moments
@@ -167,7 +168,7 @@ def test_scikit_learn_says_the_same(proxy: Proxy, options: str) -> None:
     name = f"sk_{options[:3]}"
     text = f"CREATE MODEL {name} OPTIONS(model_type = '{options}') AS {PEOPLE}"
     proxy.ask(Request(text, "ana"))
-    model = proxy.model(name, "ana")
+    model = proxy.run(FindModel(name, "ana"))
     row = {"segment": "business", "vip": True, "country": "SE", "age": 40}
     values = [row[column.name] for column in model.columns]
     listed = ", ".join(repr(value) for value in values)

@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from dpsql.answering.paid_names import AS_THE_DATA, AS_THE_PROCESS
+from dpsql.answering.side_systems import SideSystems
 from dpsql.engines import EngineFailed, Stop
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.options import CommandSettings
@@ -49,7 +50,7 @@ from dpsql.systems.models.joint_sums import UnitRows
 from dpsql.systems.models.model import design
 from dpsql.systems.models.model import test_sql as of_holdout
 from dpsql.systems.models.model_inputs import STEPS, Input, ListedInput, NumberInput
-from dpsql.systems.models.models import Models
+from dpsql.systems.models.models import FindModel, ListModels
 from dpsql.systems.models.moment_layout import PRODUCT, SQUARE, Layout, layout_of
 from dpsql.systems.models.moments_plan import ONE, planned, sensitivities, vectors_of
 from dpsql.systems.models.released_moments import measured
@@ -252,8 +253,8 @@ def test_another_label_components_and_correlations_cost_nothing(proxy: Proxy) ->
     explanation = proxy.explain(Request(f"{first.replace(' a ', ' e ')}", "bob"))
     assert explanation.remembered
     assert "as one vector of" in " ".join(plan_text(explanation).split())
-    assert [model.name for model in proxy.models_of("bob")] == [*"abcd"]
-    assert [column.name for column in proxy.model("d", "bob").columns] == ["vip"]
+    assert [model.name for model in proxy.run(ListModels("bob"))] == [*"abcd"]
+    assert [column.name for column in proxy.run(FindModel("d", "bob")).columns] == ["vip"]
 
 
 @pytest.mark.parametrize(
@@ -313,7 +314,7 @@ def test_the_charge_comes_first_and_stays_where_the_statement_fails(
     assert failed.value.charged
     assert seen == [spent(proxy)]
     assert spent(proxy) > before
-    assert "ordered" not in [model.name for model in proxy.models_of("ana")]
+    assert "ordered" not in [model.name for model in proxy.run(ListModels("ana"))]
 
 
 # --- what is measured ----------------------------------------------------------------------------
@@ -359,7 +360,7 @@ def test_a_prediction_is_free_of_released_rows_and_an_expression_of_private_ones
     assert sentences(answer.notices, answer.columns)[-1].startswith("aged is a model")
     assert plan_text(proxy.explain(Request(text, "ana"))).startswith("Public tables only: at no")
     assert spent(proxy) == before
-    score = proxy.model("aged", "ana").scores[0]
+    score = proxy.run(FindModel("aged", "ana")).scores[0]
     (se,) = (t.coefficient for t in score.terms if t.value == "SE")
     rows = dict(answer.rows)
     assert rows["SE"] - rows["IT"] == pytest.approx(se, rel=1e-9)
@@ -368,7 +369,7 @@ def test_a_prediction_is_free_of_released_rows_and_an_expression_of_private_ones
     assert paid.receipt is not None
     assert paid.receipt.charged > Loss(0)
     assert 0 <= paid.rows[0][0] <= 1
-    assert proxy.history("ana", 1)[0].inquiry.sql == private
+    assert proxy.ledger.history("ana", 1)[0].inquiry.sql == private
     same = proxy.ask(Request("SELECT AVG(PREDICT(vips)) AS p FROM customers", "ana"))
     assert list(same.rows) == list(paid.rows)
     assert not isnan(paid.margins[0][0] or 0.0)
@@ -433,7 +434,7 @@ def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(
     path = proxy_kit.shop(tmp_path)
     with Proxy.open(str(path)) as own:
         own.ask(Request(LINEAR, "ana"))
-        model = own.model("aged", "ana")
+        model = own.run(FindModel("aged", "ana"))
         with pytest.raises(Refused, match="unknown-name"):
             own.ask(Request("SELECT PREDICT(aged, 'consumer', TRUE, 'NO')", "bob"))
         again = own.ask(Request(LINEAR.replace("aged", "other"), "ana"))
@@ -441,15 +442,15 @@ def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(
         with pytest.raises(Refused, match="there is a model aged"):
             own.ask(Request(LINEAR.replace("country, ", ""), "ana"))
         before = spent(own)
-        own.models = Models()  # as another process has it
-        assert own.model("aged", "ana").scores == model.scores
-        assert [model.name for model in own.models_of("ana")] == ["aged", "other"]
+        own.systems = SideSystems()  # as another process has it
+        assert own.run(FindModel("aged", "ana")).scores == model.scores
+        assert [model.name for model in own.run(ListModels("ana"))] == ["aged", "other"]
         assert list(own.ask(Request("DROP MODEL aged", "ana")).rows) == [("aged",)]
         told = [(each["text"], each["epsilon"], each["requested"]) for each in history(own)]
         other = LINEAR.replace("aged", "other"), None, None
         assert told[:3] == [("DROP MODEL aged", None, None), other, (LINEAR, 1, 1)]
-        own.models = Models()
-        assert [model.name for model in own.models_of("ana")] == ["other"]
+        own.systems = SideSystems()
+        assert [model.name for model in own.run(ListModels("ana"))] == ["other"]
         stamp = own.stamp(1)
         monkeypatch.setattr("dpsql.answering.paid_names.MOST_FREE", 1)
         assert own.ask(Request(LINEAR, "ana")).rows[0][2] == AS_THE_PROCESS  # remembered still
@@ -457,7 +458,7 @@ def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(
         assert spent(own) == before
         own.refresh()
         with pytest.raises(Refused, match="unknown-name"):
-            own.model("aged", "ana")
+            own.run(FindModel("aged", "ana"))
         fewer = LINEAR.replace("country, ", "").replace("aged", "other")
         assert own.ask(Request(fewer, "ana")).rows[0][2] == AS_THE_DATA
         own.vault.ledger.stop(Stopped("default", None), "")
@@ -469,8 +470,8 @@ def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(
 def test_a_name_is_of_what_was_paid_for_it_and_not_of_a_default_epsilon(tmp_path: Path) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as own:
         own.ask(Request(LINEAR, "ana", epsilon=Decimal("0.5")))
-        own.models = Models()
-        assert [model.name for model in own.models_of("ana")] == ["aged"]
+        own.systems = SideSystems()
+        assert [model.name for model in own.run(ListModels("ana"))] == ["aged"]
 
 
 @pytest.mark.full("opens a proxy for each item")
@@ -482,14 +483,14 @@ def test_a_model_whose_text_is_read_otherwise_now_is_lost_until_it_is_made_again
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as own:
         own.ask(made)
         before = spent(own)
-        own.models = Models()
+        own.systems = SideSystems()
         with pytest.raises(Refused) as refused:
-            own.model("Aged", "ana")
+            own.run(FindModel("Aged", "ana"))
         told = describe(refused.value)
         assert told.headline == "The model aged can't be made again of what is remembered."
         assert told.fix.startswith("Create aged anew")
         own.ask(made)
-        assert own.model("aged", "ana").name == "aged"
+        assert own.run(FindModel("aged", "ana")).name == "aged"
         assert spent(own) == before
 
 
@@ -507,11 +508,11 @@ def test_who_asks_a_model_never_pays_for_it_though_its_data_change_meanwhile(
             finally:
                 ledger.refresh()
 
-        own.models = Models()
+        own.systems = SideSystems()
         monkeypatch.setattr(ledger, "recall", then_changed)
-        own.model("aged", "ana")
+        own.run(FindModel("aged", "ana"))
         with pytest.raises(Refused, match="unknown-name"):
-            own.model("aged", "ana")
+            own.run(FindModel("aged", "ana"))
         assert spent(own) == before
 
 
@@ -556,12 +557,12 @@ def test_the_commands_fit_show_list_and_drop(proxy: Proxy) -> None:
 def test_a_holdout_is_asked_how_often_a_model_is_right(proxy: Proxy) -> None:
     """As a question of its own, whose answer is what the rows and the released numbers say."""
     proxy.ask(Request(LOGISTIC, "ana"))
-    model, before = proxy.model("vips", "ana"), spent(proxy)
+    model, before = proxy.run(FindModel("vips", "ana")), spent(proxy)
     rows = "SELECT vip, segment, country, age FROM customers WHERE income > 100"
     request = Request(of_holdout(model, rows), "ana")
     proxy.ask(request)
     assert spent(proxy) > before
-    written = proxy.models.written_out(proxy.compiler, proxy.vault, request, Stop())
+    written = proxy.systems.open("models").written_out(proxy.compiler, proxy.vault, request, Stop())
     assert written is not None
     ((share,),) = proxy.vault.engine.rows(written.sql)
     truth = proxy.vault.engine.rows(rows)
@@ -640,9 +641,9 @@ def test_what_limits_the_rows_of_a_model_is_told_as_of_a_count(proxy: Proxy, how
 def test_limits_of_rows_are_told_with_a_model_and_its_predictions(proxy: Proxy, how: str) -> None:
     created = proxy.ask(Request(MADE[how], "ana"))
     name = created.rows[0][0]
-    assert proxy.model(name, "ana").notices == created.notices
-    proxy.models = Models()  # made again, as by a process that starts
-    assert proxy.model(name, "ana").notices == created.notices
+    assert proxy.run(FindModel(name, "ana")).notices == created.notices
+    proxy.systems = SideSystems()  # made again, as by a process that starts
+    assert proxy.run(FindModel(name, "ana")).notices == created.notices
     text = f"SELECT PREDICT({name}, PREDICT({name}, 3)) AS at_3"
     for notices in (
         p.notices for p in (proxy.ask(Request(text, "ana")), proxy.explain(Request(text, "ana")))
@@ -659,4 +660,4 @@ def test_limits_of_rows_are_told_with_a_model_and_its_predictions(proxy: Proxy, 
 def test_rows_that_nothing_limits_are_told_nothing_of(proxy: Proxy) -> None:
     one = proxy.ask(Request(LINEAR.replace("aged", "unlimited"), "ana"))
     assert one.notices == ()
-    assert proxy.model("unlimited", "ana").notices == ()
+    assert proxy.run(FindModel("unlimited", "ana")).notices == ()

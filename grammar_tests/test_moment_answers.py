@@ -13,6 +13,7 @@ from dpsql.interfaces.plan_text import plan_text
 from dpsql.mechanisms.laws import Law
 from dpsql.model.vocabulary import Loss, Request
 from dpsql.proxy import Proxy
+from dpsql.systems.models.models import ListModels, Models
 from dpsql.systems.models.moment_answers import MomentSums
 
 K = "CASE WHEN vip THEN 7 WHEN age < 30 THEN 2 ELSE 3 END"
@@ -36,7 +37,8 @@ def spent(proxy: Proxy) -> Loss:
 def sums(proxy: Proxy, text: str, epsilon: str = "0.5", analyst: str = "ana") -> MomentSums | None:
     request = Request(text, analyst, epsilon=Decimal(epsilon))
     query = proxy.compiler.read(request, Stop())
-    return proxy.models.sums(proxy.compiler, proxy.vault, query)
+    models: Models = proxy.systems.open("models")
+    return models.sums(proxy.compiler, proxy.vault, query)
 
 
 def test_what_moments_tell_is_what_would_be_measured_and_free(
@@ -93,7 +95,7 @@ def test_other_questions_and_what_would_err_more_are_measured(
     ],
 )
 def test_moments_that_may_be_of_other_rows_or_values_tell_nothing(proxy: Proxy, rows: str) -> None:
-    for model in proxy.models_of("ana"):
+    for model in proxy.run(ListModels("ana")):
         proxy.ask(Request(f"DROP MODEL {model.name}", "ana"))
     proxy.ask(Request(MODEL.format("other", rows), "ana"))
     assert sums(proxy, QUESTION) is None

@@ -21,7 +21,7 @@ from dpsql.model.vocabulary import Neighbours, Request
 from dpsql.preparation.streams import QueryStream, stream
 from dpsql.proxy import Proxy
 from dpsql.systems.watch import monitor as monitoring
-from dpsql.systems.watch.monitor import Watch
+from dpsql.systems.watch.monitor import ExplainWatch, Watch, WatchAll
 from grammar_tests import world
 from grammar_tests.bound import over
 from grammar_tests.laws import SAMPLING_KEY, PlainEngine, compiled, no_noise, without_unit
@@ -64,7 +64,7 @@ def test_one_bit_per_query_and_public_key(quiet: Quiet) -> None:
     proxy, _, _ = quiet
     exact = {sql: proxy.ask(request(sql, "0.01")).rows for sql in (COUNT, BY_SEGMENT, SUM)}
     (((count,),), by_segment, ((total,),)) = exact.values()
-    with proxy.watch(wish(str(count), 5)) as monitor:
+    with proxy.run(wish(str(count), 5)) as monitor:
         assert monitor.ask(COUNT).above
         assert monitor.ask(NOTHING).answers == (((), False),)
         expected = {segment: n >= count for segment, n in by_segment}
@@ -76,7 +76,7 @@ def test_one_bit_per_query_and_public_key(quiet: Quiet) -> None:
 
 def test_a_parameter_is_part_of_the_question(quiet: Quiet) -> None:
     proxy, _, _ = quiet
-    with proxy.watch(wish("1", 5)) as monitor:
+    with proxy.run(wish("1", 5)) as monitor:
         sql = "SELECT COUNT(*) FROM customers WHERE age > ?"
         assert monitor.ask(sql, [18]).above
         assert not monitor.ask(sql, [119]).above
@@ -84,7 +84,7 @@ def test_a_parameter_is_part_of_the_question(quiet: Quiet) -> None:
 
 def test_it_ends_with_its_alarms_and_remembers(quiet: Quiet) -> None:
     proxy, engine, _ = quiet
-    with proxy.watch(wish("1", 2)) as monitor:
+    with proxy.run(wish("1", 2)) as monitor:
         first = monitor.ask(COUNT)
         ran = len(engine.private())
         assert monitor.ask("SELECT count(*) AS n FROM customers AS c") == first
@@ -101,7 +101,7 @@ def test_it_ends_with_its_alarms_and_remembers(quiet: Quiet) -> None:
 
 def test_below_is_free_and_new_data_is_a_new_question(quiet: Quiet) -> None:
     proxy, engine, _ = quiet
-    with proxy.watch(wish("1000000", 1)) as monitor:
+    with proxy.run(wish("1000000", 1)) as monitor:
         for _ in range(2):
             assert not monitor.ask(COUNT).above
             assert not monitor.ask(PEOPLE).above
@@ -109,7 +109,7 @@ def test_below_is_free_and_new_data_is_a_new_question(quiet: Quiet) -> None:
         proxy.refresh()
         assert not monitor.ask(COUNT).above
         assert (len(engine.private()), monitor.left) == (3, 1)
-    (entry,) = proxy.history()
+    (entry,) = proxy.ledger.history()
     assert entry.remembered
 
 
@@ -118,7 +118,7 @@ def test_below_is_free_and_new_data_is_a_new_question(quiet: Quiet) -> None:
 
 def test_it_is_charged_once_before_anything_runs(quiet: Quiet) -> None:
     proxy, engine, ledger = quiet
-    with proxy.watch(wish()) as monitor:
+    with proxy.run(wish()) as monitor:
         assert engine.private() == []
         before = SqliteLedger.open(str(ledger)).spent("default")
         assert before == monitor.receipt.charged == monitor.receipt.spent
@@ -126,12 +126,12 @@ def test_it_is_charged_once_before_anything_runs(quiet: Quiet) -> None:
         monitor.ask(COUNT)
         monitor.ask(PEOPLE)
     assert SqliteLedger.open(str(ledger)).spent("default") == before
-    with proxy.watch(wish()):
+    with proxy.run(wish()):
         assert SqliteLedger.open(str(ledger)).spent("default") == before + before
 
 
 def test_under_zcdp_it_costs_half_the_square(tmp_path: Path) -> None:
-    with Proxy.open(str(shop(tmp_path / "shop"))) as proxy, proxy.watch(wish()) as monitor:
+    with Proxy.open(str(shop(tmp_path / "shop"))) as proxy, proxy.run(wish()) as monitor:
         assert monitor.receipt.charged.amount == 10**9 // 2
         assert monitor.receipt.charged.delta == 0
         with pytest.raises(Refused) as refused:
@@ -142,17 +142,17 @@ def test_under_zcdp_it_costs_half_the_square(tmp_path: Path) -> None:
 def test_a_budget_that_cannot_pay_opens_nothing(quiet: Quiet) -> None:
     proxy, engine, ledger = quiet
     for _ in range(3):
-        proxy.watch(wish()).close()
+        proxy.run(wish()).close()
     before = contents(ledger)
     with pytest.raises(Refused) as refused:
-        proxy.watch(wish())
+        proxy.run(wish())
     assert refused.value.reason is Reason.BUDGET_EXHAUSTED
     assert (contents(ledger), engine.private()) == (before, [])
 
 
 def test_a_failure_stays_charged_and_may_be_asked_again(quiet: Quiet) -> None:
     proxy, engine, _ = quiet
-    with proxy.watch(wish("1")) as monitor:
+    with proxy.run(wish("1")) as monitor:
         engine.instead = QUOTING
         with pytest.raises(Failed) as failed:
             monitor.ask(COUNT)
@@ -169,24 +169,24 @@ def test_an_alarm_is_told_with_its_number_for_what_was_charged_at_opening(quiet:
     texts, before = requests(COUNT, NOTHING, BY_SEGMENT), SqliteLedger.open(str(ledger))
     spent = before.spent("default").amount
     measuring = wish("3", measure=Decimal("0.5"))
-    price = proxy.explain_watch(measuring, texts)
-    first = proxy.watch_all(measuring, texts)
+    price = proxy.run(ExplainWatch(measuring, texts))
+    first = proxy.run(WatchAll(measuring, texts))
     assert before.spent("default").amount - spent == price.charge.amount == 1_500_000_000
     assert price.numbers is not None
     assert price.numbers.epsilon == Fraction(1, 4)
     above, below, *_ = first.verdicts
     assert (above.numbers, below.numbers) == ((count,), (None,))
     assert above.margin == margin(price.numbers.noise(1))
-    again = proxy.watch_all(measuring, texts)
+    again = proxy.run(WatchAll(measuring, texts))
     assert (again.verdicts, again.receipt.remembered) == (first.verdicts, True)
-    plain = proxy.watch_all(wish("3"), texts)
+    plain = proxy.run(WatchAll(wish("3"), texts))
     assert (plain.receipt.remembered, plain.verdicts[0].numbers) == (False, ())
 
 
 def test_a_measure_that_is_none_is_refused(quiet: Quiet) -> None:
     for measure, reason in (("0", Reason.BAD_OPTION), ("1e6", Reason.EPSILON_TOO_LARGE)):
         with pytest.raises(Refused) as refused:
-            quiet[0].watch(wish(measure=Decimal(measure)))
+            quiet[0].run(wish(measure=Decimal(measure)))
         assert refused.value.reason is reason
 
 
@@ -209,7 +209,7 @@ NO_STREAM = (
 @pytest.mark.parametrize("sql", NO_STREAM)
 def test_what_is_no_stream_is_refused_and_free(quiet: Quiet, sql: str) -> None:
     proxy, engine, ledger = quiet
-    with proxy.watch(wish()) as monitor:
+    with proxy.run(wish()) as monitor:
         before = contents(ledger)
         with pytest.raises(Refused) as refused:
             monitor.ask(sql)
@@ -220,7 +220,7 @@ def test_what_is_no_stream_is_refused_and_free(quiet: Quiet, sql: str) -> None:
 @pytest.mark.parametrize("prefix", ["EXPLAIN PRIVACY SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY"])
 def test_a_statement_has_no_wishes_of_its_own(quiet: Quiet, prefix: str) -> None:
     options = "" if prefix.startswith("EXPLAIN") else " OPTIONS(epsilon = 0.1)"
-    with quiet[0].watch(wish()) as monitor, pytest.raises(Refused) as refused:
+    with quiet[0].run(wish()) as monitor, pytest.raises(Refused) as refused:
         monitor.ask(f"{prefix}{options} COUNT(*) FROM customers")
     assert refused.value.reason is Reason.UNSUPPORTED_STATEMENT
 
@@ -228,16 +228,16 @@ def test_a_statement_has_no_wishes_of_its_own(quiet: Quiet, prefix: str) -> None
 def test_bad_wishes_are_refused(quiet: Quiet) -> None:
     for bad in (wish(alarms=0), wish(alarms=10**6), wish("NaN"), wish("1e1000")):
         with pytest.raises(Refused) as refused:
-            quiet[0].watch(bad)
+            quiet[0].run(bad)
         assert refused.value.reason is Reason.BAD_OPTION
     with pytest.raises(Refused) as refused:
-        quiet[0].watch(Watch("ana", Decimal(1), 1, Decimal(10**6)))
+        quiet[0].run(Watch("ana", Decimal(1), 1, Decimal(10**6)))
     assert refused.value.reason is Reason.EPSILON_TOO_LARGE
 
 
 def test_both_ways_has_more_noise(quiet: Quiet) -> None:
     proxy, _, _ = quiet
-    with proxy.watch(wish("-100000", both_ways=True)) as wide, proxy.watch(wish()) as narrow:
+    with proxy.run(wish("-100000", both_ways=True)) as wide, proxy.run(wish()) as narrow:
         assert wide.ask(SIGNED).above
         assert wide._law.query.scale > narrow._law.query.scale
 
@@ -250,7 +250,7 @@ def test_threads_share_the_alarms(quiet: Quiet) -> None:
     proxy, _, _ = quiet
     alarms: list[bool] = []
     refusals: list[Reason] = []
-    with proxy.watch(wish("0", 3)) as monitor:
+    with proxy.run(wish("0", 3)) as monitor:
 
         def ask(n: int) -> None:
             try:
@@ -358,22 +358,22 @@ def requests(*texts: str) -> list[Request]:
 def test_a_list_is_one_question_of_the_ledger(quiet: Quiet) -> None:
     proxy, engine, _ = quiet
     texts = requests(COUNT, NOTHING, COUNT, PEOPLE, SUM)
-    first = proxy.watch_all(wish("1"), texts)
+    first = proxy.run(WatchAll(wish("1"), texts))
     assert [v.above for v in first.verdicts] == [True, False, True, True, False]
     assert [v.complete for v in first.verdicts] == [True, True, True, False, False]
     ran, spent = len(engine.private()), first.receipt.spent
-    again = proxy.watch_all(wish("1.0"), texts)
+    again = proxy.run(WatchAll(wish("1.0"), texts))
     assert (again.verdicts, again.left, again.receipt.spent) == (first.verdicts, 0, spent)
     assert again.receipt.remembered
     assert len(engine.private()) == ran
-    assert not proxy.watch_all(wish("2"), texts).receipt.remembered
+    assert not proxy.run(WatchAll(wish("2"), texts)).receipt.remembered
     proxy.refresh()
-    assert not proxy.watch_all(wish("1"), texts).receipt.remembered
+    assert not proxy.run(WatchAll(wish("1"), texts)).receipt.remembered
 
 
 @pytest.mark.full("starts processes")
 def test_a_list_with_a_signed_sum_needs_no_word_for_it(quiet: Quiet) -> None:
-    found = quiet[0].watch_all(wish("-100000", 5), requests(SIGNED, COUNT))
+    found = quiet[0].run(WatchAll(wish("-100000", 5), requests(SIGNED, COUNT)))
     assert [verdict.above for verdict in found.verdicts] == [True, True]
 
 
@@ -381,7 +381,7 @@ def test_a_list_is_refused_before_anything_is_charged(quiet: Quiet) -> None:
     proxy, engine, ledger = quiet
     before = contents(ledger)
     with pytest.raises(Refused) as refused:
-        proxy.watch_all(wish(), requests(COUNT, "SELECT name FROM customers", SUM))
+        proxy.run(WatchAll(wish(), requests(COUNT, "SELECT name FROM customers", SUM)))
     assert refused.value.facts["statement"] == 2
     assert (contents(ledger), engine.private()) == (before, [])
 
@@ -395,12 +395,12 @@ def test_a_list_that_failed_half_way_is_asked_anew(
     texts, calls = requests(NOTHING, COUNT), iter((None, QUOTING))
     engine.before = lambda: setattr(engine, "instead", next(calls, None))
     with pytest.raises(Failed):
-        proxy.watch_all(wish("1", 5), texts)
+        proxy.run(WatchAll(wish("1", 5), texts))
     if broken:
         monkeypatch.setattr(monitoring, "_recalled", lambda desk, _law, q, _s: desk.recalled(q))
-        assert not proxy.watch_all(wish("1", 5), texts).verdicts[1].complete
+        assert not proxy.run(WatchAll(wish("1", 5), texts)).verdicts[1].complete
         return
-    again = proxy.watch_all(wish("1", 5), texts)
+    again = proxy.run(WatchAll(wish("1", 5), texts))
     assert [verdict.above for verdict in again.verdicts] == [False, True]
     assert not again.receipt.remembered
-    assert proxy.watch_all(wish("1", 5), texts).receipt.remembered
+    assert proxy.run(WatchAll(wish("1", 5), texts)).receipt.remembered

@@ -44,7 +44,7 @@ from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.preparation.public_data import PublicTables
 from dpsql.proxy import Proxy
-from dpsql.systems.watch.monitor import Watch
+from dpsql.systems.watch.monitor import ExplainWatch, Watch, WatchAll
 from dpsql.systems.watch.watch import price_text
 from grammar_tests import casefile, proxy_kit, world
 from grammar_tests.bound import CATALOGS, shop
@@ -351,8 +351,8 @@ def test_what_a_watched_statement_leaves_out_is_told(tmp_path: Path) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
         wish = Watch("ana", Decimal(10**6), 1)
         price, found = (
-            proxy.explain_watch(wish, [proxy_kit.request(sql)]),
-            proxy.watch_all(wish, [proxy_kit.request(sql)]),
+            proxy.run(ExplainWatch(wish, [proxy_kit.request(sql)])),
+            proxy.run(WatchAll(wish, [proxy_kit.request(sql)])),
         )
     cut = "customers add at most 5,000 each to total per group: 10 rows each, clipped to 0 … 500"
     assert f"\nStatement 1: {cut}\n" in price_text(price)

@@ -208,7 +208,7 @@ def test_others_are_answered_while_every_worker_is_busy(
         ThreadPoolExecutor(WAITING) as threads,
         psycopg.connect(**served.conninfo(), autocommit=True) as other,
     ):
-        before = len(served.proxy.history(limit=99))
+        before = len(served.proxy.ledger.history(limit=99))
         answers = ask_more_than_there_are_threads(served, threads)
         until(lambda: waiting(served) == WAITING - running)
         assert len(other.execute(CACHED).fetchall()) == 2
@@ -219,7 +219,7 @@ def test_others_are_answered_while_every_worker_is_busy(
         assert waiting(served) == WAITING - running
         go_on.set()
         assert all(answer.result(60) for answer in answers)
-        assert len(served.proxy.history(limit=99)) == before + WAITING
+        assert len(served.proxy.ledger.history(limit=99)) == before + WAITING
         assert waiting(served) == 0
 
 
@@ -266,13 +266,13 @@ def test_those_who_ask_the_same_wait_for_it_without_a_thread(
         ThreadPoolExecutor(WAITING) as threads,
         psycopg.connect(**served.conninfo(), autocommit=True) as other,
     ):
-        before = len(served.proxy.history(limit=99))
+        before = len(served.proxy.ledger.history(limit=99))
         answers = [threads.submit(asked, served, 0) for _ in range(WAITING)]
         until(lambda: max(askers, default=0) >= WAITING)
         assert len(other.execute(CACHED).fetchall()) == 2
         go_on.set()
         assert len({str(answer.result(60)) for answer in answers}) == 1
-        assert len(served.proxy.history(limit=99)) == before + 1
+        assert len(served.proxy.ledger.history(limit=99)) == before + 1
 
 
 # --- parked wherever it can be ---------------------------------------------------------------
@@ -326,7 +326,7 @@ def told(folder: Path, parking: Parking | None) -> dict[str, object]:
             parts = [part for part in session.handle(sent) if isinstance(part, bytes)]
             kinds = [kind for kind, _ in messages(b"".join(parts))]
             said[name] = b"".join(kind for kind in kinds if kind != b"N")  # some depend on noise
-        entries = proxy.history(limit=99)
+        entries = proxy.ledger.history(limit=99)
         said["charged"] = [(entry.loss, entry.inquiry.sql) for entry in entries]
         said["outcomes"] = [
             (each.sqlstate, each.receipt and each.receipt.charged) for each in outcomes

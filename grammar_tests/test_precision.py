@@ -122,7 +122,7 @@ def test_a_relative_error_is_found_step_by_step_and_kept(tmp_path: Path) -> None
     with with_noise_300(proxy_kit.shop(tmp_path, ANY_PRICE)) as proxy:
         answer = proxy.ask(within(COUNT, "12%"))
         assert margins_within(answer, 0.12)
-        first = proxy.history(limit=10)[-1]
+        first = proxy.ledger.history(limit=10)[-1]
         assert first.epsilon < epsilon_of(answer)
         again = proxy.ask(within(COUNT, "12%"))
         assert again.receipt is not None

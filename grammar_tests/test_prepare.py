@@ -28,6 +28,7 @@ from dpsql.owner.prepared_tables import PreparedRows, prepared_tables
 from dpsql.owner.preparing import preparation
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
+from dpsql.preparation.bound_policy import facts_lapsed, store_unused
 from dpsql.preparation.engine_kinds import store_writer
 from dpsql.proxy import Proxy
 from grammar_tests import bound, physical_worlds, world
@@ -363,7 +364,7 @@ def test_a_plan_over_the_store_says_so_and_is_the_same_question(path: Path) -> N
         assert again.receipt is not None
         assert again.receipt.remembered
         assert list(again.rows) == rows
-        assert not proxy.facts_lapsed
+        assert not facts_lapsed(proxy.policy, proxy.ledger)
         proxy.refresh()
     assert answered(path) == (rows, True)
 
@@ -443,7 +444,7 @@ def test_a_running_proxy_keeps_its_store_until_it_takes_up_another(path: Path) -
         assert "orders by status" in proxy.explain(request(BY_STATUS)).blocks[0].sql
         assert proxy.ask(request(BY_STATUS)).rows
         proxy.refresh()
-        assert not proxy.store_unused
+        assert not store_unused(proxy.policy)
         assert proxy.ask(request(QUESTION)).rows == before
     text = path.read_text("utf-8")
     path.write_text(text.replace("bounds = [0.0, 500.0]", "bounds = [0.0, 400.0]"), "utf-8")

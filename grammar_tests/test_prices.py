@@ -114,7 +114,7 @@ def prices(units: int, texts: Sequence[str], *changes: tuple[str, str]) -> list[
             for sql in texts:
                 epsilon = None if "max_error" in sql else "9"  # bounds are to be found
                 told += [(sql, *step) for step in steps(proxy, proxy_kit.request(sql, epsilon))]
-                losses = [entry.loss for entry in proxy.history(limit=1)]
+                losses = [entry.loss for entry in proxy.ledger.history(limit=1)]
                 told.append((sql, proxy.standing("bob").spent, losses))
     return told
 

@@ -80,7 +80,7 @@ def test_both_steps_cost_what_one_question_may(tmp_path: Path) -> None:
         whole = charged(proxy.ask(proxy_kit.request(COUNT)))  # one step: no bounds are wanted
         assert 0.9 * whole < charged(answer) <= whole
         assert "customers.income were found privately" in sentence(answer.notices[-1], ())
-        search, last = proxy.history(limit=3)[2], proxy.history(limit=3)[1]
+        search, last = proxy.ledger.history(limit=3)[2], proxy.ledger.history(limit=3)[1]
         assert search.loss.amount == pytest.approx(charged(answer) / 5, rel=0.01)
         assert last.loss.amount == pytest.approx(charged(answer) * 4 / 5, rel=0.01)
 

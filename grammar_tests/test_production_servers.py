@@ -89,7 +89,7 @@ def test_two_servers_never_overspend_one_ledger(tmp_path: Path) -> None:
     with Proxy.open(str(policy)) as proxy:
         ((pot, spent, limit),) = proxy.budgets()
         proxy.ledger.verify()
-        charges = len(proxy.history(None, 1000))
+        charges = len(proxy.ledger.history(None, 1000))
     assert spent.fits(limit)
     assert refused == ["53400"] * 4
     assert charges == len(set(answered)) > 1

@@ -40,7 +40,7 @@ def test_what_always_has_too_many_rows_costs_nothing(
     with pytest.raises(Refused) as caught:
         proxy.ask(request(BESIDE))
     assert caught.value.reason is Reason.TOO_LARGE
-    assert not proxy.history()
+    assert not proxy.ledger.history()
     assert not [kind for kind, _ in engine.calls if kind == "aggregate"]
     larger(proxy)
     assert len(proxy.ask(request(BESIDE)).rows) > 5
@@ -60,7 +60,7 @@ def test_what_turns_out_to_have_too_many_is_told_and_can_be_asked_again(
     assert len(answer.rows) > 5
     assert answer.receipt is not None
     assert answer.receipt.remembered
-    assert len(proxy.history()) == 1
+    assert len(proxy.ledger.history()) == 1
 
 
 @pytest.mark.full("opens a proxy for each item")

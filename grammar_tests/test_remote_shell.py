@@ -66,12 +66,12 @@ def test_what_the_server_tells_is_listed(url: str) -> None:
 
 @pytest.mark.full("opens servers or connects clients")
 def test_a_plan_is_free(served: Door, url: str) -> None:
-    before = len(served.proxy.history())
+    before = len(served.proxy.ledger.history())
     result = run(
         url, "\\explain SELECT SUM(amount) FROM orders\nEXPLAIN SELECT COUNT(*) FROM orders;"
     )
     assert result.stdout.count("Charge: ") == 2
-    assert len(served.proxy.history()) == before
+    assert len(served.proxy.ledger.history()) == before
 
 
 def test_a_refusal_has_its_place_and_ends_a_script(url: str) -> None:
@@ -85,7 +85,7 @@ def test_a_refusal_has_its_place_and_ends_a_script(url: str) -> None:
 
 def test_an_epsilon_is_the_sessions(served: Door, url: str) -> None:
     run(url, "\\epsilon 0.25\nSELECT COUNT(*) FROM items;", "--epsilon", "0.5")
-    assert served.proxy.history()[0].epsilon == Decimal("0.25")
+    assert served.proxy.ledger.history()[0].epsilon == Decimal("0.25")
 
 
 @pytest.mark.full("opens servers or connects clients")

@@ -450,9 +450,9 @@ def test_an_analyst_sees_keys_counts_and_what_is_missing(tmp_path: Path) -> None
         assert charged(answer) <= promised.charge.amount
         again = proxy.ask(proxy_kit.request(f"{PEOPLE} ORDER BY n DESC"))
         assert (sorted(again.rows), charged(again)) == (sorted(answer.rows), 0)
-        before = len(proxy.history(limit=99))
+        before = len(proxy.ledger.history(limit=99))
         proxy.ask(proxy_kit.request(f"{PEOPLE} HAVING COUNT(DISTINCT customer_id) > 90", "2"))
-        assert len(proxy.history(limit=99)) == before + 1, "the norm is not found twice"
+        assert len(proxy.ledger.history(limit=99)) == before + 1, "the norm is not found twice"
 
 
 @pytest.mark.full("measures neighbours or further data sets")
@@ -460,9 +460,9 @@ def test_keys_alone_need_no_vote_and_the_first_ones_have_a_norm_of_their_own(
     tmp_path: Path,
 ) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path, tables=busy(1500)))) as proxy:
-        before = len(proxy.history(limit=99))
+        before = len(proxy.ledger.history(limit=99))
         keys = proxy.ask(proxy_kit.request(ALONE))
-        assert len(proxy.history(limit=99)) == before + 1
+        assert len(proxy.ledger.history(limit=99)) == before + 1
         assert len(keys.rows) > 5
         first = proxy.ask(proxy_kit.request(f"{PEOPLE} ORDER BY n DESC LIMIT 3"))
         every = proxy.ask(proxy_kit.request(PEOPLE))

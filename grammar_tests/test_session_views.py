@@ -66,10 +66,10 @@ def test_a_view_stands_before_what_names_it(sql: str, text: str) -> None:
 def test_it_is_the_question_that_is_written_out(session: Client, proxy: Proxy) -> None:
     session.query(f"{ADULTS}; {BY_SEGMENT.format('adults')}")
     assert session.tags == ["CREATE VIEW", "SELECT 2"]
-    first, entries = session.rows, proxy.history("ana")
+    first, entries = session.rows, proxy.ledger.history("ana")
     session.query(WRITTEN)
     assert session.rows == first
-    assert proxy.history("ana") == entries
+    assert proxy.ledger.history("ana") == entries
     session.send(*asked("SELECT COUNT(*) AS n FROM adults WHERE segment = $1", b"consumer"))
     assert len(session.rows) == 1
     session.query("BEGIN; DECLARE c CURSOR FOR SELECT COUNT(*) AS n FROM adults; FETCH c; COMMIT")

@@ -44,4 +44,4 @@ def test_a_stop_before_the_charge_charges_nothing(tmp_path: Path) -> None:
         with pytest.raises(Failed) as caught:
             proxy.ask(request(BY_COUNTRY), stopped)
         assert not caught.value.charged
-        assert proxy.history() == ()
+        assert proxy.ledger.history() == ()

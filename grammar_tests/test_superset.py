@@ -67,22 +67,22 @@ def shown(cursor: Any) -> list[list[tuple[Any, ...]]]:
 @pytest.mark.full("a client of its own replays its session")
 def test_charts_are_answered_and_refreshed_at_no_cost(served: Door, cursor: Any) -> None:
     first = shown(cursor)
-    paid, ledger = served.proxy.budgets(), served.proxy.history("ana", 1000)
+    paid, ledger = served.proxy.budgets(), served.proxy.ledger.history("ana", 1000)
     assert sum(map(bool, first)) > len(CHARTS)
     assert 0 < len(ledger) <= len(ANSWERED)
     for _ in range(REFRESHES):
         assert shown(cursor) == first
-    assert served.proxy.history("ana", 1000) == ledger
+    assert served.proxy.ledger.history("ana", 1000) == ledger
     assert served.proxy.budgets() == paid
 
 
 @pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("sql", REFUSED, ids=range(len(REFUSED)))
 def test_rows_of_people_are_refused_at_no_cost(served: Door, cursor: Any, sql: str) -> None:
-    before = served.proxy.history("ana", 1000)
+    before = served.proxy.ledger.history("ana", 1000)
     with pytest.raises(psycopg2.errors.InsufficientPrivilege):
         cursor.execute(sql)
-    assert served.proxy.history("ana", 1000) == before
+    assert served.proxy.ledger.history("ana", 1000) == before
 
 
 # --- what they mean ---

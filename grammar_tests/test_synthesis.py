@@ -43,6 +43,7 @@ from dpsql.proxy import Proxy
 from dpsql.systems.synthesis import mbi_fit, released_marginals, synthesis, synthetic_tables
 from dpsql.systems.synthesis.closeness import to_rows
 from dpsql.systems.synthesis.released_marginals import over_selected
+from dpsql.systems.synthesis.synthesis import ExplainSynthesis, Synthesise
 from dpsql.systems.synthesis.synthesis_plan import (
     MOST_CLIQUE,
     SynthesisPlan,
@@ -186,17 +187,17 @@ def test_pairs_make_a_tree_first_and_no_clique_is_too_large(
         return honest(law, count)
 
     monkeypatch.setattr(proxy.vault, "sampler", counting)
-    plan = proxy.explain_synthesis(wish(FIVE))
+    plan = proxy.run(ExplainSynthesis(wish(FIVE)))
     assert plan.choice is not None
     assert plan.edges == plan.choice.rounds == 6
-    table = proxy.synthesise(wish(FIVE))
+    table = proxy.run(Synthesise(wish(FIVE)))
     pairs = list(table.marginals.pairs)
     assert len(pairs) == 6
     assert len(set(components(5, pairs[:4]))) == 1
     assert [isinstance(law, Softmax) for law in drawn_of] == [False] * 5 + [True, False] * 6
     sizes = table.marginals.sizes
     assert GraphicalModel.of(sizes, pairs).largest <= MOST_CLIQUE
-    kept = proxy.explain_synthesis(wish(FIVE, "1", ("vip", "age"), ("vip", "country")))
+    kept = proxy.run(ExplainSynthesis(wish(FIVE, "1", ("vip", "age"), ("vip", "country"))))
     assert (kept.edges, len(kept.fixed)) == (6, 2)
 
 
@@ -205,10 +206,10 @@ def test_pairs_make_a_tree_first_and_no_clique_is_too_large(
 
 @pytest.mark.full("starts processes")
 def test_all_of_it_is_one_charge_that_one_question_may_cost(proxy: Proxy) -> None:
-    before, entries = spent(proxy), len(proxy.history(limit=100))
-    plan = proxy.explain_synthesis(wish())
+    before, entries = spent(proxy), len(proxy.ledger.history(limit=100))
+    plan = proxy.run(ExplainSynthesis(wish()))
     assert spent(proxy) == before
-    table = proxy.synthesise(wish())
+    table = proxy.run(Synthesise(wish()))
     budget = proxy.policy.budgets[0]
     accountant = accountants.get(budget.accountant)
     whole = accountant.allowance(Fraction(1), Fraction(budget.query_delta), selects_keys=False)
@@ -216,17 +217,17 @@ def test_all_of_it_is_one_charge_that_one_question_may_cost(proxy: Proxy) -> Non
         spent(proxy).amount - before.amount == plan.cost.loss.amount == table.receipt.charged.amount
     )
     assert 0.99 < plan.cost.loss.amount / 1e9 / float(whole.amount) <= 1
-    (newest, *_), now = proxy.history(), proxy.history(limit=100)
+    (newest, *_), now = proxy.ledger.history(), proxy.ledger.history(limit=100)
     assert len(now) == entries + 1
     assert newest.remembered
     assert newest.inquiry.sql == PEOPLE
-    again = proxy.synthesise(wish(PEOPLE, "0.5"))
+    again = proxy.run(Synthesise(wish(PEOPLE, "0.5")))
     assert again.receipt.remembered
     assert again.rows == table.rows
-    more = proxy.synthesise(wish(), 5)
+    more = proxy.run(Synthesise(wish(), 5))
     assert (len(more.rows), more.receipt.charged) == (5, Loss(0))
-    assert len(proxy.history(limit=100)) == entries + 1
-    assert proxy.synthesise(wish(PEOPLE, "1", ("age", "vip"))).receipt.charged > Loss(0)
+    assert len(proxy.ledger.history(limit=100)) == entries + 1
+    assert proxy.run(Synthesise(wish(PEOPLE, "1", ("age", "vip")))).receipt.charged > Loss(0)
 
 
 def test_a_dearer_table_than_was_charged_is_not_shown(
@@ -249,7 +250,7 @@ def test_a_dearer_table_than_was_charged_is_not_shown(
     monkeypatch.setattr(proxy.vault, "sampler", counting)
     before = spent(proxy)
     with pytest.raises(Failed):
-        proxy.synthesise(wish("SELECT vip, country, segment FROM customers"))
+        proxy.run(Synthesise(wish("SELECT vip, country, segment FROM customers")))
     assert spent(proxy) > before
     assert not [law for law in drawn[3:] if isinstance(law, Noise)]
 
@@ -262,10 +263,10 @@ def test_what_fails_after_the_charge_stays_charged(
     monkeypatch.setattr(proxy.vault, "engine", engine)
     before = spent(proxy)
     with pytest.raises(Failed) as failed:
-        proxy.synthesise(wish("SELECT vip, age FROM customers"))
+        proxy.run(Synthesise(wish("SELECT vip, age FROM customers")))
     assert "secret" not in str(failed.value)
     assert spent(proxy) > before
-    assert not proxy.history()[0].remembered
+    assert not proxy.ledger.history()[0].remembered
 
 
 UNFIT = [
@@ -293,7 +294,7 @@ def test_what_cannot_be_counted_is_refused_free_of_charge(
 ) -> None:
     before = spent(proxy)
     with pytest.raises(Refused) as refused:
-        proxy.synthesise(wish(text))
+        proxy.run(Synthesise(wish(text)))
     assert refused.value.reason is reason
     assert spent(proxy) == before
 
@@ -321,7 +322,7 @@ def test_bad_wishes_are_refused(
     proxy: Proxy, asked: SynthesisWish, rows: int | None, reason: Reason
 ) -> None:
     with pytest.raises(Refused) as refused:
-        proxy.synthesise(asked, rows)
+        proxy.run(Synthesise(asked, rows))
     assert refused.value.reason is reason
 
 
@@ -329,9 +330,9 @@ def test_bad_wishes_are_refused(
 
 
 def test_texts_that_nobody_listed_are_selected_before_they_are_counted(proxy: Proxy) -> None:
-    plan, before = proxy.explain_synthesis(wish(CITIES, "10")), spent(proxy)
+    plan, before = proxy.run(ExplainSynthesis(wish(CITIES, "10"))), spent(proxy)
     assert "values of city are selected privately first" in plan.summary
-    table = proxy.synthesise(wish(CITIES, "10"))
+    table = proxy.run(Synthesise(wish(CITIES, "10")))
     budget = proxy.policy.budgets[0]
     accountant = accountants.get(budget.accountant)
     whole = accountant.allowance(Fraction(10), Fraction(budget.query_delta), selects_keys=True)
@@ -344,7 +345,7 @@ def test_texts_that_nobody_listed_are_selected_before_they_are_counted(proxy: Pr
     there = {row[3] for row in world.well_behaved()["customers"]}
     assert set(cities.values) <= there
     assert {row[0] for row in table.rows} <= {*cities.values, None}
-    again = proxy.synthesise(wish(CITIES, "9"))
+    again = proxy.run(Synthesise(wish(CITIES, "9")))
     assert again.receipt.remembered
     assert again.rows == table.rows
 
@@ -367,7 +368,7 @@ def test_of_too_many_selected_values_the_most_frequent_are_kept_and_null_is_none
 def test_a_text_of_one_person_is_null(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy.vault, "sampler", exactly)
     alone = "SELECT CASE WHEN age = 30 THEN city || '!' ELSE 'many' END AS who, vip FROM customers"
-    table = proxy.synthesise(wish(alone, "10"))
+    table = proxy.run(Synthesise(wish(alone, "10")))
     (who, _) = table.columns
     assert isinstance(who, ListedColumn)
     assert who.values == ("many",)
@@ -393,24 +394,24 @@ def test_a_selection_that_nobody_charged_for_is_followed_by_nothing(
 
     monkeypatch.setattr(proxy.vault, "sampler", counting)
     with pytest.raises(Failed):
-        proxy.synthesise(wish("SELECT vip, city FROM customers"))
-    assert len(drawn_of) == len(proxy.explain_synthesis(wish(CITIES)).keys)
+        proxy.run(Synthesise(wish("SELECT vip, city FROM customers")))
+    assert len(drawn_of) == len(proxy.run(ExplainSynthesis(wish(CITIES))).keys)
 
 
 def test_no_more_rows_are_made_than_there_is_room_for(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(synthesis, "_most_rows", lambda *_: 1)
-    assert len(proxy.synthesise(wish()).rows) == 1
+    assert len(proxy.run(Synthesise(wish())).rows) == 1
     with pytest.raises(Refused, match="too-large"):
-        proxy.synthesise(wish(), 2)
+        proxy.run(Synthesise(wish(), 2))
 
 
 def test_a_table_is_all_of_its_columns_but_keys_and_links(proxy: Proxy) -> None:
     left_out = "order_id, customer_id, amount, discount, note, note_length"
-    plan = proxy.explain_synthesis(wish(f"SELECT * EXCLUDE ({left_out}) FROM orders"))
+    plan = proxy.run(ExplainSynthesis(wish(f"SELECT * EXCLUDE ({left_out}) FROM orders")))
     with pytest.raises(Refused, match="note"):
-        proxy.explain_synthesis(wish("orders"))
+        proxy.run(ExplainSynthesis(wish("orders")))
     names = ["quantity", "placed_at", "status"]
     assert [column.name for column in plan.columns] == names
 
@@ -425,7 +426,7 @@ def test_without_noise_the_rows_have_the_true_tables(
     monkeypatch.setattr(proxy.vault, "sampler", exactly)
     text = "SELECT country, segment, vip FROM customers"
     monkeypatch.setattr(released_marginals, "FREQUENT", 0)
-    table = proxy.synthesise(wish(text, "10"))
+    table = proxy.run(Synthesise(wish(text, "10")))
     truth = [
         (country, segment, vip)
         for _, country, segment, _, _, _, vip, *_ in world.well_behaved()["customers"]
@@ -521,7 +522,7 @@ def test_a_fit_by_a_package_that_is_not_there_is_refused_free_of_charge(
     monkeypatch.setattr(mbi_fit, "find_spec", lambda _name: None)
     before = spent(proxy)
     with pytest.raises(MissingExtra, match="synth"):
-        proxy.synthesise(wish("SELECT joined, vip FROM customers"), mbi=True)
+        proxy.run(Synthesise(wish("SELECT joined, vip FROM customers"), mbi=True))
     assert spent(proxy) == before
     options = ("--policy", str(proxy_kit.shop(tmp_path / "shop")), "--analyst", "ana")
     done = CliRunner().invoke(main, ["synth", PEOPLE, "--fit", "mbi", *options])
@@ -777,7 +778,7 @@ def test_the_name_that_was_paid_for_lasts_as_long_as_the_data(tmp_path: Path) ->
         later.refresh()
         with pytest.raises(Refused, match="unknown-table"):
             later.ask(Request(OF_PEOPLE, "ana"))
-        assert later.synthetic_tables("ana") == ()
+        assert later.own_tables("ana") == ()
         another = CREATE.replace("segment, ", "")
         assert later.ask(Request(another, "ana")).rows[0][2] == AS_THE_DATA
 
@@ -829,6 +830,6 @@ def test_what_another_process_makes_of_a_name_is_seen(
         with pytest.raises(Refused, match="unknown-table"):
             server.ask(Request(OF_PEOPLE, "ana"))
         other.ask(Request(CREATE.replace("segment, age", "vip, age"), "ana"))
-        columns = server.synthetic_tables("ana")[0].columns
+        columns = server.own_tables("ana")[0].columns
         assert [column.name for column in columns] == ["vip", "age"]
         assert server.ask(Request("SELECT COUNT(vip) AS n FROM people", "ana")).rows

@@ -16,6 +16,7 @@ from dpsql.engines.duckdb import files
 from dpsql.interfaces.pgwire.login_file import Verifier, read_users, verifier_of
 from dpsql.ledgers.sqlite import accept
 from dpsql.model.vocabulary import Request
+from dpsql.preparation.bound_policy import store_unused
 from dpsql.proxy import Proxy
 from grammar_tests.upgrade.write import PASSWORD, QUESTIONS, cells, known_data, prepare
 
@@ -48,7 +49,7 @@ def test_nothing_that_was_spent_or_recorded_is_lost(state: tuple[Path, dict[str,
     with Proxy.open(str(policy)) as proxy:
         proxy.ledger.verify()
         assert {b.name: str(loss) for b, loss, _limit in proxy.budgets()} == record["spent"]
-        assert [e.query_id for e in proxy.history(limit=10**6)] == record["entries"]
+        assert [e.query_id for e in proxy.ledger.history(limit=10**6)] == record["entries"]
         left = {name: proxy.standing(name).left for name, _ in proxy.policy.analysts}
         assert left == record["left"]
 
@@ -86,8 +87,8 @@ def test_users_log_in_with_their_passwords(state: tuple[Path, dict[str, Any]]) -
 def test_an_old_store_is_left_out_and_made_again(state: tuple[Path, dict[str, Any]]) -> None:
     policy, _record = state
     with Proxy.open(str(policy)) as proxy:
-        assert proxy.store_unused
+        assert store_unused(proxy.policy)
     with patch.object(files.Opened, "identity", IDENTITY):
         prepare(policy)
         with Proxy.open(str(policy)) as proxy:
-            assert not proxy.store_unused
+            assert not store_unused(proxy.policy)

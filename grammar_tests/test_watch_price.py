@@ -13,7 +13,7 @@ from dpsql.interfaces.cli import main
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import Request
 from dpsql.proxy import Proxy
-from dpsql.systems.watch.monitor import Watch
+from dpsql.systems.watch.monitor import ExplainWatch, Watch, WatchAll
 from grammar_tests import proxy_kit
 
 TWO = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY 1; SELECT COUNT(*) FROM orders"
@@ -28,13 +28,13 @@ def requests(text: str) -> list[Request]:
 def test_the_price_is_what_watching_is_charged_and_nothing_runs(tmp_path: Path) -> None:
     proxy, engine = proxy_kit.watched(proxy_kit.shop(tmp_path), Proxy)
     with proxy:
-        price = proxy.explain_watch(WISH, requests(TWO))
+        price = proxy.run(ExplainWatch(WISH, requests(TWO)))
         assert not engine.private()
         assert proxy.budgets()[0][1].amount == 0
         assert [len(stream.domain) for stream in price.streams] == [2, 1]
-        found = proxy.watch_all(WISH, requests(TWO))
+        found = proxy.run(WatchAll(WISH, requests(TWO)))
         assert found.receipt.charged == price.charge
-        again = proxy.explain_watch(WISH, requests(TWO))
+        again = proxy.run(ExplainWatch(WISH, requests(TWO)))
         assert again.remembered
         assert again.charge.amount == 0
 
@@ -44,7 +44,7 @@ def test_what_watching_refuses_its_price_refuses(tmp_path: Path) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
         for text in ("SELECT AVG(age) FROM customers", NAMED):
             with pytest.raises(Refused):
-                proxy.explain_watch(WISH, requests(text))
+                proxy.run(ExplainWatch(WISH, requests(text)))
 
 
 NAMED = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = 'laplace') COUNT(*) FROM orders"

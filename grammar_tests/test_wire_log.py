@@ -56,7 +56,7 @@ def test_each_statement_has_a_line_that_explains_it(served: Door) -> None:
     assert (fresh["analyst"], fresh["door"]) == ("ana", "postgres")
     assert fresh["address"] == "127.0.0.1"
     assert fresh["seconds"] > 0
-    entry = served.proxy.history()[0]
+    entry = served.proxy.ledger.history()[0]
     for line in (fresh, remembered, again):
         assert line["query"] == entry.query_id
         assert line["text"] == "SELECT COUNT ( * ) FROM customers WHERE city = ?"

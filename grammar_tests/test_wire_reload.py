@@ -18,6 +18,7 @@ import pytest
 from dpsql.interfaces.pgwire import server, tls
 from dpsql.interfaces.pgwire.login_file import User, verifier_of
 from dpsql.owner.check import check_policy
+from dpsql.preparation.bound_policy import facts_lapsed
 from dpsql.proxy import Proxy
 from grammar_tests import world
 from grammar_tests.proxy_kit import WatchedEngine, policy, shop
@@ -169,7 +170,7 @@ def test_facts_of_other_data_are_not_taken_up(tmp_path: Path) -> None:
     new.replace(tmp_path / "shop" / "shop.duckdb")
     with Proxy.open(str(policy)) as proxy:
         assert not proxy.policy.facts
-        assert proxy.facts_lapsed
+        assert facts_lapsed(proxy.policy, proxy.ledger)
 
 
 @pytest.mark.full("opens servers or connects clients")

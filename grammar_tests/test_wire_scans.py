@@ -23,17 +23,17 @@ SCANS = (
 @pytest.mark.parametrize("sql", SCANS)
 def test_a_scan_costs_nothing_until_somebody_asks(client: Client, sql: str) -> None:
     proxy = client.session._runner.answers.proxy
-    before = proxy.history("ana", 1000)
+    before = proxy.ledger.history("ana", 1000)
     told = []
     for _ in range(2):
         assert client.query(OWN + sql) == "EZ"
         told.append((client.error["C"], client.error["M"]))
     assert told == [("42501", "A scan that nobody asked for is not paid for.")] * 2
-    assert proxy.history("ana", 1000) == before
+    assert proxy.ledger.history("ana", 1000) == before
     assert client.query(ASKED + sql).startswith("T")
-    assert len(proxy.history("ana", 1000)) == len(before) + 1
+    assert len(proxy.ledger.history("ana", 1000)) == len(before) + 1
     assert client.query(OWN + sql).startswith("T")
-    assert len(proxy.history("ana", 1000)) == len(before) + 1
+    assert len(proxy.ledger.history("ana", 1000)) == len(before) + 1
 
 
 @pytest.mark.parametrize(

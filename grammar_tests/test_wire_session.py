@@ -110,11 +110,11 @@ def test_an_empty_query_is_answered_as_such(client: Client, text: str) -> None:
     ],
 )
 def test_errors_have_the_sqlstates_of_postgres(client: Client, sql: str, sqlstate: str) -> None:
-    before = client.session._runner.answers.proxy.history("ana", 1000)
+    before = client.session._runner.answers.proxy.ledger.history("ana", 1000)
     assert client.query(sql) == "EZ"
     assert client.error["C"] == sqlstate
     assert client.errors == [(sqlstate, "")]
-    assert client.session._runner.answers.proxy.history("ana", 1000) == before
+    assert client.session._runner.answers.proxy.ledger.history("ana", 1000) == before
 
 
 def test_a_refusal_says_why_where_and_what_would_work(client: Client) -> None:
@@ -176,11 +176,11 @@ def test_nothing_is_charged_before_execute_and_once_per_portal(tmp_path: Path) -
             Describe(True, "p"),
             Sync(),
         )
-        assert proxy.history() == ()
+        assert proxy.ledger.history() == ()
         kinds = client.send(Execute("p", 2), Execute("p", 2), Execute("p", 0), Sync())
         assert kinds.count("s") >= 1
         assert kinds.endswith("CZ")
-        assert len(proxy.history()) == 1
+        assert len(proxy.ledger.history()) == 1
 
 
 def test_a_refused_query_is_refused_at_execute_and_skips_to_sync(client: Client) -> None:

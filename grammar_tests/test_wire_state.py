@@ -261,7 +261,7 @@ def test_epsilon_is_set_for_the_session(tmp_path: Path) -> None:
         client = Client(proxy)
         client.query("SET dpsql.epsilon = 0.25")
         client.query(COUNT)
-        assert [entry.epsilon for entry in proxy.history()] == [Decimal("0.25")]
+        assert [entry.epsilon for entry in proxy.ledger.history()] == [Decimal("0.25")]
         client.query("SET dpsql.epsilon = 1000")
         client.query(COUNT)
         assert client.error["C"] == "53400"

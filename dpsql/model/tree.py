@@ -550,7 +550,7 @@ class Statement:
     aggregate names its own epsilon. Tables without a schema are searched along `search_path`.
     `instant` is the value of NOW(). The statement `reads_clock` by a function, or `says_now` in a
     text that may be a time. With `empty_rows`, a request for one private row (LIMIT 1) returns
-    none.
+    none. `calls` are the names before parentheses, in lower case.
     """
 
     query: Query
@@ -568,6 +568,7 @@ class Statement:
     says_now: bool = False
     empty_rows: bool = False
     memory: str | None = None
+    calls: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
 
 def identifier(name: str) -> str:

@@ -128,3 +128,13 @@ def store_present(database: Database) -> object:
     except OSError:
         return None
     return about and (about.st_ino, about.st_size, about.st_mtime_ns)
+
+
+def facts_lapsed(policy: Policy, ledger: Ledger) -> bool:
+    """Test whether facts were recorded before, and none of them counts for the present data."""
+    return ledger.facts_lapsed(vouched_for(policy))
+
+
+def store_unused(policy: Policy) -> bool:
+    """Test whether a policy names a store, and there is none of this data under it."""
+    return policy.database.prepared is not None and policy.store is None

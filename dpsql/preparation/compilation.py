@@ -69,7 +69,15 @@ class Compiler:
         payer = account(self.policy, request.analyst, request.epsilon, statement.epsilon)
         optioned = statement.epsilon is not None or statement.mechanism is not None
         memory = memory_of(statement, payer.budget)
-        query = Question(request, payer, stop, statement.explain, optioned, memory=memory)
+        query = Question(
+            request,
+            payer,
+            stop,
+            statement.explain,
+            optioned,
+            memory=memory,
+            calls=statement.calls,
+        )
         precision = requested_precision(
             request.precision, statement.max_error, statement.confidence
         )

@@ -223,7 +223,7 @@ class Question:
     contributions. With `polls`, it is the question of these polls, which find some of them. With
     `derived`, its numbers were derived, with this noise. `requested` is the requested epsilon if
     the answer cache reduces it. `promised` is its charge in any case, because its price was
-    announced before its bounds were found.
+    announced before its bounds were found. `calls` are the names that its text calls.
     """
 
     request: Request
@@ -239,6 +239,7 @@ class Question:
     derived: DerivedColumns | None = None
     requested: Decimal | None = None
     promised: Loss | None = None
+    calls: frozenset[str] = frozenset()
 
     @property
     def inquiry(self) -> Inquiry:

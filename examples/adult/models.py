@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpsql.model.vocabulary import Request
 from dpsql.proxy import Proxy
+from dpsql.systems.models.models import FindModel
 from examples.adult.people import demonstration
 
 PEOPLE = """SELECT age, sex, hours_per_week > 45 AS long_hours,
@@ -19,7 +20,7 @@ PREDICT(married, n, 'Female', FALSE) AS women FROM generate_series(18, 80) AS g(
 with demonstration("models") as (people, axes):
     with Proxy.open(people.policy) as proxy:
         made = proxy.ask(Request(CREATE, "zcdp"))
-        model = proxy.model("married", "zcdp")
+        model = proxy.run(FindModel("married", "zcdp"))
         (score,) = model.scores
         for term in (score.intercept, *score.terms):
             name = "intercept" if term.column < 0 else model.columns[term.column].name

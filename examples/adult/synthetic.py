@@ -8,6 +8,7 @@ from decimal import Decimal
 from dpsql.model.vocabulary import Request
 from dpsql.proxy import Proxy
 from dpsql.systems.synthesis.closeness import to_rows
+from dpsql.systems.synthesis.synthesis import Synthesise
 from dpsql.systems.synthesis.synthesis_plan import SynthesisWish
 from examples.adult.people import demonstration
 
@@ -17,7 +18,7 @@ STATUS = ("Married-civ-spouse", "Never-married")
 with demonstration("synthetic") as (people, axes):
     with Proxy.open(people.policy) as proxy:
         request = Request(PEOPLE, "zcdp", epsilon=Decimal(1))
-        table = proxy.synthesise(SynthesisWish(request, (("age", "marital_status"),)))
+        table = proxy.run(Synthesise(SynthesisWish(request, (("age", "marital_status"),))))
     print(f"{len(table.rows)} synthetic people for ε = 1, {table.receipt.charged.amount / 1e9} ρ")
     truth = people.truth(PEOPLE)
     near = to_rows(table, truth)

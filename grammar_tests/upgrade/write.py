@@ -24,6 +24,7 @@ from dpsql.model.vocabulary import Answer, Request
 from dpsql.owner.check import check_policy
 from dpsql.owner.preparing import preparation
 from dpsql.proxy import Proxy
+from dpsql.systems.cubes.cubes import CreateCube
 
 PASSWORD = "a password of the fixture"  # noqa: S105
 DATA = """
@@ -144,9 +145,9 @@ def write(folder: Path) -> None:
         check_policy(str(policy), record=True)
         with Proxy.open(str(policy)) as proxy:
             answers = [cells(proxy.ask(Request(sql, analyst))) for analyst, sql in QUESTIONS]
-            proxy.create_cube(CUBE, None, "duckdb")
+            proxy.run(CreateCube(CUBE, None, "duckdb"))
             spent = {b.name: str(loss) for b, loss, _limit in proxy.budgets()}
-            entries = [entry.query_id for entry in proxy.history(limit=10**6)]
+            entries = [entry.query_id for entry in proxy.ledger.history(limit=10**6)]
             left = {name: proxy.standing(name).left for name, _ in proxy.policy.analysts}
     prepare(policy)
     store = folder / "prepared.duckdb"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from sqlglot import Token, TokenType, exp
@@ -84,6 +85,11 @@ def _statement(request: OptionedQuery, result: Query, origin: Origin) -> Stateme
         instant=origin.instant,
         reads_clock=bool(origin.clock),
         says_now=bool(origin.nows),
+        calls=frozenset(
+            name.text.lower()
+            for name, opening in pairwise(request.tokens)
+            if opening.token_type is TokenType.L_PAREN
+        ),
     )
 
 

@@ -10,52 +10,63 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 
+from dpsql.answering.system_table import command_place, load
 from dpsql.interfaces.cli.options import CommandSettings, Group, common
 from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
 from dpsql.interfaces.wordings import ExitCode
-from dpsql.model.errors import DpsqlError
+from dpsql.model.errors import DpsqlError, MissingExtra
 from dpsql.model.public_times import require_clock
 
-SECTIONS = {
+SECTIONS: dict[str, dict[str, str | None]] = {
     "Ask": {
-        "query": "ask.query",
-        "shell": "interactive.shell",
-        "explain": "ask.explain",
-        "tables": "listing_commands.tables",
-        "describe": "listing_commands.describe",
-        "plan": "plan.plan",
-        "watch": "dpsql.systems.watch.watch.watch",
-        "synth": "dpsql.systems.synthesis.synth.synth",
-        "fit": "dpsql.systems.models.model_commands.fit",
-        "model": "dpsql.systems.models.model_commands.model",
-        "budget": "budget_commands.budget",
+        "query": "ask:query",
+        "shell": "interactive:shell",
+        "explain": "ask:explain",
+        "tables": "listing_commands:tables",
+        "describe": "listing_commands:describe",
+        "plan": "plan:plan",
+        "watch": None,
+        "synth": None,
+        "fit": None,
+        "model": None,
+        "budget": "budget_commands:budget",
     },
     "Own the data": {
-        "init": "drafting.init",
-        "check": "owner_commands.check",
-        "risk": "dpsql.systems.risk.risk.risk",
-        "tune": "tune.tune",
-        "cube": "dpsql.systems.cubes.cube.cube",
-        "prepare": "owner_commands.prepare",
-        "refresh": "owner_commands.refresh",
-        "history": "budget_commands.history",
-        "serve": "serve.serve",
-        "user": "user_commands.user",
-        "local": "dpsql.systems.local.local.local",
+        "init": "drafting:init",
+        "check": "owner_commands:check",
+        "risk": None,
+        "tune": "tune:tune",
+        "cube": None,
+        "prepare": "owner_commands:prepare",
+        "refresh": "owner_commands:refresh",
+        "history": "budget_commands:history",
+        "serve": "serve:serve",
+        "user": "user_commands:user",
+        "local": None,
     },
     "Learn": {
-        "doctor": "doctor.doctor",
-        "demo": "owner_commands.demo",
-        "help": "manual.manual",
-        "completion": "manual.completion",
+        "doctor": "doctor:doctor",
+        "demo": "owner_commands:demo",
+        "help": "manual:manual",
+        "completion": "manual:completion",
     },
 }
-"""Each command by its name: the module here that has it is imported when it is used."""
+"""Each command by its name: the module here that has it is imported when it is used. Those of side
+systems (None) are in `dpsql.answering.system_table`."""
+
+
+def missing_command(name: str, missing: MissingExtra) -> click.Command:
+    """Return a command that reports its missing side system."""
+
+    def refuse() -> NoReturn:
+        raise MissingExtra(str(missing))
+
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(name, settings, callback=refuse, help=str(missing))
 
 
 class Program(Group):
@@ -64,14 +75,16 @@ class Program(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name, for which its module alone is imported."""
         del ctx
-        for commands in SECTIONS.values():
-            if cmd_name in commands:
-                module, _, name = commands[cmd_name].rpartition(".")
-                module = module if module.startswith("dpsql.") else f"{__name__}.{module}"
-                command = getattr(import_module(module), name)
-                assert isinstance(command, click.Command)
-                return command
-        return None
+        own = {name: place for commands in SECTIONS.values() for name, place in commands.items()}
+        place = f"{__name__}.{own[cmd_name]}" if own.get(cmd_name) else command_place(cmd_name)
+        if place is None:
+            return None
+        try:
+            command = load(place)
+        except MissingExtra as missing:
+            return missing_command(cmd_name, missing)
+        assert isinstance(command, click.Command)
+        return command
 
     def main(
         self,

@@ -86,7 +86,10 @@ def budget(
         warn_of_lapsed_facts(proxy)
         unnamed = unnamed_budgets(proxy.ledger, proxy.policy.budgets)
         before, stopped = proxy.ledger.confirmed(), proxy.ledger.stopped()
-        changed, gone = altered(before, proxy.ceilings()), removed(before, proxy.ceilings())
+        changed, gone = (
+            altered(before, _ceilings(proxy)),
+            removed(before, _ceilings(proxy)),
+        )
     click.echo(text)
     note_unnamed(unnamed)
     for title in changed:
@@ -109,22 +112,28 @@ def budget(
 def confirm(settings: CommandSettings, *, reason: str) -> None:
     """Hold the ledger to the limits that the policy has now: raised, lowered or removed."""
     with settings.open(settings.policy) as proxy:
-        ledger, ceilings = proxy.ledger, {c.title: c for c in proxy.ceilings()}
+        ledger, limits = proxy.ledger, {c.title: c for c in _ceilings(proxy)}
         units = [standing.budget.accountant for standing in proxy.standings()]
-        before, present = ledger.confirmed(), tuple(ceilings.values())
+        before, present = ledger.confirmed(), tuple(limits.values())
         changed, gone = altered(before, present), removed(before, present)
         for title in changed:
-            ledger.confirm(ceilings[title], reason)
+            ledger.confirm(limits[title], reason)
         for title in gone:
             ledger.lift(title, reason)
-    for title, unit in zip(ceilings, units, strict=True):
+    for title, unit in zip(limits, units, strict=True):
         if title in changed:
-            old, new = _covering(before[title], unit), _covering(ceilings[title], unit)
+            old, new = _covering(before[title], unit), _covering(limits[title], unit)
             note(f"{printable(title)}: {old} before, {new} now.")
     for title in gone:
         note(f"{printable(title)}: {_covering(before[title], None)} before, no limit now.")
     if not changed and not gone:
         note("The limits of the policy are those that the ledger holds it to.")
+
+
+def _ceilings(proxy: Proxy) -> tuple[Ceiling, ...]:
+    from dpsql.preparation.question import ceilings  # noqa: PLC0415
+
+    return ceilings(proxy.policy)
 
 
 def _covering(ceiling: Ceiling, accountant: str | None) -> str:
@@ -193,9 +202,11 @@ def note_unnamed(pots: Sequence[Charged]) -> None:
 
 def warn_of_lapsed_facts(proxy: Proxy) -> None:
     """Tells that facts were recorded, or a store was made, of other data than are there."""
-    if proxy.facts_lapsed:
+    from dpsql.preparation.bound_policy import facts_lapsed, store_unused  # noqa: PLC0415
+
+    if facts_lapsed(proxy.policy, proxy.ledger):
         note_lapsed_facts()
-    if proxy.store_unused:
+    if store_unused(proxy.policy):
         note_unused_store()
 
 
@@ -286,7 +297,8 @@ def _as_json(proxy: Proxy) -> str:
     from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
 
     stopped, before = proxy.ledger.stopped(), proxy.ledger.confirmed()
-    changed, gone = altered(before, proxy.ceilings()), removed(before, proxy.ceilings())
+    present = _ceilings(proxy)
+    changed, gone = altered(before, present), removed(before, present)
     pots = []
     for pot in proxy.standings():
         fits = fitting(pot.budget, pot.spent)
@@ -408,7 +420,7 @@ def history(
 
 def charges_text(proxy: Proxy, analyst: str, limit: int = 20) -> str:
     """What an analyst asked and what it cost, newest first, in lines as wide as the terminal."""
-    rows = [_charge_row(entry) for entry in proxy.history(analyst, limit)]
+    rows = [_charge_row(entry) for entry in proxy.ledger.history(analyst, limit)]
     return _shown(_latest(rows, limit))
 
 

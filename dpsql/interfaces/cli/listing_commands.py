@@ -68,5 +68,5 @@ def describe(settings: CommandSettings, *, name: str, style: str) -> None:
 def _show(settings: CommandSettings, wish: Listing, style: str) -> None:
     with output(None) as write, settings.open(settings.policy) as proxy:
         who = settings.analyst
-        synthetic = () if who is None else proxy.synthetic_tables(proxy.analyst(who))
+        synthetic = () if who is None else proxy.own_tables(proxy.analyst(who))
         write(_FORMATS[style](listed(wish, proxy.policy, synthetic=synthetic)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dpsql.answering.system_table import load_value
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.query_options import sensible
 from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS
@@ -45,9 +46,8 @@ def open_server(path: str) -> Proxy:
 def publish_reports(path: str) -> Iterator[tuple[str, int]]:
     """Make what was collected rows of a policy's tables: each with how many rows are new."""
     from dpsql.policy.load import load  # noqa: PLC0415
-    from dpsql.systems.local.report_store import published  # noqa: PLC0415
 
-    yield from published(load(path))
+    yield from load_value("publish")(load(path))
 
 
 def _started(path: str) -> tuple[Draft, Engine]:

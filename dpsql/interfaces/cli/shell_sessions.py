@@ -92,7 +92,7 @@ class LocalSession:
         return names_of(self.proxy.policy, called_functions())
 
     def listed(self, wish: Listing) -> Answer:
-        synthetic = self.proxy.synthetic_tables(self.analyst)
+        synthetic = self.proxy.own_tables(self.analyst)
         return listed(wish, self.proxy.policy, self.request.search_path, synthetic)
 
     def free(self, sql: str) -> Reply | None:

@@ -13,6 +13,7 @@ from decimal import Decimal
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
 
+from dpsql.answering.system_table import load_value
 from dpsql.engines import Stop
 from dpsql.interfaces.dbapi import dbapi_errors
 from dpsql.interfaces.dbapi.dbapi_cursor import Cursor, Parameters
@@ -43,13 +44,12 @@ from dpsql.interfaces.listing import Listing, listed, listing
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import DpsqlError
-from dpsql.model.tree import Kind, Parameter
-from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Answer, Receipt, Request
+from dpsql.model.tree import Kind
+from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Answer, Request
 from dpsql.preparation.explanation import Explanation
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
-    from dpsql.systems.watch.monitor import Monitor, Verdict
 
 
 __all__ = [
@@ -166,13 +166,6 @@ def _require_known(errors: str | None) -> None:
         raise InterfaceError('errors is "columns" or None.')
 
 
-def _level(threshold: Decimal | str | int) -> Decimal:
-    try:
-        return Decimal(threshold)
-    except (ArithmeticError, TypeError, ValueError):
-        raise ProgrammingError("The threshold is a number such as 1000 or '0.5'.") from None
-
-
 class Connection:
     """One analyst's connection; threads may share it, each with its own cursor.
 
@@ -237,7 +230,7 @@ class Connection:
             raise raised_from(error) from None
 
     def _listed(self, wish: Listing) -> Answer:
-        synthetic = self.proxy.synthetic_tables(self.analyst)
+        synthetic = self.proxy.own_tables(self.analyst)
         return listed(wish, self.proxy.policy, synthetic=synthetic)
 
     def budget(self) -> Cursor:
@@ -289,7 +282,7 @@ class Connection:
         epsilon: Decimal | str | None = None,
         both_ways: bool = False,
         measure: Decimal | str | None = None,
-    ) -> ConnectionMonitor:
+    ) -> Any:
         """A stream of counting queries against a threshold: charged now, once, for all alarms.
 
         Above is what is at or above `threshold`, both with noise. `epsilon` (default: the
@@ -297,20 +290,13 @@ class Connection:
         `both_ways` admits sums that one person can lower, for more noise on every query. `measure`
         is more ε, paid now too, for which each alarm is told with its noisy number.
         """
-        from dpsql.systems.watch.monitor import Watch  # noqa: PLC0415
-
-        wish = Watch(
-            self.analyst,
-            _level(threshold),
-            alarms,
-            epsilon=exact_amount("epsilon", epsilon) or self.epsilon,
-            both_ways=both_ways,
-            measure=exact_amount("measure", measure),
-        )
         try:
-            return ConnectionMonitor(self.proxy.watch(wish), self.dialect)
+            open_monitor = load_value("connection.watch")
         except DpsqlError as error:
             raise raised_from(error) from None
+        return open_monitor(
+            self, threshold, alarms=alarms, epsilon=epsilon, both_ways=both_ways, measure=measure
+        )
 
     def close(self) -> None:
         """Close for good: everything afterwards, `close` included, raises InterfaceError."""
@@ -373,47 +359,6 @@ class Connection:
         epsilon = options.exact_epsilon or self.epsilon
         question = sql, self.analyst, self.dialect, frozen(parameters), epsilon
         return Request(*question, precision=precision, confirmed=self.confirm, door="DB-API")
-
-
-class ConnectionMonitor:
-    """One bit per query of a stream; see `Connection.watch`. Threads may share it."""
-
-    def __init__(self, monitor: Monitor, dialect: str) -> None:
-        self._monitor, self._dialect = monitor, dialect
-
-    @property
-    def left(self) -> int:
-        """The alarms that are left; with none the monitor has ended."""
-        return self._monitor.left
-
-    @property
-    def receipt(self) -> Receipt:
-        """What was charged when it was opened."""
-        return self._monitor.receipt
-
-    def ask(self, sql: str, parameters: Sequence[Parameter | list[Any]] = ()) -> Verdict:
-        """Whether one COUNT or SUM, or that of each public group, is above the threshold.
-
-        Asked again, a question has the answer it had. Raises as `Cursor.execute` does, and
-        OperationalError once the alarms are used up.
-        """
-        try:
-            return self._monitor.ask(sql, parameters, self._dialect)
-        except DpsqlError as error:
-            raise raised_from(error, sql) from None
-
-    def close(self) -> None:
-        """End the monitor, whatever alarms are left; a second time it does nothing."""
-        try:
-            self._monitor.close()
-        except DpsqlError as error:
-            raise raised_from(error) from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
 
 
 Date = date

@@ -8,6 +8,7 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from dpsql.answering.system_table import load_value
 from dpsql.interfaces.dbapi.local_answers import answered_here
 from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.html_tables import answer_html
@@ -19,7 +20,6 @@ from dpsql.preparation.explanation import Explanation
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
-    from dpsql.systems.watch.monitor import Monitor
 
 
 class DirectAnswer(Answer):
@@ -79,24 +79,22 @@ def watch(
     epsilon: Decimal | None = None,
     both_ways: bool = False,
     measure: Decimal | None = None,
-) -> Iterator[Monitor]:
+) -> Iterator[Any]:
     """A monitor of counting queries, charged when it is opened; see `dpsql.systems.watch.monitor`.
 
     Raises `dpsql.model.errors.DpsqlError`.
     """
     with _opened(policy) as proxy:
-        from dpsql.systems.watch.monitor import Watch  # noqa: PLC0415
-
-        who = proxy.analyst(analyst)
-        wish = Watch(
-            who,
+        open_monitor = load_value("watch")
+        wish = open_monitor(
+            proxy.analyst(analyst),
             Decimal(threshold),
             alarms,
             epsilon=epsilon,
             both_ways=both_ways,
             measure=measure,
         )
-        with proxy.watch(wish) as monitor:
+        with proxy.run(wish) as monitor:
             yield monitor
 
 

@@ -42,7 +42,7 @@ def free_answer(proxy: Proxy, request: Request, stop: Stop | None = None) -> Ans
     """
     wish = listing(request.sql)
     if wish is not None:
-        synthetic = proxy.synthetic_tables(request.analyst)
+        synthetic = proxy.own_tables(request.analyst)
         return listed(wish, proxy.policy, request.search_path, synthetic)
     if _NAMES_IT.search(request.sql) is None:
         return None
@@ -56,7 +56,7 @@ def free_answer(proxy: Proxy, request: Request, stop: Stop | None = None) -> Ans
 
     named = {word.value for word in words(text)}
     reports = [report(proxy, request.analyst, name) for name in _REPORTED if name in named]
-    given = [*reports, *catalogue.shown((), proxy.synthetic_tables(request.analyst))]
+    given = [*reports, *catalogue.shown((), proxy.own_tables(request.analyst))]
     table = catalogue.ask(text, request.parameters, given, stop)
     return _exact([(c.name, kind_of(c.oid) or VARCHAR) for c in table.columns], table.rows)
 

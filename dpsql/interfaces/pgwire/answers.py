@@ -181,7 +181,7 @@ class Answers:
         settings = transaction.settings
         wish = listing(piece.text)
         if wish is not None:
-            synthetic = self.proxy.synthetic_tables(self.analyst, stop)
+            synthetic = self.proxy.own_tables(self.analyst, stop)
             rows = listed(wish, self.proxy.policy, searched(settings["search_path"]), synthetic)
             columns = told_columns(rows.columns)
             return Result(columns, rows.rows, "SELECT", counted=True)
@@ -189,7 +189,7 @@ class Answers:
         _require_given(query, len(values), piece)
         if claimed:
             reports = self._reports(piece, stop)
-            synthetic = self.proxy.synthetic_tables(self.analyst, stop)
+            synthetic = self.proxy.own_tables(self.analyst, stop)
             given = [*reports, *self.catalogue.shown(transaction.views, synthetic)]
             table = self.catalogue.ask(piece.text, tuple(values), given, stop)
             return Result(table.columns, table.rows, "SELECT", counted=True, repeatable=not reports)

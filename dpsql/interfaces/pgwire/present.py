@@ -13,6 +13,7 @@ from dpsql.interfaces.pgwire.pacing import LateAnswers
 from dpsql.model.dataclass import dataclass
 from dpsql.owner.check import unnamed_budgets
 from dpsql.policy.draft import ServerSettings as Limits
+from dpsql.preparation.bound_policy import facts_lapsed, store_unused
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
@@ -54,10 +55,10 @@ class Present:
         for pot in unnamed_budgets(proxy.ledger, proxy.policy.budgets):
             spent = loss_text(pot.spent, pot.accountant)
             yield "unnamed_budget", {"budget": pot.budget, "spent": spent}
-        if proxy.facts_lapsed:
+        if facts_lapsed(proxy.policy, proxy.ledger):
             fix = "Plans and prices do without recorded facts until: dpsql check --record"
             yield "facts_lapsed", {"fix": fix}
-        if proxy.store_unused:
+        if store_unused(proxy.policy):
             yield "store_unused", {"fix": "Plans read the data as they are until: dpsql prepare"}
 
     def gauges(self) -> list[tuple[str, str, float]]:

@@ -49,10 +49,12 @@ def create(
     dialect: str,
 ) -> None:
     """Price CREATE DP CUBE name AS SELECT … GROUP BY CUBE (…), then measure it at that price."""
+    from dpsql.systems.cubes.cubes import CreateCube, ExplainCube  # noqa: PLC0415
+
     text = read_sql(sql, file)
     try:
         with settings.open(settings.policy) as proxy:
-            joint = proxy.explain_cube(text, budget, dialect)
+            joint = proxy.run(ExplainCube(text, budget, dialect))
             click.echo(table(prices(joint, _WIDEST), None).text, nl=False)
             note(price_text(joint))
             if not yes and not can_answer():
@@ -60,7 +62,7 @@ def create(
                 return
             if joint.price != Loss(0) and not yes:
                 click.confirm("Measure it?", abort=True, err=True)
-            work = partial(proxy.create_cube, text, budget, dialect)
+            work = partial(proxy.run, CreateCube(text, budget, dialect))
             joint, _cancelled = interruptible(work, proxy.cancel, Progress())
     except DpsqlError as error:
         raise click.exceptions.Exit(show_error(error, text)) from None
@@ -129,8 +131,10 @@ def drop(settings: CommandSettings, *, name: str, reason: str) -> None:
 @with_policy
 def suggest(settings: CommandSettings, *, budget: str | None, dialect: str) -> None:
     """List the cubes that would have saved budget on past queries. Reads no private data."""
+    from dpsql.systems.cubes.cube_suggestions import SuggestCubes  # noqa: PLC0415
+
     with settings.open(settings.policy) as proxy:
-        suggestions = proxy.suggest_cubes(budget, dialect)
+        suggestions = proxy.run(SuggestCubes(budget, dialect))
         units = {each.name: each.accountant for each in proxy.policy.budgets}
     unit = next(iter(units.values())) if budget is None else units[budget]
     for each in suggestions:

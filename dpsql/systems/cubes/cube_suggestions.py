@@ -13,6 +13,7 @@ from operator import add
 
 from dpsql.answering import from_memory, joint_plan
 from dpsql.answering.joint_plan import JointPlan
+from dpsql.answering.side_systems import Parts
 from dpsql.compiler.plan.prepared import Prepared, WideTable
 from dpsql.dialects.postgres.words import Word, WordKind, words
 from dpsql.engines import Stop
@@ -170,3 +171,22 @@ def _conjuncts(every: Sequence[Word]) -> list[list[Word]]:
 
 def _names(part: Sequence[Word]) -> set[str]:
     return {word.value for word in part if word.kind in (WordKind.NAME, WordKind.QUOTED)}
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestCubes:
+    """Suggestion of cubes that would have saved spending of a budget. The owner's.
+
+    Replays its ledger; reads no private data.
+    """
+
+    budget: str | None
+    dialect: str
+
+    def run(self, parts: Parts) -> tuple[CubeSuggestion, ...]:
+        """Return the cubes, the most useful first."""
+        payer, own = (
+            cubes.budget_of(parts.compiler.policy, self.budget),
+            (parts.compiler, parts.vault),
+        )
+        return suggested(*own, payer, self.dialect, parts.stop)

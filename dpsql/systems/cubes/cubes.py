@@ -12,9 +12,11 @@ from datetime import datetime
 from functools import reduce
 from itertools import combinations
 from operator import add
+from typing import NoReturn
 
 from dpsql.answering import joint_plan
 from dpsql.answering.joint_plan import Beside, JointPlan
+from dpsql.answering.side_systems import Parts
 from dpsql.dialects.postgres.words import Word, words
 from dpsql.engines import Stop
 from dpsql.ledgers import CUBES, Entry, Ledger, Stopped
@@ -58,13 +60,11 @@ class Cube:
         return self.entries[-1].time
 
 
-def begins(text: str) -> bool:
-    """Test whether a text begins with CREATE DP CUBE.
-
-    >>> begins("create dp  cube c as select 1"), begins("SELECT 1 AS cube")
-    (True, False)
-    """
-    return tuple(text.lower().split(maxsplit=3)[:3]) == _HEAD
+def refuse_analyst(text: str) -> NoReturn:
+    """Refuse CREATE DP CUBE to analysts."""
+    del text
+    construct = "CREATE DP CUBE, which is the owner's"
+    raise Refused(Reason.UNSUPPORTED_SYNTAX, construct=construct)
 
 
 def creation(text: str) -> Creation:
@@ -242,3 +242,41 @@ def values(item: Sequence[Word]) -> tuple[str, ...]:
 def text_of(query: str, item: Sequence[Word]) -> str:
     """Return the text of words as written."""
     return query[item[0].start : item[-1].stop]
+
+
+def budget_of(policy: Policy, name: str | None) -> Budget:
+    """Return the budget with that name; without a name the only one. Raises `Refused`."""
+    named = {budget.name: budget for budget in policy.budgets}
+    if name is None and len(named) == 1:
+        (name,) = named
+    if name not in named:
+        raise unknown_name("budget", name, tuple(named))
+    return named[name]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCube:
+    """Creation of a cube for the analysts of a budget (None: the only one). The owner's."""
+
+    text: str
+    budget: str | None
+    dialect: str
+
+    def run(self, parts: Parts) -> JointPlan:
+        """Measure the cube."""
+        payer, own = budget_of(parts.compiler.policy, self.budget), (parts.compiler, parts.vault)
+        return create(*own, self.text, payer, self.dialect, parts.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainCube:
+    """Price and precision of the tables of a cube. The owner's."""
+
+    text: str
+    budget: str | None
+    dialect: str
+
+    def run(self, parts: Parts) -> JointPlan:
+        """Return the plan: runs nothing, charges nothing."""
+        payer, own = budget_of(parts.compiler.policy, self.budget), (parts.compiler, parts.vault)
+        return planned(*own, self.text, payer, self.dialect, parts.stop)

@@ -91,13 +91,19 @@ def fit(
         answer, _cancelled = interruptible(
             partial(proxy.ask, wanted_request), proxy.cancel, Progress()
         )
-        return answer, proxy.model(name, wanted_request.analyst)
+        return answer, _find(proxy, name, wanted_request.analyst)
 
     answer, model = _with_proxy(settings, fitted)
     click.echo(_text(model))
     for line in _about(model):
         note(line)
     note(cost_text(answer.receipt))
+
+
+def _find(proxy: Proxy, name: str, analyst: str) -> Model:
+    from dpsql.systems.models.models import FindModel  # noqa: PLC0415
+
+    return proxy.run(FindModel(name, analyst))
 
 
 @click.group(cls=Group)
@@ -109,7 +115,9 @@ def model() -> None:
 @with_settings
 def listed(settings: CommandSettings) -> None:
     """List the models that were paid for, and what they are of."""
-    models = _with_proxy(settings, lambda p: p.models_of(p.analyst(settings.analyst)))
+    from dpsql.systems.models.models import ListModels  # noqa: PLC0415
+
+    models = _with_proxy(settings, lambda p: p.run(ListModels(p.analyst(settings.analyst))))
     if not models:
         note("There is no model.")
         return
@@ -136,7 +144,7 @@ def show(settings: CommandSettings, *, name: str, target: str | None, style: str
 
     How often it is right of other rows is told by `dpsql model test`, which is paid for.
     """
-    result = _with_proxy(settings, lambda p: p.model(name, p.analyst(settings.analyst)))
+    result = _with_proxy(settings, lambda p: _find(p, name, p.analyst(settings.analyst)))
     with output(target) as write:
         write(_FORMATS[style](result))
     for line in _about(result):
@@ -166,7 +174,7 @@ def test(
         from dpsql.systems.models.model import test_sql  # noqa: PLC0415
 
         who = proxy.analyst(settings.analyst)
-        text = test_sql(proxy.model(name, who), query.strip().rstrip(";"))
+        text = test_sql(_find(proxy, name, who), query.strip().rstrip(";"))
         request = Request(text, who, dialect, epsilon=epsilon, door=_DOOR)
         answer, _cancelled = interruptible(partial(proxy.ask, request), proxy.cancel, Progress())
         return answer

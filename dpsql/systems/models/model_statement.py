@@ -80,15 +80,6 @@ class DropModel:
 ModelStatement: TypeAlias = CreateModel | DropModel
 
 
-def begins(text: str) -> bool:
-    """Whether a text may be about a model, as far as it can be told without its words.
-
-    >>> begins("create model m as select 1"), begins("SELECT 1")
-    (True, False)
-    """
-    return _CREATE[1] in text.lower()
-
-
 def statement(text: str) -> ModelStatement | None:
     """What is to be made or forgotten; None where the text begins otherwise. Raises `Refused`.
 

@@ -12,13 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import nan
 
+from dpsql.answering.any_statement import ask_select, explain_select, select_signature
 from dpsql.answering.explain import PlannedCreation, explained_creation
-from dpsql.answering.paid_names import (
-    Owner,
-    PaidNames,
-    owner,
-    request_of,
-)
+from dpsql.answering.paid_names import DROPPED, Owner, PaidNames, owner, request_of
+from dpsql.answering.side_systems import OpenSystem, OtherAnswers, PaidSource, Parts
 from dpsql.engines import Stop
 from dpsql.ledgers import Entry
 from dpsql.model.algebra import Relation
@@ -27,11 +24,12 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Modelled
 from dpsql.model.table import Repeated
-from dpsql.model.tree import INTEGER, VARCHAR
+from dpsql.model.tree import INTEGER, VARCHAR, Span, SqlType
 from dpsql.model.vocabulary import Answer, Column, Request
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.explanation import Explanation, unknown_errors
 from dpsql.preparation.question import Question
+from dpsql.preparation.signature import Signature
 from dpsql.systems.models import released_gradients
 from dpsql.systems.models.methods import ModelPlan, planned
 from dpsql.systems.models.model import CONFIDENT, Model, descended, fitted
@@ -39,14 +37,11 @@ from dpsql.systems.models.model_statement import (
     CreateModel,
     DropModel,
     ModelStatement,
-    begins,
     statement,
 )
 from dpsql.systems.models.moment_answers import MomentSums, PaidMoments, sums_of_moments
-from dpsql.systems.models.moment_answers import begins as asking
 from dpsql.systems.models.moments_plan import MomentsPlan, MomentsWish
 from dpsql.systems.models.predictions import WrittenOut, written_out
-from dpsql.systems.models.predictions import begins as calling
 from dpsql.systems.models.released_moments import measured, remembered
 from dpsql.vault.vault import Vault
 
@@ -94,13 +89,43 @@ class _Kept:
     moments: PaidMoments | None
 
 
-class Models:
+class Models(OpenSystem):
     """The models of all analysts, by their names: thread-safe."""
 
     def __init__(self) -> None:
         self.names = PaidNames("model", _recorded)
         self._models: BoundedCache[Model] = BoundedCache(MOST_KEPT, lambda _: 1)
         self._moments: BoundedCache[_Kept] = BoundedCache(MOST_KEPT, lambda _: 1)
+
+    @property
+    def changes(self) -> int:
+        """Counter of the changes of its names."""
+        return self.names.changes
+
+    def ask(self, parts: Parts, request: Request, statement: ModelStatement) -> Answer:
+        """Make a model or forget one."""
+        own = parts.compiler, parts.vault, request
+        if isinstance(statement, DropModel):
+            return self.names.drop(*own, statement.name)
+        return self.create(*own, statement, parts.stop)
+
+    def explain(self, parts: Parts, request: Request, statement: ModelStatement) -> Explanation:
+        """Return the plan of a statement: runs nothing, charges nothing."""
+        return self.explained(parts.compiler, parts.vault, request, statement, parts.stop)
+
+    def columns(self, statement: ModelStatement) -> tuple[Column, ...]:
+        """Return the columns of the answer to a statement."""
+        return DROPPED if isinstance(statement, DropModel) else CREATED
+
+    def instead(self, parts: Parts, request: Request, refused: Refused) -> OtherAnswers | None:
+        """Return the question with PREDICT replaced; None if there is no such call."""
+        del refused
+        written = self.written_out(parts.compiler, parts.vault, request, parts.stop)
+        return None if written is None else PredictedQuestion(written)
+
+    def source(self, parts: Parts, query: Question) -> PaidSource | None:
+        """Return the answer to a question from the moments of models."""
+        return self.sums(parts.compiler, parts.vault, query)
 
     def create(
         self,
@@ -134,7 +159,7 @@ class Models:
         said: ModelStatement,
         stop: Stop,
     ) -> Explanation:
-        """What a statement would do and cost now: runs nothing, charges nothing."""
+        """Return the plan of a statement: runs nothing, charges nothing."""
         if isinstance(said, DropModel):
             raise Refused(Reason.UNSUPPORTED_STATEMENT, statement="EXPLAIN of DROP MODEL")
         named = _named(request, said)
@@ -176,8 +201,6 @@ class Models:
 
     def sums(self, compiler: Compiler, vault: Vault, query: Question) -> MomentSums | None:
         """How a question is answered of the moments of models of who asks; None where it is not."""
-        if not asking(query.request.sql):
-            return None
         whose = owner(compiler, vault, query.request.analyst)
         names = tuple(self.names.of(vault, whose).items())
         moments = (self._paid(compiler, vault, (whose, *each), query.stop) for each in names)
@@ -204,8 +227,6 @@ class Models:
         self, compiler: Compiler, vault: Vault, request: Request, stop: Stop
     ) -> WrittenOut | None:
         """The text of a request without PREDICT; None where it has none. Raises `Refused`."""
-        if not calling(request.sql):
-            return None
 
         def look(name: str) -> Model:
             return self.model(compiler, vault, request.analyst, name, stop)
@@ -300,13 +321,12 @@ def _remade(
 
 def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:
     """The model that a text made, if one did, or nothing where it forgot one."""
-    said = statement(entry.inquiry.sql) if begins(entry.inquiry.sql) else None
-    match said:
+    match statement(entry.inquiry.sql) if "model" in entry.inquiry.sql.lower() else None:
         case None:
             return None
-        case DropModel():
+        case DropModel() as said:
             return said.name, None
-        case CreateModel():
+        case CreateModel() as said:
             return said.name, replace(_named(request_of(entry), said), recorded=True)
 
 
@@ -321,3 +341,69 @@ def _named(request: Request, said: CreateModel) -> _Named:
 def without_calls(request: Request, written: WrittenOut) -> Request:
     """The request with what a model computes in the place of PREDICT; the owner reads the text."""
     return replace(request, sql=written.sql, text=request.sql, flowing=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedQuestion:
+    """A question with PREDICT in its text, which is replaced by the models' formulas."""
+
+    written: WrittenOut
+
+    def answer(self, parts: Parts, request: Request) -> Answer:
+        """Answer as `Proxy.ask` does."""
+        plain = without_calls(request, self.written)
+        with placed(self.written):
+            answer = ask_select(parts, plain)
+        return predicted(answer, self.written, _outer(parts, plain))
+
+    def explain(self, parts: Parts, request: Request) -> Explanation:
+        """Explain as `Proxy.explain` does."""
+        plain = without_calls(request, self.written)
+        with placed(self.written):
+            explanation = explain_select(parts, plain)
+        return foreseen(explanation, self.written, _outer(parts, plain))
+
+    def signature(
+        self,
+        parts: Parts,
+        request: Request,
+        places: Sequence[Span],
+        declared: Sequence[SqlType | None],
+    ) -> Signature:
+        """Describe as `Proxy.signature` does."""
+        now = [self.written.now(place) for place in places]
+        with placed(self.written):
+            return select_signature(parts, without_calls(request, self.written), now, declared)
+
+
+def _outer(parts: Parts, request: Request) -> Relation | None:
+    """Return the outer query over releases of a question over private rows; None for others."""
+    with suppress(Refused):  # over synthetic tables, say
+        plan = parts.compiler.prepared(parts.compiler.read(request, parts.stop)).plan
+        return None if plan is None else plan.outer
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class FindModel:
+    """Search for a model of an analyst, free."""
+
+    name: str
+    analyst: str
+
+    def run(self, parts: Parts) -> Model:
+        """Return the model. Raises `Refused` if there is none."""
+        models: Models = parts.systems.open("models")
+        return models.model(parts.compiler, parts.vault, self.analyst, self.name, parts.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class ListModels:
+    """List of the models of an analyst, by name."""
+
+    analyst: str
+
+    def run(self, parts: Parts) -> Sequence[Model]:
+        """Return the models."""
+        models: Models = parts.systems.open("models")
+        return models.listed(parts.compiler, parts.vault, self.analyst, parts.stop)

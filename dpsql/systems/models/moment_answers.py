@@ -41,7 +41,6 @@ from dpsql.systems.models.released_moments import Moments
 from dpsql.vault.measured_cells import gaussian
 from dpsql.vault.vault import Vault
 
-_CALLS = ("corr", "regr_", "covar_")
 _ROUNDING = 1 / 12
 """The variance of what is rounded to whole steps."""
 
@@ -80,15 +79,6 @@ class MomentSums:
         left = rest(vault.standing(self.query.account).budget, plan.spent, Loss(0))
         note = f"From the second moments of the model {self.of.name}, which are paid for."
         return replace(plan, charge=Loss(0), event=Event(()), rest=left, notes=(note,))
-
-
-def begins(text: str) -> bool:
-    """Whether a text may ask for what moments tell, as far as it can be told without its words.
-
-    >>> begins("SELECT Corr(a, b) FROM t"), begins("SELECT AVG(a) FROM t")
-    (True, False)
-    """
-    return any(call in text.lower() for call in _CALLS)
 
 
 def sums_of_moments(

@@ -96,15 +96,6 @@ class WrittenOut:
         return Span(span.start + shift, span.stop + shift)
 
 
-def begins(text: str) -> bool:
-    """Whether a text may have a call, as far as it can be told without its words.
-
-    >>> begins("SELECT PREDICT(m)"), begins("SELECT 1")
-    (True, False)
-    """
-    return _CALL in text.lower()
-
-
 def parameter_inside(span: Span) -> Refused:
     """What is said of a parameter among the arguments of a call."""
     why = "a parameter cannot stand within PREDICT"
@@ -117,8 +108,6 @@ def calls(text: str) -> tuple[PredictCall, ...]:
     >>> [call.model for call in calls("SELECT AVG(PREDICT(m, age, (1))) FROM t")]
     ['m']
     """
-    if not begins(text):
-        return ()
     return tuple(_calls(list(words(text))))
 
 

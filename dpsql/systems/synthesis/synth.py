@@ -105,8 +105,10 @@ def synth(
     rows, mbi = options.pop("rows"), options.pop("fit") == "mbi"
     _require(style, picture, mbi=mbi)
     if only_explain:
+        from dpsql.systems.synthesis.synthesis import ExplainSynthesis  # noqa: PLC0415
+
         plan = _with_proxy(
-            settings, source, lambda proxy, wish: proxy.explain_synthesis(wish), **options
+            settings, source, lambda proxy, wish: proxy.run(ExplainSynthesis(wish)), **options
         )
         note(price_text(plan))
         return
@@ -158,7 +160,9 @@ def _uninterrupted(
     proxy: Proxy, wish: SynthesisWish, *, rows: int | None, mbi: bool
 ) -> SyntheticTable:
     """The rows; Ctrl-C cancels the statement that runs, and the charge stays."""
-    work = partial(proxy.synthesise, wish, rows, mbi=mbi)
+    from dpsql.systems.synthesis.synthesis import Synthesise  # noqa: PLC0415
+
+    work = partial(proxy.run, Synthesise(wish, rows, mbi))
     table, _cancelled = interruptible(work, proxy.cancel, Progress())
     return table
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.answering.side_systems import Parts
 from dpsql.consistency.drawn_rows import PublicDice, drawn, spread
 from dpsql.consistency.graphical_model import fitted, nearest
 from dpsql.engines import EngineFailed, Stop
@@ -203,3 +204,28 @@ def _cells(
         cells_of[code, : len(own)] = own
     result: np.ndarray = cells_of[codes, numbers]
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesise:
+    """Creation of synthetic rows from noisy marginals, which are charged once."""
+
+    wish: SynthesisWish
+    rows: int | None = None
+    mbi: bool = False
+
+    def run(self, parts: Parts) -> SyntheticTable:
+        """Return the rows. Raises as `Proxy.ask` does, and MissingExtra."""
+        rows = RowsWish(self.rows, self.mbi)
+        return synthesised(parts.compiler, parts.vault, self.wish, parts.stop, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainSynthesis:
+    """Plan of `Synthesise`, with its charge: runs nothing, charges nothing."""
+
+    wish: SynthesisWish
+
+    def run(self, parts: Parts) -> SynthesisPlan:
+        """Return the plan."""
+        return planned(parts.compiler, self.wish, parts.stop)

@@ -30,15 +30,6 @@ class DropSynthetic:
     name: str
 
 
-def begins(text: str) -> bool:
-    """Whether a text may be about one, as far as it can be told without its words.
-
-    >>> begins("create synthetic table s as select 1"), begins("SELECT 1")
-    (True, False)
-    """
-    return _HEAD[1] in text.lower()
-
-
 def creation(text: str) -> CreateSynthetic | DropSynthetic | None:
     """What is to be made or forgotten; None where the text begins otherwise. Raises `Refused`.
 

@@ -12,15 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
+from dpsql.answering.any_statement import ask_select, explain_select, select_signature
 from dpsql.answering.explain import PlannedCreation, explained_creation
-from dpsql.answering.paid_names import (
-    Owner,
-    PaidNames,
-    owner,
-    request_of,
-)
+from dpsql.answering.paid_names import DROPPED, Owner, PaidNames, owner, request_of
+from dpsql.answering.side_systems import NoSystems, OpenSystem, OtherAnswers, Parts
 from dpsql.engines import Engine, ScratchTable, Stop
 from dpsql.engines.broadcast_tables import narrowed
 from dpsql.ledgers import Entry
@@ -29,7 +26,7 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, Synthetic
 from dpsql.model.table import Repeated, Table
-from dpsql.model.tree import INTEGER, VARCHAR, identifier
+from dpsql.model.tree import INTEGER, VARCHAR, Span, SqlType, identifier
 from dpsql.model.vocabulary import (
     Answer,
     Column,
@@ -45,16 +42,17 @@ from dpsql.preparation.explanation import Explanation, unknown_errors
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import account
 from dpsql.preparation.row_sources import clipping_of
+from dpsql.preparation.signature import Signature
 from dpsql.systems.synthesis.synthesis import RowsWish, SyntheticTable, remembered, synthesised
 from dpsql.systems.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, columns_of, planned
 from dpsql.systems.synthesis.synthetic_statement import (
     CreateSynthetic,
     DropSynthetic,
-    begins,
     creation,
 )
 from dpsql.vault.vault import Vault
 
+SyntheticStatement: TypeAlias = CreateSynthetic | DropSynthetic
 CREATED = (
     Column("synthetic_table", VARCHAR),
     Column("rows", INTEGER),
@@ -139,8 +137,30 @@ class TablesAlone:
     vault: Vault
     paid: Receipt
 
+    def answer(self, parts: Parts, request: Request) -> Answer:
+        """Answer as `Proxy.ask` does."""
+        return over(self, replace(request, flowing=False), self.parts(parts))
 
-class SyntheticTables:
+    def explain(self, parts: Parts, request: Request) -> Explanation:
+        """Explain as `Proxy.explain` does."""
+        return doubted(explain_select(self.parts(parts), request), self.compiler)
+
+    def signature(
+        self,
+        parts: Parts,
+        request: Request,
+        places: Sequence[Span],
+        declared: Sequence[SqlType | None],
+    ) -> Signature:
+        """Describe as `Proxy.signature` does."""
+        return select_signature(self.parts(parts), request, places, declared)
+
+    def parts(self, parts: Parts) -> Parts:
+        """Return parts that know these tables alone."""
+        return Parts(self.compiler, self.vault, NoSystems(), parts.stop)
+
+
+class SyntheticTables(OpenSystem):
     """The synthetic tables of all analysts, by their names: thread-safe."""
 
     def __init__(self) -> None:
@@ -149,6 +169,30 @@ class SyntheticTables:
             MOST_CELLS, lambda table: 1 + len(table.rows) * len(table.columns)
         )
         self._alone: BoundedCache[TablesAlone] = BoundedCache(16, lambda _: 1)
+
+    @property
+    def changes(self) -> int:
+        """Counter of the changes of its names."""
+        return self.names.changes
+
+    def ask(self, parts: Parts, request: Request, statement: SyntheticStatement) -> Answer:
+        """Make a table or forget one."""
+        own = parts.compiler, parts.vault, request
+        if isinstance(statement, DropSynthetic):
+            return self.names.drop(*own, statement.name)
+        return self.create(*own, statement, parts.stop)
+
+    def explain(self, parts: Parts, request: Request, statement: SyntheticStatement) -> Explanation:
+        """Return the plan of a statement: runs nothing, charges nothing."""
+        return self.explained(parts.compiler, parts.vault, request, statement, parts.stop)
+
+    def columns(self, statement: SyntheticStatement) -> tuple[Column, ...]:
+        """Return the columns of the answer to a statement."""
+        return DROPPED if isinstance(statement, DropSynthetic) else CREATED
+
+    def tables(self, parts: Parts, analyst: str) -> tuple[TablePolicy, ...]:
+        """Return the tables of an analyst by name."""
+        return self.listed(parts.compiler, parts.vault, analyst, parts.stop)
 
     def create(
         self,
@@ -179,7 +223,7 @@ class SyntheticTables:
         compiler: Compiler,
         vault: Vault,
         request: Request,
-        statement: CreateSynthetic | DropSynthetic,
+        statement: SyntheticStatement,
         stop: Stop,
     ) -> Explanation:
         """What `create` would do and cost now: runs nothing, charges nothing."""
@@ -197,18 +241,15 @@ class SyntheticTables:
         )
         return explained_creation(compiler, vault, plan.source.payer, plan.cost, creation)
 
-    def instead(
-        self, compiler: Compiler, vault: Vault, request: Request, refused: Refused, stop: Stop
-    ) -> TablesAlone:
-        """What answers a request that was refused for want of a table: raises that, or another,
-        where no synthetic table of the analyst is meant.
+    def instead(self, parts: Parts, request: Request, refused: Refused) -> OtherAnswers | None:
+        """What answers a request for want of whose table it was refused; None where no synthetic
+        table of the analyst is meant.
         """
+        compiler, vault, stop = parts.compiler, parts.vault, parts.stop
         whose = owner(compiler, vault, request.analyst)
         names = self.names.of(vault, whose)
-        if refused.reason is not Reason.UNKNOWN_TABLE:
-            raise refused
         if str(refused.facts.get("table", "")).lower() not in names:
-            raise refused
+            return None
         text = request.sql.lower()
         tables = {
             name: table
@@ -217,7 +258,7 @@ class SyntheticTables:
             and (table := self._table(compiler, vault, whose, named, stop)) is not None
         }
         if not tables:
-            raise refused
+            return None
         key = whose, tuple((names[n].identity, t.receipt.query_id) for n, t in tables.items())
         alone = self._alone.get(key)
         if alone is None:
@@ -267,16 +308,11 @@ def _alone(
     return TablesAlone(Compiler(alone, public), Vault(vault.ledger, engine, vault.sampler), paid)
 
 
-def over(
-    alone: TablesAlone,
-    request: Request,
-    stop: Stop,
-    answered: Callable[[Compiler, Vault, Request, Stop], Answer],
-) -> Answer:
+def over(alone: TablesAlone, request: Request, parts: Parts) -> Answer:
     """An answer over synthetic tables alone: no number in it is right, by how much nobody knows."""
     compiler, vault = alone.compiler, alone.vault
     try:
-        given = answered(compiler, vault, request, stop)
+        given = ask_select(parts, request)
     except Refused as refused:
         if refused.reason is not Reason.UNKNOWN_TABLE:
             raise
@@ -312,7 +348,8 @@ def _notice(compiler: Compiler) -> Synthetic:
 
 def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:
     """The table that a text made, if one did, or nothing where it forgot one."""
-    statement = creation(entry.inquiry.sql) if begins(entry.inquiry.sql) else None
+    text = entry.inquiry.sql
+    statement = creation(text) if "synthetic" in text.lower() else None
     if statement is None:
         return None
     if isinstance(statement, DropSynthetic):

@@ -27,6 +27,7 @@ from typing import Any, Self
 
 from dpsql import accountants
 from dpsql.accountants.remaining import rest
+from dpsql.answering.side_systems import Parts
 from dpsql.engines import Stop
 from dpsql.ledgers import Inquiry, Remembered
 from dpsql.mechanisms import margin
@@ -78,6 +79,10 @@ class Watch:
     epsilon: Decimal | None = None
     both_ways: bool = False
     measure: Decimal | None = None
+
+    def run(self, parts: Parts) -> Monitor:
+        """Return a monitor for later questions, charged now."""
+        return monitored(Desk.of(parts.compiler, parts.vault, self), self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,3 +450,28 @@ def _question(wish: Watch, law: SparseVector, streams: Sequence[QueryStream]) ->
     words = ["watch", str(Fraction(wish.threshold)), str(law.alarms), str(law.one_way)]
     words += [] if wish.measure is None else ["measure", str(Fraction(wish.measure))]
     return sha256("\n".join(words + [query.question for query in streams]).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class WatchAll:
+    """A list of watched statements: refused together, remembered together, charged once."""
+
+    wish: Watch
+    requests: Sequence[Request]
+
+    def run(self, parts: Parts) -> Watched:
+        """Return the verdicts."""
+        desk = Desk.of(parts.compiler, parts.vault, self.wish)
+        return watched(desk, self.wish, self.requests)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainWatch:
+    """Price and noise of `WatchAll`: runs nothing, charges nothing."""
+
+    wish: Watch
+    requests: Sequence[Request]
+
+    def run(self, parts: Parts) -> Price:
+        """Return the price."""
+        return priced(Desk.of(parts.compiler, parts.vault, self.wish), self.wish, self.requests)

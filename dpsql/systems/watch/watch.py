@@ -125,14 +125,18 @@ def _with_proxy(
 
 
 def _price(proxy: Proxy, wish: Watch, requests: list[Request]) -> Price:
-    return proxy.explain_watch(wish, requests)
+    from dpsql.systems.watch.monitor import ExplainWatch  # noqa: PLC0415
+
+    return proxy.run(ExplainWatch(wish, requests))
 
 
 def _uninterrupted(proxy: Proxy, wish: Watch, requests: list[Request]) -> Watched:
     """The answers; Ctrl-C cancels the statement that runs, and the charge stays."""
+    from dpsql.systems.watch.monitor import WatchAll  # noqa: PLC0415
+
     watched: Watched
     watched, _cancelled = interruptible(
-        lambda: proxy.watch_all(wish, requests), proxy.cancel, Progress()
+        lambda: proxy.run(WatchAll(wish, requests)), proxy.cancel, Progress()
     )
     return watched
 

@@ -97,7 +97,7 @@ def _budget(proxy: Proxy, analyst: str) -> list[_Row]:
 def _history(proxy: Proxy, analyst: str) -> list[_Row]:
     return [
         (e.query_id, e.time, e.budget, e.epsilon, _amount(e.loss), _delta(e.loss), e.remembered)
-        for e in proxy.history(analyst, LATEST)
+        for e in proxy.ledger.history(analyst, LATEST)
     ]
 
 

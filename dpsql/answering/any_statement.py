@@ -1,0 +1,96 @@
+"""One statement of an analyst: of a side system, or a SELECT, which a side system may answer.
+
+A side system answers texts that begin as its statements, and SELECTs with a call or a table of its
+own, which the parser or the policy refuses. It answers others from releases that are paid for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsql.answering import precision
+from dpsql.answering.explain import explained, shown
+from dpsql.answering.side_systems import PaidSource, Parts
+from dpsql.model.dataclass import replace
+from dpsql.model.errors import Refused
+from dpsql.model.tree import Span, SqlType
+from dpsql.model.vocabulary import Answer, Request
+from dpsql.preparation.explanation import Explanation
+from dpsql.preparation.question import Question
+from dpsql.preparation.signature import Signature
+
+
+def ask(parts: Parts, request: Request) -> Answer:
+    """Return the answer to a statement; see `Proxy.ask`."""
+    read = parts.systems.read(parts, request.sql)
+    if read is None:
+        return ask_select(parts, request)
+    system, statement = read
+    return system.ask(parts, request, statement)
+
+
+def explain(parts: Parts, request: Request) -> Explanation:
+    """Return the plan and the price of a statement; see `Proxy.explain`."""
+    read = parts.systems.read(parts, request.sql)
+    if read is None:
+        return explain_select(parts, request)
+    system, statement = read
+    return system.explain(parts, request, statement)
+
+
+def find_signature(
+    parts: Parts, request: Request, places: Sequence[Span], declared: Sequence[SqlType | None]
+) -> Signature:
+    """Return the columns and parameter types of a statement; see `Proxy.signature`."""
+    read = parts.systems.read(parts, request.sql)
+    if read is None:
+        return select_signature(parts, request, places, declared)
+    system, statement = read
+    return Signature(system.columns(statement), ())
+
+
+def ask_select(parts: Parts, request: Request) -> Answer:
+    """Return the answer to a SELECT, or to EXPLAIN of one."""
+    compiler, vault = parts.compiler, parts.vault
+    try:
+        query = compiler.read(request, parts.stop)
+        source = parts.systems.source(parts, query)
+        if query.explain:
+            plan = (
+                source.explanation(compiler, vault) if source else explained(compiler, vault, query)
+            )
+            return shown(replace(plan, form=query.explain))
+        if source is not None:
+            return source.answer(compiler, vault)
+        return precision.answered(compiler, vault, query)
+    except Refused as refused:
+        other = parts.systems.instead(parts, request, refused)
+    return other.answer(parts, request)
+
+
+def explain_select(parts: Parts, request: Request) -> Explanation:
+    """Return the plan and the price of a SELECT."""
+    try:
+        query = parts.compiler.read(request, parts.stop)
+        source = parts.systems.source(parts, query)
+        return _plan(parts, query, source)
+    except Refused as refused:
+        other = parts.systems.instead(parts, request, refused)
+    return other.explain(parts, request)
+
+
+def select_signature(
+    parts: Parts, request: Request, places: Sequence[Span], declared: Sequence[SqlType | None]
+) -> Signature:
+    """Return the columns and parameter types of a SELECT."""
+    try:
+        return parts.compiler.signature(request, places, declared, parts.stop)
+    except Refused as refused:
+        other = parts.systems.instead(parts, request, refused)
+    return other.signature(parts, request, places, declared)
+
+
+def _plan(parts: Parts, query: Question, source: PaidSource | None) -> Explanation:
+    if source is not None:
+        return source.explanation(parts.compiler, parts.vault)
+    return explained(parts.compiler, parts.vault, query)

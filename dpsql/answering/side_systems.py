@@ -1,0 +1,215 @@
+"""Side systems at work for one proxy: statements, calls, tables and answers of their own.
+
+They are listed in `dpsql.answering.system_table`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from threading import Lock
+from typing import Any, Protocol, TypeVar
+
+from dpsql.answering.system_table import SYSTEMS, SideSystem, load
+from dpsql.engines import Stop
+from dpsql.model.dataclass import dataclass
+from dpsql.model.errors import MissingExtra, Reason, Refused
+from dpsql.model.tree import Span, SqlType
+from dpsql.model.vocabulary import Answer, Column, Request, TablePolicy
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.creations import statement_words
+from dpsql.preparation.explanation import Explanation
+from dpsql.preparation.question import Question
+from dpsql.preparation.signature import Signature
+from dpsql.vault.vault import Vault
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Parts of a proxy that a side system works with, and the stop of the statement."""
+
+    compiler: Compiler
+    vault: Vault
+    systems: SideSystems
+    stop: Stop
+
+
+class SideStatement(Protocol[T_co]):
+    """A statement of a program to a side system: see `Proxy.run`."""
+
+    def run(self, parts: Parts) -> T_co:
+        """Return the result. Raises as `Proxy.ask` does."""
+
+
+class OtherAnswers(Protocol):
+    """Answers to a question that the parser or the policy refused."""
+
+    def answer(self, parts: Parts, request: Request) -> Answer:
+        """Answer as `Proxy.ask` does."""
+
+    def explain(self, parts: Parts, request: Request) -> Explanation:
+        """Explain as `Proxy.explain` does."""
+
+    def signature(
+        self,
+        parts: Parts,
+        request: Request,
+        places: Sequence[Span],
+        declared: Sequence[SqlType | None],
+    ) -> Signature:
+        """Describe as `Proxy.signature` does."""
+
+
+class PaidSource(Protocol):
+    """A free answer to a question, from releases that are paid for."""
+
+    def answer(self, compiler: Compiler, vault: Vault) -> Answer:
+        """Return the answer."""
+
+    def explanation(self, compiler: Compiler, vault: Vault) -> Explanation:
+        """Return the plan, which costs nothing."""
+
+
+class OpenSystem:
+    """A side system at work for one proxy. A system overrides what it adds."""
+
+    @property
+    def changes(self) -> int:
+        """Counter of the changes of its names."""
+        return 0
+
+    def ask(self, parts: Parts, request: Request, statement: Any) -> Answer:
+        """Run a statement that `reads` returned. Raises as `Proxy.ask` does."""
+        raise NotImplementedError
+
+    def explain(self, parts: Parts, request: Request, statement: Any) -> Explanation:
+        """Return the plan and the price of a statement. Raises as `Proxy.explain` does."""
+        raise NotImplementedError
+
+    def columns(self, statement: Any) -> tuple[Column, ...]:
+        """Return the columns of the answer to a statement."""
+        raise NotImplementedError
+
+    def instead(self, parts: Parts, request: Request, refused: Refused) -> OtherAnswers | None:
+        """Return the answers to a request with an unknown table, or with a call of the system."""
+        del parts, request, refused
+        return None
+
+    def source(self, parts: Parts, query: Question) -> PaidSource | None:
+        """Return a free answer to a question with one of the system's `answers`."""
+        del parts, query
+        return None
+
+    def tables(self, parts: Parts, analyst: str) -> tuple[TablePolicy, ...]:
+        """Return the tables that an analyst made, by name."""
+        del parts, analyst
+        return ()
+
+
+_HEAD = re.compile(r"\s*(?:(?:--|/\*).*?)?\b(?:create|drop)\b", re.IGNORECASE | re.DOTALL)
+"""Beginning of a text that may be a statement of a side system, with comments."""
+
+
+def _read(text: str) -> tuple[str, Any] | None:
+    """Return the system of a text and its statement, if there is one. Raises `Refused`."""
+    words = tuple(word.value for word in statement_words(text)[:3])
+    for system in SYSTEMS:
+        for head in system.heads:
+            if words[: len(head)] == head:
+                return system.name, _reader(system, head)(text)
+    return None
+
+
+def _reader(system: SideSystem, head: tuple[str, ...]) -> Callable[[str], Any]:
+    """Return the reader of a system's statements. Raises `Refused` if its folder is missing."""
+    try:
+        reader: Callable[[str], Any] = load(system.reads)
+    except MissingExtra as missing:
+        facts = {"construct": " ".join(head).upper(), "fix": str(missing)}
+        raise Refused(Reason.UNSUPPORTED_STATEMENT, **facts) from None
+    return reader
+
+
+class SideSystems:
+    """The side systems of one proxy, each opened when it is first needed: thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._open: dict[str, OpenSystem] = {}
+
+    @property
+    def changes(self) -> int:
+        """Counter of the changes of names in side systems."""
+        return sum(each.changes for each in tuple(self._open.values()))
+
+    def read(self, parts: Parts, text: str) -> tuple[OpenSystem, Any] | None:
+        """Return the system of a text and its statement; None for a SELECT. Raises `Refused`."""
+        if _HEAD.match(text) is None:
+            return None
+        read = parts.compiler.apart(partial(_read, text), parts.stop)
+        return None if read is None else (self.open(read[0]), read[1])
+
+    def open(self, name: str) -> Any:
+        """Return the `OpenSystem` with a name. Raises `MissingExtra` if its folder is missing."""
+        with self._lock:
+            if name not in self._open:
+                system = next(each for each in SYSTEMS if each.name == name)
+                self._open[name] = load(system.opens)()
+            return self._open[name]
+
+    def instead(self, parts: Parts, request: Request, refused: Refused) -> OtherAnswers:
+        """Return the answers to a refused request. Raises the refusal if no system has any."""
+        table, call = Reason.UNKNOWN_TABLE, Reason.UNKNOWN_FUNCTION
+        if refused.reason not in (table, call):
+            raise refused
+        for system in SYSTEMS:
+            called = refused.reason is call and refused.facts.get("name") in system.calls
+            if not called and not (refused.reason is table and system.tables):
+                continue
+            try:
+                opened: OpenSystem = self.open(system.name)
+            except MissingExtra as missing:
+                if called:
+                    facts = refused.facts | {"fix": str(missing)}
+                    raise Refused(call, refused.span, **facts) from None
+                continue
+            other = opened.instead(parts, request, refused)
+            if other is not None:
+                return other
+        raise refused
+
+    def source(self, parts: Parts, query: Question) -> PaidSource | None:
+        """Return a free answer to a question, from releases of a system, if there is one."""
+        for system in SYSTEMS:
+            if system.answers and any(call.startswith(system.answers) for call in query.calls):
+                with suppress(MissingExtra):
+                    opened: OpenSystem = self.open(system.name)
+                    return opened.source(parts, query)
+        return None
+
+    def tables(self, parts: Parts, analyst: str) -> tuple[TablePolicy, ...]:
+        """Return the tables that an analyst made in side systems."""
+        listed = list[TablePolicy]()
+        for system in SYSTEMS:
+            if system.tables:
+                with suppress(MissingExtra):
+                    listed += self.open(system.name).tables(parts, analyst)
+        return tuple(listed)
+
+
+class NoSystems(SideSystems):
+    """No systems: for questions over tables of one of them."""
+
+    def instead(self, parts: Parts, request: Request, refused: Refused) -> OtherAnswers:
+        """Raise the refusal."""
+        del parts, request
+        raise refused
+
+    def source(self, parts: Parts, query: Question) -> PaidSource | None:
+        """Return None."""
+        del parts, query
+        return None

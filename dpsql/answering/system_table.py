@@ -1,0 +1,108 @@
+"""The table of side systems: what each adds to the package, by name.
+
+A system is imported when a text, a call or a command needs it. If its folder is missing, that is
+refused with the name of the folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from dpsql.model.dataclass import dataclass
+from dpsql.model.errors import MissingExtra
+
+Head: TypeAlias = tuple[str, ...]
+"""The first words of a statement."""
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class SideSystem:
+    """A side system, with its additions to the package. Values are named as "module:value".
+
+    `opens` is the class of its `OpenSystem`, if it has one. `reads` turns a text that begins with
+    one of `heads` into a statement. The system computes `calls`, which the parser does not know. It
+    answers questions whose calls begin with one of `answers`, and has tables if `tables`.
+    """
+
+    name: str
+    opens: str = ""
+    reads: str = ""
+    heads: tuple[Head, ...] = ()
+    calls: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    tables: bool = False
+    commands: Mapping[str, str] = _NOTHING
+    values: Mapping[str, str] = _NOTHING
+
+
+SYSTEMS = (
+    SideSystem(
+        "synthesis",
+        opens="dpsql.systems.synthesis.synthetic_tables:SyntheticTables",
+        reads="dpsql.systems.synthesis.synthetic_statement:creation",
+        heads=(("create", "synthetic", "table"), ("drop", "synthetic", "table")),
+        tables=True,
+        commands={"synth": "dpsql.systems.synthesis.synth:synth"},
+    ),
+    SideSystem(
+        "models",
+        opens="dpsql.systems.models.models:Models",
+        reads="dpsql.systems.models.model_statement:statement",
+        heads=(("create", "model"), ("drop", "model")),
+        calls=("predict",),
+        answers=("corr", "regr_", "covar_"),
+        commands={
+            "fit": "dpsql.systems.models.model_commands:fit",
+            "model": "dpsql.systems.models.model_commands:model",
+        },
+    ),
+    SideSystem(
+        "cubes",
+        reads="dpsql.systems.cubes.cubes:refuse_analyst",
+        heads=(("create", "dp", "cube"),),
+        commands={"cube": "dpsql.systems.cubes.cube:cube"},
+    ),
+    SideSystem(
+        "watch",
+        commands={"watch": "dpsql.systems.watch.watch:watch"},
+        values={
+            "watch": "dpsql.systems.watch.monitor:Watch",
+            "connection.watch": "dpsql.systems.watch.connection_monitor:watch",
+        },
+    ),
+    SideSystem(
+        "local",
+        commands={"local": "dpsql.systems.local.local:local"},
+        values={"publish": "dpsql.systems.local.report_store:published"},
+    ),
+    SideSystem("risk", commands={"risk": "dpsql.systems.risk.risk:risk"}),
+)
+"""All of them: one of another package would be imported for the text of an analyst
+(SECURITY.md S23)."""
+
+
+def load(place: str) -> Any:
+    """Import the value named "module:value". Raises `MissingExtra` if its folder is missing."""
+    module, _, name = place.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        part = ".".join(module.split(".")[:3])
+        raise MissingExtra(f"{part} is missing: install the whole package.") from None
+
+
+def load_value(name: str) -> Any:
+    """Import a value of a side system for an interface. Raises `MissingExtra`."""
+    return load(next(each.values[name] for each in SYSTEMS if name in each.values))
+
+
+def command_place(name: str) -> str | None:
+    """Return the place of the command with that name; None if no system has one."""
+    return next((each.commands[name] for each in SYSTEMS if name in each.commands), None)
