@@ -77,9 +77,11 @@ def crowd() -> tuple[Policy, PlainEngine]:
     return policy, engine
 
 
-def question(case: Case, accountant: str) -> Prepared | None:
+def question(
+    case: Case, accountant: str, bound: tuple[Policy, PlainEngine] | None = None
+) -> Prepared | None:
     """The plan of a case over the crowd; None where it has no noise, or is in several steps."""
-    policy, engine = crowd()
+    policy, engine = bound or crowd()
     budget = replace(BUDGET, accountant=accountant)
     try:
         prepared = compiled(

@@ -35,6 +35,7 @@ from dpsql.compiler.errors.noisy_columns import (
 )
 from dpsql.compiler.errors.outputs import EXACT
 from dpsql.compiler.errors.reported_errors import with_estimates
+from dpsql.compiler.errors.selection_errors import Selection, error_of_extreme, widen_first
 from dpsql.compiler.errors.small_groups import as_ratio
 from dpsql.compiler.errors.window_errors import (
     argument_error,
@@ -69,6 +70,7 @@ from dpsql.model.algebra import (
     Union,
     Values,
     Window,
+    WindowItem,
 )
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
@@ -81,6 +83,7 @@ from dpsql.model.tree import (
     JoinKind,
     Literal,
     Ref,
+    WindowCall,
     operand,
     scalar,
     when,
@@ -102,16 +105,25 @@ def propagate(
     noise: Sequence[NoiseOfBlock],
     keys: Callable[[Relation], Keys],
     identities: Identities,
-    factor: float = 0.0,
+    selection: Selection,
 ) -> tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]:
     """Return the outer query with its hidden columns, its outputs, and the error of each output.
 
-    `noise` has the noise of each block, `keys` returns the keys of relations, `factor` is the
-    half-width over the standard error. An error is NULL where the output is exact, or not a number
-    and not chosen, and NaN where it is unknown. The stated errors of the query become columns.
+    `noise` has the noise of each block, `keys` returns the keys of relations, `selection` widens
+    the errors of selected numbers. An error is NULL where the output is exact, or not a number and
+    not chosen, and NaN where it is unknown. The stated errors of the query become columns.
     """
     shown = frozenset() if states(outer) else frozenset(_of_unions(outer))
-    traced = _Tracer(noise, keys, identities, Stating(identities, factor), shown).trace(outer)
+    stating = Stating(identities, selection.half)
+    tracer = _Tracer(
+        noise=noise,
+        keys=keys,
+        identities=identities,
+        stating=stating,
+        selection=selection,
+        shown=shown,
+    )
+    traced = tracer.trace(outer)
     outputs = tuple(f.ref for f in outer.fields)
     errors = (
         traced.error(ref) if ref.type.is_measured else NAN if traced.unknown(ref) else EXACT
@@ -134,6 +146,7 @@ class _Tracer:
     keys: Callable[[Relation], Keys]
     identities: Identities
     stating: Stating
+    selection: Selection
     shown: frozenset[int]
 
     def trace(self, relation: Relation) -> Traced:
@@ -144,6 +157,9 @@ class _Tracer:
                 raise AssertionError(relation)
             case Released():
                 return self._released(relation)
+            case Limit(input=Sort() as sort, limit=int() as limit):
+                rows = self._sorted(sort, relation.offset + limit)
+                return _chosen(rows.over(replace(relation, input=rows.relation)), relation)
             case Filter() | Sort() | Limit():
                 plain, source = self._read(relation)
                 traced = source.over(map_inputs(plain, lambda _input: source.relation))
@@ -158,7 +174,7 @@ class _Tracer:
                 return self._aggregate(relation)
             case Window():
                 window, source = self._read(relation)
-                return trace_windows(source, window, self.identities)
+                return trace_windows(source, window, self.identities, self.selection)
             case Union():
                 return self._union(relation)
             case _:
@@ -167,6 +183,12 @@ class _Tracer:
     def _read(self, relation: OneInput) -> tuple[OneInput, Traced]:
         """Return the relation with stated errors as columns, and its traced input."""
         return self.stating.over(relation, self.trace(relation.input))
+
+    def _sorted(self, relation: Sort, count: int) -> Traced:
+        """Return the sorted rows, of which the first `count` are shown."""
+        plain, source = self._read(relation)
+        source = widen_first(source, plain, count, self.selection, self.identities)
+        return _chosen(source.over(replace(plain, input=source.relation)), relation)
 
     def _released(self, relation: Released) -> Traced:
         noise = self.noise[relation.block]
@@ -282,6 +304,7 @@ class _Tracer:
     def _aggregate(self, relation: Aggregate) -> Traced:
         relation, source = self._read(relation)
         extra: list[Measure] = []
+        below: list[WindowItem] = []
         totals: list[tuple[Field, AggregateCall]] = []
         fields: dict[int, Field] = {}
         deviation: dict[int, Expression | None] = {}
@@ -306,9 +329,11 @@ class _Tracer:
                 continue
             fields[measure.field.id] = measure.field
             error = None if regrouped else argument_error(within, call)
-            deviation[measure.field.id] = error_of_many(within, call, error, named)
+            extreme = partial(self._extreme, relation, call, named, below)
+            deviation[measure.field.id] = error_of_many(within, call, error, named, extreme)
             totals.append((measure.field, call))
-        result = replace(relation, input=source.relation, measures=relation.measures + tuple(extra))
+        rows = Window(source.relation, tuple(below)) if below else source.relation
+        result = replace(relation, input=rows, measures=relation.measures + tuple(extra))
         meaning = {n: Ref(n, f.type) for n, f in fields.items()}
         origin = of_totals(source, totals)
         if not relation.keys:
@@ -316,6 +341,25 @@ class _Tracer:
         selected = bool(relation.keys) and (regrouped or source.selected)
         certain = _certain_totals(source, totals) if relation.keys else frozenset[int]()
         return Traced(result, meaning, deviation, origin, selected=selected, certain=certain)
+
+    def _extreme(
+        self,
+        relation: Aggregate,
+        call: AggregateCall,
+        named: Callable[[str, Expression], Expression],
+        below: list[WindowItem],
+        error: Expression,
+    ) -> Expression:
+        """Return the error of MIN or MAX; windows `below` hold the extremes."""
+        rivals: Expression = Literal(1.0, DOUBLE)
+        if self.selection.selected:
+            cut = self.identities.field("cut", DOUBLE)
+            by = tuple(key.expression for key in relation.keys)
+            value = call.args[0].to(DOUBLE)
+            window = WindowCall(call.function, (value,), by, type=DOUBLE, filter=call.filter)
+            below.append(WindowItem(cut, window))
+            rivals = self.selection.is_near(value, cut.ref, error)
+        return error_of_extreme(error, rivals, named, self.selection)
 
     def _union(self, relation: Union) -> Traced:
         left, right = self.trace(relation.left), self.trace(relation.right)

@@ -9,10 +9,12 @@ smaller total plus such a rest.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 
 from dpsql.compiler.errors.expression_errors import or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import Traced, is_linear
+from dpsql.compiler.errors.selection_errors import Selection, error_of_extreme
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Item, Project, Window, WindowItem
 from dpsql.model.dataclass import dataclass, replace
@@ -61,11 +63,13 @@ def error_of_many(
     call: AggregateCall | WindowCall,
     error: Expression | None,
     named: Callable[[str, Expression], Expression],
+    extreme: Callable[[Expression], Expression],
 ) -> Expression | None:
     """Return the error of an aggregate of values with these errors; None where there is no rule.
 
     Where the values may be dependent, it is at most the sum of their errors. `named` adds a hidden
-    column with an aggregate over the same rows.
+    column with an aggregate over the same rows. `extreme` returns the error of MIN and MAX of
+    values with an error.
     """
     if error is None:
         return None
@@ -78,7 +82,9 @@ def error_of_many(
             if call.function == "sum":
                 return total
             return total / named("count", call.args[0]).to(DOUBLE)
-        case "min" | "max" | "any_value":
+        case "min" | "max":
+            return extreme(error)
+        case "any_value":
             return named("max", error)
         case "lag" | "lead" | "first_value" | "last_value" | "nth_value":
             return named(call.function, error)
@@ -91,9 +97,11 @@ def of_counted(value: Expression, error: Expression) -> Expression:
     return when(value.is_null(), 0.0, error)
 
 
-def trace_windows(source: Traced, relation: Window, identities: Identities) -> Traced:
+def trace_windows(
+    source: Traced, relation: Window, identities: Identities, selection: Selection
+) -> Traced:
     """Return the relation with the hidden columns of its windows' errors."""
-    windows = _Windows(source, relation, identities)
+    windows = _Windows(source, relation, identities, selection)
     calls = [item.call for item in relation.items]
     for item in sorted(relation.items, key=lambda i: sum(_holds(i.call, c) for c in calls)):
         if is_noisy(source, item.call):
@@ -119,8 +127,12 @@ class _Part:
 class _Windows:
     """The windows over `source` as they are added, smaller ones first."""
 
-    def __init__(self, source: Traced, relation: Window, identities: Identities) -> None:
+    def __init__(
+        self, source: Traced, relation: Window, identities: Identities, selection: Selection
+    ) -> None:
         self._source, self._relation, self._identities = source, relation, identities
+        self._selection = selection
+        self._below: list[WindowItem] = []
         self._hidden: list[WindowItem] = []
         self._rests: list[Item] = []
         self._parts: list[_Part] = []
@@ -129,7 +141,10 @@ class _Windows:
         self._origin = dict(source.origin)
 
     def traced(self) -> Traced:
-        relation = Window(self._source.relation, self._relation.items + tuple(self._hidden))
+        below = self._source.relation
+        if self._below:
+            below = Window(below, tuple(self._below))
+        relation = Window(below, self._relation.items + tuple(self._hidden))
         items = tuple(f.item for f in relation.fields)
         return replace(
             self._source,
@@ -156,7 +171,7 @@ class _Windows:
         call, base = item.call, item.field.id
         self._meaning[base] = Ref(base, item.field.type)
         self._deviation[base] = error_of_many(
-            self._source, call, error, lambda function, arg: self._named(call, function, arg)
+            self._source, call, error, partial(self._named, call), partial(self._extreme, call)
         )
         origin = self._source.total(call.args[0], base) if call.args else None
         if origin is not None:
@@ -190,6 +205,15 @@ class _Windows:
         if call.function == "avg":
             whole = whole / self._named(call, "count", argument).to(DOUBLE)
         self._meaning[item.field.id] = whole
+
+    def _extreme(self, call: WindowCall, error: Expression) -> Expression:
+        """Return the error of MIN or MAX. In a moving frame all rows count as rivals."""
+        rivals: Expression = Literal(1.0, DOUBLE)
+        if call.frame is None and not call.order_by and self._selection.selected:
+            cut = self._identities.field("cut", DOUBLE)
+            self._below.append(WindowItem(cut, replace(call, args=(call.args[0].to(DOUBLE),))))
+            rivals = self._selection.is_near(call.args[0], cut.ref, error)
+        return error_of_extreme(error, rivals, partial(self._named, call), self._selection)
 
     def _named(self, call: WindowCall, function: str, arg: Expression) -> Expression:
         """Return a hidden column: another function over the same rows."""

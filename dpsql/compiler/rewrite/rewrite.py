@@ -14,6 +14,7 @@ import numpy as np
 from dpsql.compiler.errors.noisy_columns import Near, NoiseOfBlock, Settled
 from dpsql.compiler.errors.outputs import EXACT, steady
 from dpsql.compiler.errors.propagate import propagate, states
+from dpsql.compiler.errors.selection_errors import Selection
 from dpsql.compiler.errors.small_groups import with_noise_known, written_out
 from dpsql.compiler.plan.private_plan import (
     BlockPlan,
@@ -34,6 +35,7 @@ from dpsql.mechanisms.shown_counts import widening
 from dpsql.model.algebra import (
     Apply,
     Evaluated,
+    Limit,
     OneRow,
     Project,
     Recursion,
@@ -44,6 +46,7 @@ from dpsql.model.algebra import (
     Union,
 )
 from dpsql.model.tree import Expression
+from dpsql.model.vocabulary import Mechanism
 from dpsql.model.walk import expressions, inputs, map_inputs, refs, relations
 
 _Traced: TypeAlias = tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]
@@ -65,12 +68,14 @@ def rewrite(
     noise = _noises(plan)
     deviations = [block.deviations for block in noise]  # a stage precedes the agreement of levels
     with_noise = with_noise_known(plan.outer, [block.shown_deviations for block in noise])
-    factor = widest(noise for block in plan.blocks for noise in block.noises)
+    selection = _selection(plan)
 
-    def traced(relation: Relation) -> _Traced:
-        return propagate(relation, noise, keys, identities, factor)
+    def traced(relation: Relation, selection: Selection = selection) -> _Traced:
+        return propagate(relation, noise, keys, identities, selection)
 
-    outer, outputs, errors = traced(with_noise)
+    outer, outputs, errors = foreseen, _, expected = traced(with_noise)
+    if any(isinstance(part, Limit) for part in relations(outer)):
+        foreseen, _, expected = traced(with_noise, replace(selection, selected=False))
     tables = _Tables(dialects)
     sql = tables.query(outer, outputs + errors, identities)
     plain = outer if states(with_noise) else with_noise
@@ -85,8 +90,15 @@ def rewrite(
             _stage(traced, with_noise_known(stage, deviations), dialects, identities)
             for stage in plan.stages
         ),
-        expected=steady(outer, errors, max(map(_far, noise), default=0.0)),
+        expected=steady(foreseen, expected, max(map(_far, noise), default=0.0)),
     )
+
+
+def _selection(plan: PrivatePlan) -> Selection:
+    """Return how the noise of a plan widens the errors of selected numbers."""
+    drawn = [noise for block in plan.blocks for noise in block.noises]
+    long_tails = any(noise.mechanism is Mechanism.DISCRETE_LAPLACE for noise in drawn)
+    return Selection(widest(drawn), long_tails)
 
 
 def _far(noise: NoiseOfBlock) -> float:
@@ -169,7 +181,7 @@ def rewrite_public(
 
     It is exact, except for estimates from reports: then it has errors.
     """
-    rows, outputs, errors = propagate(relation, (), lambda _: (), identities, factor)
+    rows, outputs, errors = propagate(relation, (), lambda _: (), identities, Selection(factor))
     plain = dialect.query(rows if states(relation) else relation, outputs)
     if all(error == EXACT for error in errors):
         return Rewritten((), (), plain, plain, relation.fields)

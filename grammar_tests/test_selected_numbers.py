@@ -1,0 +1,88 @@
+"""Intervals of numbers that noise selects hold the truth: first rows, and extremes."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import isfinite
+
+import pytest
+
+from dpsql.compiler.errors.selection_errors import Selection
+from dpsql.compiler.plan.published_keys import TopKeys
+from dpsql.model.tree import DOUBLE, Literal
+from dpsql.model.vocabulary import Policy
+from grammar_tests import accuracy_kit
+from grammar_tests.casefile import CASES, Case
+from grammar_tests.laws import PlainEngine
+
+MONTHS = """SELECT EXTRACT(month FROM placed_at) AS m, COUNT(*) AS n FROM orders
+WHERE placed_at >= '2024-01-01' AND placed_at < '2025-01-01' GROUP BY m"""
+HIGHEST = f"{MONTHS} ORDER BY n DESC LIMIT 3"
+LOWEST = f"{MONTHS} ORDER BY n LIMIT 3"
+LATER = f"{MONTHS} ORDER BY n DESC LIMIT 2 OFFSET 1"
+LARGEST = f"SELECT MAX(n) AS x FROM ({MONTHS}) AS t"
+OF_ALL = f"SELECT m, MIN(n) OVER () AS x FROM ({MONTHS}) AS t ORDER BY m LIMIT 1"
+NOTHING = Literal(1.0, DOUBLE)
+LEAST, FEW = 0.93, 400
+
+
+@cache
+def months(spread: int = 0) -> tuple[Policy, PlainEngine]:
+    """About 7,200 orders, as many in each of twelve months, or a quarter more in the last."""
+    policy, engine = accuracy_kit.crowd.__wrapped__()
+    engine.connection.execute(
+        "UPDATE orders SET placed_at = TIMESTAMP '2024-01-15 00:00:00'"
+        f" + to_months((CASE WHEN r % 4 < {spread} THEN 11 ELSE r // 4 % 12 END)::INT) FROM (SELECT"
+        " order_id AS o, row_number() OVER (ORDER BY order_id) AS r FROM orders) WHERE order_id = o"
+    )
+    return policy, engine
+
+
+def coverage(sql: str, accountant: str, draws: int, spread: int = 0) -> tuple[float, float]:
+    """The share of intervals that hold the plain number, and the last half-width."""
+    policy, engine = months(spread)
+    case = Case(CASES / "top" / "selected.sql", 1, "selected", "shop", sql, "accept")
+    prepared = accuracy_kit.question(case, accountant, (policy, engine))
+    assert prepared is not None
+    assert prepared.plan is not None
+    assert not isinstance(prepared.plan.blocks[0].keys, TopKeys)
+    true = {row[0]: row[1] for row in engine.connection.execute(MONTHS).fetchall()}
+    ends = {"MAX(n) AS": max, "MIN(n) OVER": min}
+    end = next((each(true.values()) for text, each in ends.items() if text in sql), None)
+    held, margin = [], 0.0
+    for answer in accuracy_kit.draws(prepared, engine, draws):
+        for row, margins in zip(answer.rows, answer.margins, strict=True):
+            truth = end if end is not None else true[row[0]]
+            margin = float(margins[-1] or 0)
+            assert isfinite(margin)
+            held.append(abs(float(row[-1]) - truth) <= margin + 1e-6)
+    return sum(held) / len(held), margin
+
+
+@pytest.mark.parametrize("sql", [HIGHEST, LARGEST])
+def test_selected_numbers_hold_the_plain_numbers(sql: str) -> None:
+    share, _ = coverage(sql, "zcdp", FEW)
+    assert share >= LEAST
+
+
+@pytest.mark.full("thousands of answers")
+@pytest.mark.parametrize("sql", [HIGHEST, LOWEST, LATER, LARGEST, OF_ALL])
+@pytest.mark.parametrize("accountant", ["zcdp", "pure"])
+def test_all_selected_numbers_hold_the_plain_numbers(sql: str, accountant: str) -> None:
+    share, _ = coverage(sql, accountant, 1000)
+    assert share >= LEAST
+
+
+@pytest.mark.parametrize(("sql", "most"), [(HIGHEST, 0.92), (LARGEST, 0.85)])
+def test_without_wider_errors_they_would_not(
+    sql: str, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Selection, "factor", lambda _self, _rivals: NOTHING)
+    share, _ = coverage(sql, "zcdp", FEW)
+    assert share < most
+
+
+def test_what_is_far_from_all_others_has_no_wider_error() -> None:
+    _, plain = coverage(MONTHS, "zcdp", 1)
+    assert coverage(LARGEST, "zcdp", 1)[1] > 1.2 * plain
+    assert coverage(LARGEST, "zcdp", 1, spread=1)[1] == plain
