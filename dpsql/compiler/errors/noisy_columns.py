@@ -341,7 +341,7 @@ class Traced:
 
     def addend(self, expression: Expression) -> Addend | None:
         """Return the addition of each row to the sum of an expression over all rows of a released
-        table.
+        table; None where the expression reads anything else.
         """
         over_bases = self.rewritten(expression)
         if over_bases is None or self.table is None or not self.whole:

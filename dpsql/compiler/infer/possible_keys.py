@@ -63,9 +63,10 @@ def listed(
     rows: Relation,
     columns: Columns,
 ) -> tuple[Row, ...] | None:
-    """Return combinations of keys from joined public tables; None where they are too many.
+    """Return the combinations of keys, from joined public tables and from domains; None if they are
+    too many or a domain is unknown.
 
-    A single key may have too many values, or unknown ones.
+    `domains` has None for a key with values that are unknown or too many.
     """
     parts = list[tuple[list[int], list[Row]]]()
     left = set(range(len(keys)))

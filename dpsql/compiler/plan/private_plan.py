@@ -240,7 +240,7 @@ class Payment:
 
     @property
     def shares_noise(self) -> bool:
-        """True if groups share some of it, so that their errors are dependent."""
+        """True if groups share part of the noise, so their errors are dependent."""
         return isinstance(self.noise, CorrelatedNoise)
 
     @property

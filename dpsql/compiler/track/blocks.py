@@ -398,7 +398,7 @@ def is_strict(expression: Expression, absent: frozenset[int]) -> bool:
 
 
 def rejects_nulls(predicate: Expression, absent: frozenset[int]) -> bool:
-    """Test whether the predicate is not true wherever these columns are all NULL."""
+    """Test whether the predicate is surely not true where these columns are all NULL."""
     if isinstance(predicate, Call) and predicate.function == "or":
         return all(rejects_nulls(branch, absent) for branch in predicate.args)
     if isinstance(predicate, Call) and predicate.function == "not":

@@ -221,7 +221,9 @@ def in_any_order(call: AggregateCall) -> AggregateCall:
 
 
 def zeroed(expression: Expression) -> Expression:
-    """Return a DOUBLE with one zero only: the choice between 0.0 and -0.0 depends on the order."""
+    """Return a DOUBLE expression without -0.0, since the choice between 0.0 and -0.0 depends on the
+    order of rows. Other types are unchanged.
+    """
     if isinstance(expression, Star) or type_of(expression).kind is not Kind.DOUBLE:
         return expression
     zero = Literal(0.0, DOUBLE)
