@@ -1,6 +1,6 @@
-"""A model: coefficients of columns in their own units, with errors, and what it says as SQL.
+"""A fitted model: coefficients in the units of the columns, errors, and its prediction as SQL.
 
-It is computed of released numbers alone, so that anybody may have it whom its release was for.
+It is computed from released numbers only, so all readers of the release may see it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ from dpsql.systems.models.released_gradients import Gradients
 from dpsql.systems.models.released_moments import Moments
 
 CONFIDENT = 1.959964
-"""Standard errors of half an interval at 95 %."""
+"""Half width of a 95 % confidence interval, in standard errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTerm:
-    """What a cell of a column adds: for each unit of a number, or where a value is, or NULL. Of a
-    column with bends a `value` is a knot; between them it is linear, and at the first it is 0.
+    """Coefficient of one cell: per unit of a number, or for a listed value or NULL.
+
+    If the column has bends, `value` is a knot. The contribution is 0 at the first knot and linear
+    between knots.
     """
 
     column: int
@@ -50,15 +52,17 @@ class ModelTerm:
 
     @property
     def margin(self) -> float:
-        """Half the width of its interval at 95 %."""
+        """Half width of the 95 % confidence interval."""
         return CONFIDENT * self.error
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A number that a model gives a row: `intercept` and what the terms add; `about` what it is.
+    """A score of a row: `intercept` plus the contributions of the terms. `about` names the
+    score.
 
-    Of a component `variance` is that along it, of numbers from -1 to 1, `share` its part of all.
+    For a component, `variance` is that along it, with numbers scaled to -1 to 1. `share` is its
+    share of the total variance.
     """
 
     about: str
@@ -71,14 +75,14 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model under its name: the columns it reads, its scores, and how much it explains.
+    """A named model: the columns that it reads, its scores, and its goodness of fit.
 
-    `label` is what it explains, the `positive` value of it where the score is its log odds; `rows`
-    how many there were, noisily, with what error; so many directions of the data are `hidden` by
-    noise; `explained` the share of the variance that its score explains, less what noise adds, and
-    its standard error, None where nobody knows; `notices` about the limits of the rows.
-    Of gradient descent `steps` says how many there were, and how many were paid for, `wandering`
-    how far noise alone moves what one column adds, at most, as a standard deviation.
+    `label` is the explained column. `positive` is its value if the score is log odds. `rows` is the
+    noisy number of rows, and `hidden` the number of directions hidden by noise. `explained` is the
+    share of variance that the score explains, corrected for noise, or None if unknown. `notices`
+    concern the contribution bounds. For gradient descent, `steps` holds the steps taken and the
+    steps charged. `wandering` is the largest standard deviation that noise alone gives to the
+    contribution of a column.
     """
 
     name: str
@@ -101,11 +105,13 @@ class Model:
 
     @property
     def noise_margin(self) -> float | None:
-        """Half of the interval at 95 % of how far noise alone moves what a column adds, at most."""
+        """Half width of the 95 % interval of the effect of noise alone on one column's
+        contribution.
+        """
         return None if self.wandering is None else CONFIDENT * self.wandering
 
     def score(self, part: str | None) -> Score:
-        """The score by its name, or the first. Raises `Refused` for another one."""
+        """Return the score by name, or the first one. Raises `Refused` for unknown names."""
         result = [s for s in self.scores if part is None or s.about.lower() == part.lower()]
         if not result:
             names = ", ".join(score.about for score in self.scores)
@@ -114,7 +120,7 @@ class Model:
 
 
 def fitted(moments: Moments, wish: CreateModel) -> Model:
-    """The model that a statement wants of these moments. Raises `Refused` for a wrong label."""
+    """Fit the model of a statement to moments. Raises `Refused` for an invalid label."""
     require_columns(moments.columns, wish)
     if wish.features:
         names = {name.lower() for name in (*wish.features, wish.label or "")}
@@ -144,7 +150,7 @@ def fitted(moments: Moments, wish: CreateModel) -> Model:
 
 
 def descended(gradients: Gradients, wish: CreateModel) -> Model:
-    """The model that a statement wants, where gradients led to; nobody knows its errors."""
+    """Return the model of a statement from released gradients. Its standard errors are unknown."""
     plan = gradients.plan
     cells, coefficients = against_first(plan.layout.columns, gradients.weights)
     label, others = plan.columns[plan.label], list(range(1, len(plan.layout.columns) + 1))
@@ -165,8 +171,10 @@ def descended(gradients: Gradients, wish: CreateModel) -> Model:
 
 
 def _apart(label: Input, wish: CreateModel) -> float:
-    """How much farther than one weight what two values of a column add is moved apart, at most:
-    twice, as by a number from -1 to 1; in units of the label, if it is a number.
+    """Return a bound on the difference of two values' contributions, per unit of a weight.
+
+    Weights apply to numbers from -1 to 1, so the bound is 2; in units of a numeric label it is 2 ·
+    `half`.
     """
     if wish.type is ModelType.LINEAR and isinstance(label, NumberInput):
         return 2.0 * label.half
@@ -181,8 +189,9 @@ def _explaining(
     fit: tuple[np.ndarray, np.ndarray],
     **facts: Any,
 ) -> Model:
-    """The model of one column by others, by their `places`; of coefficients of numbers from -1 to 1
-    and their covariance.
+    """Return the model of one column by others. `places` holds the indices of both.
+
+    `fit` holds coefficients for numbers from -1 to 1, and their covariance.
     """
     label, others = places
     column = columns[label]
@@ -252,7 +261,7 @@ def _terms(
     coefficients: np.ndarray,
     errors: np.ndarray,
 ) -> list[ModelTerm]:
-    """The intercept, and the terms by the places of their columns among the others."""
+    """Return the intercept and the terms. Terms have the index of their column among `others`."""
     result = [
         ModelTerm(
             -1, None, number=False, coefficient=float(coefficients[0]), error=float(errors[0])
@@ -271,8 +280,10 @@ def _terms(
 
 
 def prediction_sql(model: Model, part: str | None, arguments: Sequence[str]) -> str:
-    """What a model says of a row in SQL, over these texts for its columns: arithmetic with public
-    numbers. NULL where a value is not listed, or is NULL and never was.
+    """Return the prediction for a row as SQL over the texts of the columns.
+
+    It is arithmetic with public numbers. It is NULL for a value that is not listed, or for an
+    unexpected NULL.
     """
     score = model.score(part)
     parts = [_double(score.intercept.coefficient)]
@@ -286,7 +297,7 @@ def prediction_sql(model: Model, part: str | None, arguments: Sequence[str]) -> 
 
 
 def _added(column: Input, terms: Sequence[ModelTerm], text: str) -> str:
-    """What one column adds."""
+    """Return SQL for the contribution of one column."""
     branches = list[str]()
     match column:
         case NumberInput(levels=0):
@@ -308,7 +319,10 @@ def _added(column: Input, terms: Sequence[ModelTerm], text: str) -> str:
 
 
 def _segments(column: NumberInput, added: Sequence[float], text: str) -> Iterator[str]:
-    """What a column with bends adds between one knot and the next, that at the first being 0."""
+    """Yield SQL branches for the contribution of a column with bends, one per segment.
+
+    The contribution at the first knot is 0.
+    """
     ends = list(zip(column.knots, (0.0, *added), strict=True))
     last = len(ends) - 2
     for n, ((lower, start), (upper, end)) in enumerate(pairwise(ends)):
@@ -327,9 +341,9 @@ def _double(number: float) -> str:
 
 
 def test_sql(model: Model, rows: str) -> str:
-    """The question how often a model is right of these rows, or how far off, about, in the mean.
+    """Return the query for the share of correct predictions, or for the mean error.
 
-    Raises `Refused` for components, which are right of no row.
+    Raises `Refused` for components, which predict nothing.
     """
     if model.label is None:
         why = f"{model.name} predicts no column"
@@ -345,7 +359,7 @@ def test_sql(model: Model, rows: str) -> str:
 
 
 def _clipped(model: Model, prediction: str) -> str:
-    """A prediction within the bounds of what is predicted, so that it is off by no more."""
+    """Return a prediction clipped to the bounds of the label."""
     if model.label_ends is None:
         return prediction
     lower, upper = map(_double, model.label_ends)
@@ -356,7 +370,7 @@ def _clipped(model: Model, prediction: str) -> str:
 
 
 def as_json(model: Model) -> dict[str, Any]:
-    """All of a model, in what JSON has."""
+    """Return a model as a JSON object."""
     return {
         "model": model.name,
         "model_type": str(model.type),
@@ -419,8 +433,10 @@ def _plain(value: Value) -> str | int | float | bool | None:
 
 
 def design(model: Model, rows: Sequence[Sequence[Any]]) -> np.ndarray:
-    """Rows of the model's columns as one number for each term of its scores, as `as_sklearn` wants
-    them: a number within its bounds, how near it is to a knot, or 1 where a value is there.
+    """Return a matrix with a row per data row and a column per term, for `as_sklearn`.
+
+    An entry is the clipped number, the weight of a knot in linear interpolation, or 1 if the row
+    has the value.
     """
     result = np.zeros((len(rows), len(model.scores[0].terms)))
     for place, term in enumerate(model.scores[0].terms):
@@ -440,9 +456,10 @@ def design(model: Model, rows: Sequence[Sequence[Any]]) -> np.ndarray:
 
 
 def as_sklearn(model: Model) -> Any:
-    """The same as a fitted pipeline of scikit-learn over rows of the columns, in their order.
+    """Return the model as a fitted scikit-learn pipeline over rows of the columns, in their
+    order.
 
-    Raises ModuleNotFoundError where it is not installed.
+    Raises ModuleNotFoundError if scikit-learn is not installed.
     """
     from functools import partial  # noqa: PLC0415
 
@@ -465,7 +482,7 @@ def as_sklearn(model: Model) -> Any:
         case ModelType.PCA:
             estimator = PCA(n_components=len(slopes))
             estimator.components_ = slopes
-            # Scores are over units of the columns: the mean is what makes its scores zero.
+            # Scores use the units of the columns. The mean is the point where all scores are zero.
             estimator.mean_ = -np.linalg.pinv(slopes) @ intercepts
             estimator.explained_variance_ = np.array([s.variance for s in model.scores])
             estimator.explained_variance_ratio_ = np.array([s.share for s in model.scores])

@@ -1,4 +1,4 @@
-"""`dpsql fit` and `dpsql model`: models of private rows, made once and shown for nothing."""
+"""`dpsql fit` and `dpsql model`: models of private rows, charged once and free to show."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def fit(
     dialect: str,
     **options: Any,
 ) -> None:
-    """Fit a model of the rows of QUERY, under NAME: as CREATE MODEL does.
+    """Fit a model to the rows of QUERY, under NAME: as CREATE MODEL does.
 
-    What is measured costs what one question does, and is remembered: another label costs nothing.
-    Every column needs listed values or bounds. Exit codes are those of `query`.
+    The measurement costs as much as one query, and is remembered: another label is free. Every
+    column needs listed values or bounds. Exit codes are those of `query`.
     """
     listed = ", ".join(f"{key} = {_literal(said)}" for key, said in options.items() if said)
     text = f"CREATE MODEL {identifier(name)} OPTIONS({listed}) AS {query.strip().rstrip(';')}"
@@ -114,7 +114,7 @@ def model() -> None:
 @model.command("list")
 @with_settings
 def listed(settings: CommandSettings) -> None:
-    """List the models that were paid for, and what they are of."""
+    """List your models, with their types and columns."""
     from dpsql.systems.models.models import ListModels  # noqa: PLC0415
 
     models = _with_proxy(settings, lambda p: p.run(ListModels(p.analyst(settings.analyst))))
@@ -140,9 +140,9 @@ def listed(settings: CommandSettings) -> None:
 @written_as("How it is written.", "table", "json")
 @with_settings
 def show(settings: CommandSettings, *, name: str, target: str | None, style: str) -> None:
-    """Show the coefficients of model NAME, with their intervals at 95 %.
+    """Show the coefficients of model NAME, with 95 % confidence intervals.
 
-    How often it is right of other rows is told by `dpsql model test`, which is paid for.
+    `dpsql model test` measures its predictions on other rows, at a price.
     """
     result = _with_proxy(settings, lambda p: _find(p, name, p.analyst(settings.analyst)))
     with output(target) as write:
@@ -165,9 +165,9 @@ def test(
     epsilon: Decimal | None,
     dialect: str,
 ) -> None:
-    """Say how often model NAME is right of the rows of QUERY, or how far off it is.
+    """Measure the accuracy or error of model NAME on the rows of QUERY.
 
-    They should be rows that it was not made of. It is a question of its own, and paid as one.
+    Use other rows than those of the fit. A test costs as much as any query.
     """
 
     def tested(proxy: Proxy) -> Answer:
@@ -188,7 +188,7 @@ def test(
 @click.argument("name")
 @with_settings
 def drop(settings: CommandSettings, *, name: str) -> None:
-    """Forget model NAME; what was paid for it stays remembered."""
+    """Drop model NAME. The same model can be made again for free."""
 
     def dropped(proxy: Proxy) -> None:
         who = proxy.analyst(settings.analyst)
@@ -217,8 +217,8 @@ def _json(model: Model) -> str:
 
 
 def _text(model: Model) -> str:
-    """The coefficients as a table, with their standard errors where they are known; of several
-    components each has a column.
+    """Return the coefficients as a table, with standard errors if known; one column per
+    component.
     """
     first = model.scores[0]
     names = [("intercept", ""), *((model.columns[t.column].name, _value(t)) for t in first.terms)]
@@ -259,7 +259,7 @@ _FORMATS: dict[str, Callable[[Model], str]] = {"table": lambda m: _text(m) + "\n
 
 
 def _about(model: Model) -> Iterator[str]:
-    """What is to be known of its numbers."""
+    """Yield lines about a model: explained variance, rows, limits and noise."""
     from dpsql.systems.models.models import CREATED  # noqa: PLC0415
 
     if model.label is None:
@@ -288,7 +288,7 @@ def _about(model: Model) -> Iterator[str]:
 
 
 def _share(share: float | None, error: float | None) -> str:
-    """A share with the half-width of its 95 % interval, in percent."""
+    """Return a share with the half width of its 95 % interval, in percent."""
     from dpsql.systems.models.model import CONFIDENT  # noqa: PLC0415
 
     return f"{100 * (share or 0):.1f} ± {100 * min(CONFIDENT * (error or 0), 1):.1f} %"

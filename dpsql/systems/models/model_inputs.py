@@ -1,10 +1,10 @@
-"""The columns of a model as numbers from -1 to 1: listed values, or what lies between bounds.
+"""Columns of a model as numbers from -1 to 1: listed values, or numbers between bounds.
 
-A column's *cells* are its values, one each, or one for the number itself, and behind them NULL
-where there may be NULL. Of two values one cell tells: -1 is the first, 1 the second, so that noise
-hides half as much of the difference. In each row one cell of a column is not zero: 1 for a value or
-for NULL, for a number its place between its bounds, from -1 to 1. What a column can hold follows
-from the text and the policy, and no row is read for it. That no number is larger: PRIVACY.md R82.
+The *cells* of a column are its values, or one cell for a number, and then NULL if it is nullable.
+Two values share one cell: -1 for the first and 1 for the second, which halves the noise in their
+difference. In each row exactly one cell of a column is not zero. It is 1 for a value or NULL, and
+for a number its scaled position from -1 to 1. The cells follow from text and policy, and no row is
+read for them. Proof that no number is larger: PRIVACY.md R82.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from dpsql.model.intervals import Facts
 from dpsql.model.tree import DOUBLE, Kind, Literal, SqlType, Value, identifier
 
 STEPS = 1 << 12
-"""Into so many parts 1 is divided."""
+"""Number of steps that 1 is divided into."""
 
 MOST_LISTED = 100
-"""A column of more values is refused."""
+"""Maximum number of values of a column."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedInput:
-    """A column of listed values, other than two: each is a cell."""
+    """A column of listed values, not two. Each value is a cell."""
 
     name: str
     type: SqlType
@@ -36,12 +36,12 @@ class ListedInput:
 
     @property
     def cells(self) -> tuple[Value, ...]:
-        """What each cell stands for."""
+        """Value of each cell; None stands for NULL."""
         return (*self.values, None) if self.nullable else self.values
 
     @property
     def code(self) -> str:
-        """The cell of a row in SQL, NULL for a value that is not listed."""
+        """SQL for the index of a row's cell; NULL for a value that is not listed."""
         column, branches = identifier(self.name), list[str]()
         for place, value in enumerate(self.values):
             branches.append(f"WHEN {column} = {constant(Literal(value, self.type))} THEN {place}")
@@ -51,17 +51,17 @@ class ListedInput:
 
     @property
     def number(self) -> str | None:
-        """What the cell of a row holds in SQL, in steps; None where that is always 1."""
+        """SQL for the content of a row's cell in steps, or None if it is always 1."""
         return None
 
     @property
     def least(self) -> int:
-        """The least that a cell holds, of those that tell of a row, in steps."""
+        """Smallest content of a cell that is not zero, in steps."""
         return STEPS
 
     @property
     def has_squares(self) -> bool:
-        """Whether the square of what a cell holds is another number than that itself, or 1."""
+        """True if the square of a cell's content differs from the content and from 1."""
         return False
 
 
@@ -76,29 +76,29 @@ class PairInput:
 
     @property
     def cells(self) -> tuple[Value, ...]:
-        """What each cell stands for: the second value, beside the first."""
+        """Value of each cell: the second value, and None for NULL."""
         return (self.values[1], None) if self.nullable else (self.values[1],)
 
     @property
     def code(self) -> str:
-        """The cell of a row in SQL, NULL for a value that is not listed."""
+        """SQL for the index of a row's cell; NULL for a value that is not listed."""
         column = identifier(self.name)
         there = f"{column} = {self._second} THEN 0 WHEN {column} = {self._first} THEN 0"
         return f"CASE WHEN {there}{f' WHEN {column} IS NULL THEN 1' * self.nullable} END"
 
     @property
     def number(self) -> str | None:
-        """What the cell of a row holds in SQL, in steps."""
+        """SQL for the content of a row's cell, in steps."""
         return f"CASE WHEN {identifier(self.name)} = {self._first} THEN -{STEPS} ELSE {STEPS} END"
 
     @property
     def least(self) -> int:
-        """The least that a cell holds, of those that tell of a row, in steps."""
+        """Smallest content of a cell that is not zero, in steps."""
         return -STEPS
 
     @property
     def has_squares(self) -> bool:
-        """Whether the square of what a cell holds is another number than that itself, or 1."""
+        """True if the square of a cell's content differs from the content and from 1."""
         return self.nullable
 
     @property
@@ -112,9 +112,7 @@ class PairInput:
 
 @dataclass(frozen=True, slots=True)
 class NumberInput:
-    """A column of numbers between bounds: what lies outside counts as the bound. With `levels` it
-    has bends at knots between them (see `bends`).
-    """
+    """A column of numbers, clipped to bounds. With `levels` it has bends at knots (see `bends`)."""
 
     name: str
     type: SqlType
@@ -129,15 +127,16 @@ class NumberInput:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every value is a whole number of steps: whole numbers that are not too many."""
+        """True if every value is a whole number of steps: an integer column with few values."""
         whole = self.lower.denominator == self.upper.denominator == 1
         few = 1 <= self.upper - self.lower <= STEPS
         return self.type.kind is Kind.INTEGER and whole and few and not self.levels
 
     @property
     def unit(self) -> Fraction:
-        """What 1 is in units of the column: half of the distance between the bounds, or of whole
-        numbers a little more.
+        """Distance from the middle that scales to 1, in units of the column.
+
+        It is half of the distance between the bounds, or slightly more for integer columns.
         """
         span = self.upper - self.lower
         if self.is_exact:
@@ -146,29 +145,29 @@ class NumberInput:
 
     @property
     def times(self) -> float:
-        """Into how many steps a unit of the column is divided."""
+        """Number of steps in one unit of the column."""
         return float(STEPS / self.unit)
 
     @property
     def most(self) -> int:
-        """How many steps a bound is from the middle."""
+        """Distance of a bound from the middle, in steps."""
         if self.is_exact:
             return int(self.times) * int(self.upper - self.lower) // 2
         return STEPS
 
     @property
     def half(self) -> float:
-        """`unit` as a number."""
+        """`unit` as a floating-point number."""
         return float(self.unit)
 
     @property
     def knots(self) -> tuple[float, ...]:
-        """The numbers between which it is linear."""
+        """Knots of the column; the spline is linear between them."""
         count = 2**self.levels
         return tuple(self.at(2 * n / count - 1) for n in range(count + 1))
 
     def at(self, place: float) -> float:
-        """The number at a place from -1 to 1.
+        """Return the number at a position from -1 to 1.
 
         >>> from dpsql.model.tree import INTEGER
         >>> NumberInput("x", INTEGER, Fraction(0), Fraction(10), nullable=False).at(0)
@@ -178,18 +177,20 @@ class NumberInput:
 
     @property
     def cells(self) -> tuple[Value, ...]:
-        """What each cell stands for: 0 for the number."""
+        """Value of each cell: 0 for the number, None for NULL."""
         return (0, None) if self.nullable else (0,)
 
     @property
     def code(self) -> str:
-        """The cell of a row in SQL."""
+        """SQL for the index of a row's cell."""
         return f"CASE WHEN {identifier(self.name)} IS NULL THEN 1 ELSE 0 END" * self.nullable or "0"
 
     @property
     def number(self) -> str | None:
-        """What the cell of a row holds in SQL, in steps: rounded toward zero, and no more than 1,
-        which the last clip makes true of whole numbers, whatever the engine does with others.
+        """SQL for the content of a row's cell in steps, rounded toward zero and at most 1.
+
+        The last clip guarantees this in whole numbers, independent of the engine's floating-point
+        arithmetic.
         """
         column = identifier(self.name)
         middle, times = (constant(Literal(value, DOUBLE)) for value in (self.middle, self.times))
@@ -200,12 +201,12 @@ class NumberInput:
 
     @property
     def least(self) -> int:
-        """The least that a cell holds, of those that tell of a row, in steps."""
+        """Smallest content of a cell that is not zero, in steps."""
         return -self.most
 
     @property
     def has_squares(self) -> bool:
-        """Whether the square of what a cell holds is another number than that itself, or 1."""
+        """True if the square of a cell's content differs from the content and from 1."""
         return True
 
 
@@ -217,9 +218,9 @@ def _within(number: str, most: str) -> str:
 
 
 def input_of(name: str, facts: Facts) -> Input:
-    """What a column is to a model, by what is known of it before any data is read.
+    """Return the input for a column, from facts that are known without reading data.
 
-    Raises `Refused` where its values are neither listed nor numbers within bounds.
+    Raises `Refused` if its values are neither listed nor numbers between bounds.
     """
     kind, domain = facts.type, facts.domain
     lo, hi = facts.interval.lo, facts.interval.hi

@@ -1,4 +1,4 @@
-"""Which column of a SELECT a model explains, by which others: what a statement names is there."""
+"""The label and the features of a model: tests that the named columns exist and fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpsql.systems.models.model_statement import CreateModel, ModelType
 
 
 def require_columns(columns: Sequence[Input], wish: CreateModel) -> None:
-    """Refuse a label that is none, and features that are no columns or the label itself."""
+    """Refuse an invalid label, and features that are unknown or the label itself."""
     names = {column.name.lower() for column in columns}
     there = ", ".join(column.name for column in columns)
     for name in wish.features:
@@ -23,8 +23,9 @@ def require_columns(columns: Sequence[Input], wish: CreateModel) -> None:
 
 
 def label_of(columns: Sequence[Input], wish: CreateModel) -> tuple[int, int]:
-    """The place of the label, and of the cell that is explained. Raises `Refused` where there is no
-    such column, or it cannot be a label of such a model.
+    """Return the index of the label and of its explained cell.
+
+    Raises `Refused` if there is no such column, or if it cannot be the label of such a model.
     """
     assert wish.label is not None
     names = [column.name.lower() for column in columns]

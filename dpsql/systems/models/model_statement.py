@@ -1,4 +1,4 @@
-"""CREATE MODEL name OPTIONS(…) AS SELECT …, and DROP MODEL name, read from their words."""
+"""CREATE MODEL name OPTIONS(…) AS SELECT …, and DROP MODEL name, parsed from tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpsql.systems.models.bends import KNOTS
 
 OPTIONS = ("model_type", "label", "features", "epsilon", "components", "knots")
 DESCENT = ("steps", "gradient_norm", "input_norm", "momentum")
-"""Options of gradient descent alone."""
+"""Options that apply to gradient descent only."""
 _CREATE, _DROP = ("create", "model"), ("drop", "model")
 _COMPONENTS = 2
 MOST_STEPS = 256
@@ -22,7 +22,7 @@ LEAST_NORM, MOST_NORM = Decimal("0.01"), Decimal(20)
 
 
 class ModelType(StrEnum):
-    """What is computed of second moments."""
+    """Type of a model."""
 
     LINEAR = "linear_reg"
     LOGISTIC = "logistic_reg"
@@ -30,7 +30,7 @@ class ModelType(StrEnum):
 
 
 class Method(StrEnum):
-    """What is measured of the rows: second moments, or gradients at one weight after another."""
+    """Measurement of a model: second moments, or gradients at successive weights."""
 
     AUTO = "auto"
     ONE_PASS = "one_pass"  # noqa: S105
@@ -39,8 +39,10 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DescentOptions:
-    """What is said of gradient descent (None: nothing): how many steps, what a row's gradient and a
-    row itself are clipped to, in norm, and how much of a step is done again.
+    """Options of gradient descent; None stands for the default.
+
+    `gradient_norm` and `input_norm` are the clipping bounds of a row's gradient and of a row.
+    `momentum` is the part of a step that the next step repeats.
     """
 
     steps: int | None = None
@@ -51,11 +53,11 @@ class DescentOptions:
 
 @dataclass(frozen=True, slots=True)
 class CreateModel:
-    """The name of a model, the SELECT whose rows it is of, and what it is.
+    """A CREATE MODEL statement: the name, the SELECT of the rows, and the options.
 
-    `label` is the column that is explained by the others, or by `features` alone (none: all), None
-    of principal components, of which there are so many. Columns of numbers have so many `knots`
-    (None: as `dpsql.systems.models.descent.knots_of` says).
+    `label` is the explained column, or None for principal components, of which there are
+    `components`. `features` are the explanatory columns; () stands for all others. Numeric columns
+    have `knots` knots (None: see `dpsql.systems.models.descent.knots_of`).
     """
 
     name: str
@@ -72,7 +74,7 @@ class CreateModel:
 
 @dataclass(frozen=True, slots=True)
 class DropModel:
-    """The name of a model that is to be forgotten."""
+    """A DROP MODEL statement: the name of the model."""
 
     name: str
 
@@ -81,12 +83,12 @@ ModelStatement: TypeAlias = CreateModel | DropModel
 
 
 def statement(text: str) -> ModelStatement | None:
-    """What is to be made or forgotten; None where the text begins otherwise. Raises `Refused`.
+    """Parse a model statement; None if the text is another one. Raises `Refused`.
 
     >>> statement("CREATE MODEL m OPTIONS(model_type = 'linear_reg', label = 'y') AS SELECT x, y")
     CreateModel(name='m', query='SELECT x, y', type=<ModelType.LINEAR: 'linear_reg'>, label='y', \
-epsilon=None, components=2, features=(), method=<Method.AUTO: 'auto'>, descent=DescentOptions(\
-steps=None, gradient_norm=None, input_norm=None, momentum=None), knots=None)
+    epsilon=None, components=2, features=(), method=<Method.AUTO: 'auto'>, descent=DescentOptions(\
+    steps=None, gradient_norm=None, input_norm=None, momentum=None), knots=None)
     >>> statement("DROP MODEL m;")
     DropModel(name='m')
     """
@@ -152,7 +154,7 @@ def _type(said: Creation) -> ModelType:
 
 
 def _method(said: Creation, kind: ModelType) -> Method:
-    """The method, and whether the other options are of it. Raises `Refused` where they are not."""
+    """Return the method of a statement. Raises `Refused` if other options do not fit it."""
     named = "method" in said.options
     method = Method(_word(said, "method", tuple(Method))) if named else Method.AUTO
     if kind is ModelType.PCA and method is Method.GRADIENT:
@@ -165,7 +167,7 @@ def _method(said: Creation, kind: ModelType) -> Method:
 
 
 def _word(said: Creation, option: str, words: Sequence[str]) -> str:
-    """An option that is one of some words. Raises `Refused` for another one."""
+    """Return an option with a fixed set of values. Raises `Refused` for other values."""
     text = said.options[option]
     if text.lower() not in words:
         raise Refused(Reason.BAD_OPTION, option=option, value=text, known=", ".join(words))

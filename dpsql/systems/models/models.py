@@ -1,9 +1,9 @@
-"""Models by name: CREATE MODEL, DROP MODEL, and questions whose texts have PREDICT in them.
+"""Models by name: CREATE MODEL, DROP MODEL, and queries that contain PREDICT.
 
-A model is computed of what its analyst paid for, as often as is wished for. What a question
-with a prediction costs is what it would cost with the model's numbers in its text.
+A model is computed from releases that its analyst paid for, and can be recomputed for free. A query
+with a prediction costs the same as a query with the numbers of the model in its text.
 
-Whom they are told to: PRIVACY.md R69, R82.
+Readers of a model: PRIVACY.md R69, R82.
 """
 
 from __future__ import annotations
@@ -50,14 +50,16 @@ CREATED = (
     Column("rows", INTEGER),
     Column("lasts", VARCHAR),
 )
-"""What CREATE MODEL answers with; a name lasts as long as one of `dpsql.answering.paid_names`."""
+"""Columns of the answer to CREATE MODEL. Names last as described in
+`dpsql.answering.paid_names`.
+"""
 MOST_KEPT = 256
-"""Models that are kept; what has no room is computed again."""
+"""Maximum number of models in the cache. Others are recomputed when needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """How a model is made again, from what is remembered; whether the ledger has its name."""
+    """The statements that recreate a model, and whether the ledger holds its name."""
 
     wish: CreateModel
     of: MomentsWish
@@ -69,12 +71,12 @@ class _Named:
 
     @property
     def what(self) -> object:
-        """What the name stands for, at whatever epsilon."""
+        """The definition of the name, without ε."""
         return replace(self.wish, name="", epsilon=None)
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What tells the model from every other one."""
+        """Key that distinguishes the model from all others."""
         return self.wish, self.of.request.epsilon
 
     def as_recorded(self, *, recorded: bool) -> _Named:
@@ -83,14 +85,14 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The moments that a model was computed of; None of one that is of none."""
+    """The moments of a model; None if it has none."""
 
     named: _Named
     moments: PaidMoments | None
 
 
 class Models(OpenSystem):
-    """The models of all analysts, by their names: thread-safe."""
+    """The models of all analysts by name. Thread-safe."""
 
     def __init__(self) -> None:
         self.names = PaidNames("model", _recorded)
@@ -135,7 +137,7 @@ class Models(OpenSystem):
         said: CreateModel,
         stop: Stop,
     ) -> Answer:
-        """Make a model, charged now unless what it is of is remembered.
+        """Create a model. It is charged unless its measurement is remembered.
 
         Raises as `Proxy.ask` does.
         """
@@ -169,14 +171,14 @@ class Models(OpenSystem):
         return explained_creation(compiler, vault, plan.payer, plan.cost, creation)
 
     def listed(self, compiler: Compiler, vault: Vault, analyst: str, stop: Stop) -> Sequence[Model]:
-        """The models of an analyst that are still to be had, by name."""
+        """Return the available models of an analyst, sorted by name."""
         whose = owner(compiler, vault, analyst)
         names = sorted(self.names.of(vault, whose))
         result = (self._model(compiler, vault, whose, name, stop) for name in names)
         return [model for model in result if model is not None]
 
     def model(self, compiler: Compiler, vault: Vault, analyst: str, name: str, stop: Stop) -> Model:
-        """One model. Raises `Refused` where there is none of that name, or no longer."""
+        """Return one model. Raises `Refused` if the name is unknown or has lapsed."""
         whose = owner(compiler, vault, analyst)
         model = self._model(compiler, vault, whose, name.lower(), stop)
         if model is None:
@@ -186,7 +188,7 @@ class Models(OpenSystem):
     def _model(
         self, compiler: Compiler, vault: Vault, whose: Owner, name: str, stop: Stop
     ) -> Model | None:
-        """The model, computed again from what is remembered; None where that is no longer so."""
+        """Return a model, recomputed from remembered releases; None if they are not remembered."""
         named = self.names.of(vault, whose).get(name)
         if named is None:
             return None
@@ -200,7 +202,7 @@ class Models(OpenSystem):
         return model
 
     def sums(self, compiler: Compiler, vault: Vault, query: Question) -> MomentSums | None:
-        """How a question is answered of the moments of models of who asks; None where it is not."""
+        """Return the answer to a query from the moments of the analyst's models, or None."""
         whose = owner(compiler, vault, query.request.analyst)
         names = tuple(self.names.of(vault, whose).items())
         moments = (self._paid(compiler, vault, (whose, *each), query.stop) for each in names)
@@ -209,7 +211,7 @@ class Models(OpenSystem):
     def _paid(
         self, compiler: Compiler, vault: Vault, of: tuple[Owner, str, _Named], stop: Stop
     ) -> PaidMoments | None:
-        """The moments of a model, if it is of some that are remembered."""
+        """Return the moments of a model if they are remembered, else None."""
         whose, name, named = of
         entry = self._moments.get((whose, name))
         if entry is None or entry.named != named:
@@ -226,7 +228,9 @@ class Models(OpenSystem):
     def written_out(
         self, compiler: Compiler, vault: Vault, request: Request, stop: Stop
     ) -> WrittenOut | None:
-        """The text of a request without PREDICT; None where it has none. Raises `Refused`."""
+        """Return the text of a request with PREDICT replaced; None without PREDICT. Raises
+        `Refused`.
+        """
 
         def look(name: str) -> Model:
             return self.model(compiler, vault, request.analyst, name, stop)
@@ -237,7 +241,7 @@ class Models(OpenSystem):
 
 @contextmanager
 def placed(written: WrittenOut) -> Iterator[None]:
-    """Places in refusals are those of the text with calls."""
+    """Translate spans in refusals to spans of the text with calls."""
     try:
         yield
     except Refused as refused:
@@ -246,9 +250,11 @@ def placed(written: WrittenOut) -> Iterator[None]:
 
 
 def predicted(answer: Answer, written: WrittenOut, outer: Relation | None) -> Answer:
-    """An answer whose text had predictions: numbers that are exact otherwise, and those that are
-    predicted of released ones by the `outer` query, are as wrong as predictions are, by how much
-    nobody knows; and it is told which models it is of.
+    """Return the answer to a query with predictions, with the errors of predicted numbers
+    unknown.
+
+    This concerns numbers without noise, and numbers that `outer` predicts from released ones. A
+    notice names the models.
     """
     notices = (*answer.notices, Modelled(written.models, written.limited))
     if isinstance(answer.explanation, Explanation):
@@ -267,7 +273,7 @@ def predicted(answer: Answer, written: WrittenOut, outer: Relation | None) -> An
 
 
 def foreseen(explanation: Explanation, written: WrittenOut, outer: Relation | None) -> Explanation:
-    """The plan of a question whose text had predictions."""
+    """Return the plan of a query with predictions, with the errors of predicted numbers unknown."""
     notices = (*explanation.notices, Modelled(written.models, written.limited))
     if not explanation.blocks and explanation.event is None:
         expected = unknown_errors(explanation.columns)
@@ -282,7 +288,7 @@ def foreseen(explanation: Explanation, written: WrittenOut, outer: Relation | No
 def _doubtful(
     written: WrittenOut, outer: Relation | None, columns: Sequence[Column]
 ) -> Sequence[bool]:
-    """Which columns are numbers that are predicted of released ones."""
+    """Return a flag per column: whether it is a number predicted from released ones."""
     if outer is None:
         return [False] * len(columns)
     among = written.among(outer)
@@ -295,7 +301,7 @@ def _doubted(row: Sequence[float | None], doubtful: Sequence[bool]) -> tuple[flo
 
 
 def _fitted(compiler: Compiler, vault: Vault, named: _Named, plan: ModelPlan, stop: Stop) -> Model:
-    """The model of what is paid for now, or was before."""
+    """Return the model, measured and charged now unless its measurement is remembered."""
     of = compiler, vault, named.of
     if isinstance(plan, MomentsPlan):
         model = fitted(measured(*of, plan, stop), named.wish)
@@ -308,7 +314,7 @@ def _fitted(compiler: Compiler, vault: Vault, named: _Named, plan: ModelPlan, st
 def _remade(
     compiler: Compiler, vault: Vault, named: _Named, plan: ModelPlan, stop: Stop
 ) -> Model | None:
-    """The same of what was paid for before; None where it was not, or is remembered no longer."""
+    """Return the model from an earlier charged measurement; None if it is not remembered."""
     of, model = (compiler, vault, named.of), None
     if isinstance(plan, MomentsPlan):
         moments = remembered(*of, plan, stop)
@@ -320,7 +326,7 @@ def _remade(
 
 
 def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:
-    """The model that a text made, if one did, or nothing where it forgot one."""
+    """Return the name and model of a CREATE MODEL entry, name and None of a DROP MODEL, or None."""
     match statement(entry.inquiry.sql) if "model" in entry.inquiry.sql.lower() else None:
         case None:
             return None
@@ -339,7 +345,7 @@ def _named(request: Request, said: CreateModel) -> _Named:
 
 
 def without_calls(request: Request, written: WrittenOut) -> Request:
-    """The request with what a model computes in the place of PREDICT; the owner reads the text."""
+    """Return the request with PREDICT replaced. The ledger keeps the original text."""
     return replace(request, sql=written.sql, text=request.sql, flowing=False)
 
 

@@ -1,15 +1,15 @@
-"""CORR, REGR_* and COVAR_* of rows whose second moments were paid for: computed of these.
+"""CORR, REGR_* and COVAR_* over rows of a model: computed from its second moments for free.
 
-What such a question sums up of two columns of whole numbers are weighted sums of the moments of a
-model, if the rows are the same, the bounds, and nothing is NULL. That is seen from plans: a text of
-ours asks for the same of the model's rows, and sums are the same where their one form is. A model
-whose rows may leave out what is not listed is none of these rows.
+The sums of such a query over two integer columns are weighted sums of a model's moments. This needs
+the same rows, the same bounds, and no NULL. It is tested on plans: a generated text asks for the
+same sums over the model's rows, and sums are equal if their normal forms are. A model that may
+leave out unlisted values has other rows.
 
-No sum may err more than it would if it were measured now. Sums that have moments in common are
-taken to have so many times the noise of these: of n numbers the square of the sum is no more than
-n times the sum of their squares, so that no formula of them errs more than it is told to.
+No sum may have a larger error than a new measurement. Sums that share moments get a higher noise:
+the square of a sum of n numbers is at most n times the sum of their squares. So no formula of them
+has a larger error than stated.
 
-Whom it is told to: PRIVACY.md R69. That questions are the same: PRIVACY.md R77. What is computed of
+Readers of the answer: PRIVACY.md R69. Equality of queries: PRIVACY.md R77. Post-processing of
 moments: PRIVACY.md R82.
 """
 
@@ -42,12 +42,12 @@ from dpsql.vault.measured_cells import gaussian
 from dpsql.vault.vault import Vault
 
 _ROUNDING = 1 / 12
-"""The variance of what is rounded to whole steps."""
+"""Variance from rounding to whole steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaidMoments:
-    """The moments of a model that are paid for, by its name, and how they were measured."""
+    """Paid moments of a model, with its name and the plan of their measurement."""
 
     name: str
     plan: MomentsPlan
@@ -56,7 +56,7 @@ class PaidMoments:
 
 @dataclass(frozen=True, slots=True)
 class MomentSums:
-    """What a question sums up, by the moments of a model, and with which noise."""
+    """The sums of a query, computed from the moments of a model, and their noise."""
 
     of: PaidMoments
     query: Question
@@ -65,7 +65,7 @@ class MomentSums:
     sums: tuple[int, ...]
 
     def answer(self, compiler: Compiler, vault: Vault) -> Answer:
-        """The answer of the question, for nothing."""
+        """Return the answer to the query, free of charge."""
         answering = compiler.prepared(replace(self.query, derived=self.derived))
         answering = replace(answering, columns=self.prepared.columns)
         self.query.require_room_for(self.prepared.columns)
@@ -74,7 +74,7 @@ class MomentSums:
         return vault.derived(compiler, self.query, answering, noisy, replace(receipt, recalled=100))
 
     def explanation(self, compiler: Compiler, vault: Vault) -> Explanation:
-        """The plan of the question, which costs nothing."""
+        """Return the plan of the query, free of charge."""
         plan = explained(compiler, vault, replace(self.query, derived=self.derived))
         left = rest(vault.standing(self.query.account).budget, plan.spent, Loss(0))
         note = f"From the second moments of the model {self.of.name}, which are paid for."
@@ -84,7 +84,7 @@ class MomentSums:
 def sums_of_moments(
     compiler: Compiler, vault: Vault, query: Question, paid: Iterable[PaidMoments]
 ) -> MomentSums | None:
-    """How a question is answered of moments; None where it is told again, or measured."""
+    """Return the answer from moments; None if it must be measured or is remembered itself."""
     if query.memory is Memory.OFF or query.precision is not None:
         return None
     prepared = compiler.prepared(query)
@@ -99,7 +99,7 @@ def sums_of_moments(
 def _of_model(
     compiler: Compiler, query: Question, prepared: Prepared, of: PaidMoments
 ) -> MomentSums | None:
-    """The sums of a question by one model; None where they are others, or would err more."""
+    """Return the sums of a query from one model; None if they differ or have a larger error."""
     if not _has_all_rows(of.plan):
         return None
     rows, digests = written_parts(prepared)
@@ -120,8 +120,9 @@ def _of_model(
 
 
 def _has_all_rows(plan: MomentsPlan) -> bool:
-    """Whether the moments are of every row, none of a person with more scaled, none left out for
-    what it holds; with noise whose sums are like it.
+    """Test whether the moments cover all rows, without scaling or dropped values.
+
+    The noise must be Gaussian too, since sums of it are then Gaussian.
     """
     whole = all(
         isinstance(column, NumberInput) or column.type.kind is Kind.BOOLEAN
@@ -134,8 +135,9 @@ def _has_all_rows(plan: MomentsPlan) -> bool:
 def _weights(
     compiler: Compiler, query: Question, of: PaidMoments, rows: str, digests: frozenset[str]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Of what may be asked of the model's rows how much each moment counts, in units of columns;
-    nothing where `rows` are others.
+    """Yield the parts of queries over the model's rows, with the weight of each moment.
+
+    Weights are in units of the columns. Yields nothing if `rows` differ from the model's.
     """
     layout = of.moments.layout
     exact = [
@@ -170,8 +172,9 @@ def _weights(
 def _of_pair(
     moments: Moments, pair: tuple[int, int], listed: Sequence[tuple[str, Measurement]]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """The weights of what CORR of two columns sums up: the rows, both columns, their product and
-    squares, in this order.
+    """Yield the weights for the sums of CORR of two columns.
+
+    The order is: number of rows, both columns, their product, and their squares.
     """
     layout = moments.layout
     columns = [layout.columns[n] for n in pair]

@@ -1,12 +1,12 @@
-"""Which numbers are measured of second moments: entries of pairs of cells, numbered.
+"""Layout of second moments: a numbered entry for each measured pair of cells.
 
-A row x has a 1 first, and one cell of each column that is not zero (see `inputs`). Of its products
-x_i·x_j those are measured that can differ from zero and from one another: of two columns the pairs
-of their cells, of one column of numbers its squares. Of one column of listed values the product of
-two cells is zero, and the square of one is its product with the 1 before; that of -1 and 1 is 1.
+A row x starts with a 1 and has one nonzero cell of each column (see `inputs`). Only products
+x_i·x_j that can be nonzero and distinct are measured. These are the pairs of cells of two columns,
+and the squares of numeric columns. For one column of listed values, a product of two cells is zero,
+and a square equals the product with the leading 1. The square of -1 and 1 is 1.
 
-A product of two columns counts √2 times one of a column with itself, rounded down: noise of one
-size for all entries has half of the variance there (PRIVACY.md R82).
+Products of two columns have √2 times the weight of squares, rounded down. With equal noise in all
+entries, this halves their variance (PRIVACY.md R82).
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from dpsql.systems.models.bends import InputPart, parts_of
 from dpsql.systems.models.model_inputs import Input, PairInput
 
 MOST_CELLS = 2_000
-"""Most cells of all columns: every pair of them has a place in a matrix of 32 MB, and fits make
-several such matrices."""
+"""Maximum number of cells of all columns. A matrix then has 32 MB, and fits make several."""
 SQUARE, PRODUCT = 29, 41
-"""What a square counts, and a product: 41² is no more than twice 29²."""
+"""Weights of a square and of a product: 41² is at most twice 29²."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
-    """Two parts of columns, 0 being the 1 before them: the entry of their cells a and b is
-    `base` + `width`·a + b; what is measured is their product times the `weight`.
+    """Two parts of columns; part 0 is the leading 1.
+
+    The entry of their cells a and b is `base` + `width`·a + b. The measured number is their product
+    times `weight`.
     """
 
     one: int
@@ -49,32 +50,32 @@ class Layout:
 
     @cached_property
     def parts(self) -> tuple[tuple[int, InputPart], ...]:
-        """The parts of the columns, each behind the place of its column."""
+        """Parts of the columns, each with the index of its column."""
         return tuple(parts_of(self.columns))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """The cells of each part, of the 1 before them too."""
+        """Number of cells of each part, including the leading 1."""
         return (1, *(len(part.cells) for _, part in self.parts))
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """The number of each part's first cell."""
+        """Index of each part's first cell."""
         return tuple(sum(self.sizes[:n]) for n in range(len(self.sizes)))
 
     @property
     def squared_norm(self) -> int:
-        """The most that the square of a row's norm can be."""
+        """Upper bound on the squared norm of a row."""
         return 1 + len(self.columns)
 
     def numbers_of(self, column: int) -> list[int]:
-        """The numbers of all cells of a column."""
+        """Return the indices of all cells of a column."""
         owned = (n for n, (place, _) in enumerate(self.parts, 1) if place == column)
         return [self.starts[n] + cell for n in owned for cell in range(self.sizes[n])]
 
     @cached_property
     def pairs(self) -> tuple[ColumnPair, ...]:
-        """What is measured, in the order of its entries."""
+        """Measured pairs of parts, in the order of their entries."""
         squares = [0, *(n for n, (_, part) in enumerate(self.parts, 1) if part.has_squares)]
         base, result = 0, list[ColumnPair]()
         together = *((n, n) for n in squares), *combinations(range(len(self.sizes)), 2)
@@ -87,13 +88,13 @@ class Layout:
 
     @property
     def entries(self) -> int:
-        """How many numbers are measured."""
+        """Number of measured entries."""
         last = self.pairs[-1]
         return last.base + self.sizes[last.one] * (last.width or 1)
 
     @cached_property
     def places(self) -> np.ndarray:
-        """The entry of each pair of cells; -1 of a product that is always zero."""
+        """Matrix of the entry of each pair of cells; -1 for a product that is always zero."""
         count = sum(self.sizes)
         result = np.full((count, count), -1, dtype=np.int64)
         for pair in self.pairs:
@@ -114,7 +115,7 @@ class Layout:
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """What the product of each entry counts."""
+        """Weight of each entry."""
         result = np.empty(self.entries)
         for pair in self.pairs:
             result[pair.base :] = pair.weight
@@ -122,7 +123,7 @@ class Layout:
 
 
 def layout_of(columns: Sequence[Input]) -> Layout:
-    """The layout of these columns.
+    """Return the layout of these columns.
 
     >>> from dpsql.model.tree import BOOLEAN, VARCHAR
     >>> from dpsql.systems.models.model_inputs import ListedInput, PairInput

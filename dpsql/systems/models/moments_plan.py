@@ -1,12 +1,13 @@
-"""How second moments are measured: one question, one noise, one charge. Nothing is run.
+"""Plan of second moments: one statement, one noise, one charge. Nothing is run.
 
-Rows are summed by a text of ours, compiled as any other: each meets a list of pairs of columns, and
-adds the product of its cells in these to the entry of the cells. Every number in it is whole and
-clipped to 1, in steps, by the text itself (see `joint_sums`).
+A generated text sums the rows and is compiled as any other text. Each row is joined with a list of
+pairs of columns, and adds the product of its cells to their entry. The text itself clips every
+number to 1, in whole steps (see `joint_sums`).
 
-Proof (PRIVACY.md R82). A row of P numbers from -1 to 1 that are not zero has a matrix of products
-whose Frobenius norm is the square of its norm, P at most. A unit of m rows moves the sum by m·P;
-replaced, by √2·m·P, since the inner product of sums of squares is not negative.
+Proof (PRIVACY.md R82). Let a row have P nonzero numbers from -1 to 1. The Frobenius norm of its
+matrix of products is its squared norm, at most P. Adding or removing a unit of m rows changes the
+sum by at most m·P. Replacing it changes the sum by at most √2·m·P, since the inner product of sums
+of squares is not negative.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ from dpsql.systems.models.model_inputs import STEPS, Input, input_of
 from dpsql.systems.models.moment_layout import MOST_CELLS, PRODUCT, SQUARE, Layout, layout_of
 
 ROWS_COLUMN = 1
-"""The column of what CREATE MODEL answers that says how many rows there are."""
+"""Index of the column with the number of rows in the answer of CREATE MODEL."""
 MOST_COLUMNS = 60
-"""Columns of a model: there is a row for each pair of them."""
+"""Maximum number of columns of a model. Each pair of them makes a row."""
 
 ONE = STEPS**2
-"""A product of 1 and 1, in steps."""
+"""The product of 1 and 1, in steps."""
 
 _USE = RowUse("second moments", "learning_rows", MOST_COLUMNS)
 _QUESTION = "second moments 1"
@@ -51,9 +52,10 @@ _QUESTION = "second moments 1"
 
 @dataclass(frozen=True, slots=True)
 class MomentsWish:
-    """Second moments of a table, by its name, or of a SELECT; rows count in which the columns
-    `never_null` are not. The owner reads `text` in the ledger, if that is another. Columns of
-    numbers have so many `knots`.
+    """Second moments of a table or of a SELECT.
+
+    Only rows without NULL in the columns `never_null` count. `text` is the text for the ledger if
+    it differs. Numeric columns have `knots` knots.
     """
 
     request: Request
@@ -64,7 +66,7 @@ class MomentsWish:
 
 @dataclass(frozen=True, slots=True)
 class MomentsPlan:
-    """What is measured and charged: the `vectors` of the rows of a SELECT."""
+    """The plan of a measurement: `vectors` bounds the summed vectors of the rows of a SELECT."""
 
     request: Request
     payer: Account
@@ -78,17 +80,17 @@ class MomentsPlan:
 
     @property
     def noise(self) -> Noise:
-        """That of every entry, in steps."""
+        """Noise of every entry, in steps."""
         return self.prepared.blocks[0].releases[0].noise
 
     @property
     def margin_of_rows(self) -> float:
-        """Half the width of the interval at 95 % of how many rows there are."""
+        """Half width of the 95 % confidence interval of the number of rows."""
         return margin(self.noise) / (SQUARE * ONE)
 
     @property
     def summary(self) -> str:
-        """What is measured, in a sentence."""
+        """One sentence that describes the measurement."""
         return (
             f"Second moments of {len(self.layout.columns)} columns as one vector of"
             f" {self.layout.entries:,} entries, which any model of them is computed of."
@@ -97,7 +99,7 @@ class MomentsPlan:
 
 @dataclass(frozen=True, slots=True)
 class LearnedRows:
-    """The SELECT `rows` that a model is of, and its columns as numbers; who pays for it."""
+    """The SELECT `rows` of a model, its columns as numbers, and the account that pays."""
 
     request: Request
     payer: Account
@@ -107,7 +109,7 @@ class LearnedRows:
 
 
 def learned_rows(compiler: Compiler, wish: MomentsWish, use: RowUse, stop: Stop) -> LearnedRows:
-    """The rows of a wish. Raises `Refused` for what no model is of."""
+    """Return the rows of a wish. Raises `Refused` if no model can be made from them."""
     if wish.request.parameters:
         why = "models are of a text without parameters"
         raise Refused(Reason.BAD_PARAMETER, why=why, fix="Write their values into the text.")
@@ -132,7 +134,7 @@ def learned_rows(compiler: Compiler, wish: MomentsWish, use: RowUse, stop: Stop)
 
 
 def planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
-    """The plan of a wish. Raises `Refused` for what cannot be summed so, or not at this epsilon."""
+    """Plan the second moments of a wish. Raises `Refused` if impossible or if ε is too small."""
     try:
         return _planned(compiler, wish, stop)
     except Refused as refused:  # its place is in a text of ours
@@ -175,7 +177,7 @@ def _planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
 
 
 def _text(layout: Layout, rows: str) -> str:
-    """The sum of products by entry, each clipped in steps."""
+    """Return SQL for the sums of products by entry, each clipped in steps."""
     rows = coded(layout.columns, ["0 AS f0"], _USE.source(rows))
     numbers = {n: f"v{n}" for n, (_, part) in enumerate(layout.parts, 1) if has_content(part)}
     there = " AND ".join(f"f{n} IS NOT NULL" for n in range(len(layout.sizes)))
@@ -208,7 +210,7 @@ def _chosen(place: str, texts: dict[int, str], otherwise: str) -> str:
 
 
 def vectors_of(layout: Layout, rows: UnitRows) -> RowVectors:
-    """What each row adds to the entries."""
+    """Return the bounds on the vectors that rows add to the entries."""
     length = SQUARE * layout.squared_norm * ONE
     lowest = min(part.least for _, part in layout.parts)
     least = lowest * STEPS * (PRODUCT if lowest < 0 else SQUARE)
@@ -223,7 +225,7 @@ def vectors_of(layout: Layout, rows: UnitRows) -> RowVectors:
 
 
 def sensitivities(vectors: RowVectors, neighbours: Neighbours) -> tuple[Sensitivity, ...]:
-    """What a unit can change, as one length, and where its rows are proved entry by entry.
+    """Return the sensitivities to one unit: as one vector, and by entry if its rows are proved.
 
     >>> own = {"entries": 6, "parts": 6, "least": -PRODUCT * ONE, "most": PRODUCT * ONE}
     >>> vectors = RowVectors(rows=UnitRows(1, proved=True), length=3 * SQUARE * ONE, **own)

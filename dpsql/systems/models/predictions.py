@@ -1,8 +1,8 @@
-"""PREDICT(model, …) in a text: found by its words, and written out as what the model computes.
+"""PREDICT(model, …) in a text: found by its tokens and replaced by the model's arithmetic.
 
-So it is an expression like another: over private rows it is summed or counted as any is, over
-others it is shown. Names in the text are an analyst's own; what takes their place are released
-numbers, and the texts of the arguments.
+The result is an ordinary expression. Over private rows it can be aggregated, over released rows it
+can be shown. Names in the text are those of the analyst. The replacement consists of released
+numbers and the texts of the arguments.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from dpsql.systems.models.model import Model, prediction_sql
 
 _CALL = "predict"
 MOST_WRITTEN = 1 << 18
-"""Characters that calls may become: an argument is written once for each value of its column."""
+"""Maximum number of characters of replaced calls. An argument is repeated for each value."""
 
 _TERM = 64
-"""Characters of a term beside its argument, about."""
+"""Approximate number of characters of a term without its argument."""
 
 _OPENING, _CLOSING = frozenset("(["), frozenset(")]")
 
 
 @dataclass(frozen=True, slots=True)
 class PredictCall:
-    """One call in a text: the model, the score of it that is meant, and the spans of its arguments;
-    without any it is about columns of the model's names.
+    """One call in a text: the model, the name of a score, and the spans of the arguments.
+
+    Without arguments, it reads columns with the names in the model.
     """
 
     span: Span
@@ -42,8 +43,10 @@ class PredictCall:
 
 @dataclass(frozen=True, slots=True)
 class WrittenOut:
-    """A text without calls, which of its parts took the place of what, and the models in it, with
-    those of them whose rows are limited.
+    """A text without calls, the old and new spans of its replaced parts, and the names of
+    models.
+
+    `limited` names the models with contribution bounds that may bias them.
     """
 
     sql: str
@@ -52,7 +55,7 @@ class WrittenOut:
     limited: tuple[str, ...]
 
     def among(self, relation: Relation) -> frozenset[int]:
-        """The columns of a relation, by their numbers, that are made of what took its place."""
+        """Return the ids of fields of a relation that depend on a replaced call."""
         below = frozenset[int]().union(*map(self.among, inputs(relation)))
         match relation:
             case Project(items=items):
@@ -68,13 +71,13 @@ class WrittenOut:
         return below | here
 
     def _reads(self, expression: Expression, below: frozenset[int]) -> bool:
-        """Whether an expression has a part that took a call's place, or reads such a column."""
+        """Test whether an expression contains a replaced call or reads a field in `below`."""
         spans = (node.span for node in walk(expression) if node.span != NOWHERE)
         own = any(n.start <= s.start and s.stop <= n.stop for s in spans for _, n in self.moved)
         return own or bool(refs(expression) & below)
 
     def before(self, span: Span) -> Span:
-        """Where a place in this text was in the one with calls."""
+        """Return the span in the text with calls for a span in this text."""
         if span == NOWHERE:
             return span
         shift = 0
@@ -86,7 +89,9 @@ class WrittenOut:
         return Span(span.start + shift, span.stop + shift)
 
     def now(self, span: Span) -> Span:
-        """Where a place in the text with calls is in this one. Raises `Refused` within a call."""
+        """Return the span in this text for a span in the text with calls. Raises `Refused` inside a
+        call.
+        """
         shift = 0
         for old, new in self.moved:
             if span.start >= old.stop:
@@ -97,13 +102,13 @@ class WrittenOut:
 
 
 def parameter_inside(span: Span) -> Refused:
-    """What is said of a parameter among the arguments of a call."""
+    """Return the refusal of a parameter among the arguments of a call."""
     why = "a parameter cannot stand within PREDICT"
     return Refused(Reason.BAD_PARAMETER, span, why=why, fix="Write its value into the text.")
 
 
 def calls(text: str) -> tuple[PredictCall, ...]:
-    """The outermost calls of a text. Raises `Refused` for one that is not whole.
+    """Return the outermost calls of a text. Raises `Refused` for an incomplete call.
 
     >>> [call.model for call in calls("SELECT AVG(PREDICT(m, age, (1))) FROM t")]
     ['m']
@@ -123,7 +128,7 @@ def _calls(every: Sequence[Word]) -> Iterator[PredictCall]:
 
 
 def _call(every: Sequence[Word], start: int) -> tuple[PredictCall, int]:
-    """The call that begins with this word, and the number of the word behind it."""
+    """Return the call that begins at a word, and the index of the next word."""
     place = start + 2
     if place >= len(every) or every[place].kind not in NAMES:
         raise syntax("the name of a model is expected here", every[place : place + 1])
@@ -151,9 +156,9 @@ def _call(every: Sequence[Word], start: int) -> tuple[PredictCall, int]:
 
 
 def written_out(text: str, look: Callable[[str], Model]) -> WrittenOut:
-    """The text with every call as arithmetic; `look` finds a model by its name.
+    """Return the text with each call replaced by arithmetic. `look` finds a model by name.
 
-    Raises `Refused` for a model that is not there, and for another number of arguments.
+    Raises `Refused` for an unknown model or a wrong number of arguments.
     """
     pieces, moved, names = list[str](), list[tuple[Span, Span]](), dict[str, bool]()
     done = length = 0
@@ -182,7 +187,7 @@ def written_out(text: str, look: Callable[[str], Model]) -> WrittenOut:
 
 
 def _columns(model: Model, call: PredictCall, arguments: Sequence[str]) -> Sequence[str]:
-    """The texts of the model's columns. Raises `Refused` where they are not as many."""
+    """Return the texts of the model's columns. Raises `Refused` for a wrong number of arguments."""
     if not call.arguments:
         return [identifier(column.name) for column in model.columns]
     if len(arguments) != len(model.columns):

@@ -1,12 +1,11 @@
-"""Gradients of private rows: charged once for all steps, measured one after another, told again.
+"""Gradients of private rows: charged once for all steps, measured in order, remembered.
 
-Where a step fails, the first half of all steps is released and remembered, or the first quarter, if
-it was measured, and the model is of that; of what was charged, the rest is lost. How far it came
-would tell how long the steps took: such a model counts as a late answer, and its three outcomes are
-counted (PRIVACY.md R70).
+If a step fails, the first half of the steps is released and remembered, or the first quarter. The
+model then uses these, and the remaining charge is lost. The number of completed steps would reveal
+their run time. So such a model counts as a late answer, with three outcomes (PRIVACY.md R70).
 
-What an adversary sees are the noisy entries of each step, whose weights follow from those of the
-steps before it: PRIVACY.md R56, R88.
+An adversary sees the noisy entries of each step. The weights follow from earlier steps: PRIVACY.md
+R56, R88.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from dpsql.vault.vault import JointRun, Vault
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
-    """What was released: the plan, and the weights that so many `steps` led to."""
+    """Released gradients: the plan, and the weights after `steps` steps."""
 
     plan: GradientPlan
     weights: np.ndarray
@@ -39,7 +38,7 @@ class Gradients:
 
     @property
     def wandering(self) -> float:
-        """How far noise alone moves a weight, at most, as a standard deviation, to first order."""
+        """Largest standard deviation of a weight due to noise alone, to first order."""
         way = replace(self.plan.descent, steps=self.steps)
         return way.wandering(self.plan.deviation / self.rows)
 
@@ -52,7 +51,7 @@ def descended(
     plan: GradientPlan,
     stop: Stop,
 ) -> Gradients:
-    """Gradients that are paid for now, or were before. Raises as `Proxy.ask` does."""
+    """Return gradients that are charged now or remembered. Raises as `Proxy.ask` does."""
     with vault.in_flight.paying(compiler, plan.payer, plan.cost.question, stop):
         there = remembered(compiler, vault, wish, said, plan, stop)
         return there or _paid(compiler, vault, plan, stop)
@@ -84,7 +83,7 @@ def _paid(compiler: Compiler, vault: Vault, plan: GradientPlan, stop: Stop) -> G
 
 
 def kept_steps(measured: int, steps: int) -> int:
-    """How many steps are kept of those that were measured before one failed; 0: none.
+    """Return the number of steps to keep if a step fails after `measured` steps; 0 for none.
 
     >>> [kept_steps(measured, 64) for measured in (15, 16, 31, 32, 63)]
     [0, 16, 16, 32, 32]
@@ -100,7 +99,7 @@ def remembered(
     plan: GradientPlan,
     stop: Stop,
 ) -> Gradients | None:
-    """The same of what was paid for; None where it was not, or is no longer remembered."""
+    """Return remembered gradients; None if they were never charged or have lapsed."""
     payer, version = plan.payer, compiler.policy.version
     answer = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
     if answer is None:
@@ -123,7 +122,7 @@ def _gradients(plan: GradientPlan, answer: Sequence[Noisy], receipt: Receipt) ->
 
 
 def _sums(plan: GradientPlan, noisy: Noisy) -> np.ndarray:
-    """The sums of a step, as they were released or are remembered."""
+    """Return the sums of a step from an answer."""
     sums = np.zeros(plan.vectors.entries)
     for (entry,), (total,) in zip(noisy.keys, noisy.parts, strict=True):
         if entry is not None and entry < len(sums):

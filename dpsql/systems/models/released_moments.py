@@ -1,8 +1,8 @@
-"""Second moments of private rows: charged once, measured, told again; the rest follows from them.
+"""Second moments of private rows: charged once, measured, remembered.
 
-What an adversary sees are the noisy entries, and what is computed of these.
+An adversary sees the noisy entries and results computed from them.
 
-What it loses: PRIVACY.md R82.
+Privacy loss: PRIVACY.md R82.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dpsql.vault.vault import JointRun, Vault
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What was released: of each entry the noisy sum of products, and the noise's variance.
+    """Released moments: the noisy sum of products in each entry, and the variances of the noise.
 
-    `matrix` is the sum of x·xᵀ over rows x of all cells (see `layout`), the 1 before them first.
+    `matrix` is the sum of x·xᵀ over rows x of all cells, with a leading 1 (see `layout`).
     """
 
     layout: Layout
@@ -48,11 +48,11 @@ class Moments:
 
     @property
     def rows(self) -> float:
-        """How many rows there are, noisily."""
+        """Noisy number of rows, at least 1."""
         return max(float(self.matrix[0, 0]), 1.0)
 
     def of(self, columns: Sequence[int]) -> Moments:
-        """The moments of some of the columns."""
+        """Return the moments of some of the columns."""
         layout, whole = layout_of([self.columns[n] for n in columns]), self.layout
         numbers = [0, *(number for n in columns for number in whole.numbers_of(n))]
         entries = whole.places[np.ix_(numbers, numbers)]
@@ -64,20 +64,20 @@ class Moments:
 
     @property
     def deviation_of_rows(self) -> float:
-        """The standard deviation of the noise in `rows`."""
+        """Standard deviation of the noise in `rows`."""
         return float(np.sqrt(self.variances[0]))
 
     def noise_of(self, coefficients: np.ndarray) -> np.ndarray:
-        """The covariance of E·`coefficients`, E being the noise in the matrix.
+        """Return the covariance of E·`coefficients`, where E is the noise in the matrix.
 
-        An entry that stands in the matrix twice has one noise.
+        An entry that occurs twice in the matrix has the same noise in both places.
         """
         places, variances = self.layout.places, self.variances
         own, twice = np.diag(places), np.diag(places)[:, None] == places
         np.fill_diagonal(twice, val=False)
         effects = np.where(places > 0, coefficients + twice * coefficients[:, None], 0.0)
         np.fill_diagonal(effects, 0.0)
-        # Beside the first entry each one stands in two rows, or in one, on the diagonal.
+        # Except for entry 0, each entry is in two rows of the matrix, or in one if on the diagonal.
         result: np.ndarray = variances[places] * effects * effects.T
         alone = np.where((own > 0) & ~twice.any(axis=1), variances[own] * coefficients**2, 0.0)
         np.fill_diagonal(result, np.sum(variances[places] * effects**2, axis=1) + alone)
@@ -86,18 +86,18 @@ class Moments:
         return result
 
     def deviation_of(self, direction: np.ndarray) -> float:
-        """The standard deviation of the noise in direction·matrix·direction."""
+        """Return the standard deviation of the noise in direction·matrix·direction."""
         return float(np.sqrt(self.influence(np.outer(direction, direction)) ** 2 @ self.variances))
 
     def influence(self, weights: np.ndarray) -> np.ndarray:
-        """Change of the sum of weights times the matrix, per unit of each released entry."""
+        """Return the derivative of the weighted sum of the matrix by each released entry."""
         there = self.layout.places >= 0
         places = self.layout.places[there]
         result: np.ndarray = np.bincount(places, weights[there], len(self.sums))
         return result
 
     def spread(self, influence: np.ndarray) -> np.ndarray:
-        """The covariance of each entry of the matrix with a sum of this influence."""
+        """Return the covariance of each entry of the matrix with a sum of this influence."""
         places = self.layout.places
         result: np.ndarray = np.where(places < 0, 0.0, (self.variances * influence)[places])
         return result
@@ -106,7 +106,7 @@ class Moments:
 def measured(
     compiler: Compiler, vault: Vault, wish: MomentsWish, plan: MomentsPlan, stop: Stop
 ) -> Moments:
-    """Second moments that are paid for now, by the plan of a wish, or were before.
+    """Return second moments that are charged now or remembered.
 
     Raises as `Proxy.ask` does.
     """
@@ -130,7 +130,7 @@ def _paid(compiler: Compiler, vault: Vault, plan: MomentsPlan, stop: Stop) -> Mo
 def remembered(
     compiler: Compiler, vault: Vault, wish: MomentsWish, plan: MomentsPlan, stop: Stop
 ) -> Moments | None:
-    """Second moments that were paid for before, by the plan of a wish; None where none were."""
+    """Return remembered second moments; None if they were never charged or have lapsed."""
     payer, version = plan.payer, compiler.policy.version
     recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
     if recalled is None:
@@ -143,7 +143,7 @@ def remembered(
 
 
 def _moments(plan: MomentsPlan, noisy: Noisy, receipt: Receipt) -> Moments:
-    """The sums of an answer, as they were released or are remembered."""
+    """Return the moments from an answer."""
     layout = plan.layout
     sums = np.zeros(layout.entries)
     for (entry,), (total,) in zip(noisy.keys, noisy.parts, strict=True):

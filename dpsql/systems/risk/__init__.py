@@ -1,1 +1,1 @@
-"""risk: what a table shows of people, for its owner: who stands out, and coarser columns."""
+"""risk: disclosure risk of a masked table, for its owner: unique people, and coarser columns."""

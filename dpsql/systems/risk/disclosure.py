@@ -1,13 +1,12 @@
-"""disclosure: how people stand out in a table whose names are masked. For the owner only.
+"""Disclosure risk: how identifiable people are in a table without names. For the owner only.
 
-All figures are exact and cost nothing: they are of private rows, and no answer to an analyst is
-made of them. What is proposed for the policy, which is public, has names and kinds and no place
-for a value: SECURITY.md S24.
+All figures are exact numbers of private rows and cost nothing. No answer to an analyst uses them.
+Proposals for the policy, which is public, hold names and kinds, and no values: SECURITY.md S24.
 
-Measures are of people (privacy units), of whom one may have many rows: k is how many people share
-a combination of values (Sweeney 2002), l how many values of a sensitive column a class of them has
-(Machanavajjhala et al. 2007), t how far these are from the whole table's (Li et al. 2007), as the
-total variation, which no distance between ordered values exceeds.
+Measures count people (privacy units), who may have many rows. k is the number of people who share a
+combination of values (Sweeney 2002). l is the number of values of a sensitive column in a class
+(Machanavajjhala et al. 2007). t is the distance of their distribution from the whole table's (Li et
+al. 2007). It is the total variation, which bounds all distances between ordered values.
 """
 
 from __future__ import annotations
@@ -41,31 +40,31 @@ from dpsql.systems.risk.generalising import (
 )
 
 FEW = 5
-"""A class of fewer people is small: the least size that statistical offices commonly publish."""
+"""Size below which a class is small. It is the minimum that statistical offices usually publish."""
 MOST_SETS = 2_000
-"""Column sets that are looked at, one statement each."""
+"""Maximum number of column sets, with one statement each."""
 
 DIRECT = frozenset(
     """name firstname lastname surname fullname username login nick email mail phone telephone tel
     mobile fax ssn social passport licence license iban account card insurance iccid imei imsi mac
     ip cookie device url photo signature""".split()
 )
-"""Words in names of columns that name people."""
+"""Words in the names of columns that identify people directly."""
 INDIRECT = frozenset(
     """birth born birthday birthdate dob zip zipcode postcode postal plz address street city town
     village location latitude longitude lat lon lng geo employer admission discharge
     death""".split()
 )
-"""Words in names of columns that outsiders have lists of."""
+"""Words in the names of columns that are known to outsiders."""
 
 Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What the owner wants to see of a table; empty `by` and `others` mean all that there are.
+    """Options of an inspection; empty `by` and `others` stand for all columns and tables.
 
-    A set of columns identifies where so large a `share` of the people is alone by it.
+    A set of columns is identifying if at least a `share` of the people is unique by it.
     """
 
     table: str
@@ -80,7 +79,7 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """How many people are hidden among how few: each by the smallest class that has a row of them.
+    """Numbers of people by class size k. Each person counts with the smallest class of its rows.
 
     >>> crowd = Crowd(((1, 30), (4, 20), (100, 50)))
     >>> crowd.k, crowd.alone, crowd.few, crowd.median
@@ -95,7 +94,7 @@ class Crowd:
 
     @property
     def k(self) -> int:
-        """The least k of anybody; 0 where there is nobody."""
+        """Smallest k of any person; 0 without people."""
         return self.people_by_k[0][0] if self.people_by_k else 0
 
     @property
@@ -108,17 +107,17 @@ class Crowd:
 
     @property
     def median(self) -> int:
-        """The k that half of the people have at most."""
+        """Median of k over people."""
         return next((k for k, _ in self.people_by_k if self.below(k + 1) >= 1 / 2), 0)
 
     def below(self, k: int) -> float:
-        """The share of people in a class of fewer than k."""
+        """Return the share of people in a class of fewer than k."""
         return sum(n for size, n in self.people_by_k if size < k) / max(1, self.people)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSet:
-    """The crowds of people who agree on some columns."""
+    """The crowds of people by some columns."""
 
     columns: tuple[str, ...]
     crowd: Crowd
@@ -126,7 +125,7 @@ class ColumnSet:
 
 @dataclass(frozen=True, slots=True)
 class LevelCrowd:
-    """The crowds at one generalisation of all columns."""
+    """The crowds at one level of generalisation of all columns."""
 
     level: GeneralisationLevel
     crowd: Crowd
@@ -134,10 +133,10 @@ class LevelCrowd:
 
 @dataclass(frozen=True, slots=True)
 class SensitiveColumn:
-    """What classes tell of a sensitive column, at a generalisation.
+    """Disclosure of a sensitive column by classes, at one level.
 
-    Of `certain` people the value is known to who finds their class: it is the same in all of it;
-    `in_crowd` of them are in a class of two people or more.
+    The value of `certain` people is known to anybody who finds their class, since all members have
+    it. `in_crowd` of them are in a class of at least two people.
     """
 
     column: str
@@ -150,9 +149,9 @@ class SensitiveColumn:
 
 @dataclass(frozen=True, slots=True)
 class IdentifyingColumn:
-    """A column that looks like an identifier: by what it is called, or by how many it singles out.
+    """A column that looks like an identifier by its name or by its unique values.
 
-    `direct` where its name says that it names people.
+    `direct` marks names that identify people.
     """
 
     column: str
@@ -164,7 +163,7 @@ class IdentifyingColumn:
 
 @dataclass(frozen=True, slots=True)
 class LinkedTable:
-    """Another table, by whose columns so many people are found: one row there, one person here."""
+    """Another table, with columns that link one row to each of `people` people."""
 
     table: str
     columns: tuple[str, ...]
@@ -172,7 +171,7 @@ class LinkedTable:
 
 
 class Remedy(StrEnum):
-    """What the policy or the owner's tables can do about a column."""
+    """Remedies for a column, in the policy or the tables."""
 
     HIDE = "hide"
     COARSEN = "coarsen"
@@ -180,7 +179,7 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RemedyProposal:
-    """A proposal for the policy, which is public: names, and nothing that was read from data."""
+    """A proposal for the policy, which is public: only names, and nothing read from data."""
 
     table: str
     column: str
@@ -189,7 +188,7 @@ class RemedyProposal:
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:
-    """All that was measured of a table. `together` is of two releases whose steps are shifted."""
+    """All measurements of a table. `together` combines two releases with shifted steps."""
 
     table: str
     unit: str
@@ -207,12 +206,12 @@ class Disclosure:
 
     @property
     def published(self) -> LevelCrowd:
-        """The level that the options describe; where they are none, the table as it is."""
+        """The level that the options describe; without options, the table as it is."""
         return next((each for each in self.levels if each.level.named), self.levels[0])
 
 
 class Inspecting:
-    """An inspection, which can be watched and cancelled; a context manager. Raises `PolicyError`.
+    """An inspection that can be watched and cancelled; a context manager. Raises `PolicyError`.
 
     It reads the data, and charges and records nothing.
     """
@@ -228,9 +227,10 @@ class Inspecting:
         self._engine.close()
 
     def disclosure(self) -> Disclosure:
-        """The disclosure risk of the table.
+        """Measure the disclosure risk of the table.
 
-        Raises `Refused`, `PolicyError`, `Unreachable`; `Failed` where a statement does or is slow.
+        Raises `Refused`, `PolicyError`, `Unreachable`; `Failed` if a statement fails or times
+        out.
         """
         policy, _schema = bound_to(self._draft, self._engine)
         table = private_table(policy, self._inspection.table)
@@ -243,11 +243,11 @@ class Inspecting:
             raise Failed("risk", charged=False) from None
 
     def progress(self) -> float:
-        """How many of the sets of columns were looked at, from 0 to 1."""
+        """Return the share of column sets that are done, from 0 to 1."""
         return min(1.0, self._statements / self._expected)
 
     def cancel(self) -> None:
-        """Stop the statement that runs: `disclosure` raises `Interrupted`."""
+        """Stop the running statement. `disclosure` then raises `Interrupted`."""
         self._engine.cancel()
 
     def _rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
@@ -256,7 +256,7 @@ class Inspecting:
 
 
 def disclosure(policy: Policy, inspection: Inspection, rows: Rows) -> Disclosure:
-    """The disclosure risk of a table, over whatever gives the rows of a statement."""
+    """Measure the disclosure risk of a table. `rows` runs a statement."""
     table = private_table(policy, inspection.table)
     measured = _Measured(policy, table, rows)
     by = _chosen(table, policy, inspection)
@@ -296,7 +296,7 @@ def disclosure(policy: Policy, inspection: Inspection, rows: Rows) -> Disclosure
 
 
 def private_table(policy: Policy, name: str) -> TablePolicy:
-    """The private table that a name means. Raises `Refused`."""
+    """Return the private table of a name. Raises `Refused`."""
     table = policy.named(tuple(part for part in parts(name) or (name,) if part is not None))
     if table is None or not table.private:
         private = tuple(t.name for t in policy.tables if t.private)
@@ -311,7 +311,7 @@ def private_table(policy: Policy, name: str) -> TablePolicy:
 
 
 def _column(table: TablePolicy, name: str) -> ColumnPolicy:
-    """A column that the policy lists, hidden or not: who asks is the owner."""
+    """Return a column of the policy, hidden or not: the owner may see it."""
     column = table.column(name)
     if column is None:
         listed = tuple(c.name for c in table.columns)
@@ -323,7 +323,7 @@ def _column(table: TablePolicy, name: str) -> ColumnPolicy:
 def _about(
     table: TablePolicy, by: Sequence[str], option: str, each: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[ColumnPolicy, str]]:
-    """The columns of an option, with what it says of them. Raises `Refused` for one not in `by`."""
+    """Yield the columns of an option with its texts. Raises `Refused` for columns not in `by`."""
     for name, text in each:
         column = _column(table, name)
         if column.name not in by:
@@ -333,7 +333,7 @@ def _about(
 
 
 def _leading(table: TablePolicy, policy: Policy) -> set[str]:
-    """Columns that name a row or its person within the database, in lower case."""
+    """Return the columns that are keys or links, in lower case."""
     links = (table.link, *table.unprotected, *table.same_unit)
     names = [name for link in links if link is not None for name in link.columns]
     names += [*table.key, *table.second_keys]
@@ -343,7 +343,7 @@ def _leading(table: TablePolicy, policy: Policy) -> set[str]:
 
 
 def _chosen(table: TablePolicy, policy: Policy, inspection: Inspection) -> tuple[str, ...]:
-    """What outsiders may know: the columns that are named, or all that can be seen but keys."""
+    """Return columns that outsiders may know: the named ones, or all visible except keys."""
     if inspection.by:
         by = tuple(dict.fromkeys(_column(table, name).name for name in inspection.by))
     else:
@@ -369,7 +369,7 @@ def _chosen(table: TablePolicy, policy: Policy, inspection: Inspection) -> tuple
 
 
 def _sets(columns: int, inspection: Inspection) -> int:
-    """How many sets of so many columns are looked at."""
+    """Return the number of column sets up to the size of the inspection."""
     return sum(comb(columns, size) for size in range(1, inspection.size + 1))
 
 
@@ -379,7 +379,7 @@ def _subsets(by: tuple[str, ...], size: int) -> Iterator[tuple[str, ...]]:
 
 
 def _others(policy: Policy, table: TablePolicy, names: Sequence[str]) -> list[TablePolicy]:
-    """The tables to link with: those that are named, or all others of the policy."""
+    """Return the tables to link with: the named ones, or all others of the policy."""
     if not names:
         return [other for other in policy.tables if other.name != table.name]
     others = []
@@ -394,7 +394,7 @@ def _others(policy: Policy, table: TablePolicy, names: Sequence[str]) -> list[Ta
 
 
 def smallest(sets: Sequence[ColumnSet], share: float) -> tuple[ColumnSet, ...]:
-    """The sets by which so large a share is alone, of which no part does that, the worst first."""
+    """Return minimal sets with at least this share of unique people, small sets first."""
     enough = [each for each in sets if each.crowd.alone >= share]
     minimal = dict[frozenset[str], ColumnSet]()
     for each in sorted(enough, key=lambda s: len(s.columns)):
@@ -406,7 +406,7 @@ def smallest(sets: Sequence[ColumnSet], share: float) -> tuple[ColumnSet, ...]:
 def _identifiers(
     measured: _Measured, sets: Sequence[ColumnSet], inspection: Inspection
 ) -> Iterator[IdentifyingColumn]:
-    """Columns that are no keys and look like identifiers, hidden ones too."""
+    """Yield columns that look like identifiers, including hidden ones, without keys."""
     alone = {each.columns[0]: each.crowd.alone for each in sets if len(each.columns) == 1}
     leading = _leading(measured.table, measured.policy)
     for column in measured.table.columns:
@@ -422,7 +422,7 @@ def _identifiers(
 
 
 def words_of(name: str) -> set[str]:
-    """The words in a column's name, in lower case.
+    """Return the words in a column's name, in lower case.
 
     >>> sorted(words_of("homeZip_code2"))
     ['code', 'home', 'zip', 'zipcode']
@@ -437,10 +437,10 @@ def proposals(
     identifiers: Sequence[IdentifyingColumn],
     identifying: Sequence[ColumnSet],
 ) -> tuple[RemedyProposal, ...]:
-    """Hide what names people, coarsen what singles them out.
+    """Propose to hide direct identifiers and to coarsen identifying columns.
 
-    What singles people out alone is hidden too, but where the policy has bounds or values of it:
-    it is there to be computed with.
+    A column that is identifying alone is hidden too, unless the policy has bounds or values of it.
+    Such a column is meant for aggregates.
     """
     alone = {s.columns[0] for s in identifying if len(s.columns) == 1}
     measures = {c.name for c in table.columns if c.bounds is not None or c.values is not None}
@@ -457,30 +457,30 @@ def proposals(
 
 
 class _Measured:
-    """The statements about one table, and what they return."""
+    """The statements about one table, and their results."""
 
     def __init__(self, policy: Policy, table: TablePolicy, rows: Rows) -> None:
         self.policy, self.table, self.rows = policy, table, rows
         self.dialect = dialects(policy.database).database
 
     def count(self) -> int:
-        """The rows that belong to somebody."""
+        """Return the number of rows that belong to a unit."""
         ((count,),) = self.rows(f"SELECT COUNT(*) FROM ({self._rows(())}) AS r")
         return int(count)
 
     def crowd(self, by: Sequence[str], level: GeneralisationLevel | None = None) -> Crowd:
-        """How people hide among those who agree on columns, as published at a level."""
+        """Return the crowds by some columns, as published at a level."""
         return self._crowd(self._published(by, level))
 
     def together(self, by: Sequence[str], level: GeneralisationLevel) -> Crowd:
-        """`crowd` for who has the release of a level and one with shifted steps."""
+        """Return the crowds for a reader of two releases of a level, one with shifted steps."""
         shifted = self._published(by, level, shifted=True)
         return self._crowd([*self._published(by, level), *shifted])
 
     def sensitive(
         self, by: Sequence[str], column: str, level: GeneralisationLevel
     ) -> SensitiveColumn:
-        """What classes at a level tell of a column; NULL is a value."""
+        """Return the disclosure of a sensitive column at a level. NULL counts as a value."""
         published = self._published([name for name in by if name != column], level)
         keys = _keys(published)
         pairs = self._pairs(published, column)
@@ -503,7 +503,7 @@ class _Measured:
         )
 
     def linked(self, by: Sequence[str], other: TablePolicy) -> Iterator[LinkedTable]:
-        """The people whom what another table has in common finds; nothing where that is nothing."""
+        """Yield the number of people that the common columns of another table identify, if any."""
         leading = _leading(other, self.policy)
         common = [
             (name, column)
@@ -538,7 +538,7 @@ class _Measured:
     def _published(
         self, by: Sequence[str], level: GeneralisationLevel | None, *, shifted: bool = False
     ) -> list[str]:
-        """The expressions that a level publishes of these columns, over t0."""
+        """Return the SQL expressions that a level publishes of these columns, over t0."""
         without = frozenset[str]() if level is None else level.without
         coarse = {} if level is None else {n.lower(): c for n, c in level.columns.items()}
         absent = {name.lower() for name in without}
@@ -551,13 +551,13 @@ class _Measured:
         ]
 
     def _rows(self, expressions: Sequence[str]) -> str:
-        """The rows of somebody, with expressions over t0 as q0, q1, ..."""
+        """Return SQL for rows that belong to a unit, with expressions over t0 as q0, q1, ..."""
         listed = [f"{expression} AS q{n}" for n, expression in enumerate(expressions)]
         rows = unit_rows(self.table, self.policy, *listed)
         return f"SELECT * FROM ({rows}) AS r WHERE u IS NOT NULL"
 
     def _pairs(self, published: Sequence[str], column: str | None = None) -> str:
-        """Each person once with each combination, and with each value `s` of a column there."""
+        """Return SQL for distinct pairs of person and combination, and of value `s` if given."""
         if column is None:
             return f"SELECT DISTINCT u{_keys(published)} FROM ({self._rows(published)}) AS r"
         value = _read(self.dialect, "t0", _column(self.table, column))
@@ -578,12 +578,12 @@ def _read(dialect: Dialect, table: str, column: ColumnPolicy) -> str:
 
 
 def _keys(published: Sequence[str]) -> str:
-    """The columns of a combination, each after a comma."""
+    """Return the columns of a combination, each after a comma."""
     return "".join(f", q{n}" for n in range(len(published)))
 
 
 def _diversity(coded: str, keys: str) -> str:
-    """The least number of values in a class, and the largest total variation from the whole."""
+    """Return SQL for the smallest number of values in a class and the largest total variation."""
     together = f"PARTITION BY {keys[2:]}" if keys else ""
     grouped = f"GROUP BY {keys[2:]}" if keys else ""
     cells = f"SELECT s, COUNT(*) AS n{keys} FROM ({coded}) AS c GROUP BY s{keys}"
@@ -592,7 +592,7 @@ def _diversity(coded: str, keys: str) -> str:
         f" CAST(SUM(n) OVER (PARTITION BY s) AS DOUBLE) / SUM(n) OVER () AS whole"
         f" FROM ({cells}) AS x"
     )
-    # Values that a class has not are as far off as the whole has them.
+    # Values that are missing in a class differ by their share in the whole table.
     classes = (
         f"SELECT COUNT(*) AS l, (SUM(ABS(p - whole)) + 1 - SUM(whole)) / 2 AS t"
         f" FROM ({shares}) AS y {grouped}"

@@ -1,6 +1,6 @@
-"""How people stand out in a table: as tables with bars, as JSON, or as a picture. For the owner.
+"""Disclosure risk as tables with bars, as JSON, or as a picture. For the owner.
 
-Names and counts are shown, and no value of the data: SECURITY.md S24.
+Shows names and counts, and no values of the data: SECURITY.md S24.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from dpsql.systems.risk.disclosure import (
 
 _WIDTH = 24
 _MOST_SHOWN = 12
-"""Column sets of one size that a table lists: the worst; JSON has all."""
+"""Maximum number of column sets per size in a table. JSON has all of them."""
 _CROWD = ("k", "alone", f"fewer than {FEW}", "median k")
 _FIELDS = ("k", "alone", "few", "median")
 
 
 def text(risk: Disclosure, room: int | None = None) -> str:
-    """All of it as tables of at most so many cells, and why masking does not protect."""
+    """Return the risk as tables of at most `room` characters in width, with reasons and
+    proposals.
+    """
     return "\n".join([*_lines(risk, room), ""])
 
 
@@ -63,7 +65,7 @@ def _lines(risk: Disclosure, room: int | None) -> Iterator[str]:
 
 
 def _worst(risk: Disclosure) -> Iterator[ColumnSet]:
-    """All columns together, then the worst sets of each size."""
+    """Yield the set of all columns, then the worst sets of each size."""
     yield risk.everything
     sizes = sorted({len(each.columns) for each in risk.sets})
     for size in sizes:
@@ -84,7 +86,7 @@ def _names(columns: Sequence[str]) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in per cent; what is not zero does not look like it, nor what is not all like all.
+    """Return a share in percent. Small shares do not look like 0 %, nor large ones like 100 %.
 
     >>> percent(0.25), percent(0.00001), percent(0.99999), percent(1.0), percent(0.0)
     ('25.0 %', '< 0.1 %', '> 99.9 %', '100.0 %', '0.0 %')
@@ -159,7 +161,7 @@ def _of_levels(risk: Disclosure, room: int | None) -> Iterator[str]:
 
 
 def reasons(risk: Disclosure) -> Iterator[str]:
-    """Why classes of k people do not protect them, with the figures of this table."""
+    """Yield reasons why classes of k people do not protect them, with figures of this table."""
     published = risk.published
     yield (
         "k counts who agrees on the columns that were named; whoever knows one thing more counts "
@@ -194,7 +196,7 @@ def _of_proposals(risk: Disclosure) -> Iterator[str]:
 
 
 def proposal_text(proposal: RemedyProposal) -> str:
-    """A proposal as a line of the policy: an entry, or a remark."""
+    """Return a proposal as a line of the policy: an entry, or a comment."""
     name = toml_key(proposal.column)
     match proposal.remedy:
         case Remedy.HIDE:
@@ -206,7 +208,7 @@ def proposal_text(proposal: RemedyProposal) -> str:
 
 
 def as_json(risk: Disclosure) -> str:
-    """One object; shares are numbers from 0 to 1, and nothing in it is noisy."""
+    """Return the risk as a JSON object. Shares are from 0 to 1; all numbers are exact."""
     return json.dumps(_object(risk), indent=2) + "\n"
 
 
@@ -259,7 +261,7 @@ def _numbers(crowd: Crowd) -> dict[str, Any]:
 
 
 def draw(risk: Disclosure, target: Path) -> None:
-    """K and who is alone against generalisation, in the format that the file's name ends with."""
+    """Draw k and the share of unique people by level, in the format of the file's suffix."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     figure = Figure(figsize=(8, 4.8), layout="tight")

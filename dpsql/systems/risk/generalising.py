@@ -1,6 +1,6 @@
-"""generalising: columns as a masked table would publish them: clipped, in steps, cut short, or not.
+"""Generalisation of columns in a masked table: clipping, steps, prefixes, or removal.
 
-Everything here is the owner's option; nothing is chosen by the data.
+Everything is an option of the owner; nothing depends on the data.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dpsql.model.tree import Kind
 from dpsql.model.vocabulary import ColumnPolicy
 
 DOUBLINGS = 3
-"""How often everything is made coarser again."""
+"""Number of further levels, each twice as coarse."""
 
 
 class Period(StrEnum):
-    """What dates and times are rounded down to, from fine to coarse."""
+    """Periods to round dates and times down to, from fine to coarse."""
 
     DAY = "day"
     MONTH = "month"
@@ -32,14 +32,14 @@ class Period(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepWidth:
-    """A number is published as the step of this width that it is in."""
+    """Generalisation of a number to a step of this width."""
 
     width: Decimal
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixLength:
-    """A text is published as its first characters."""
+    """Generalisation of a text to its first characters."""
 
     length: int
 
@@ -49,13 +49,14 @@ Coarseness: TypeAlias = StepWidth | PrefixLength | Period
 
 @dataclass(frozen=True, slots=True)
 class Coarsened:
-    """How one column is published: within `clip`, and then no finer than `coarseness`."""
+    """Generalisation of one column: clipped to `clip`, then rounded to `coarseness`."""
 
     clip: tuple[Decimal, Decimal] | None = None
     coarseness: Coarseness | None = None
 
     def sql(self, column: str, *, shifted: bool = False) -> str:
-        r"""The published value of a column; `shifted` steps begin half a step later.
+        r"""Return SQL for the published value of a column. `shifted` steps begin half a step
+        later.
 
         >>> Coarsened(coarseness=Period.YEAR).sql('"born"')
         'DATE_TRUNC(\'year\', "born")'
@@ -85,9 +86,9 @@ def _number(value: Decimal) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GeneralisationLevel:
-    """One way to publish columns: those `without` are left out, those not named are as they are.
+    """One way to publish columns. Columns in `without` are left out; others stay as they are.
 
-    `named` marks the one that the owner's options describe, after which everything gets coarser.
+    `named` marks the level that the owner's options describe. Coarser levels follow it.
     """
 
     title: str
@@ -97,7 +98,7 @@ class GeneralisationLevel:
 
 
 def generalised(column: ColumnPolicy, text: str) -> Coarseness:
-    """What `--generalise COLUMN=TEXT` means for a column of this type. Raises `Refused`.
+    """Parse `--generalise COLUMN=TEXT` for the type of the column. Raises `Refused`.
 
     >>> from dpsql.model.tree import INTEGER, VARCHAR
     >>> generalised(ColumnPolicy("age", INTEGER), "10")
@@ -123,7 +124,7 @@ def generalised(column: ColumnPolicy, text: str) -> Coarseness:
 
 
 def clipped(column: ColumnPolicy, text: str) -> tuple[Decimal, Decimal]:
-    """What `--clip COLUMN=LOW:HIGH` means. Raises `Refused`."""
+    """Parse `--clip COLUMN=LOW:HIGH`. Raises `Refused`."""
     low, _, high = text.partition(":")
     ends = _decimal(low), _decimal(high)
     if not column.type.is_numeric or ends[0] is None or ends[1] is None or ends[0] > ends[1]:
@@ -132,7 +133,7 @@ def clipped(column: ColumnPolicy, text: str) -> tuple[Decimal, Decimal]:
 
 
 def _decimal(text: str) -> Decimal | None:
-    """A number of a size that is meant."""
+    """Parse a finite number of moderate size, or return None."""
     try:
         value = Decimal(text)
     except InvalidOperation:
@@ -147,7 +148,8 @@ def _refuse(option: str, why: str) -> NoReturn:
 def levels(
     clips: Mapping[str, tuple[Decimal, Decimal]], coarse: Mapping[str, Coarseness]
 ) -> list[GeneralisationLevel]:
-    """From nothing to all that is named, one after another; then coarser, and last without.
+    """Return the levels: options added one by one, then coarser levels, then without the
+    columns.
 
     >>> ladder = levels({}, {"age": StepWidth(Decimal(10)), "zip": PrefixLength(2)})
     >>> [level.title for level in ladder][:4]
@@ -175,7 +177,7 @@ def _and(ladder: Sequence[GeneralisationLevel], title: str) -> str:
 
 
 def words(coarseness: Coarseness) -> str:
-    """How a column is published, after its name."""
+    """Return words for the generalisation of a column, to follow its name."""
     match coarseness:
         case StepWidth(width):
             return f"in steps of {width:f}"
@@ -203,7 +205,7 @@ def _coarser(
 
 
 def _doubled(coarseness: Coarseness) -> Coarseness | None:
-    """Twice as coarse, or the next period; None where nothing is left."""
+    """Return twice the coarseness or the next period; None if nothing remains."""
     match coarseness:
         case StepWidth(width):
             return StepWidth(2 * width)

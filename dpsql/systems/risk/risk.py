@@ -1,4 +1,4 @@
-"""`dpsql risk`: how people stand out in a table whose names are masked, for the owner."""
+"""`dpsql risk`: disclosure risk of a table without names, for the owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsql.interfaces.cli.tune import PICTURES
 from dpsql.model.errors import DpsqlError
 
 _MOST_COLUMNS = 6
-"""Columns of one set that are told apart: there are too many larger sets to be read."""
+"""Maximum number of columns in a set. Larger sets would be too many to read."""
 
 
 def _names(
@@ -27,7 +27,7 @@ def _names(
 def _pairs(
     _context: click.Context, _option: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[tuple[str, str], ...]:
-    """COLUMN=TEXT, several of them divided by commas."""
+    """Parse options of the form COLUMN=TEXT, separated by commas."""
     pairs = []
     for each in (part for text in texts for part in text.split(",")):
         name, equals, value = each.partition("=")
@@ -93,12 +93,12 @@ def risk(
     picture: str | None,
     **options: Any,
 ) -> None:
-    """For the owner only: who stands out in TABLE though its names are masked. Exact numbers.
+    """Measure how identifiable people in TABLE are without names. For the owner only.
 
-    How many people share each combination of columns (k), who is alone, which few columns
-    identify, how diverse and how close to the whole sensitive values are (l, t), what another
-    table links, and k against generalisation. Charges nothing, records nothing, shows no value of
-    the data. What it proposes for the policy has names only.
+    Shows the number of people who share each combination of columns (k), unique people, and
+    identifying columns. Also shows the diversity and closeness of sensitive columns (l, t), links
+    to other tables, and k by generalisation. Numbers are exact. Charges nothing, records nothing,
+    and shows no value of the data. Proposals for the policy have names only.
     """
     from dpsql.interfaces.curves import require_plot  # noqa: PLC0415
     from dpsql.systems.risk import disclosures  # noqa: PLC0415

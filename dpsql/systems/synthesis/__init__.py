@@ -1,1 +1,1 @@
-"""Synthetic rows: noisy marginals that are paid for once, and rows that are drawn from them."""
+"""Synthetic rows: noisy marginals that are charged once, and rows sampled from them."""

@@ -1,5 +1,6 @@
-"""How near tables of synthetic rows are to others: total variation, half of the L1 distance of
-shares, from 0 (the same) to 1.
+"""Closeness of synthetic rows to other tables, as total variation.
+
+It is half of the L1 distance of shares, from 0 (the same) to 1.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from dpsql.systems.synthesis.synthetic_columns import SyntheticColumn, cells
 
 @dataclass(frozen=True, slots=True)
 class Closeness:
-    """How far the table by some columns is from another one of the same columns."""
+    """Total variation between a table by some columns and another one."""
 
     columns: tuple[str, ...]
     variation: float
 
 
 def to_released(table: SyntheticTable) -> tuple[Closeness, ...]:
-    """Of what was measured, to the noisy tables without negative counts: free, being released."""
+    """Compare with the released noisy tables, clipped at zero. Free, since they are released."""
     return tuple(_to_released(table))
 
 
@@ -44,7 +45,7 @@ def _to_released(table: SyntheticTable) -> Iterator[Closeness]:
 def to_rows(
     table: SyntheticTable, rows: Sequence[Sequence[Any]], most: int = 3
 ) -> tuple[Closeness, ...]:
-    """Of all sets of at most so many columns, to true rows: for the owner only."""
+    """Compare with true rows, for all sets of at most `most` columns. For the owner only."""
     truth = placed(table.columns, rows)
     sizes = [cells(column) for column in table.columns]
     return tuple(
@@ -60,7 +61,9 @@ def to_rows(
 def placed(
     columns: Sequence[SyntheticColumn], rows: Sequence[Sequence[Any]]
 ) -> tuple[np.ndarray, ...]:
-    """The cells of the rows of which every value is in one, column by column."""
+    """Return the cells of rows, column by column. Rows with a value outside of all cells are
+    dropped.
+    """
     every = [_cells(column, [row[n] for row in rows]) for n, column in enumerate(columns)]
     there = np.logical_and.reduce([own >= 0 for own in every])
     return tuple(own[there] for own in every)
@@ -75,7 +78,7 @@ def _counts(
 
 
 def _cells(column: SyntheticColumn, values: Sequence[Any]) -> np.ndarray:
-    """Where values are; -1 for what is nowhere."""
+    """Return the cell of each value; -1 for a value outside of all cells."""
     null = column.valued if column.nullable else -1
     places = {value: column.cell(value) for value in set(values) - {None}}
     cells_of = {value: -1 if place is None else place for value, place in places.items()}
@@ -83,7 +86,7 @@ def _cells(column: SyntheticColumn, values: Sequence[Any]) -> np.ndarray:
 
 
 def variation(counts: np.ndarray, others: np.ndarray) -> float:
-    """Total variation of two tables of counts.
+    """Return the total variation of two tables of counts.
 
     >>> variation(np.array([1, 1]), np.array([2, 0]))
     0.5

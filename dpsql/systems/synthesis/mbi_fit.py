@@ -1,8 +1,7 @@
-"""The fit of noisy tables by the package `mbi` (McKenna, Sheldon and Miklau 2019), an extra.
+"""Fit of noisy tables by the package `mbi` (McKenna, Sheldon and Miklau 2019), an extra.
 
-It is the same problem as in `dpsql.consistency.graphical_model`, solved by those who posed it; of
-their distribution rows are drawn as of ours, since theirs are others at every run. The package is
-imported where it is needed: it is large.
+It solves the same problem as `dpsql.consistency.graphical_model`. Rows are sampled by our own code,
+since that of `mbi` is not reproducible. The package is large, so it is imported only when needed.
 
 It is post-processing: PRIVACY.md R67.
 """
@@ -20,18 +19,19 @@ from dpsql.model.ticking import tick
 
 ITERATIONS = 5000
 _STILL = 1e-6
-"""It ends where fifty rounds gain less than this part of what is left."""
+"""Relative gain over fifty rounds below which the fit stops."""
 
 
 def require_mbi() -> None:
-    """Raises MissingExtra unless `mbi` can fit; asked before anything is charged."""
+    """Raise MissingExtra unless `mbi` is installed. Called before anything is charged."""
     if find_spec("mbi") is None:
         raise MissingExtra("A fit by mbi needs the extra: pip install 'dpsql[synth]'.")
 
 
 def fitted_by_mbi(model: GraphicalModel, measured: Sequence[NoisyTable], total: float) -> Fit:
-    """As `graphical_model.fitted`; the potentials are not told. It sets `jax` to double precision
-    and to keep nothing that it compiled, as `mbi` asks for.
+    """Fit a model as `graphical_model.fitted` does, without potentials.
+
+    Sets `jax` to double precision and disables its compilation cache, as `mbi` requires.
     """
     import jax  # noqa: PLC0415
 

@@ -1,13 +1,12 @@
-"""What synthetic rows are made of, once it is paid for: the noisy tables of columns, and of pairs
-of columns that are chosen one after another.
+"""Released marginals of synthetic rows: noisy tables of columns, and of selected pairs.
 
-A pair is chosen for how much farther its table is from what the tables before it say than noise of
-that size alone would be: first those that join columns into a tree, then those that the tree tells
-least of (McKenna, Mullins, Sheldon and Miklau 2022, AIM), as long as columns that depend on one
-another have few cells together.
+Pairs are selected one after another. The score of a pair is the distance of its table from the
+current model, minus the expected effect of noise. First, pairs join columns into a tree. Then pairs
+follow that the model fits worst (McKenna, Mullins, Sheldon and Miklau 2022, AIM), as long as the
+cliques of the model are small.
 
-Proof (PRIVACY.md R78, R86). What is chosen and measured next follows from what was released, and no
-more of it is than was charged.
+Proof (PRIVACY.md R78, R86). The next selection and measurement follow from earlier releases. The
+total is at most the charge.
 """
 
 from __future__ import annotations
@@ -42,20 +41,20 @@ from dpsql.systems.synthesis.synthetic_columns import Codes, cells, together
 from dpsql.vault.vault import JointRun
 
 FREQUENT = 3
-"""Cells whose noisy count is so many deviations of its noise have a code of their own."""
+"""Threshold in standard deviations of noise above which a cell has its own code."""
 
 MOST_LOOKED_AT = 100_000
-"""Rows of a model by which tables of pairs are estimated."""
+"""Number of sampled rows of a model for estimates of pair tables."""
 
 Estimates: TypeAlias = Callable[[Pair], np.ndarray]
-"""The table of a pair, in whole rows, as far as released tables tell."""
+"""Function that returns the estimated table of a pair, in whole rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleasedMarginals:
-    """What was released: a table by the cells of each column, and by codes one for each edge.
+    """Released tables: by the cells of each column, and by codes for each selected pair.
 
-    `deviations` are those of the noise in `singles` and in `pairs`.
+    `deviations` are the standard deviations of the noise in `singles` and in `pairs`.
     """
 
     singles: tuple[np.ndarray, ...]
@@ -64,32 +63,31 @@ class ReleasedMarginals:
 
     @property
     def codes(self) -> tuple[Codes, ...]:
-        """The code of each cell, of every column."""
+        """Codes of the cells of every column."""
         least = FREQUENT * self.deviations[0]
         return tuple(together(counts, least) for counts in self.singles)
 
     @property
     def total(self) -> float:
-        """How many rows there are, by all columns together."""
+        """Noisy number of rows from all columns, at least 1."""
         weights = np.array([1 / len(counts) for counts in self.singles])
         sums = np.array([counts.sum() for counts in self.singles])
         return max(float(weights @ sums / weights.sum()), 1.0)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many codes each column has."""
+        """Number of codes of each column."""
         return tuple(len(set(codes)) for codes in self.codes)
 
     def shape(self, pair: Pair) -> tuple[int, ...]:
-        """That of a table by codes."""
+        """Return the shape of a pair's table by codes."""
         return tuple(self.sizes[n] for n in pair)
 
 
 def released(compiler: Compiler, run: JointRun, plan: SynthesisPlan) -> tuple[Noisy, ...]:
-    """The selected values; the noisy tables of single columns; the pairs; and the noisy tables of
-    these.
+    """Measure selected values, tables of single columns, selected pairs, and their tables.
 
-    Raises `Refused` where they would lose more than was charged.
+    Raises `Refused` if they would lose more than was charged.
     """
     keys = tuple(run.noisy(prepared, run.integers(prepared)) for prepared in plan.keys.values())
     plan = over_selected(compiler, plan, keys, run.stop)
@@ -122,7 +120,7 @@ def released(compiler: Compiler, run: JointRun, plan: SynthesisPlan) -> tuple[No
 def over_selected(
     compiler: Compiler, plan: SynthesisPlan, answer: Sequence[Noisy], stop: Stop
 ) -> SynthesisPlan:
-    """The plan over the values that an answer begins with: of too many the most frequent."""
+    """Return the plan over the values at the start of an answer; the most frequent if too many."""
     if not plan.keys:
         return plan
     values = []
@@ -135,7 +133,7 @@ def over_selected(
 
 
 def marginals_of(plan: SynthesisPlan, answer: Sequence[Noisy]) -> ReleasedMarginals:
-    """The tables of an answer, as they were released or are remembered."""
+    """Return the tables of an answer."""
     answer = answer[len(plan.keys) :]
     singles, edges, pairs = (
         answer[: len(plan.columns)],
@@ -153,12 +151,12 @@ def marginals_of(plan: SynthesisPlan, answer: Sequence[Noisy]) -> ReleasedMargin
 
 
 def fit_to(marginals: ReleasedMarginals, first: Tables | None = None) -> Fit:
-    """The distribution of rows by codes that is nearest; `first` are potentials to begin with."""
+    """Fit the distribution of rows by codes. `first` holds initial potentials."""
     return fitted(*measured_in(marginals), marginals.total, first)
 
 
 def measured_in(marginals: ReleasedMarginals) -> tuple[GraphicalModel, Sequence[NoisyTable]]:
-    """What columns depend on one another along, and all tables by codes."""
+    """Return the graphical model of the pairs, and all noisy tables by codes."""
     of_single, of_pair = (deviation**2 for deviation in marginals.deviations)
     measured = []
     for place, (counts, codes) in enumerate(zip(marginals.singles, marginals.codes, strict=True)):
@@ -176,13 +174,13 @@ def measured_in(marginals: ReleasedMarginals) -> tuple[GraphicalModel, Sequence[
 
 
 def _joining(sizes: Sequence[int], edges: Sequence[Pair]) -> Sequence[Pair]:
-    """The pairs of columns that nothing joins yet."""
+    """Return the pairs of columns that are not yet connected."""
     parts = components(len(sizes), edges)
     return [pair for pair in combinations(range(len(sizes)), 2) if parts[pair[0]] != parts[pair[1]]]
 
 
 def _roomy(sizes: Sequence[int], edges: Sequence[Pair]) -> Sequence[Pair]:
-    """The pairs that a model has room for besides its edges."""
+    """Return the pairs that fit into the model next to its edges."""
     tick()
     return [
         pair
@@ -192,7 +190,7 @@ def _roomy(sizes: Sequence[int], edges: Sequence[Pair]) -> Sequence[Pair]:
 
 
 def _independent(fit: Fit) -> Estimates:
-    """Tables of columns that do not depend on one another."""
+    """Return estimates under independence of all columns."""
 
     def estimated(pair: Pair) -> np.ndarray:
         one, other = (fit.table((place,)) for place in pair)
@@ -202,7 +200,7 @@ def _independent(fit: Fit) -> Estimates:
 
 
 def _modelled(fit: Fit, total: float, dice: PublicDice) -> Estimates:
-    """Tables of rows that a model has, as many as there are or enough to know them by."""
+    """Return estimates from rows sampled from a model."""
     count = max(1, min(round(total), MOST_LOOKED_AT))
     rows = drawn(fit, count, dice)
 
@@ -221,7 +219,7 @@ def _whole(table: np.ndarray) -> np.ndarray:
 
 
 def _worth(marginals: ReleasedMarginals, pair: Pair) -> int:
-    """How far noise alone is expected to move a table, in L1."""
+    """Return the expected L1 effect of noise alone on a pair's table."""
     cells_of_pair = prod(marginals.shape(pair))
     return round(sqrt(2 / pi) * marginals.deviations[1] * cells_of_pair)
 
@@ -232,14 +230,14 @@ def _worth(marginals: ReleasedMarginals, pair: Pair) -> int:
 def _of_codes(
     compiler: Compiler, plan: SynthesisPlan, codes: Sequence[Codes], pair: Pair, stop: Stop
 ) -> Prepared:
-    """The question by a pair of columns, by codes that were released."""
+    """Return the query by a pair of columns, over the released codes."""
     prepared = plan.source.counted(compiler, {place: codes[place] for place in pair}, stop)
     require_no_more(prepared, plan.pairs[pair])
     return prepared
 
 
 def _require_paid(plan: SynthesisPlan, pairs: Sequence[Prepared]) -> None:
-    """Raises where as many pairs as may be measured could lose more than was charged."""
+    """Raise `Refused` if the maximum number of pairs could lose more than was charged."""
     accountant = accountants.get(plan.source.payer.budget.accountant)
     first = (*plan.keys.values(), *plan.singles)
     event = spent_by(accountant, first, pairs, plan.choice, plan.edges)
@@ -248,7 +246,7 @@ def _require_paid(plan: SynthesisPlan, pairs: Sequence[Prepared]) -> None:
 
 
 def _table(counts: Exact, marginals: ReleasedMarginals, pair: Pair) -> np.ndarray:
-    """An exact table by codes: it goes no further than to its score."""
+    """Return the exact table of a pair by codes. It is used only for its score."""
     result = np.zeros(marginals.shape(pair), dtype=np.int64)
     for key, count in zip(counts.keys, counts.parts[0].tolist(), strict=True):
         if None not in key:
@@ -257,13 +255,13 @@ def _table(counts: Exact, marginals: ReleasedMarginals, pair: Pair) -> np.ndarra
 
 
 def _with(first: ReleasedMarginals, pairs: Mapping[Pair, Noisy]) -> ReleasedMarginals:
-    """The same with tables of pairs."""
+    """Return the marginals with tables of pairs."""
     filled = {pair: _filled(noisy, first.shape(pair)) for pair, noisy in pairs.items()}
     return replace(first, pairs=filled)
 
 
 def _filled(noisy: Noisy, shape: tuple[int, ...]) -> np.ndarray:
-    """A table of these counts; where the key is of no cell, it is left out."""
+    """Return noisy counts as a table. Keys with NULL are left out."""
     result = np.zeros(shape)
     for key, (count,) in zip(noisy.keys, noisy.parts, strict=True):
         if None not in key:

@@ -42,7 +42,7 @@ _PICTURES = (".png", ".svg", ".pdf")
 def _pairs(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> tuple[tuple[str, str], ...]:
-    """Pairs of columns: a,b;b,c."""
+    """Parse pairs of columns: a,b;b,c."""
     pairs = []
     for part in (text or "").split(";"):
         names = [name.strip() for name in part.split(",")]
@@ -93,12 +93,11 @@ def synth(
 ) -> None:
     """Write synthetic rows of TABLE, or of a SELECT, that resemble the private ones.
 
-    Tables of all columns and of pairs, chosen privately, are measured at the price of one question,
-    and remembered: more rows, another format or another plot cost nothing. Numbers and times need
-    bounds or listed values; texts without are selected privately first. How near the rows are to
-    what was measured is told on stderr; with --truth also how near to the private rows, which is
-    exact and for the owner only.
-    Exit codes are those of `query`.
+    Tables of all columns and of privately selected pairs are measured at the price of one query,
+    and remembered. More rows, another format or another plot are free. Numbers and times need
+    bounds or listed values. Texts without listed values are selected privately first. The distance
+    of the rows to the measured tables is shown on stderr. With --truth the exact distance to the
+    private rows is shown too, for the owner only. Exit codes are those of `query`.
     """
     ending = Path(target or "").suffix.removeprefix(".")
     style = style or (ending if ending in _WRITERS else "csv")
@@ -122,7 +121,7 @@ def synth(
 
 
 def _require(style: str, picture: str | None, *, mbi: bool) -> None:
-    """Refuse what cannot be made or written before anything is charged."""
+    """Refuse impossible options before anything is charged."""
     from dpsql.interfaces.curves import require_plot  # noqa: PLC0415
     from dpsql.systems.synthesis.mbi_fit import require_mbi  # noqa: PLC0415
 
@@ -159,7 +158,7 @@ def _with_proxy(
 def _uninterrupted(
     proxy: Proxy, wish: SynthesisWish, *, rows: int | None, mbi: bool
 ) -> SyntheticTable:
-    """The rows; Ctrl-C cancels the statement that runs, and the charge stays."""
+    """Make the rows. Ctrl-C cancels the running statement, and the charge remains."""
     from dpsql.systems.synthesis.synthesis import Synthesise  # noqa: PLC0415
 
     work = partial(proxy.run, Synthesise(wish, rows, mbi))
@@ -168,7 +167,7 @@ def _uninterrupted(
 
 
 def price_text(plan: SynthesisPlan) -> str:
-    """What synthetic rows cost, and what is measured for that."""
+    """Return sentences on the price of synthetic rows and on their measurement."""
     payer = plan.source.payer
     charge = loss_text(plan.cost.loss, payer.budget.accountant)
     price = f"ε = {plain(payer.epsilon)} for all of it, {charge}, unless it is remembered"
@@ -178,8 +177,9 @@ def price_text(plan: SynthesisPlan) -> str:
 def _tell(
     settings: CommandSettings, table: SyntheticTable, picture: str | None, *, truth: bool
 ) -> None:
-    """What the rows are made of, and how near they are to it; for the owner, also to the private
-    rows.
+    """Show the measured tables and the distance of the rows to them.
+
+    With `truth` also shows the distance to the private rows, for the owner.
     """
     from dpsql.owner.true_rows import true_rows  # noqa: PLC0415
     from dpsql.systems.synthesis.closeness import to_released, to_rows  # noqa: PLC0415
@@ -208,7 +208,7 @@ def _report(table: SyntheticTable, near: Sequence[Closeness]) -> Iterator[str]:
 
 
 def _by_size(near: Sequence[Closeness]) -> Iterator[str]:
-    """The mean of tables by as many columns, and the farthest."""
+    """Yield the mean and the largest distance of tables, by number of columns."""
     for count, group in groupby(near, key=lambda each: len(each.columns)):
         those = list(group)
         far = max(those, key=lambda each: each.variation)
@@ -218,8 +218,9 @@ def _by_size(near: Sequence[Closeness]) -> Iterator[str]:
 
 
 def _draw(near: Sequence[Closeness], exact: Sequence[Closeness], target: Path) -> None:
-    """Bars for each table that was measured, the farthest first: to the noisy table, and to the
-    private rows where that is known.
+    """Draw a bar per measured table, largest distance first.
+
+    Shows the distance to the noisy table, and to the private rows if known.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415
 

@@ -1,10 +1,10 @@
-"""Synthetic rows: charged once, counted, chosen, counted again; the rest is computed of that.
+"""Synthetic rows: one charge, then marginals, a selection, pair marginals, and sampling.
 
-What an adversary sees are the noisy tables, which pairs they are of, and rows that follow from
-these and from the number of the query, which is no secret: as many rows as are wished for and as
-often, at no cost. Asked again, the tables are those that were paid for.
+An adversary sees the noisy tables, the selected pairs, and rows. The rows follow from these and
+from the query id, which is public. Any number of rows can be drawn for free. If the query is
+repeated, its tables are reused.
 
-What it loses: PRIVACY.md R78.
+Privacy loss: PRIVACY.md R78.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from dpsql.vault.vault import JointRun, Vault
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SyntheticTable:
-    """Synthetic rows, by cells of their columns and as values, with what they are made of.
+    """Synthetic rows, as cells of their columns and as values, with their marginals.
 
-    `source` is the SELECT whose rows they resemble.
+    `source` is the SELECT of the private rows.
     """
 
     source: str
@@ -59,14 +59,14 @@ class SyntheticTable:
 
     @property
     def selected(self) -> tuple[str, ...]:
-        """Columns whose values were selected privately; others are NULL in them."""
+        """Columns with privately selected values. Other values are NULL in them."""
         return tuple(c.name for c in self.columns if isinstance(c, ListedColumn) and c.selected)
 
 
 @dataclass(frozen=True, slots=True)
 class RowsWish:
-    """How rows are made of what is paid for: so many (None: as many as there are, noisily, and have
-    room), of a fit by our own means or with `mbi`.
+    """Options for rows: the number (None: the noisy number, within limits), and the fit by
+    `mbi`.
     """
 
     count: int | None = None
@@ -75,7 +75,7 @@ class RowsWish:
 
 @dataclass(frozen=True, slots=True)
 class _Paid:
-    """The tables that were paid for, of a plan."""
+    """The released tables of a plan, with their receipt."""
 
     plan: SynthesisPlan
     answer: Sequence[Noisy]
@@ -85,7 +85,7 @@ class _Paid:
 def synthesised(
     compiler: Compiler, vault: Vault, wish: SynthesisWish, stop: Stop, rows: RowsWish
 ) -> SyntheticTable:
-    """Rows of what is paid for now or was before.
+    """Make synthetic rows, from tables that are charged now or remembered.
 
     Raises as `Proxy.ask` does, and MissingExtra.
     """
@@ -104,7 +104,7 @@ def synthesised(
 def remembered(
     compiler: Compiler, vault: Vault, wish: SynthesisWish, stop: Stop, rows: RowsWish
 ) -> SyntheticTable | None:
-    """The same of what was paid for; None where it was not, or is no longer remembered."""
+    """Make synthetic rows from remembered tables; None if there are none."""
     paid = _recalled(compiler, vault, wish, planned(compiler, wish, stop), stop)
     return None if paid is None else _within(compiler, stop, paid, rows)
 
@@ -123,19 +123,19 @@ def _recalled(
 
 
 def _require_room(compiler: Compiler, plan: SynthesisPlan, rows: RowsWish) -> None:
-    """Refuse more values than are kept at once."""
+    """Refuse more values than the limit on results."""
     most = _most_rows(compiler, plan)
     if (rows.count or 0) > most:
         raise Refused(Reason.TOO_LARGE, what="synthetic rows", limit=most)
 
 
 def _most_rows(compiler: Compiler, plan: SynthesisPlan) -> int:
-    """How many rows there is room for."""
+    """Return the maximum number of rows."""
     return compiler.policy.limits.max_result_cells // len(plan.columns)
 
 
 def _within(compiler: Compiler, stop: Stop, paid: _Paid, rows: RowsWish) -> SyntheticTable:
-    """The rows of an answer, in the time that a statement may take."""
+    """Sample the rows of an answer within the time limit of a statement."""
     answer, receipt = paid.answer, paid.receipt
 
     def table_of() -> SyntheticTable:
@@ -148,7 +148,7 @@ def _within(compiler: Compiler, stop: Stop, paid: _Paid, rows: RowsWish) -> Synt
 
 
 def _paid(compiler: Compiler, vault: Vault, plan: SynthesisPlan, stop: Stop) -> _Paid:
-    """The tables that are paid for now: whatever happens after the charge, it stays."""
+    """Measure and charge the tables of a plan. The charge remains if the measurement fails."""
     source = plan.source
     request = source.request
     inquiry = Inquiry(request.door, request.client, plan.text or request.sql)
@@ -167,7 +167,7 @@ def _paid(compiler: Compiler, vault: Vault, plan: SynthesisPlan, stop: Stop) -> 
 def _table_of(
     plan: SynthesisPlan, marginals: ReleasedMarginals, receipt: Receipt, rows: RowsWish, most: int
 ) -> SyntheticTable:
-    """The rows that follow from released tables, and from the number of the query alone."""
+    """Sample rows from released tables. They depend only on these and on the query id."""
     fit_of = fitted_by_mbi if rows.mbi else fitted
     fit = fit_of(*measured_in(marginals), marginals.total)
     count = rows.count or max(1, min(round(marginals.total), most))
@@ -193,7 +193,9 @@ def _table_of(
 def _cells(
     codes: np.ndarray, table: np.ndarray, marginals: ReleasedMarginals, place: int, dice: PublicDice
 ) -> np.ndarray:
-    """A cell for each row, by its code: those that have one together share it by their counts."""
+    """Return a cell for each row. Cells with the same code are chosen in proportion to their
+    counts.
+    """
     parts = members(marginals.codes[place])
     counts = marginals.singles[place]
     weights = {code: nearest(counts[list(own)], float(table[code])) for code, own in parts.items()}

@@ -1,17 +1,15 @@
-"""What synthetic rows are made of: counting questions by every column and by pairs of columns, a
-choice of the pairs, and the one charge for all of it. Nothing is run.
+"""Plan of synthetic rows: queries by column and by pair, a selection of pairs, one charge.
 
-A third of the amount is for the tables of single columns, a tenth for choosing the pairs, and the
-rest for their tables, in equal parts each. Pairs are as many as make a tree, and half as many as
-columns more (after MST, which takes thirds, and AIM: McKenna, Miklau and Sheldon 2021, McKenna,
-Mullins, Sheldon and Miklau 2022). Where texts are not listed, a sixth goes before all that to the
-selection of their values; then the plan is made anew over these.
+Nothing is run. A third of the budget is for tables of single columns, a tenth for the selection of
+pairs, and the rest for their tables in equal parts. There are enough pairs for a tree, plus half as
+many as columns (after MST, which takes thirds, and AIM: McKenna, Miklau and Sheldon 2021, McKenna,
+Mullins, Sheldon and Miklau 2022). If texts are not listed, a sixth goes to the selection of their
+values first. Then the plan is made again over these values.
 
-Proof (PRIVACY.md R78, R86). Every table is an ordinary counting question at its share of the
-amount, so its loss is at most that share (PRIVACY.md R62); which pairs are counted is chosen
-privately, and by which values and codes follows from what was released before, as adaptive
-composition admits (PRIVACY.md R56). The charge is for the costliest pair as often as pairs may be
-measured.
+Proof (PRIVACY.md R78, R86). Every table is an ordinary counting query at its share of the budget,
+so its loss is at most that share (PRIVACY.md R62). Pairs are selected privately. Their values and
+codes follow from earlier releases, which adaptive composition admits (PRIVACY.md R56). The charge
+covers the most expensive pair, times the number of pairs.
 """
 
 from __future__ import annotations
@@ -54,27 +52,27 @@ from dpsql.systems.synthesis.synthetic_columns import (
 )
 
 MOST_COLUMNS = 40
-"""Columns of synthetic rows: there is a question for each pair of them."""
+"""Maximum number of columns of synthetic rows. There is a query for each pair of them."""
 
 _USE = RowUse("synthetic rows", "synthetic_rows", MOST_COLUMNS)
 _QUESTION = "synthetic rows 2"
-"""Another number where other tables would follow from the same single ones."""
+"""Version of the method, which changes if the same single tables would lead to other tables."""
 
 MOST_CLIQUE = 20_000
-"""Cells of more than two columns that depend on one another."""
+"""Maximum number of cells of a clique of the model."""
 
 KEYS_SHARE = Fraction(1, 6)
-"""Of all, where values are selected; of what is left, the next are shares."""
+"""Share of the budget for selecting values. The next two are shares of the rest."""
 
 SINGLE_SHARE, CHOICE_SHARE = Fraction(1, 3), Fraction(1, 10)
 
 
 @dataclass(frozen=True, slots=True)
 class SynthesisWish:
-    """Synthetic rows of a table, by its name, or of a SELECT: the text of the request.
+    """A request for synthetic rows of a table or of a SELECT.
 
-    Among the pairs are those to `keep`, by the names of their columns. The owner reads `text`
-    in the ledger, if that is another.
+    `keep` names pairs of columns to measure in any case. `text` is the text for the ledger if it
+    differs.
     """
 
     request: Request
@@ -84,8 +82,9 @@ class SynthesisWish:
 
 @dataclass(frozen=True, slots=True)
 class PartEpsilons:
-    """The epsilons of one column's table, of one pair's, and of one choice; and with the δ of each,
-    of selecting the values of one column.
+    """ε of one column's table, of one pair's table, and of one selection of a pair.
+
+    `keys` and `keys_delta` are the ε and δ for selecting the values of one column.
     """
 
     single: Decimal
@@ -97,7 +96,7 @@ class PartEpsilons:
 
 @dataclass(frozen=True, slots=True)
 class CountedRows:
-    """The rows of the SELECT `rows` as they are counted by codes of their columns."""
+    """The rows of the SELECT `rows`, with counting queries by codes of their columns."""
 
     request: Request
     payer: Account
@@ -106,9 +105,9 @@ class CountedRows:
     shares: PartEpsilons
 
     def counted(self, compiler: Compiler, codes: Mapping[int, Codes], stop: Stop) -> Prepared:
-        """How many rows have each code of some columns, as one block with public keys.
+        """Return the query for the number of rows by codes of some columns, with public keys.
 
-        Raises `Refused` for what is no such count.
+        Raises `Refused` if this is not one counting block.
         """
         parts, parameters = list[str](), list[Parameter]()
         for place, own in codes.items():
@@ -131,8 +130,9 @@ class CountedRows:
         return prepared
 
     def selected(self, compiler: Compiler, place: int, stop: Stop) -> Prepared:
-        """Which values a column of texts has, and how many rows each, as one block with private
-        keys. Raises `Refused` for what is no such count.
+        """Return the query for the values of a text column and their counts, with private keys.
+
+        Raises `Refused` if this is not one counting block.
         """
         name = self.columns[place].name
         sql = f"SELECT {identifier(name)} AS c0, COUNT(*) AS n {_USE.source(self.rows)} GROUP BY 1"
@@ -144,12 +144,11 @@ class CountedRows:
 
 @dataclass(frozen=True, slots=True)
 class SynthesisPlan:
-    """What is counted, chosen and charged.
+    """Plan of all queries, the selection, and the charge.
 
-    `keys` are the questions for the values of columns of texts, by their places; until these are
-    answered, the columns have made-up ones. `singles` are the questions by one column each, `pairs`
-    those by two, by the codes under which each cell is alone. `fixed` are those that are measured
-    in any case.
+    `keys` are the queries for values of text columns, by index; until they are answered, the
+    columns have placeholder values. `singles` are the queries by one column, and `pairs` those by
+    two columns with a code per cell. `fixed` are pairs that are measured in any case.
     """
 
     source: CountedRows
@@ -167,12 +166,12 @@ class SynthesisPlan:
 
     @property
     def edges(self) -> int:
-        """How many pairs are measured, at most."""
+        """Maximum number of measured pairs."""
         return len(self.fixed) + (0 if self.choice is None else self.choice.rounds)
 
     @property
     def summary(self) -> str:
-        """What is measured, in a sentence."""
+        """One or two sentences that describe the measurement."""
         chosen = self.edges - len(self.fixed)
         how = f"; {chosen} of these are chosen privately" if chosen else ""
         pairs = f"of {self.edges} pairs of them out of {len(self.pairs)}{how}"
@@ -182,15 +181,15 @@ class SynthesisPlan:
 
     @property
     def questions(self) -> tuple[Prepared, ...]:
-        """All that may be counted."""
+        """All queries that may run."""
         return (*self.keys.values(), *self.singles, *self.pairs.values())
 
     def over(
         self, compiler: Compiler, values: Sequence[tuple[Value, ...]], stop: Stop
     ) -> SynthesisPlan:
-        """The same over columns that have these values, one list for each of `keys`.
+        """Return the plan over columns with these values, one list for each of `keys`.
 
-        Raises `Refused` where a unit could move a table further than was planned.
+        Raises `Refused` if the sensitivity of a table exceeds the plan.
         """
         columns = list(self.columns)
         for place, own in zip(self.keys, values, strict=True):
@@ -206,13 +205,13 @@ class SynthesisPlan:
 
 
 def columns_of(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> tuple[Column, ...]:
-    """The columns of what is made of a wish. Raises `Refused` where its text cannot be read."""
+    """Return the columns of synthetic rows. Raises `Refused` if the text cannot be read."""
     rows = rows_of(compiler.policy, wish.request.sql)
     return compiler.signature(replace(wish.request, sql=rows), (), (), stop).columns
 
 
 def planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPlan:
-    """The plan of a wish. Raises `Refused` for what cannot be counted, or not at this epsilon."""
+    """Plan synthetic rows. Raises `Refused` if they cannot be counted, or if ε is too small."""
     if wish.request.parameters:
         why = "synthetic rows are of a text without parameters"
         raise Refused(Reason.BAD_PARAMETER, why=why, fix="Write their values into the text.")
@@ -254,7 +253,7 @@ def _planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPl
 def _tables(
     compiler: Compiler, source: CountedRows, stop: Stop
 ) -> tuple[tuple[Prepared, ...], Mapping[Pair, Prepared]]:
-    """The questions by each column and by each pair, every cell by itself."""
+    """Return the queries by each column and by each pair, with one code per cell."""
 
     def counted(*places: int) -> Prepared:
         codes = {place: alone(source.columns[place]) for place in places}
@@ -265,13 +264,13 @@ def _tables(
 
 
 def require_no_more(prepared: Prepared, planned_for: Prepared) -> None:
-    """Raises where a unit could move a table further than was planned."""
+    """Raise `Refused` if the sensitivity of a table exceeds the planned one."""
     if release_of(prepared).sensitivity.l1 > release_of(planned_for).sensitivity.l1:
         raise Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR)
 
 
 def release_of(prepared: Prepared) -> Release:
-    """The one count of a question."""
+    """Return the only release of a query."""
     return prepared.blocks[0].releases[0]
 
 
@@ -281,7 +280,7 @@ def release_of(prepared: Prepared) -> Release:
 def _fixed_edges(
     columns: Sequence[SyntheticColumn], keep: Sequence[tuple[str, str]]
 ) -> tuple[Pair, ...]:
-    """The pairs that are wished for; and all of them, where there is nothing to choose."""
+    """Return the pairs to keep; all pairs if there is no choice."""
     places = {column.name.lower(): place for place, column in enumerate(columns)}
     sizes = [cells(column) for column in columns]
     edges = list[Pair]()
@@ -310,7 +309,7 @@ def _fixed_edges(
 
 
 def _rounds(columns: int, fixed: Sequence[Pair]) -> int:
-    """How many pairs are chosen: those that make a tree, and half as many as columns beyond it."""
+    """Return the number of pairs to select: enough for a tree, plus half the number of columns."""
     joining = len(set(components(columns, fixed))) - 1
     tree = columns - 1
     more = min(columns // 2, columns * tree // 2 - tree)
@@ -321,7 +320,7 @@ def _rounds(columns: int, fixed: Sequence[Pair]) -> int:
 
 
 def _count(prepared: Prepared, names: Sequence[str]) -> Prepared:
-    """The same, if it is one count."""
+    """Return a prepared query if it is one count. Raises `Refused` otherwise."""
     plan, columns = prepared.plan, " and ".join(names)
     if any(isinstance(notice, Reported) for notice in prepared.notices):
         raise _USE.refusal(f"synthetic rows of what people reported, by {columns}")
@@ -343,16 +342,16 @@ def _count(prepared: Prepared, names: Sequence[str]) -> Prepared:
 
 
 def _without_delta(payer: Account) -> Account:
-    """Who pays for single steps: no δ is spent on what needs none."""
+    """Return the account for single steps, without δ if the accountant needs none."""
     if accountants.get(payer.budget.accountant).needs_delta:
         return payer
     return replace(payer, budget=replace(payer.budget, query_delta=Decimal(0)))
 
 
 def _shares(payer: Account, columns: int, fixed: int, rounds: int, texts: int) -> PartEpsilons:
-    """What everything may spend of the amount that one question of this epsilon may.
+    """Return the ε of all parts, which together spend the budget of one query.
 
-    The δ of a question with private keys is divided among those that select the values of `texts`.
+    The δ of a query with private keys is divided among the columns with `texts`.
     """
     budget = _without_delta(payer).budget
     accountant, delta = accountants.get(budget.accountant), Fraction(budget.query_delta)
@@ -394,7 +393,7 @@ def _cost(
     choice: PairChoice | None,
     fixed: Sequence[Pair],
 ) -> Cost:
-    """What all of it spends, and which question it is."""
+    """Return the cost of the whole plan, and the identity of its query."""
     accountant = accountants.get(payer.budget.accountant)
     edges = len(fixed) + (0 if choice is None else choice.rounds)
     first = (*keys.values(), *singles)
@@ -411,7 +410,7 @@ def spent_by(
     choice: PairChoice | None,
     edges: int,
 ) -> Event:
-    """What these questions, a choice and so many of these pairs lose at most."""
+    """Return the event that bounds the loss of all queries, the selection and `edges` pairs."""
     costliest = max(map(_event, pairs), key=accountant.loss, default=Event(()))
     parts = [part for prepared in first for part in _event(prepared).parts]
     parts += [] if choice is None else [choice.event]

@@ -1,11 +1,10 @@
-"""What a column of synthetic rows can hold: listed values, or bins of a public grid, and NULL.
+"""Columns of synthetic rows: listed values, or bins of a public grid, and NULL.
 
-Texts that nobody listed are selected privately before all else; those that were not are NULL.
+Texts that are not listed are selected privately first. Other texts become NULL.
 
-A column's *cells* are its values or bins in their order, and behind them NULL where there may be
-NULL. Cells that are seen by few people are put together under one *code*, for a finer look at the
-others. Which cells there are follows from the text and the policy; which codes, from what was
-released.
+The *cells* of a column are its values or bins in order, then NULL if it is nullable. Rare cells
+share one *code*, which makes the other counts more precise. The cells follow from text and policy,
+the codes from releases.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ from dpsql.model.intervals import Bound, Facts
 from dpsql.model.tree import Kind, Parameter, SqlType, Value, identifier
 
 MOST_LISTED = 100
-"""A column of more values is refused, or a grid where it is of numbers or times."""
+"""Maximum number of listed values of a column. Beyond it, numbers and times get a grid."""
 
 BINS = 32
-"""Bins of equal width; zero is one of its own beside them."""
+"""Number of bins of equal width, without a separate bin for zero."""
 
 _BESIDE = 3
-"""Zero may divide a bin into three, and there may be NULL."""
+"""Additional cells: zero may split a bin into three, and NULL."""
 
 _EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001 - of TIMESTAMP, which knows no zone
 _WHOLE = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP})
 _GRIDS = _WHOLE | {Kind.DOUBLE}
 
 Codes: TypeAlias = tuple[int, ...]
-"""The code of each cell."""
+"""Code of each cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedColumn:
-    """A column of a few listed values; where they were `selected`, all others are NULL."""
+    """A column of a few listed values. If `selected`, all other values are NULL."""
 
     name: str
     type: SqlType
@@ -55,33 +54,33 @@ class ListedColumn:
 
     @property
     def valued(self) -> int:
-        """The cells other than NULL."""
+        """Number of cells without NULL."""
         return len(self.values)
 
     def branches(self, codes: Codes) -> Iterator[tuple[str, tuple[Parameter, ...], int]]:
-        """Conditions on the column, their parameters, and the code that each means."""
+        """Yield a condition on the column, its parameters, and its code."""
         for code in dict.fromkeys(codes[: self.valued]):
             values = tuple(v for v, own in zip(self.values, codes, strict=False) if own == code)
             marks = ", ".join("?" * len(values))
             yield f"{identifier(self.name)} IN ({marks})", values, code
 
     def cell(self, value: Value) -> int | None:
-        """Where a value is, None if nowhere."""
+        """Return the cell of a value, or None if it has none."""
         places = {own: place for place, own in enumerate(self.values)}
         return places.get(value, self.valued if self.selected else None)
 
     def filled(self, cells: np.ndarray, shares: np.ndarray) -> list[Value]:  # noqa: ARG002
-        """A value for each cell."""
+        """Return a value for each cell."""
         values = (*self.values, None)
         return [values[cell] for cell in cells.tolist()]
 
 
 @dataclass(frozen=True, slots=True)
 class GridColumn:
-    """A column of numbers or times: bin n is from `starts[n]` on, below the next start.
+    """A column of numbers or times. Bin n begins at `starts[n]` and ends before the next start.
 
-    Starts are in whole steps of the type, and of DOUBLE numbers themselves. The last bin ends
-    before `end`, or of DOUBLE there. What lies outside is in the first bin or the last.
+    Starts are in whole steps of the type, or plain numbers for DOUBLE. The last bin ends before
+    `end`, or at `end` for DOUBLE. Values outside are in the first or the last bin.
     """
 
     name: str
@@ -92,23 +91,23 @@ class GridColumn:
 
     @property
     def valued(self) -> int:
-        """The cells other than NULL."""
+        """Number of cells without NULL."""
         return len(self.starts)
 
     def branches(self, codes: Codes) -> Iterator[tuple[str, tuple[Parameter, ...], int]]:
-        """Conditions in their order, of which the first that holds counts."""
+        """Yield conditions with parameters and codes. The first condition that holds applies."""
         column = identifier(self.name)
         for place, start in enumerate(self.starts[1:]):
             yield f"{column} < ?", (_value(start, self.type),), codes[place]
         yield f"{column} IS NOT NULL", (), codes[self.valued - 1]
 
     def cell(self, value: Value) -> int | None:
-        """Where a value is, None if it is NULL."""
+        """Return the cell of a value, or None for NULL."""
         number = _number(value, self.type)
         return None if number is None else max(0, bisect_right(self.starts, number) - 1)
 
     def filled(self, cells: np.ndarray, shares: np.ndarray) -> list[Value]:
-        """A value within each bin, by its share of the way through; None for NULL."""
+        """Return a value in each bin, by its share of the width; None for NULL."""
         ends = (*self.starts[1:], self.end)
         result = list[Value]()
         for cell, share in zip(cells.tolist(), shares.tolist(), strict=True):
@@ -127,15 +126,15 @@ SyntheticColumn: TypeAlias = ListedColumn | GridColumn
 
 
 def cells(column: SyntheticColumn) -> int:
-    """How many there are, NULL included."""
+    """Return the number of cells, including NULL."""
     return column.valued + column.nullable
 
 
 def column_of(name: str, facts: Facts, most: int = MOST_LISTED) -> SyntheticColumn:
-    """The cells of a column, at most so many, by what is known of it before any data is read.
+    """Return a column with at most `most` cells, from facts that are known without reading data.
 
-    Texts that are not listed are as many made-up ones, until they are selected. Raises `Refused`
-    for numbers and times without bounds, and for too many listed values.
+    Texts that are not listed get placeholder values until they are selected. Raises `Refused` for
+    numbers and times without bounds, and for too many listed values.
     """
     kind, nullable = facts.type, facts.nullable
     few = facts.domain is not None and 0 < len(facts.domain) <= min(most, MOST_LISTED) - nullable
@@ -160,7 +159,7 @@ def column_of(name: str, facts: Facts, most: int = MOST_LISTED) -> SyntheticColu
 def _grid(
     lo: Fraction, hi: Fraction, kind: SqlType, bins: int
 ) -> tuple[tuple[Fraction, ...], Fraction]:
-    """Where bins start, and where the last one ends."""
+    """Return the starts of bins, and the end of the last one."""
     whole = kind.kind in _WHOLE
     end = hi + 1 if whole else hi
     starts = {lo + (end - lo) * n / bins for n in range(bins)}
@@ -172,14 +171,14 @@ def _grid(
 
 
 def _of_bound(bound: Bound, kind: SqlType) -> Fraction:
-    """A declared end in steps of the type."""
+    """Return a declared bound in steps of the type."""
     number = _number(bound, kind)
     assert number is not None
     return number
 
 
 def _number(value: Any, kind: SqlType) -> Fraction | None:
-    """A value in steps of its type: of DECIMAL its last digit, days, or microseconds."""
+    """Return a value in steps of its type: last digits of a DECIMAL, days, or microseconds."""
     match value:
         case None:
             return None
@@ -193,7 +192,7 @@ def _number(value: Any, kind: SqlType) -> Fraction | None:
 
 
 def _value(number: Fraction, kind: SqlType) -> Any:
-    """The value so many steps of a type are.
+    """Return the value of a number of steps of a type.
 
     >>> _value(Fraction(125), SqlType(Kind.DECIMAL, 10, 2))
     Decimal('1.25')
@@ -214,7 +213,7 @@ def _value(number: Fraction, kind: SqlType) -> Any:
 
 
 def alone(column: SyntheticColumn) -> Codes:
-    """Codes under which each cell is by itself.
+    """Return codes that are distinct for each cell.
 
     >>> alone(ListedColumn("a", SqlType(Kind.BOOLEAN), (False, True), nullable=True))
     (0, 1, 2)
@@ -223,7 +222,7 @@ def alone(column: SyntheticColumn) -> Codes:
 
 
 def together(counts: np.ndarray, least: float) -> Codes:
-    """Codes under which all cells of fewer people than `least` are one, the last.
+    """Return codes in which all cells with counts below `least` share the last code.
 
     >>> together(np.array([50, 3, 70, 4]), 10)
     (0, 2, 1, 2)
@@ -234,7 +233,7 @@ def together(counts: np.ndarray, least: float) -> Codes:
 
 
 def coded(column: SyntheticColumn, codes: Codes) -> tuple[str, tuple[Parameter, ...]]:
-    """The code of a row's value in SQL, and the parameters of its text."""
+    """Return SQL for the code of a row's value, and its parameters."""
     parts, parameters = list[str](), list[Parameter]()
     for condition, values, code in column.branches(codes):
         parts.append(f"WHEN {condition} THEN {code}")
@@ -243,12 +242,12 @@ def coded(column: SyntheticColumn, codes: Codes) -> tuple[str, tuple[Parameter, 
         parts.append(f"WHEN {identifier(column.name)} IS NULL THEN {codes[-1]}")
     if isinstance(column, ListedColumn) and column.selected:
         parts.append(f"ELSE {codes[-1]}")
-    # The order of conditions on one grid counts; NULL fulfils none of them.
+    # Conditions of a grid depend on their order. NULL meets none of them.
     return f"CASE {' '.join(parts)} END", tuple(parameters)
 
 
 def members(codes: Codes) -> dict[int, Sequence[int]]:
-    """The cells of each code.
+    """Return the cells of each code.
 
     >>> members((0, 1, 0))
     {0: [0, 2], 1: [1]}

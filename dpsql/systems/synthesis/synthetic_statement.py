@@ -1,4 +1,4 @@
-"""CREATE SYNTHETIC TABLE name AS SELECT … OPTIONS(…), and DROP SYNTHETIC TABLE name, by words."""
+"""CREATE SYNTHETIC TABLE name AS SELECT … OPTIONS(…), and DROP SYNTHETIC TABLE name, parsed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEAD, _DROP = ("create", "synthetic", "table"), ("drop", "synthetic", "table")
 
 @dataclass(frozen=True, slots=True)
 class CreateSynthetic:
-    """The name of a table and the SELECT whose rows it resembles; `rows` None: as many as these."""
+    """A CREATE SYNTHETIC TABLE statement. `rows` None stands for the noisy number of rows."""
 
     name: str
     query: str
@@ -25,17 +25,17 @@ class CreateSynthetic:
 
 @dataclass(frozen=True, slots=True)
 class DropSynthetic:
-    """The name of a table that is to be forgotten."""
+    """A DROP SYNTHETIC TABLE statement: the name of the table."""
 
     name: str
 
 
 def creation(text: str) -> CreateSynthetic | DropSynthetic | None:
-    """What is to be made or forgotten; None where the text begins otherwise. Raises `Refused`.
+    """Parse a statement on synthetic tables; None if the text is another one. Raises `Refused`.
 
     >>> creation("CREATE SYNTHETIC TABLE s AS SELECT 1 OPTIONS(epsilon = 0.5, keep = 'a,b')")
     CreateSynthetic(name='s', query='SELECT 1', epsilon=Decimal('0.5'), rows=None, \
-keep=(('a', 'b'),))
+    keep=(('a', 'b'),))
     >>> creation("drop synthetic table s;")
     DropSynthetic(name='s')
     """
@@ -50,7 +50,7 @@ keep=(('a', 'b'),))
 
 
 def pairs(text: str) -> tuple[tuple[str, str], ...]:
-    """Pairs of columns. Raises `Refused` for what is none.
+    """Parse pairs of columns. Raises `Refused` if the text is invalid.
 
     >>> pairs("a,b; b,c")
     (('a', 'b'), ('b', 'c'))

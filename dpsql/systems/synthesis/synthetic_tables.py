@@ -1,11 +1,11 @@
-"""Synthetic tables by name: made for who paid for them, and asked by them alone, for nothing.
+"""Synthetic tables by name: visible only to the analysts who paid, and free to query.
 
-A name lasts as long as the data version and the policy: where nobody remembers it, it is read from
-the ledger, under the text that was charged. Queries over such tables run where nothing private is:
-under a policy that has these tables alone, over an engine that is given their rows. Their numbers
-are as wrong as the rows, by how much nobody knows, and say so.
+A name lasts as long as the data version and the policy. If it is not in memory, it is read from the
+text of the charged query in the ledger. Queries on such tables run without access to private data,
+under a policy that has only these tables and on an engine that holds their rows. The errors of all
+numbers are unknown, and are marked so.
 
-Whom they are told to: PRIVACY.md R69, R78.
+Readers of the tables: PRIVACY.md R69, R78.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ CREATED = (
     Column("rows", INTEGER),
     Column("lasts", VARCHAR),
 )
-"""What CREATE SYNTHETIC TABLE answers with; a name lasts as long as one of the next."""
+"""Columns of the answer to CREATE SYNTHETIC TABLE. Names last as long as the tables."""
 MOST_CELLS = 20_000_000
-"""Values of all tables that are kept; what has no room is made again."""
+"""Maximum number of values in the cache of tables. Other tables are made again when needed."""
 
 
 class SyntheticRows:
-    """An engine that has synthetic tables alone: what the owner's database computes of them."""
+    """An engine that has only synthetic tables. The owner's database evaluates its queries."""
 
     def __init__(self, engine: Engine, tables: Sequence[ScratchTable]) -> None:
         self._engine, self._tables = engine, tables
@@ -75,40 +75,40 @@ class SyntheticRows:
         stop: Stop | None = None,
         data: str | None = None,  # noqa: ARG002
     ) -> Sequence[tuple[Any, ...]]:
-        """Rows of a query over these tables."""
+        """Return the rows of a query on these tables."""
         tables = (table for table in self._tables if identifier(table.name) in sql)
         return self._engine.evaluate(sql, [_read(table, sql) for table in tables], stop)
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
-        """As `Engine.few`."""
+        """Return a small result as `Engine.few` does."""
         rows = self.rows(sql, stop)
         columns = [list(column) for column in zip(*rows, strict=True)]
         return None if len(rows) * len(columns) > cells else Table(len(rows), columns)
 
     def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
-        """As `Engine.each`, all at once."""
+        """Pass the result to `take` as `Engine.each` does, in one chunk."""
         rows = self.rows(sql, stop)
         take(Table(len(rows), [list(column) for column in zip(*rows, strict=True)]))
 
     def evaluate(
         self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
     ) -> Sequence[tuple[Any, ...]]:
-        """Values of constants."""
+        """Return the values of constants."""
         return self._engine.evaluate(sql, tables, stop)
 
     def drop_made(self, key: str) -> None:
-        """As `Engine.drop_made`."""
+        """Drop results as `Engine.drop_made` does."""
         self._engine.drop_made(key)
 
 
 def _read(table: ScratchTable, sql: str) -> ScratchTable:
-    """The columns of a table that a query can mean."""
+    """Return a table with only the columns that a query may name."""
     return narrowed(table, {name for name, _ in table.columns if identifier(name) in sql})
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """How a table is made again, from what is remembered; whether the ledger has its name."""
+    """The request that recreates a table, and whether the ledger holds its name."""
 
     name: str
     wish: SynthesisWish
@@ -117,12 +117,12 @@ class _Named:
 
     @property
     def what(self) -> tuple[object, ...]:
-        """What the name stands for, at whatever epsilon."""
+        """The definition of the name, without ε."""
         return self.wish.request.sql, self.wish.keep, self.rows
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What tells its rows from those of every other table."""
+        """Key that distinguishes its rows from all others."""
         return self.name, *self.what, self.wish.request.epsilon
 
     def as_recorded(self, *, recorded: bool) -> _Named:
@@ -131,7 +131,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class TablesAlone:
-    """What answers questions over synthetic tables, and nothing else; `paid` is of the first."""
+    """Compiler and vault for queries on synthetic tables. `paid` is the receipt of the first."""
 
     compiler: Compiler
     vault: Vault
@@ -161,7 +161,7 @@ class TablesAlone:
 
 
 class SyntheticTables(OpenSystem):
-    """The synthetic tables of all analysts, by their names: thread-safe."""
+    """The synthetic tables of all analysts by name. Thread-safe."""
 
     def __init__(self) -> None:
         self.names = PaidNames("synthetic table", _recorded)
@@ -202,7 +202,7 @@ class SyntheticTables(OpenSystem):
         statement: CreateSynthetic,
         stop: Stop,
     ) -> Answer:
-        """Make a table, charged now unless it is remembered. Raises as `Proxy.ask` does."""
+        """Create a table. It is charged unless it is remembered. Raises as `Proxy.ask` does."""
         named = _named(request, statement)
         whose = owner(compiler, vault, request.analyst)
         if compiler.policy.table(named.name) is not None:
@@ -226,7 +226,7 @@ class SyntheticTables(OpenSystem):
         statement: SyntheticStatement,
         stop: Stop,
     ) -> Explanation:
-        """What `create` would do and cost now: runs nothing, charges nothing."""
+        """Explain the effect and the price of `create`. Runs and charges nothing."""
         if isinstance(statement, DropSynthetic):
             raise Refused(Reason.UNSUPPORTED_STATEMENT, statement="EXPLAIN of DROP SYNTHETIC TABLE")
         wish = _named(request, statement).wish
@@ -270,7 +270,7 @@ class SyntheticTables(OpenSystem):
     def listed(
         self, compiler: Compiler, vault: Vault, analyst: str, stop: Stop
     ) -> tuple[TablePolicy, ...]:
-        """The tables of an analyst by name; no row is drawn, and nothing is planned."""
+        """Return the tables of an analyst, sorted by name. Draws no rows and plans nothing."""
         names = self.names.of(vault, owner(compiler, vault, analyst))
         tables = list[TablePolicy]()
         for _, named in sorted(names.items()):
@@ -283,7 +283,7 @@ class SyntheticTables(OpenSystem):
     def _table(
         self, compiler: Compiler, vault: Vault, whose: Owner, named: _Named, stop: Stop
     ) -> SyntheticTable | None:
-        """The rows, made again from what is remembered; None where that is no longer so."""
+        """Return the rows, made again from remembered tables; None if they are not remembered."""
         table = self._tables.get((whose, named.identity))
         if table is None:
             with suppress(Refused):  # in another spelling, say
@@ -296,7 +296,7 @@ class SyntheticTables(OpenSystem):
 def _alone(
     policy: Policy, vault: Vault, tables: Sequence[tuple[str, SyntheticTable]]
 ) -> TablesAlone:
-    """What answers questions over these tables."""
+    """Return compiler and vault for queries on these tables."""
     alone = _policy(policy, tables)
     loaded = [
         ScratchTable(name, tuple((c.name, c.type) for c in table.shown), table.rows)
@@ -309,7 +309,7 @@ def _alone(
 
 
 def over(alone: TablesAlone, request: Request, parts: Parts) -> Answer:
-    """An answer over synthetic tables alone: no number in it is right, by how much nobody knows."""
+    """Answer a query on synthetic tables only. The errors of all numbers are unknown."""
     compiler, vault = alone.compiler, alone.vault
     try:
         given = ask_select(parts, request)
@@ -332,13 +332,13 @@ def over(alone: TablesAlone, request: Request, parts: Parts) -> Answer:
 
 
 def doubted(explanation: Explanation, compiler: Compiler) -> Explanation:
-    """The plan of a question over synthetic tables alone."""
+    """Return the plan of a query on synthetic tables, with unknown errors."""
     notices = (*explanation.notices, _notice(compiler))
     return replace(explanation, expected=unknown_errors(explanation.columns), notices=notices)
 
 
 def _clipping(plan: SynthesisPlan) -> tuple[Notice, ...]:
-    """What is told of the rows that a table resembles: of `CREATED` the second column."""
+    """Return notices on the source rows, for the second column of `CREATED`."""
     return clipping_of(plan.singles[0], 1)
 
 
@@ -347,7 +347,7 @@ def _notice(compiler: Compiler) -> Synthetic:
 
 
 def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:
-    """The table that a text made, if one did, or nothing where it forgot one."""
+    """Return name and table of a CREATE entry of the ledger, name and None of a DROP, or None."""
     text = entry.inquiry.sql
     statement = creation(text) if "synthetic" in text.lower() else None
     if statement is None:
@@ -365,7 +365,7 @@ def _named(request: Request, statement: CreateSynthetic) -> _Named:
 
 
 def _policy(policy: Policy, tables: Sequence[tuple[str, SyntheticTable]]) -> Policy:
-    """A policy that has these tables alone, and all of them public."""
+    """Return a policy with only these tables, all public."""
     listed = tuple(
         TablePolicy(
             name,

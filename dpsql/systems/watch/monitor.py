@@ -1,18 +1,18 @@
-"""monitor: a stream of counting queries against one threshold, by sparse vector.
+"""A stream of counting queries against one threshold, by the sparse vector technique.
 
-Charged once, durably, when it is opened: ε for all its alarms, however many queries it answers.
+A monitor is charged once, durably, when it opens. Its ε covers all alarms, for any number of
+queries.
 
-What an adversary sees who chooses every question after the answers before it: one bit per query,
-until the alarms are used up, and a noisy number of each alarm where that is paid for. All of it
-together, and that the monitor has ended, is ε-DP (the proof is in
-`dpsql.mechanisms.sparse_vector`). A refusal depends on the text alone and is free. The noisy
-threshold is in memory only and in one process: a monitor that is opened again has another one and
-is charged anew. A question asked again gets the bits it got, also after the end, as long as the
-data version is the same; to ask it of new data is a new query. That a statement failed says that
-it failed, and no more; the time it took is not hidden, as for any query.
+An adversary may choose every query after earlier answers. It sees one bit per query until the
+alarms are used up, and a noisy number of each alarm if that is charged. All of this, including the
+end of the monitor, is ε-DP (proof in `dpsql.mechanisms.sparse_vector`). A refusal depends only on
+the text and is free. The noisy threshold stays in the memory of one process. A reopened monitor has
+a new threshold and is charged again. A repeated query gets the same bits, even after the end, as
+long as the data version is the same. On new data it is a new query. A failure of a statement is
+shown, but no details. Its run time is not hidden, as for any query.
 
-Proof (PRIVACY.md R52). Alarms and their numbers are charged together, when a monitor is opened: an
-alarm is measured once, and of its noise nothing else depends.
+Proof (PRIVACY.md R52). Alarms and their numbers are charged together when a monitor opens. An alarm
+is measured once, and nothing else depends on its noise.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ from dpsql.vault.vault import Vault
 
 MOST_ALARMS = 10_000
 MOST_DIGITS = 100
-"""Digits of a threshold before or behind the point: more are never meant."""
+"""Maximum number of digits of a threshold before or after the decimal point."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What is watched for: noisy values at or above `threshold`, `alarms` times.
+    """Parameters of a monitor: alarms for noisy values at or above `threshold`, `alarms` times.
 
-    `both_ways` admits sums that one person can lower, for more noise on every query. With `measure`
-    more ε is paid, for which each alarm is answered with its noisy number.
+    `both_ways` admits sums that one person can lower, at the cost of more noise. `measure` is
+    additional ε for a noisy number with each alarm.
     """
 
     analyst: str
@@ -89,9 +89,9 @@ class Watch:
 class Verdict:
     """The bits of one statement: for each public key, in order, whether it is above.
 
-    `answers` ends early where the alarms were used up. A statement without groups has one key: ().
-    `notices` are about the `columns` of the statement. Where alarms are measured, `numbers` has
-    that of each answer (None below), which noise moves by no more than `margin` at 95 %.
+    `answers` ends early if the alarms are used up. A statement without groups has one key: ().
+    `notices` concern the `columns` of the statement. If alarms are measured, `numbers` has a number
+    per answer (None if below). Its 95 % confidence interval is ± `margin`.
     """
 
     keys: tuple[str, ...]
@@ -104,7 +104,7 @@ class Verdict:
 
     @property
     def above(self) -> bool:
-        """Whether anything is above.
+        """True if any answer is above the threshold.
 
         >>> Verdict((), (((), True),)).above
         True
@@ -114,9 +114,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What a monitor works with: the compiler and the vault, for one account.
+    """Compiler and vault of a monitor, for one account.
 
-    Of its ε so much is for the `numbers` of alarms, if there are any.
+    `watching` is the ε for the bits. `numbers` describes the noise for the numbers of alarms, if
+    any.
     """
 
     compiler: Compiler
@@ -127,7 +128,7 @@ class Desk:
 
     @classmethod
     def of(cls, compiler: Compiler, vault: Vault, wish: Watch) -> Self:
-        """The desk of a wish. Raises `Refused` for an unknown analyst or a bad epsilon."""
+        """Return the desk for a monitor. Raises `Refused` for an unknown analyst or a bad ε."""
         payer = account(compiler.policy, wish.analyst, wish.epsilon)
         watching = payer.epsilon
         if wish.measure is None:
@@ -138,9 +139,9 @@ class Desk:
         return cls(compiler, vault, payer, watching, _numbers(payer.budget, wish))
 
     def stream(self, request: Request) -> QueryStream:
-        """The queries of a statement, which bind. Raises `Refused`, or `Failed` free of charge.
+        """Return the queries of a statement. Raises `Refused`, or `Failed` free of charge.
 
-        It is paid for by what surrounds it, and so has no wishes of its own.
+        EXPLAIN and OPTIONS are refused, since the monitor is charged as a whole.
         """
         question = self.compiler.read(request, Stop())
         if question.explain or question.optioned:
@@ -151,32 +152,32 @@ class Desk:
         return query
 
     def opened(self, law: SparseVector, question: str, data: Collection[str | None]) -> Receipt:
-        """Debits the whole monitor; see `Vault.opened`."""
+        """Charge the whole monitor; see `Vault.opened`."""
         inquiry, cost = Inquiry(door="monitor"), self.cost(law, question)
         return self.vault.opened(self.compiler, self.account, cost, data, inquiry)
 
     def cost(self, law: SparseVector, question: str) -> Cost:
-        """What a monitor spends."""
+        """Return the cost of a monitor."""
         numbers = () if self.numbers is None else (self.numbers.event,)
         event, budget = Event((law.event, *numbers)), self.account.budget
         loss = accountants.get(budget.accountant).loss(event)
         return Cost(question, event, accountants.price(loss, budget))
 
     def recalled(self, question: str) -> Remembered | None:
-        """What the same was told before, if it paid as much."""
+        """Return the earlier answer to the same question at the same ε, or None."""
         payer, version = self.account, self.compiler.policy.version
         return self.vault.ledger.recall(payer.analyst, question, version, payer.epsilon)
 
     @property
     def data_version(self) -> int:
-        """The present data version."""
+        """Current data version."""
         return self.vault.ledger.data_version()
 
 
 class Monitor:
-    """An open monitor: thread-safe, a context manager; ended by its last alarm or by `close`.
+    """An open monitor: thread-safe, a context manager. Its last alarm or `close` ends it.
 
-    `close` records in the ledger what was answered, under the query that paid for it.
+    `close` records the answers in the ledger, under the query that was charged.
     """
 
     def __init__(
@@ -196,7 +197,7 @@ class Monitor:
 
     @property
     def left(self) -> int:
-        """The alarms that are left."""
+        """Number of alarms that remain."""
         return 0 if self._closed else self._run.left
 
     def ask(
@@ -205,21 +206,23 @@ class Monitor:
         parameters: Sequence[Parameter | list[Any]] = (),
         dialect: str = DEFAULT_SPELLING,
     ) -> Verdict:
-        """Whether each query of a statement is above the threshold.
+        """Return whether each query of a statement is above the threshold.
 
-        Raises `Refused` for what is no stream, and once the alarms are used up; `Failed` where the
-        engine failed: the question may be asked again.
+        Raises `Refused` for unsupported statements and after the last alarm. Raises `Failed` if the
+        engine failed; the statement may be repeated.
         """
         query = self._desk.stream(Request(sql, self._wish.analyst, dialect, frozen(parameters)))
         return self.verdict(query)
 
     def can_tell(self, query: QueryStream) -> bool:
-        """Whether a statement would be answered: an alarm is left, or it was answered before."""
+        """Test whether a statement would be answered: an alarm remains, or it was answered
+        before.
+        """
         place = query.question, self._desk.data_version
         return self.left > 0 or place in self._verdicts
 
     def verdict(self, query: QueryStream) -> Verdict:
-        """`ask` for a statement that is compiled already."""
+        """Return the verdict of a compiled statement, as `ask` does."""
         _require_fit(query, self._law)
         with self._lock:
             place = query.question, self._desk.data_version
@@ -231,7 +234,7 @@ class Monitor:
             return self._verdicts[place][0]
 
     def close(self) -> None:
-        """End the monitor and record its answers; a second time it does nothing."""
+        """End the monitor and record its answers. A second call does nothing."""
         with self._lock:
             if self._closed:
                 return
@@ -246,7 +249,7 @@ class Monitor:
         self.close()
 
     def _compared(self, query: QueryStream, exact: Exact) -> tuple[Verdict, Noisy]:
-        """One comparison per key of the domain, whether the data has it or not."""
+        """Compare the value of each public key with the threshold, including keys without data."""
         values = {key: int(exact.parts[0][n]) for n, key in enumerate(exact.keys)}
         threshold = Fraction(self._wish.threshold) / query.release.query.lattice.step
         answers, numbers = list[tuple[tuple[Value, ...], bool]](), list[int | None]()
@@ -262,14 +265,14 @@ class Monitor:
         return _verdict(query, noisy, self._desk.numbers), noisy
 
     def _number(self, value: int, query: QueryStream) -> int | None:
-        """The noisy value of an alarm, if that was paid for."""
+        """Return the noisy value of an alarm, or None if numbers are not charged."""
         numbers = self._desk.numbers
         return None if numbers is None else self._run.number(value, numbers.noise(query.distance))
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a list of statements got: a verdict each, empty for those behind the last alarm."""
+    """The verdicts of a list of statements; empty for statements after the last alarm."""
 
     verdicts: tuple[Verdict, ...]
     left: int
@@ -278,9 +281,9 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What watching statements costs, and the noise that decides between above and below.
+    """The price of watching statements, and the noise of the comparisons.
 
-    A remembered list costs nothing. The noise of `law` is in units of each stream's distance.
+    A remembered list is free. The noise of `law` is in units of each stream's distance.
     """
 
     wish: Watch
@@ -297,7 +300,7 @@ class Price:
 
 
 def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
-    """The price of `watched`, which refuses what this refuses, but for an exhausted budget."""
+    """Return the price of `watched`. Raises its refusals, except for an exhausted budget."""
     streams, law, question = _compiled(desk, wish, requests)
     recalled = _recalled(desk, law, question, streams)
     budget = desk.account.budget
@@ -319,17 +322,17 @@ def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
 
 
 def monitored(desk: Desk, wish: Watch) -> Monitor:
-    """A monitor for questions to come. Raises `Refused` before anything is charged."""
+    """Open a monitor for future queries. Raises `Refused` before anything is charged."""
     one_way = desk.compiler.policy.unit.neighbours is Neighbours.ADD_REMOVE and not wish.both_ways
     law = _law(desk, wish, one_way=one_way)
     return Monitor(desk, wish, law, secrets.token_hex(32), (desk.compiler.policy.data,))
 
 
 def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
-    """The verdicts of known statements: all are compiled before anything is charged.
+    """Return the verdicts of a list of statements. All are compiled before anything is charged.
 
-    One question of the ledger: asked again, it gets the same answers at no cost. Raises `Refused`,
-    with the number from 1 of the `statement` that is at fault.
+    The list is one query of the ledger: repeated, it gets the same answers for free. Raises
+    `Refused` with the number of the faulty `statement`, from 1.
     """
     streams, law, question = _compiled(desk, wish, requests)
     recalled = _recalled(desk, law, question, streams)
@@ -349,10 +352,10 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
 def _recalled(
     desk: Desk, law: SparseVector, question: str, streams: Sequence[QueryStream]
 ) -> Remembered | None:
-    """What the same statements were told before; None where a failure ended them too early.
+    """Return the earlier answer to the same list; None if a failure cut it short.
 
-    Then alarms are left and statements have no answer. They are asked and charged anew: the noisy
-    threshold of before is gone.
+    In that case some alarms remain and some statements have no answer. The list is then charged
+    again, since the old noisy threshold is lost.
     """
     recalled = desk.recalled(question)
     if recalled is None or _alarms(recalled) >= law.alarms:
@@ -375,7 +378,7 @@ def _compiled(
 
 
 def _answered(monitor: Monitor, streams: Sequence[QueryStream]) -> Watched:
-    """Every statement in order, as long as alarms are left; a repeated one is free."""
+    """Answer every statement in order while alarms remain. A repeated statement is free."""
     with monitor:
         verdicts = tuple(
             monitor.verdict(query) if monitor.can_tell(query) else _verdict(query, None, None)
@@ -385,7 +388,7 @@ def _answered(monitor: Monitor, streams: Sequence[QueryStream]) -> Watched:
 
 
 def _verdict(query: QueryStream, noisy: Noisy | None, numbers: AlarmNumbers | None) -> Verdict:
-    """The verdict of keys, bits and numbers, as the ledger has them; None: it was never asked."""
+    """Return the verdict from a ledger answer; None stands for a statement without an answer."""
     if noisy is None:
         return Verdict(query.keys, (), False, query.notices, query.columns)
     answers = tuple(
@@ -404,7 +407,7 @@ def _verdict(query: QueryStream, noisy: Noisy | None, numbers: AlarmNumbers | No
 
 
 def _numbers(budget: Budget, wish: Watch) -> AlarmNumbers:
-    """The noise of numbers whose alarms share what a step of this ε costs."""
+    """Return the noise of the numbers. All alarms together cost as much as a step of this ε."""
     _require_alarms(wish)
     accountant = accountants.get(budget.accountant)
     whole = accountant.loss(Event((ApproximateEvent(Fraction(wish.measure or 0)),)))
@@ -446,7 +449,7 @@ def _require_fit(query: QueryStream, law: SparseVector) -> None:
 
 
 def _question(wish: Watch, law: SparseVector, streams: Sequence[QueryStream]) -> str:
-    """What identifies a list of statements and what it is watched for, whatever the epsilon."""
+    """Return the identity of a list of statements and its parameters, without ε."""
     words = ["watch", str(Fraction(wish.threshold)), str(law.alarms), str(law.one_way)]
     words += [] if wish.measure is None else ["measure", str(Fraction(wish.measure))]
     return sha256("\n".join(words + [query.question for query in streams]).encode()).hexdigest()

@@ -73,14 +73,14 @@ def _exact_number(_context: click.Context, _option: click.Parameter, text: str) 
 def watch(
     settings: CommandSettings, /, *, file: str, style: str, only_explain: bool, **options: Any
 ) -> None:
-    """Which COUNTs and SUMs of FILE are above a threshold? Costs the same however many are not.
+    """Test which COUNTs and SUMs of FILE are above a threshold, at one price for all.
 
-    The statements, divided by semicolons, are answered in order: each by one of the words above
-    and below, or one for each public group. All are compiled before anything is charged; one that
-    is refused is named, and nothing runs. The same file asked again is answered from memory.
+    The statements, separated by semicolons, are answered in order: each by one of the words above
+    and below, or one for each public group. All are compiled before anything is charged; if one is
+    refused, nothing runs. The same file asked again is answered from memory.
 
-    Exit codes: 0 answered, whatever is above and also where the alarms were used up before the
-    end (the rest is "not asked"); 3 refused; 4 the budget cannot pay; others as for `query`.
+    Exit codes: 0 answered, even if the alarms were used up before the end (the rest is "not
+    asked"); 3 refused; 4 the budget cannot pay; others as for `query`.
     """
     text = read_sql("-", None) if file == "-" else read_sql(None, file)
     with output(None) as write:
@@ -106,7 +106,7 @@ def _with_proxy(
     dialect: str,
     **wished: Any,
 ) -> tuple[tuple[Span, ...], T]:
-    """Calls with all statements at once; a refusal is told with its place in the whole text."""
+    """Call a function with all statements. A refusal shows its place in the whole text."""
     from dpsql.dialects.reading.parse import divide  # noqa: PLC0415
     from dpsql.systems.watch.monitor import Watch  # noqa: PLC0415
 
@@ -131,7 +131,7 @@ def _price(proxy: Proxy, wish: Watch, requests: list[Request]) -> Price:
 
 
 def _uninterrupted(proxy: Proxy, wish: Watch, requests: list[Request]) -> Watched:
-    """The answers; Ctrl-C cancels the statement that runs, and the charge stays."""
+    """Answer all statements. Ctrl-C cancels the running statement, and the charge remains."""
     from dpsql.systems.watch.monitor import WatchAll  # noqa: PLC0415
 
     watched: Watched
@@ -142,7 +142,7 @@ def _uninterrupted(proxy: Proxy, wish: Watch, requests: list[Request]) -> Watche
 
 
 def _placed(error: DpsqlError, places: tuple[Span, ...]) -> DpsqlError:
-    """A refusal of one statement, at its place in the whole text."""
+    """Return a refusal of one statement with its span in the whole text."""
     number = error.facts.get("statement") if isinstance(error, Refused) else None
     if not isinstance(error, Refused) or not isinstance(number, int):
         return error
@@ -155,9 +155,9 @@ def _placed(error: DpsqlError, places: tuple[Span, ...]) -> DpsqlError:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The answer of one query; `above` is None where it was not asked.
+    """The answer to one query; `above` is None if it was not asked.
 
-    Of what is above there is a `number` with its margin where that was paid for.
+    `number` and its margin are set if it is above and numbers are charged.
     """
 
     statement: int
@@ -169,7 +169,7 @@ class _Row:
 
 
 def _rows(text: str, places: tuple[Span, ...], watched: Watched) -> Iterator[_Row]:
-    """A row for each query."""
+    """Yield a row for each query."""
     for statement, (place, verdict) in enumerate(zip(places, watched.verdicts, strict=True), 1):
         line = text.count("\n", 0, place.start) + 1
         numbers = verdict.numbers or (None,) * len(verdict.answers)
@@ -198,14 +198,14 @@ def _table(rows: Sequence[_Row], *, measured: bool) -> str:
 
 
 def _about(row: _Row) -> tuple[str]:
-    """A number with its margin; nothing where there is none."""
+    """Return a number with its margin, or an empty text."""
     if row.number is None or row.margin is None:
         return ("",)
     return (f"{row.number:,} ± {row.margin:,.6g}",)
 
 
 def _json(rows: Sequence[_Row], *, measured: bool) -> str:
-    """One array of objects, a query each."""
+    """Return a JSON array with an object per query."""
     names = ("statement", "line", "key", "above", "number", "margin")[: 4 + 2 * measured]
     objects = [
         ", ".join(f"{json.dumps(name)}: {_json_value(getattr(row, name))}" for name in names)
@@ -222,14 +222,14 @@ def _json_value(value: object) -> str:
 
 
 def _key(key: dict[str, Value]) -> str:
-    """The key of a group as text; empty where there are no groups."""
+    """Return the key of a group as text; empty without groups."""
     return ", ".join(
         printable(f"{name} = {'NULL' if value is None else value}") for name, value in key.items()
     )
 
 
 def price_text(price: Price) -> str:
-    """The whole price as lines of text."""
+    """Return the whole price as lines of text."""
     return "\n".join(_price_lines(price)) + "\n"
 
 
