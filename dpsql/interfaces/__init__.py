@@ -1,11 +1,11 @@
-"""Interfaces: speak a protocol; know no SQL and no privacy."""
+"""Interfaces: implement protocols; contain no logic of SQL or privacy."""
 
 import sys
 from types import ModuleType
 
 
 def require_ours(package: ModuleType) -> None:
-    """Raises ImportError where the name dpsql is another package's, as that of DPSQL+ is."""
+    """Raise ImportError if another package, such as DPSQL+, has the name dpsql."""
     if "plan_text" not in getattr(package, "__all__", ()):
         raise ImportError(
             "Another package is installed under the name dpsql, as DPSQL+ would be: one of the two "

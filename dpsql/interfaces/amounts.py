@@ -1,4 +1,4 @@
-"""Amounts of privacy and noisy numbers as people read them."""
+"""Privacy losses and noisy numbers as text for people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN_EXPONENTS = range(-5, 15)
 
 
 def plain(amount: Decimal) -> str:
-    """An amount exactly, in the shorter of plain and scientific notation.
+    """Return an amount exactly, in the shorter of plain and scientific notation.
 
     >>> plain(Decimal("0.100")), plain(Decimal("0.000000001")), plain(Decimal("1E+1"))
     ('0.1', '1e-9', '10')
@@ -36,7 +36,8 @@ def plain(amount: Decimal) -> str:
 
 
 def rounded(amount: Decimal) -> str:
-    """An amount to three significant digits, for sentences; the ledger keeps every digit.
+    """Return an amount with three significant digits, for sentences. The ledger keeps every
+    digit.
 
     >>> rounded(Decimal("0.185071234")), rounded(Decimal("0.1"))
     ('0.185', '0.1')
@@ -45,7 +46,7 @@ def rounded(amount: Decimal) -> str:
 
 
 def loss_text(loss: Loss, accountant: str | None = None, *, exact: bool = False) -> str:
-    """A loss in words, in the unit of its accountant, and δ where any is spent.
+    """Return a loss in the unit of its accountant, with δ if it is not zero.
 
     >>> loss_text(Loss(185_071_234, 10**9), "zcdp")
     'ρ = 0.185, δ = 1e-9'
@@ -61,7 +62,7 @@ def loss_text(loss: Loss, accountant: str | None = None, *, exact: bool = False)
 
 
 def share_text(part: Loss, whole: Loss) -> str:
-    """The larger of the two shares that `part` takes of `whole`, in per cent.
+    """Return the larger share of ε and δ that `part` takes of `whole`, in percent.
 
     >>> share_text(Loss(1, 500), Loss(10, 1000)), share_text(Loss(1), Loss(300))
     ('50 %', '0.33 %')
@@ -72,7 +73,8 @@ def share_text(part: Loss, whole: Loss) -> str:
 
 
 def significant_places(margin: float) -> int:
-    """Decimal places that a number with this margin deserves: two digits of the margin.
+    """Return the number of decimal places for a number with this margin: two digits of the
+    margin.
 
     >>> significant_places(56.0), significant_places(0.0123)
     (0, 3)
@@ -81,10 +83,10 @@ def significant_places(margin: float) -> int:
 
 
 def number_text(value: Any, margin: float | None, scale: int | None) -> tuple[str, str]:
-    """A number and its margin as text, rounded to what the margin makes meaningful.
+    """Return a number and its margin as text, rounded to meaningful digits.
 
-    `margin` None means exact: every digit is shown and the second text is empty. NaN means noisy
-    with unknown error. `scale` is the most decimal places the column's type has (None: any).
+    `margin` None means exact: all digits are shown and the second text is empty. NaN means noisy
+    with unknown error. `scale` is the maximum number of decimal places of the type (None: any).
 
     >>> number_text(1234567, 89.4, 0)
     ('1,234,567', '89')
@@ -114,7 +116,7 @@ def number_text(value: Any, margin: float | None, scale: int | None) -> tuple[st
 
 
 def _few_digits(value: float | Decimal) -> str:
-    """A number whose error is not known: its whole part, and four digits of it at most."""
+    """Return a number of unknown error: its integer part with at most four significant digits."""
     if isinstance(value, int) or not value or not isfinite(value):
         return exact_text(value)
     places = max(0, _DIGITS - 1 - floor(log10(abs(float(value)))))
@@ -126,7 +128,7 @@ _UNITS = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def seconds_text(margin: float) -> str:
-    """The margin of a length of time, which is in seconds, in the largest unit that it fills.
+    """Return the margin of a duration in seconds, in the largest unit that it fills.
 
     >>> seconds_text(94.0), seconds_text(187_945_543), seconds_text(0.25)
     ('1.6 min', '2,175 days', '0.25 s')
@@ -139,7 +141,7 @@ def seconds_text(margin: float) -> str:
 
 
 def exact_text(value: Any) -> str:
-    """Any result value, exactly.
+    """Return any result value as exact text.
 
     >>> exact_text(Decimal("1.50")), exact_text(True), exact_text(None), exact_text(0.1)
     ('1.50', 'true', 'NULL', '0.1')

@@ -1,4 +1,4 @@
-"""Asking the proxy: the same for every interface, EXPLAIN PRIVACY included."""
+"""Queries to the proxy, for all interfaces, including EXPLAIN PRIVACY."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def answered(
     proxy: Proxy, request: Request, stop: Stop | None = None, door: Door | None = None
 ) -> Answer:
-    """The proxy's answer; a plan comes as one text row per line, or as one of JSON.
+    """Return the proxy's answer. A plan becomes one text row per line, or one row of JSON.
 
     Raises as `Proxy.ask` does.
     """
@@ -35,9 +35,9 @@ def answered(
 
 
 def stored(answer: Answer) -> Answer:
-    """The answer; the rows of one that flows are in a temporary file, and all are exact.
+    """Return the answer with the rows of a stream stored in a temporary file. They are exact.
 
-    Raises `Refused` where there is no room for it.
+    Raises `Refused` if there is not enough room.
     """
     if answer.flow is None:
         return answer

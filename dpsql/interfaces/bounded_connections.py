@@ -1,6 +1,7 @@
-"""Connections of the collector: a request's head has a time limit, an address a share of them.
+"""Connections of the collector: time limits for request heads, and limits per address.
 
-Addresses are counted while their connections are open, and neither kept nor told: SECURITY.md S26.
+Addresses are counted while their connections are open, and neither stored nor shown: SECURITY.md
+S26.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dpsql.model.dataclass import dataclass, field
 
 @dataclass(slots=True)
 class AddressShares:
-    """How many connections each address has, at most `most`.
+    """Numbers of open connections by address, at most `most` each.
 
     >>> shares = AddressShares(1)
     >>> shares.enter("10.0.0.1"), shares.enter("10.0.0.1"), shares.enter("10.0.0.2")
@@ -30,21 +31,21 @@ class AddressShares:
     open: Counter[str] = field(default_factory=Counter)
 
     def enter(self, place: str) -> bool:
-        """Count one more connection, if there may be one."""
+        """Count a new connection, and return True, unless the address has too many."""
         if self.open[place] >= self.most:
             return False
         self.open[place] += 1
         return True
 
     def leave(self, place: str) -> None:
-        """Count one less, and forget an address that has none."""
+        """Count a closed connection, and forget an address without any."""
         self.open[place] -= 1
         if not self.open[place]:
             del self.open[place]
 
 
 class BoundedHttp(H11Protocol):
-    """HTTP whose connections end without a share, or without a head for so many `seconds`."""
+    """HTTP protocol that closes connections beyond the limit, or without a head for `seconds`."""
 
     shares: AddressShares
     seconds: float
@@ -62,41 +63,41 @@ class BoundedHttp(H11Protocol):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Count the connection no longer."""
+        """Remove the connection from the count."""
         super().connection_lost(exc)
         self.stop_waiting()
         if self.place is not None:
             self.shares.leave(self.place)
 
     def data_received(self, data: bytes) -> None:
-        """Read on; a whole head is no longer waited for."""
+        """Process data. Stop the timer if the head is complete."""
         super().data_received(data)
         self.heed_head()
 
     def on_response_complete(self) -> None:
-        """Wait for the next head, unless that is there already."""
+        """Wait for the next head, unless it has arrived."""
         self.expect_head()
         super().on_response_complete()
         self.heed_head()
 
     def expect_head(self) -> None:
-        """End the connection unless a whole head is there in time."""
+        """Start the timer that closes the connection without a complete head."""
         self.stop_waiting()
         self.late = self.loop.call_later(self.seconds, self.transport.abort)
 
     def heed_head(self) -> None:
-        """Wait no longer where a request is being answered."""
+        """Stop the timer while a request is answered."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.stop_waiting()
 
     def stop_waiting(self) -> None:
-        """Wait for no head."""
+        """Stop the timer."""
         if self.late is not None:
             self.late.cancel()
 
 
 def bounded_protocol(shares: AddressShares, seconds: float) -> type[BoundedHttp]:
-    """Return the protocol with these shares, and so many seconds for each head."""
+    """Return the protocol with these limits, and `seconds` for each head."""
 
     class Bounded(BoundedHttp):
         pass

@@ -1,4 +1,4 @@
-"""What the comments on tables and columns say: the owner's declarations, which are public."""
+"""Comments on tables and columns: the owner's declarations, which are public."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dpsql.model.tree import Value
 from dpsql.model.vocabulary import ColumnPolicy, Link, Policy, TablePolicy
 
 MOST_VALUES = 20
-"""A longer list of values is told by its length."""
+"""Maximum number of listed values; longer lists show only their length."""
 
 
 SYNTHETIC = "synthetic: its rows are nobody's; how wrong numbers of it are is not known"
-"""What is said of a synthetic table."""
+"""Comment on a synthetic table."""
 
 
 def table_comment(policy: Policy, table: TablePolicy) -> str:
-    """Whether a table is private, whose privacy it carries, and how much of one unit counts."""
+    """Return the comment on a table: private or public, its unit, and its contribution bounds."""
     if not table.private:
         return "public"
     limits = {
@@ -29,7 +29,7 @@ def table_comment(policy: Policy, table: TablePolicy) -> str:
 
 
 def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> str | None:
-    """A column's part in privacy, its bounds and its values; None where nothing is declared."""
+    """Return the comment on a column: its link to the unit, bounds and values, or None."""
     name, unit = column.name.lower(), policy.unit
     parts = []
     if table.name.lower() == unit.table.lower() and name == unit.key.lower():

@@ -1,4 +1,4 @@
-"""Error against limit: as a table with bars, as JSON or CSV, or as a picture."""
+"""Error by contribution bound: as a table with bars, as JSON or CSV, or as a picture."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from dpsql.owner.tuning import Estimate, Tuned
 
 _WIDTH = 24
 _FAR = 20
-"""Limits that err so many times as much as the best are left out of the table."""
+"""Factor of the best error above which bounds are left out of the table."""
 _FIELDS = ("limit", "noise", "cut", "margin", "above", "error")
 _NAMES = ("limit", "noise", "cut", "units above", "total")
 
 
 def text(limits: Sequence[Tuned]) -> str:
-    """One table per limit, with a bar for each error; below it what to write, and how far it sees.
+    """Return one table per bound, with bars for errors, a recommendation, and the reach of the
+    data.
 
-    What is cut from one group has its margin at 95 %; nothing that is not seen is called zero.
+    The clipping error of one group has a 95 % margin. Numbers that noise hides are never shown as
+    zero.
     """
     return "\n".join(map(_table, limits))
 
@@ -58,7 +60,7 @@ def _table(tuned: Tuned) -> str:
 
 
 def number(value: float) -> str:
-    """A number to three digits, whole from 100 on."""
+    """Return a number with three digits, without decimals from 100 on."""
     return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"  # noqa: PLR2004
 
 
@@ -76,7 +78,7 @@ def _bar(estimate: Estimate, best: Estimate, most: float) -> str:
 
 
 def as_json(limits: Sequence[Tuned]) -> str:
-    """One array of objects, a limit each; `recommended` is null where nothing is."""
+    """Return a JSON array with an object per bound. `recommended` is null if there is none."""
     return json.dumps([_object(tuned) for tuned in limits]) + "\n"
 
 
@@ -94,14 +96,14 @@ def _object(tuned: Tuned) -> dict[str, Any]:
 
 
 def _values(e: Estimate, tuned: Tuned) -> tuple[float | None, ...]:
-    """The numbers of an estimate; what is not seen is None."""
+    """Return the numbers of an estimate; None for those hidden by noise."""
     seen = e.limit < tuned.reached
     cut, margin = (e.cut, e.margin) if seen else (None, None)
     return float(e.limit), e.noise, cut, margin, e.above, e.error
 
 
 def as_csv(limits: Sequence[Tuned]) -> str:
-    """One line per limit and value tried."""
+    """Return CSV with a line per bound and value."""
     lines = [
         ",".join(
             [
@@ -117,7 +119,7 @@ def as_csv(limits: Sequence[Tuned]) -> str:
 
 
 def require_plot() -> None:
-    """Raises MissingExtra unless a picture can be drawn; asked before anything is charged."""
+    """Raise MissingExtra unless a picture can be drawn. Called before anything is charged."""
     try:
         import matplotlib.figure  # noqa: F401, PLC0415
     except ImportError:
@@ -125,7 +127,7 @@ def require_plot() -> None:
 
 
 def draw(curves: Sequence[Tuned], target: Path) -> None:
-    """The curves as a picture, in the format that the file's name ends with."""
+    """Draw the curves in the format of the file's suffix."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     figure = Figure(figsize=(6.4 * len(curves), 4.8), layout="tight")

@@ -1,7 +1,7 @@
-"""Columns and rows as NumPy arrays, Arrow tables, and frames of pandas and polars.
+"""Rows as NumPy arrays, Arrow tables, and frames of pandas and polars.
 
-Types follow from the declared columns, an empty result's too. Repeated names get numbers, since
-frames are asked by name. Each library is an extra, imported when it is first used.
+Types follow the declared columns, even for empty results. Repeated names get numbers, since frames
+need unique names. Each library is an extra, imported on first use.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _FRAMES = {
     Kind.UUID: ("string", "String"),
     Kind.NULL: ("null", "Null"),
 }
-"""What Arrow and polars call the types that need no more than a name."""
+"""Names of types in Arrow and polars, for types without parameters."""
 
 
 def module(name: str, extra: str, what: str) -> Any:
-    """The library `name`. Raises MissingExtra, with the command that installs it."""
+    """Import a library. Raises MissingExtra, with the command that installs it."""
     try:
         return import_module(name)
     except ImportError:
@@ -43,7 +43,7 @@ def module(name: str, extra: str, what: str) -> Any:
 
 
 def unique(name: str, taken: set[str]) -> str:
-    """The name, with a number if it is taken; it is taken afterwards.
+    """Return the name, with a number if it is taken, and add it to `taken`.
 
     >>> unique("n", {"n", "n_2"})
     'n_3'
@@ -57,7 +57,7 @@ def unique(name: str, taken: set[str]) -> str:
 
 
 def _labelled(columns: Sequence[Column], rows: Rows) -> list[tuple[str, SqlType, list[Any]]]:
-    """The unique name, type and cells of each column."""
+    """Return the unique name, type and cells of each column."""
     cells = zip(*rows, strict=True) if rows else ((),) * len(columns)
     taken: set[str] = set()
     return [
@@ -67,7 +67,7 @@ def _labelled(columns: Sequence[Column], rows: Rows) -> list[tuple[str, SqlType,
 
 
 def plain(kind: SqlType, cells: list[Any]) -> list[Any]:
-    """UUIDs as text, of which neither Arrow nor polars has values; all else as it is."""
+    """Return UUIDs as text, since Arrow and polars have no such type; other cells unchanged."""
     return [None if cell is None else str(cell) for cell in cells] if kind == UUID else cells
 
 
@@ -75,7 +75,7 @@ def plain(kind: SqlType, cells: list[Any]) -> list[Any]:
 
 
 def arrow(columns: Sequence[Column], rows: Rows) -> Any:
-    """A pyarrow.Table."""
+    """Return a pyarrow.Table."""
     pa = module("pyarrow", "arrow", "An Arrow table")
     labelled = _labelled(columns, rows)
     arrays = [
@@ -86,7 +86,8 @@ def arrow(columns: Sequence[Column], rows: Rows) -> Any:
 
 
 def arrow_type(pa: Any, kind: SqlType, cells: Sequence[Any]) -> Any:
-    """INTEGER is int64, DECIMAL(p, s) decimal128(38, s), the rest as named.
+    """Return the Arrow type: int64 for INTEGER, decimal128(38, s) for DECIMAL(p, s), else by
+    name.
 
     An INTEGER column with a value beyond 64 bits is decimal128(38, 0).
     """
@@ -123,11 +124,11 @@ _NUMPY = {
     Kind.TIMESTAMPTZ: ("datetime64[us]", "NaT"),
     Kind.INTERVAL: ("timedelta64[us]", "NaT"),
 }
-"""The dtype of a kind, and what stands in a masked place; other kinds are objects."""
+"""The dtype of a type, and the filler of masked cells. Other types are objects."""
 
 
 def numpy_arrays(columns: Sequence[Column], rows: Rows) -> dict[str, Any]:
-    """A masked array per column; times with a zone are in UTC.
+    """Return a masked array per column. Times with a zone are in UTC.
 
     >>> from dpsql.model.tree import INTEGER
     >>> numpy_arrays([Column("n", INTEGER)], [(1,), (None,)])["n"].sum()
@@ -151,9 +152,9 @@ def _masked(kind: SqlType, cells: list[Any]) -> Any:
 
 
 def pandas(columns: Sequence[Column], rows: Rows) -> Any:
-    """A pandas.DataFrame: DECIMAL as float64, DATE as datetime64.
+    """Return a pandas.DataFrame: DECIMAL as float64, DATE as datetime64.
 
-    NULL is NaN, NaT or None; INTEGER and BOOLEAN with a NULL are Int64 and boolean.
+    NULL is NaN, NaT or None. INTEGER and BOOLEAN with a NULL are Int64 and boolean.
     """
     pd = module("pandas", "pandas", "A pandas frame")
     labelled = _labelled(columns, rows)
@@ -182,7 +183,7 @@ def _series(pd: Any, kind: SqlType, cells: list[Any]) -> Any:
 
 
 def polars(columns: Sequence[Column], rows: Rows) -> PolarsFrame:
-    """A polars.DataFrame; an INTEGER column with a value beyond 64 bits is Int128."""
+    """Return a polars.DataFrame. An INTEGER column with a value beyond 64 bits is Int128."""
     pl = module("polars", "polars", "A polars frame")
     labelled = _labelled(columns, rows)
     schema = {name: _polars_type(pl, kind, cells) for name, kind, cells in labelled}

@@ -1,4 +1,4 @@
-"""doors: how each interface is spoken to, so that no hint names what its door does not have."""
+"""Words of each interface for its options, so that hints name only existing options."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dpsql.model.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """`epsilon` asks for the ε that takes the place of {}, `confirm` for an answer that cannot be
-    of use, `plan` for the plan of a query, `verbose` for all of it, `dialect` for another spelling
-    of SQL, `manual` for what SQL is answered (empty: there is no such way).
+    """Words of an interface. Empty words stand for a missing option.
+
+    `epsilon` sets the ε in place of {}, and `confirm` requests an answer in spite of warnings.
+    `plan` shows the plan of a query, `verbose` all of it. `dialect` selects another spelling of
+    SQL. `manual` shows the supported SQL.
     """
 
     epsilon: str
@@ -20,7 +22,7 @@ class Door:
     manual: str = ""
 
     def words(self, fits: str = "") -> dict[str, str]:
-        """The ways by the names that texts call them, those that the door has.
+        """Return the existing words by their names in messages.
 
         >>> WIRE.words("0.2")["by_fitting"]
         'SET dpsql.epsilon = 0.2'

@@ -1,4 +1,4 @@
-"""Where a server listens, and who comes from one place."""
+"""Addresses of servers and clients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ipaddress import IPv6Address, ip_address
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine reaches it.
+    """Test whether an address can be reached only from this machine.
 
     >>> is_local("localhost"), is_local("::1"), is_local("0.0.0.0")
     (True, True, False)
@@ -18,7 +18,7 @@ def is_local(host: str) -> bool:
 
 
 def place_of(address: str) -> str:
-    """What counts as one address: of IPv6, where anybody has very many, the network.
+    """Return the unit in which addresses are counted: for IPv6 the /64 network, as it has many.
 
     >>> place_of("10.0.0.1"), place_of("2001:db8:1:2:3::4")
     ('10.0.0.1', '2001:db8:1:2::')

@@ -1,4 +1,4 @@
-"""An answer as a table of HTML, for notebooks and pages; every text is escaped: SECURITY.md S21."""
+"""An answer as an HTML table, for notebooks and pages. Every text is escaped: SECURITY.md S21."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dpsql.interfaces.tables import MARK, UNKNOWN, TextColumn, is_unclear, text_
 from dpsql.model.vocabulary import Answer
 
 MOST_SHOWN = 200
-"""Rows that a notebook shows."""
+"""Maximum number of rows in a notebook."""
 
 
 def table_html(answer: Answer, most: int | None = None) -> str:
-    """The rows as a table, at most so many, with what its marks mean below it."""
+    """Return the rows as an HTML table, at most `most`, with footnotes below."""
     rows = len(answer.rows)
     if most is not None and rows > most:
         answer = replace(answer, rows=answer.rows[:most], margins=answer.margins[:most])
@@ -37,14 +37,14 @@ def table_html(answer: Answer, most: int | None = None) -> str:
 
 
 def answer_html(answer: Answer, door: Door) -> str:
-    """What a notebook shows: the first rows, what is told of them, and what they cost."""
+    """Return the first rows, notices and cost as HTML, for notebooks."""
     below = [*remarks(answer, door)]
     below += [] if answer.receipt is None else [cost_text(answer.receipt)]
     return "\n".join([table_html(answer, MOST_SHOWN), *notes_html(below)])
 
 
 def notes_html(texts: Sequence[str]) -> Iterator[str]:
-    """Sentences, each a paragraph."""
+    """Yield each sentence as an HTML paragraph."""
     for text in texts:
         yield f'<p class="note">{escape(printable(text))}</p>'
 

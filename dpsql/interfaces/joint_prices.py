@@ -1,4 +1,4 @@
-"""What several statements cost together, as a table that every interface can show."""
+"""Joint prices of several statements, as a table for every interface."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ _HEADERS = ("question", "alone", "together", "expected error")
 
 
 def prices(plan: JointPlan, widest: int | None = None) -> Answer:
-    """A row for each statement: what it costs alone, what is charged for it first beside the
-    others (0 where they pay for it), and the half-width at 95 % of each of its numbers. Texts
-    are cut where they are wider than `widest`.
+    """Return a row for each statement: price alone, additional charge in the plan, expected
+    margins.
+
+    The additional charge is 0 if earlier statements cover it. Texts longer than `widest` are
+    cut.
     """
     unit = plan.account.budget.accountant
     rows = tuple(_row(n, statement, unit, widest) for n, statement in enumerate(plan.statements, 1))
@@ -30,7 +32,7 @@ def prices(plan: JointPlan, widest: int | None = None) -> Answer:
 
 
 def price_text(plan: JointPlan) -> str:
-    """What all of it costs, in one line."""
+    """Return the total price in one line."""
     unit, count = plan.account.budget.accountant, len(plan.questions)
     if plan.price == Loss(0):
         return f"{count} statements cost nothing: what they ask is remembered, or public"

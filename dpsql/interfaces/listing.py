@@ -1,6 +1,6 @@
-"""SHOW TABLES and DESCRIBE: what exists, as the policy declares it, in rows for every door.
+"""SHOW TABLES and DESCRIBE: declared tables and columns, as rows for every interface.
 
-Nothing but the policy is read: what is hidden or not declared does not exist (SECURITY.md S17).
+Only the policy is read. Hidden or undeclared names do not exist (SECURITY.md S17).
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ TABLES = (Column("table", VARCHAR), Column("columns", INTEGER), Column("about", 
 COLUMNS = (Column("column", VARCHAR), Column("type", VARCHAR), Column("about", VARCHAR))
 _FIRST = frozenset({"show", "describe", "desc"})
 _LONGEST = 1_000
-"""Longer texts list nothing: whoever sends one pays for no reading of it here."""
+"""Maximum length of a text that is read as a listing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What is listed: the tables, or the columns of the one that `table` names where `span` is."""
+    """A request to list the tables, or the columns of `table`, which is named at `span`."""
 
     table: tuple[str, ...] = ()
     span: Span = NOWHERE
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the rows."""
+        """Columns of the rows."""
         return COLUMNS if self.table else TABLES
 
 
 def listing(sql: str) -> Listing | None:
-    """What a text asks to be listed; None where it is anything else.
+    """Parse a text as a listing; None for other texts.
 
     >>> listing("SHOW TABLES;"), listing("SELECT 1")
     (Listing(table=(), span=Span(start=0, stop=0)), None)
@@ -71,7 +71,7 @@ def listing(sql: str) -> Listing | None:
 
 
 def _of_table(name: Sequence[Word]) -> Listing | None:
-    """The columns of a table whose name these words are, divided by dots."""
+    """Return the listing of a table from the dotted words of its name, or None."""
     parts, dots = name[::2], name[1::2]
     named = all(word.kind in (WordKind.NAME, WordKind.QUOTED) for word in parts)
     if not parts or len(parts) == len(dots) or not named or any(d.text != "." for d in dots):
@@ -86,9 +86,9 @@ def listed(
     path: tuple[str, ...] = SEARCH_PATH,
     synthetic: Sequence[TablePolicy] = (),
 ) -> Answer:
-    """The rows, exact and free; the analyst's `synthetic` tables behind those of the policy.
+    """Return the rows, exact and free. The analyst's `synthetic` tables come last.
 
-    Raises `Refused` for a table that does not exist.
+    Raises `Refused` for an unknown table.
     """
     if not wish.table:
         rows: list[tuple[Any, ...]] = [
@@ -113,12 +113,12 @@ def listed(
 
 
 def visible(table: TablePolicy) -> tuple[ColumnPolicy, ...]:
-    """The columns that exist for analysts."""
+    """Return the columns that analysts may see."""
     return tuple(column for column in table.columns if not column.hidden)
 
 
 def listed_values(policy: Policy) -> Iterator[tuple[str, str, str]]:
-    """Table, column and value, as SQL writes it, of every value that a policy lists."""
+    """Yield table, column and SQL literal of every value that a policy lists."""
     for table in policy.tables:
         for column in visible(table):
             for value in column.values or ():

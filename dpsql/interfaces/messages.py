@@ -1,8 +1,8 @@
-"""Errors as people read them: what, where, why, and what would work instead.
+"""Error messages for people: headline, place, reason and fix.
 
-Every interface tells an error through `describe`; texts come from `dpsql.interfaces.wordings`.
+All interfaces use `describe`. The texts come from `dpsql.interfaces.wordings`.
 
-No text in an error drives a terminal: SECURITY.md S21.
+Texts in errors cannot control a terminal: SECURITY.md S21.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _LONGEST_FACT = 120
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One error, told. `code` is the reason or the kind of failure.
+    """Message of one error. `code` is the reason or the kind of failure.
 
-    `line` and `column` count from 1; `excerpt` is the line of SQL with a caret line under it.
-    All three are None for an error without a place. `why` and `fix` may be empty.
+    `line` and `column` count from 1. `excerpt` is the line of SQL with carets below. All three are
+    None for an error without a place. `why` and `fix` may be empty.
     """
 
     code: str
@@ -63,7 +63,7 @@ class Message:
 
 
 class RemoteError(Exception):
-    """An error that a server told, as it is told here."""
+    """An error that a server reported, in our form."""
 
     def __init__(self, message: Message) -> None:
         super().__init__(message.headline)
@@ -71,9 +71,9 @@ class RemoteError(Exception):
 
 
 def describe(error: DpsqlError, sql: str = "", door: Door | None = None) -> Message:
-    """Tells an error about the text `sql`; never raises, and adds nothing the error does not say.
+    """Return the message of an error in the text `sql`. Never raises, and adds no facts.
 
-    What would work is told in the words of the `door`, if it is known.
+    Fixes use the words of the interface `door`, if it is known.
 
     >>> from dpsql.model.errors import Reason
     >>> print(describe(Refused(Reason.UNKNOWN_COLUMN, Span(7, 10), column="agee"), "SELECT agee"))
@@ -135,7 +135,7 @@ def _refusal(error: Refused, sql: str, door: Door | None) -> Message:
 
 
 def _share(facts: dict[str, object]) -> dict[str, str]:
-    """What part of its budget is left, where both are known."""
+    """Return the remaining share of the budget, if both amounts are known."""
     match facts:
         case {"left": Loss() as left, "limit": Loss() as limit}:
             spent = Loss(limit.amount - left.amount, limit.delta - left.delta)
@@ -178,7 +178,7 @@ def _plain_error(code: str, error: DpsqlError, exit_code: ExitCode, sqlstate: st
 
 
 def _say(alternatives: Alternatives, facts: dict[str, str]) -> str:
-    """The first alternative whose facts are all known; empty if there is none."""
+    """Return the first alternative with known facts, formatted; empty if there is none."""
     for text in alternatives:
         names = {name for _, name, _, _ in Formatter().parse(text) if name}
         if names <= facts.keys():
@@ -187,7 +187,7 @@ def _say(alternatives: Alternatives, facts: dict[str, str]) -> str:
 
 
 def _fact(value: object, facts: dict[str, object]) -> str:
-    """A public fact as text: amounts with their unit, lists with commas."""
+    """Return a public fact as text: losses with their unit, lists with commas."""
     match value:
         case Loss():
             accountant = facts.get("accountant")
@@ -204,7 +204,7 @@ def _fact(value: object, facts: dict[str, object]) -> str:
 
 
 def place(sql: str, span: Span) -> tuple[int | None, int | None, str | None]:
-    r"""Line and column (from 1) of a span, and its line with carets underneath.
+    r"""Return line and column of a span from 1, and an excerpt with carets.
 
     >>> print(place("SELECT a,\n  b FROM t", Span(12, 13))[2])
       b FROM t
@@ -216,7 +216,7 @@ def place(sql: str, span: Span) -> tuple[int | None, int | None, str | None]:
     end = sql.find("\n", span.start)
     end = len(sql) if end < 0 else end
     line, column = sql.count("\n", 0, span.start) + 1, span.start - start + 1
-    # A very long line shows a window that begins a little before the place.
+    # Very long lines are cut to a window that begins a little before the span.
     if end - start > _EXCERPT_WIDTH:
         start = max(start, span.start - _EXCERPT_WIDTH // 3)
         end = min(end, start + _EXCERPT_WIDTH)
@@ -228,7 +228,7 @@ def place(sql: str, span: Span) -> tuple[int | None, int | None, str | None]:
 
 
 def printable(text: str) -> str:
-    r"""Text that cannot move a terminal's cursor: what does not print is escaped, tabs are spaces.
+    r"""Return a text that cannot control a terminal: escapes for control characters.
 
     >>> printable("a\tb\x1b[2J\u202e")
     'a b\\x1b[2J\\u202e'
@@ -240,7 +240,8 @@ def printable(text: str) -> str:
 
 
 def width(text: str) -> int:
-    """Terminal cells that printable text fills: wide characters take two, combining ones none.
+    """Return the number of terminal cells of a text. Wide characters take two, combining ones
+    none.
 
     >>> width("ab"), width("日本"), width("e\u0301")
     (2, 4, 1)

@@ -1,8 +1,8 @@
-"""The command line: `dpsql query`, `explain`, `watch`, `init`, `check`, `budget`, and so on.
+"""The command line: `dpsql query`, `explain`, `watch`, `init`, `check`, `budget`, and more.
 
-Results go to stdout; cost, progress, notices and errors to stderr. Exit codes are
-`dpsql.interfaces.wordings.ExitCode`. Commands are imported when they are used, heavy modules by
-those that need them.
+Results go to stdout; cost, progress, notices and errors go to stderr. Exit codes are
+`dpsql.interfaces.wordings.ExitCode`. Commands are imported when used, and import heavy modules only
+when needed.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def missing_command(name: str, missing: MissingExtra) -> click.Command:
 
 
 class Program(Group):
-    """The group of all commands; every error leaves as a message and an exit code."""
+    """Group of all commands. Every error becomes a message and an exit code."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, for which its module alone is imported."""
+        """Return a command by name. Imports only its module."""
         del ctx
         own = {name: place for commands in SECTIONS.values() for name, place in commands.items()}
         place = f"{__name__}.{own[cmd_name]}" if own.get(cmd_name) else command_place(cmd_name)
@@ -94,7 +94,7 @@ class Program(Group):
         standalone_mode: bool = True,  # noqa: FBT001, FBT002
         **extra: Any,
     ) -> NoReturn:
-        """Run and exit; no traceback reaches the user, whatever `standalone_mode`."""
+        """Run a command and exit. The user never sees a traceback."""
         del standalone_mode
         try:
             require_clock()
@@ -111,7 +111,7 @@ class Program(Group):
         sys.exit(code if isinstance(code, int) else ExitCode.ANSWERED)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands by who needs them."""
+        """Write the commands in sections by audience."""
         for title, names in SECTIONS.items():
             self.list_commands_of(context, formatter, title, names)
 
@@ -124,11 +124,11 @@ def main(context: click.Context, policy: str | None, analyst: str | None) -> Non
     """Ordinary SQL in, differentially private answers out."""
     context.color = use_color()
     settings = context.obj if isinstance(context.obj, CommandSettings) else CommandSettings()
-    # Read here and not by each command, where it would win over an --analyst before its name.
+    # Read here, since an option of a command would win over --analyst before the command.
     analyst = analyst or os.environ.get("DPSQL_ANALYST")
     context.obj = settings.with_options(policy, analyst)
 
 
 for commands in SECTIONS.values():
-    # Their names are what click suggests and lists.
+    # Click suggests and lists these names.
     main.commands.update(dict.fromkeys(commands, click.Command(None)))

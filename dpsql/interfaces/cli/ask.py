@@ -69,17 +69,17 @@ _REQUIRED: dict[str, tuple[Callable[[], None], str]] = {
     "parquet": (records.require_parquet, "Parquet"),
     "png": (require_png, "A PNG"),
 }
-"""What a format that no terminal shows needs, and its name: asked before the question."""
+"""The check that a binary format needs before the query runs, and its name."""
 
 Call = Callable[["Proxy", Request], Callable[[], Any]]
-"""What is asked before anything runs, and then runs until it is cancelled."""
+"""Function that checks a request first, and returns the work that can be cancelled."""
 
 PassOn = Callable[[Answer], Answer]
-"""Writes an answer that flows while the proxy is open, and returns it."""
+"""Function that writes a streamed answer while the proxy is open, and returns it."""
 
 
 def _question(command: Command) -> Command:
-    """Adds what `query` and `explain` share: the text, its dialect and the epsilon."""
+    """Add the arguments shared by `query` and `explain`: text, dialect and ε."""
     parameters = (
         click.argument("sql", required=False, metavar="[SQL|-]"),
         click.option("-f", "--file", type=click.Path(dir_okay=False), help="Read the SQL here."),
@@ -130,7 +130,7 @@ def query(
     yes: bool,
     **options: Any,
 ) -> None:
-    """Answer a SELECT: rows to stdout, its cost to stderr; of several one after the other."""
+    """Answer a SELECT: rows to stdout, cost to stderr. Several are answered in order."""
     if draws and style != "table":
         raise click.UsageError("--plot draws below a table; html, svg and png are pictures.")
     options["sql"], options["file"] = read_sql(options["sql"], options["file"]), None
@@ -159,7 +159,7 @@ def query(
 
 
 def _require_written(style: str, target: str | None) -> None:
-    """Raises MissingExtra or click.UsageError where a format cannot be written there."""
+    """Raise MissingExtra or click.UsageError if a format cannot be written to this target."""
     if style in _REQUIRED:
         require, name = _REQUIRED[style]
         require()
@@ -190,7 +190,7 @@ def _one_by_one(
     yes: bool,
     **price: Any,
 ) -> ExitCode:
-    """The answers of a script, as the shell gives them; it ends at the first that fails."""
+    """Answer the statements of a script as the shell does, up to the first failure."""
     del file
     from dpsql.interfaces.cli.interactive import Shell  # noqa: PLC0415 - for scripts alone
     from dpsql.interfaces.cli.shell_sessions import LocalSession  # noqa: PLC0415
@@ -210,14 +210,14 @@ def _one_by_one(
 
 
 def _drawn(answer: Answer, write: Write, room: int | None, *, draws: bool) -> tuple[str, ...]:
-    """Writes the table, and the picture below it; what is to be told beside it."""
+    """Write the table, and the picture below it. Return the notices."""
     drawn = table(answer, room)
     write(drawn.text + (f"\n{picture(answer, room)}" if draws else ""))
     return (*remarks(answer, COMMAND_LINE), *drawn.notices)
 
 
 def _formatted(answer: Answer, write: Write, style: str, sql: str) -> tuple[str, ...]:
-    """Writes the answer to a text, unless it has flowed; what is to be told beside it."""
+    """Write the answer as text, unless it was streamed. Return the notices."""
     if style == "html":
         write(page(answer, sql, COMMAND_LINE))
         return ()
@@ -264,24 +264,24 @@ def _explain(
 
 
 _BESIDE = (Decimal("0.5"), Decimal(2))
-"""What other ε are drawn, as parts of the one that is asked for."""
+"""Factors of the requested ε for further curves of the plot."""
 
 _NO_ERRORS = "\nNothing is drawn: no column has an error that is known before it is asked.\n"
 
 
 def _planned(proxy: Proxy, request: Request, *, draws: bool) -> tuple[Explanation, ...]:
-    """The plan, and behind it those of the same at other ε, where these may be asked."""
+    """Return the plan, followed by plans at other ε that are allowed."""
     plan, others = proxy.explain(request), list[Explanation]()
     for part in _BESIDE if draws and plan.blocks else ():
         with suppress(Refused):
             wish = replace(request, epsilon=plan.epsilon * part, precision=None)
             others.append(proxy.explain(wish))
-    # What the text itself says of ε holds whatever is wished for beside it.
+    # An ε in the text itself overrides the requested one.
     return (plan, *(other for other in others if other.epsilon != plan.epsilon))
 
 
 def _plan(plan: Explanation, form: PlanForm | None = None, target: str | None = None) -> str:
-    """The plan as wide as the terminal that it is written to."""
+    """Return the plan as text, as wide as the terminal."""
     width = None if target else columns(sys.stdout)
     return plan_text(plan, form, width=width or WIDTH, door=COMMAND_LINE)
 
@@ -289,7 +289,7 @@ def _plan(plan: Explanation, form: PlanForm | None = None, target: str | None = 
 def _ask(
     settings: CommandSettings, pass_on: PassOn | None = None, *, yes: bool, **options: Any
 ) -> Answer:
-    """The answer, passed on while the proxy is open where it flows.
+    """Return the answer. A stream is passed on while the proxy is open.
 
     If Ctrl-C came too late for the statement, its charge is still reported.
     """
@@ -302,7 +302,7 @@ def _ask(
 def _confirmed(
     proxy: Proxy, request: Request, *, pass_on: PassOn | None, yes: bool
 ) -> Callable[[], Answer]:
-    """How to ask, asked back where it would be charged for what cannot be of use."""
+    """Return the work that asks, after confirmation if the answer would be useless."""
     catalogued = free_answer(proxy, request)
     if catalogued is not None:
         return lambda: catalogued
@@ -327,7 +327,7 @@ def _with_proxy(
     nonnegative: bool,
     **price: Any,
 ) -> tuple[Any, bool]:
-    """Opens the proxy, makes the call interruptibly; tells errors with the text they are about."""
+    """Open the proxy and make the call interruptible. Show errors with the text."""
     text = read_sql(sql, file)
     try:
         with settings.open(settings.policy) as proxy:
@@ -348,7 +348,7 @@ def _with_proxy(
 
 
 def read_sql(sql: str | None, file: str | None) -> str:
-    """The SQL, from the argument, from stdin or from a file: exactly one of them."""
+    """Return the SQL from exactly one of: the argument, stdin, or a file."""
     if (sql is None) == (file is None):
         raise click.UsageError("Give the SQL as an argument, as - for stdin, or with -f FILE.")
     if file is None and sql != "-":
@@ -365,6 +365,6 @@ def read_sql(sql: str | None, file: str | None) -> str:
 def _price(
     epsilon: Decimal | None, within: str | None, confidence: float | None
 ) -> tuple[Decimal | None, Precision | None]:
-    """What the query may cost, or the error that decides it."""
+    """Return the ε of the query, or the error that determines it."""
     sure = None if confidence is None else Decimal(repr(confidence))
     return epsilon, requested_precision(None, within, sure)

@@ -1,4 +1,4 @@
-"""`dpsql budget` and `dpsql history`: what was spent, by whom, for what, and the owner's acts."""
+"""`dpsql budget` and `dpsql history`: spent budgets, charged queries, and acts of the owner."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _HEADERS = (
 _SPENDERS = ("analyst", "budget", "spent", "of the budget")
 _WINDOW = timedelta(days=28)
 _MOST_CHARGES = 2_000
-"""The present rate is that of the last so many days, or of so many charges if these are fewer."""
+"""Maximum number of charges for the present rate, within the last `_WINDOW`."""
 
 REASON = click.option("--reason", required=True, metavar="WHY", help="Why: it stays in the ledger.")
 
@@ -73,7 +73,7 @@ REASON = click.option("--reason", required=True, metavar="WHY", help="Why: it st
 def budget(
     context: click.Context, settings: CommandSettings, *, accept_ledger: bool, style: str
 ) -> None:
-    """Show what each budget has spent and what is left."""
+    """Show the spent and the remaining part of each budget."""
     context.obj = settings
     if context.invoked_subcommand is not None:
         return
@@ -110,7 +110,7 @@ def budget(
 @with_policy
 @REASON
 def confirm(settings: CommandSettings, *, reason: str) -> None:
-    """Hold the ledger to the limits that the policy has now: raised, lowered or removed."""
+    """Confirm the policy's limits in the ledger: raised, lowered or removed."""
     with settings.open(settings.policy) as proxy:
         ledger, limits = proxy.ledger, {c.title: c for c in _ceilings(proxy)}
         units = [standing.budget.accountant for standing in proxy.standings()]
@@ -137,7 +137,7 @@ def _ceilings(proxy: Proxy) -> tuple[Ceiling, ...]:
 
 
 def _covering(ceiling: Ceiling, accountant: str | None) -> str:
-    """How much, and of whom where that is not all."""
+    """Return the limit of a ceiling, with its analysts unless it covers all."""
     most = loss_text(ceiling.most, accountant)
     whom = "" if ceiling.analysts is None else f" of {', '.join(sorted(ceiling.analysts))}"
     return most + printable(whom)
@@ -190,7 +190,7 @@ def _accept(policy: str) -> None:
 
 
 def note_unnamed(pots: Sequence[Charged]) -> None:
-    """Tells what was spent under budgets that the policy does not name."""
+    """Show losses that were charged to budgets missing in the policy."""
     for pot in pots:
         spent = loss_text(pot.spent, pot.accountant)
         note(
@@ -201,7 +201,7 @@ def note_unnamed(pots: Sequence[Charged]) -> None:
 
 
 def warn_of_lapsed_facts(proxy: Proxy) -> None:
-    """Tells that facts were recorded, or a store was made, of other data than are there."""
+    """Warn if recorded facts or a prepared store belong to other data."""
     from dpsql.preparation.bound_policy import facts_lapsed, store_unused  # noqa: PLC0415
 
     if facts_lapsed(proxy.policy, proxy.ledger):
@@ -211,7 +211,7 @@ def warn_of_lapsed_facts(proxy: Proxy) -> None:
 
 
 def note_unused_store() -> None:
-    """Tells that the store which the policy names is not used."""
+    """Warn that the store named in the policy is not used."""
     note(
         "What the policy calls prepared is not there, or was made of other data or under another "
         "policy: plans do without. Make it anew: dpsql prepare"
@@ -219,7 +219,7 @@ def note_unused_store() -> None:
 
 
 def note_lapsed_facts() -> None:
-    """Tells that facts were recorded of other data than are there."""
+    """Warn that recorded facts belong to other data."""
     note(
         "The facts that were recorded do not count for the data as they now are: plans and "
         "prices do without. Record them anew: dpsql check --record"
@@ -230,7 +230,7 @@ def note_lapsed_facts() -> None:
 
 
 def budgets_text(proxy: Proxy) -> str:
-    """What each budget has spent and what is left, in lines as wide as the terminal."""
+    """Return the spent and remaining part of each budget, in lines as wide as the terminal."""
     room = columns(sys.stdout)
     lines = list(sheet(_HEADERS, [_pot(proxy, pot) for pot in proxy.standings()], room))
     spenders = _spenders(proxy)
@@ -249,7 +249,9 @@ def budgets_text(proxy: Proxy) -> str:
 
 
 def _pot(proxy: Proxy, pot: Standing) -> tuple[str, ...]:
-    """One budget or cap: first in ε, per cent and questions, then as the accountant counts."""
+    """Return the row of a budget or cap: in ε, percent and queries, then in units of its
+    accountant.
+    """
     from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
 
     fits, days = fitting(pot.budget, pot.spent), _days(proxy, pot)
@@ -267,9 +269,9 @@ def _pot(proxy: Proxy, pot: Standing) -> tuple[str, ...]:
 
 
 def _days(proxy: Proxy, pot: Standing) -> float | None:
-    """How long the rest lasts at the present rate; None where nothing was charged lately.
+    """Return the days that the rest lasts at the present rate; None without recent charges.
 
-    Of a cap nobody tells: it is not known who asks next.
+    None for a cap, since its future users are unknown.
     """
     if pot.cap:
         return None
@@ -283,7 +285,7 @@ def _days(proxy: Proxy, pot: Standing) -> float | None:
 
 
 def _spenders(proxy: Proxy) -> list[tuple[str, Standing, Loss]]:
-    """What each analyst of the policy has spent of a budget that several share."""
+    """Return the loss of each analyst of a budget with several analysts."""
     pots = {pot.budget.name: pot for pot in proxy.standings() if not pot.cap}
     sharing = Counter(of for _, of in proxy.policy.analysts)
     return [
@@ -390,10 +392,10 @@ def history(
     style: str,
     target: str | None,
 ) -> None:
-    """List who asked what and what it cost, and what the owner did; newest first.
+    """List charged queries and acts of the owner, newest first.
 
-    With --analyst or --budget charges alone, and answers that were shared. Texts are the analysts'
-    own; no value of data and no duration is there.
+    With --analyst or --budget lists only charges and shared answers. Texts are those of the
+    analysts. No value of the data and no duration is shown.
     """
     if style == "parquet":
         records.require_parquet()
@@ -419,7 +421,7 @@ def history(
 
 
 def charges_text(proxy: Proxy, analyst: str, limit: int = 20) -> str:
-    """What an analyst asked and what it cost, newest first, in lines as wide as the terminal."""
+    """Return the charged queries of an analyst, newest first, in lines as wide as the terminal."""
     rows = [_charge_row(entry) for entry in proxy.ledger.history(analyst, limit)]
     return _shown(_latest(rows, limit))
 
@@ -431,7 +433,7 @@ def _latest(rows: Sequence[tuple[Any, ...]], limit: int) -> Answer:
 
 
 def _shown(answer: Answer) -> str:
-    """The columns that a person wants to see; the other formats have all."""
+    """Return the most useful columns as a table. Other formats have all columns."""
     names = ("time", "what", "who", "budget", "epsilon", "outcome", "query", "text")
     chosen = [n for n, column in enumerate(answer.columns) if column.name in names]
     rows = tuple(tuple(_cell(row[n]) for n in chosen) for row in map(_in_parts, answer.rows))
@@ -449,7 +451,7 @@ _EPSILON, _REQUESTED = (
 
 
 def _in_parts(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A row that tells of its ε what was asked for too, where memory told a part of that."""
+    """Return a row whose ε also shows the requested ε if memory answered a part."""
     paid, whole = row[_EPSILON], row[_REQUESTED]
     if whole is None or paid == whole:
         return row
@@ -466,7 +468,7 @@ def _cell(value: Any) -> str:
 
 def _charge_row(entry: Entry) -> tuple[Any, ...]:
     inquiry, loss = entry.inquiry, entry.loss
-    # A name that is dropped is recorded, and nothing is measured for it.
+    # Dropping a name is recorded, but nothing is measured for it.
     epsilon = entry.epsilon if entry.event.parts or loss.amount else None
     parts = Counter(
         part.noise.mechanism.value if isinstance(part, NoiseEvent) else "selection"
@@ -492,7 +494,7 @@ def _charge_row(entry: Entry) -> tuple[Any, ...]:
 
 
 def _share_row(share: SharedAnswer) -> tuple[Any, ...]:
-    """What an analyst got of others: it has no charge, since the budget pays for it once."""
+    """Return the row of a shared answer. It has no charge, since the budget pays only once."""
     had = f"shared by {', '.join(share.before)}"
     query: str | None = share.query_id
     if share.cube:  # `dpsql cube show` lists its tables

@@ -1,4 +1,4 @@
-"""`dpsql budget compare`: what was charged, as other accountants would add it up."""
+"""`dpsql budget compare`: the charges of a budget under other accountants."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WAYS = ("basic", "advanced", "Rényi", "zCDP", "PLD")
 _WIDTH = 32
 _EVERYTHING = 2**62
 _DELTA = Decimal("1e-6")
-"""For budgets that have none."""
+"""Default δ for budgets without one."""
 
 
 @click.command()
@@ -54,10 +54,11 @@ def compare(
     style: str,
     picture: str | None,
 ) -> None:
-    """Add up the charges to budget NAME, or to each, by basic, advanced, Rényi, zCDP and PLD sums.
+    """Add up the charges to budget NAME, or to each, by basic, advanced, Rényi, zCDP and PLD
+    sums.
 
-    With --analyst only what that one was charged. It stops nothing and charges nothing: advanced
-    and Rényi composition hold for questions that were fixed beforehand.
+    With --analyst only the charges of that analyst. It stops nothing and charges nothing: advanced
+    and Rényi composition hold for queries that were fixed in advance.
     """
     if picture is not None:
         from dpsql.interfaces.curves import require_plot  # noqa: PLC0415
@@ -75,7 +76,7 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """A budget, the δ at which an ε is told, and its charges as they add up."""
+    """A budget, the δ of its ε, and the running sums of its charges."""
 
     pot: Budget
     delta: Decimal
@@ -118,7 +119,7 @@ def _text(reports: Sequence[_Report]) -> str:
 
 
 def _lines(report: _Report) -> str:
-    """The ends of the curves, as bars."""
+    """Return the last sums of a report as text bars."""
     pot, title = report.pot, printable(f"budget {report.pot.name}")
     if not report.points:
         return f"{title}: nothing was charged.\n"
@@ -153,7 +154,7 @@ def _json(reports: Sequence[_Report]) -> str:
 
 
 def _csv(reports: Sequence[_Report]) -> str:
-    """A line for each place in the history of each budget."""
+    """Return CSV with a line per charge of each budget."""
     lines = ["budget,delta,charges,basic,advanced,renyi,zcdp,pld"]
     for report in reports:
         name = '"' + report.pot.name.replace('"', '""') + '"'
@@ -168,7 +169,7 @@ def _finite(epsilon: float | None) -> float | None:
 
 
 def _draw(reports: Sequence[_Report], target: Path) -> None:
-    """Curves over the number of charges, one picture beside another."""
+    """Draw the sums over the number of charges, one plot per budget."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     figure = Figure(figsize=(6.4 * len(reports), 4.8), layout="tight")

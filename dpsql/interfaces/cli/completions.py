@@ -1,6 +1,6 @@
-"""What may stand where the cursor is: commands, tables, columns, functions and listed values.
+"""Completions at the cursor: commands, tables, columns, functions and listed values.
 
-All of it is declared: nothing is read from data (SECURITY.md S17).
+All of them are declared. Nothing is read from data (SECURITY.md S17).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEYWORDS = (
 ).split()
 _MOST = 200
 _LONGEST = 1_000
-"""Of a text before the cursor so many characters are looked at."""
+"""Maximum number of characters before the cursor that are read."""
 _WORD = re.compile(r"[\w.\\]*\Z")
 _COMPARED = re.compile(r"(\w+)\s*(?:=|<>|!=|\bIN\s*\((?:[^()]*,)?)\s*('[^']*|\w*)\Z", re.IGNORECASE)
 _TABLES = re.compile(r"(?:\b(?:FROM|JOIN|DESCRIBE|DESC)|\\d)\s+[\w.]*\Z", re.IGNORECASE)
@@ -26,7 +26,10 @@ _TABLES = re.compile(r"(?:\b(?:FROM|JOIN|DESCRIBE|DESC)|\\d)\s+[\w.]*\Z", re.IGN
 
 @dataclass(frozen=True, slots=True)
 class Completable:
-    """What exists: columns by table, listed values by column in lower case as SQL, functions."""
+    """Names for completion: columns by table, functions, commands, and listed values as SQL.
+
+    The keys of `values` are column names in lower case.
+    """
 
     tables: Mapping[str, Sequence[str]]
     functions: Sequence[str] = ()
@@ -35,14 +38,14 @@ class Completable:
 
 
 def names_of(policy: Policy, functions: Sequence[str]) -> Completable:
-    """What a policy declares."""
+    """Return the names that a policy declares."""
     tables = {table.name: [c.name for c in visible(table)] for table in policy.tables}
     named = ((column, value) for _, column, value in listed_values(policy))
     return Completable(tables, functions, values=by_column(named))
 
 
 def by_column(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Values by the column that has them, in lower case: of all tables, since a text says it so."""
+    """Return values by column name in lower case, over all tables."""
     values: dict[str, list[str]] = {}
     for column, value in named:
         values.setdefault(column.lower(), []).append(value)
@@ -50,7 +53,8 @@ def by_column(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def completions(names: Completable, before: str) -> Iterator[tuple[str, int]]:
-    """What the text `before` the cursor may go on with, and how much of it each replaces.
+    """Yield continuations of the text `before` the cursor, with the number of replaced
+    characters.
 
     >>> shop = Completable({"orders": ["status", "amount"]}, ["SUM"], values={"status": ["'paid'"]})
     >>> list(completions(shop, "SELECT COUNT(*) FROM or"))
@@ -80,7 +84,7 @@ def completions(names: Completable, before: str) -> Iterator[tuple[str, int]]:
 
 
 def _begun(candidates: Iterable[str], written: str) -> list[tuple[str, int]]:
-    """Those that begin so, each once, and how much of the text they replace."""
+    """Return distinct candidates with this prefix, and the length of the prefix."""
     lowered = written.lower()
     begun = dict.fromkeys(c for c in candidates if c.lower().startswith(lowered))
     return [(name, len(written)) for name in list(begun)[:_MOST]]

@@ -1,4 +1,4 @@
-"""`dpsql doctor`: versions, what the conformance probes found, and extras that are missing."""
+"""`dpsql doctor`: versions, results of the conformance probes, and missing extras."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def doctor(settings: CommandSettings) -> int:
 
 
 def _conformances(policy: Path) -> tuple[Conformance, ...]:
-    """Those of the policy's engines; without a policy those of the installed packages."""
+    """Return the conformance of the policy's engines, or of installed packages without a policy."""
     from dpsql.preparation.engine_admission import (  # noqa: PLC0415
         check_conformance,
         check_engines,
@@ -55,7 +55,7 @@ def _conformances(policy: Path) -> tuple[Conformance, ...]:
 
 
 def _words(conformance: Conformance) -> str:
-    """The state of an engine in words."""
+    """Return words for the state of an engine."""
     if conformance.tried:
         return "tried"
     if not conformance.usable:
@@ -67,7 +67,7 @@ def _words(conformance: Conformance) -> str:
 
 
 def _extras() -> Iterator[tuple[str, str]]:
-    """Each extra, and what installs it where a package of it is missing."""
+    """Yield each extra, and the command that installs it if it is missing."""
     missing: dict[str, bool] = {}
     for requirement in requires("dpsql") or ():
         match = _REQUIREMENT.match(requirement)

@@ -1,7 +1,7 @@
-"""`dpsql init`: a policy drafted from a schema, with the few decisions that matter.
+"""`dpsql init`: a policy drafted from a schema, with the few important decisions.
 
-Each is answered by an option, or asked on a terminal one after another; what nobody answers stays
-a DECIDE. Nothing that is asked, recommended or written is read from rows.
+An option or the terminal answers each decision. Decisions without an answer stay DECIDE. No
+question, recommendation or line of the draft is read from rows.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _UNKNOWN = "secret"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Something to decide: the question, why, what is recommended, and how an answer is read.
+    """A decision: its question, reason, recommendation, and the parser of answers.
 
-    `read` raises `click.BadParameter`. Without a recommendation there is nothing to fall back on.
+    `read` raises `click.BadParameter`. `recommended` is None if there is none.
     """
 
     option: str
@@ -49,12 +49,12 @@ class Decision:
 
 
 Decide = Callable[[Decision], str | None]
-"""Answers a decision: a person, the recommendation, or nobody (None)."""
+"""Function that answers a decision, or returns None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the options of a command say; None is not said."""
+    """The options of the command; None for missing ones."""
 
     unit: str | None = None
     public: str | None = None
@@ -67,12 +67,12 @@ class Given:
 
 
 def nobody(decision: Decision) -> None:
-    """Leaves it to the owner, who finds it in the draft."""
+    """Leave a decision to the owner, as DECIDE in the draft."""
     del decision
 
 
 def recommendation(decision: Decision) -> str:
-    """Takes what is recommended. Raises `click.UsageError` where nothing is."""
+    """Return the recommendation. Raises `click.UsageError` if there is none."""
     if decision.recommended is None:
         doubt = f" {decision.doubt}" if decision.doubt else ""
         raise click.UsageError(f"Nothing can be recommended here: give {decision.option}.{doubt}")
@@ -80,7 +80,7 @@ def recommendation(decision: Decision) -> str:
 
 
 def person(decision: Decision) -> str:
-    """Asks on the terminal until the answer can be read."""
+    """Ask on the terminal until the answer is valid."""
     note(f"\n{decision.reason}")
 
     def readable(text: str) -> str:
@@ -92,9 +92,9 @@ def person(decision: Decision) -> str:
 
 
 def decided(schema: Schema, given: Given, decide: Decide) -> Decisions:
-    """All decisions: those that are given, and for the others what `decide` says.
+    """Return all decisions: those given, and for the others the answers of `decide`.
 
-    Raises `click.BadParameter` where an answer makes no sense, `click.UsageError`.
+    Raises `click.BadParameter` for invalid answers, and `click.UsageError`.
     """
     from dpsql.policy.init import Decisions, Drafter  # noqa: PLC0415
     from dpsql.policy.value_reader import UNDECIDED  # noqa: PLC0415
@@ -169,7 +169,7 @@ def _unit(schema: Schema) -> Decision:
 
 
 def _doubt(schema: Schema) -> str:
-    """What may be wrong where no column is called like people: a first line that is no header."""
+    """Return a hint if no column looks like people: the first line may not be a header."""
     for table in schema.tables:
         if len(table.columns) == 1:
             column = printable(table.columns[0].name)
@@ -179,7 +179,7 @@ def _doubt(schema: Schema) -> str:
 
 
 def _names(options: Sequence[str], what: str) -> Callable[[str], list[str]]:
-    """Reads names with commas between them, of those that there are."""
+    """Return a parser of comma-separated names from a list."""
     by_lower = {name.lower(): name for name in options}
 
     def read(text: str) -> list[str]:
@@ -327,9 +327,9 @@ def init(
 ) -> None:
     """Draft a policy from a schema, never from data; you make the decisions.
 
-    DATA is a DuckDB file; Parquet and CSV files, folders and globs, where NAME=PATH says what a
-    table is called, a sc://… of a Spark before those that it reads; or a PostgreSQL as libpq names
-    it. What no option says is asked on a terminal, and a DECIDE elsewhere.
+    DATA is a DuckDB file, a PostgreSQL connection string of libpq, or Parquet and CSV files,
+    folders and globs. NAME=PATH names a table. A sc://… of a Spark stands before the files that it
+    reads. Missing options are asked on a terminal, and are DECIDE elsewhere.
     """
     if update:
         if (
@@ -390,7 +390,7 @@ def _draft(sources: Sequence[str], given: Given, decide: Decide, target: str, *,
 
 
 def _beside(database: Database, target: Path) -> Database:
-    """The database with paths relative to the policy's own folder; a server's stay as they are."""
+    """Return the database with file paths relative to the folder of the policy."""
     if database.settings:
         return database
 

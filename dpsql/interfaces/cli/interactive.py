@@ -1,4 +1,4 @@
-"""`dpsql shell`: statements and commands, one after the other, each with its price first."""
+"""`dpsql shell`: statements and commands in sequence, each with its price first."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def shell(
     yes: bool,
     connect: str | None,
 ) -> None:
-    r"""Ask one statement after the other, each with its price first; \? lists what else it does.
+    r"""Answer statements one by one, each with its price first; \? lists the commands.
 
     A script, with -f or on stdin, ends at the first statement that fails.
     """
@@ -97,7 +97,7 @@ def shell(
 
 
 def _require_local(context: click.Context) -> None:
-    """Raises UsageError for options that are of a policy here, and not of a server."""
+    """Raise UsageError for options that a server decides."""
     sources = {
         name: context.get_parameter_source(name) for name in ("policy", "analyst", "dialect")
     }
@@ -110,8 +110,9 @@ def _require_local(context: click.Context) -> None:
 
 @dataclass(slots=True)
 class Shell:
-    """What a user of the shell sees, who asks `session`. Above an ε of `most` is asked back, unless
-    `yes`; `last` is the latest answer.
+    """The shell over a `session`. It asks for confirmation above an ε of `most`, unless `yes`.
+
+    `last` is the latest answer.
     """
 
     session: ShellSession
@@ -120,17 +121,17 @@ class Shell:
     last: Answer | None = None
 
     def names(self) -> Completable:
-        """What there is to be completed."""
+        """Return the names for completion."""
         return replace(self.session.names(), commands=tuple(_COMMANDS))
 
     def entered(self, file: str | None) -> ExitCode:
-        """What stands in a file or on stdin, or is entered at a terminal."""
+        """Run a file, or stdin, or read from the terminal."""
         if file is not None or not sys.stdin.isatty():
             return self.script(file)
         return self.run(reader_of(cache(self.names)))
 
     def run(self, reader: LineReader) -> ExitCode:
-        r"""Until \q or the end of input. Ctrl-C gives up a line, or cancels what runs."""
+        r"""Read and run until \q or the end of input. Ctrl-C drops a line or cancels a query."""
         note(_WELCOME.format(analyst=printable(self.session.analyst)))
         while True:
             try:
@@ -145,7 +146,7 @@ class Shell:
             self.one(text)
 
     def script(self, file: str | None) -> ExitCode:
-        """What stands in a file, or on stdin."""
+        """Run the statements of a file, or of stdin."""
         try:
             text = sys.stdin.read() if file is None else Path(file).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError):
@@ -153,7 +154,7 @@ class Shell:
         return self.lines(text)
 
     def lines(self, text: str) -> ExitCode:
-        """What stands in a text; no further than what fails."""
+        """Run the statements of a text, up to the first failure."""
         reader = ScriptLines(text.splitlines(keepends=True))
         while True:
             try:
@@ -167,7 +168,7 @@ class Shell:
                 return code
 
     def one(self, text: str) -> ExitCode:
-        """Carry out one command, or the statements of a text; nothing that fails ends the shell."""
+        """Run one command, or the statements of a text. Failures do not end the shell."""
         if text.startswith("\\") or text.lower().rstrip(";") == "help":
             return _guarded(lambda: self._command(text), text)
         try:
@@ -183,7 +184,7 @@ class Shell:
     # --- statements ---
 
     def _ask(self, sql: str) -> None:
-        """The price, the answer, and what it cost."""
+        """Show the price, the answer and its cost."""
         wish = listing(sql)
         if wish is not None:
             self._list(wish)
@@ -200,7 +201,9 @@ class Shell:
             note(shown.cost)
 
     def _agreed(self, sql: str) -> bool:
-        """Whether a statement is confirmed, its price told or asked back about."""
+        """Show the price of a statement, or ask for confirmation. Return whether it is
+        confirmed.
+        """
         if self.yes or not can_answer():
             return self.yes
         price = self.session.price(sql)
@@ -226,29 +229,29 @@ class Shell:
         command.run(self, rest.strip())
 
     def help(self, _rest: str) -> None:
-        """What may be entered."""
+        """List the commands."""
         rows = [(command.usage, command.about) for command in _COMMANDS.values()]
         _page("".join(f"{line}\n" for line in grid(rows)))
 
     def describe(self, name: str) -> None:
-        """The tables, or the columns of one."""
+        """List the tables, or the columns of one."""
         wish = listing(f"DESCRIBE {name}" if name else "SHOW TABLES")
         if wish is None:
             raise click.UsageError(f"{printable(name)} is no name of a table.")
         self._list(wish)
 
     def tables(self, _rest: str) -> None:
-        """The tables."""
+        """List the tables."""
         self._list(Listing())
 
     def explain(self, sql: str) -> None:
-        r"""The plan of a statement."""
+        r"""Show the plan of a statement."""
         if not sql:
             raise click.UsageError("\\explain SELECT …")
         _page(self.session.plan(sql))
 
     def plot(self, sql: str) -> None:
-        """The latest answer, or that of a statement, as a picture."""
+        """Draw the latest answer, or the answer of a statement."""
         if sql:
             self._ask(sql)
         if self.last is None:
@@ -256,28 +259,28 @@ class Shell:
         _page(picture(self.last, columns(sys.stdout)))
 
     def budget(self, _rest: str) -> None:
-        """What is left."""
+        """Show the remaining budget."""
         _page(self.session.budget())
 
     def history(self, _rest: str) -> None:
-        """What was asked and what it cost."""
+        """Show the charged queries."""
         _page(self.session.history())
 
     def epsilon(self, rest: str) -> None:
-        """What each statement asks for from here on."""
+        """Set the ε of the following statements."""
         epsilon = None if rest in ("", "default") else _positive(rest)
         self.session.at(epsilon)
         note("the policy's ε" if epsilon is None else f"ε = {plain(epsilon)} from here on")
 
     def include(self, file: str) -> None:
-        """The statements of a file."""
+        """Run the statements of a file."""
         if not file:
             raise click.UsageError("\\i FILE")
         raise click.exceptions.Exit(self.script(file))
 
 
 def _guarded(call: Callable[[], None], sql: str) -> ExitCode:
-    """Carries something out; what goes wrong is told."""
+    """Run a call, and show its errors."""
     try:
         call()
     except (KeyboardInterrupt, click.Abort):
@@ -298,7 +301,7 @@ def _guarded(call: Callable[[], None], sql: str) -> ExitCode:
 
 
 def _show(answer: Answer, notices: tuple[str, ...]) -> None:
-    """The rows, and what is told beside them."""
+    """Show the rows and the notices."""
     drawn = table(answer, columns(sys.stdout))
     _page(drawn.text)
     for notice in (*notices, *drawn.notices):
@@ -306,7 +309,7 @@ def _show(answer: Answer, notices: tuple[str, ...]) -> None:
 
 
 def _page(text: str) -> None:
-    """Text on the screen; what is longer than it goes through a pager."""
+    """Show text, through a pager if it is longer than the screen."""
     text = encodable("\n".join(map(printable, text.split("\n"))), sys.stdout.encoding)
     if sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
         click.echo_via_pager(text)
@@ -326,7 +329,7 @@ def _positive(text: str) -> Decimal:
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """How a command is written, what it does, and what carries it out."""
+    """A command of the shell: its usage, its description, and its function."""
 
     usage: str
     about: str
@@ -348,4 +351,4 @@ _COMMANDS: dict[str, _Command] = {
         _Command("\\q", "leave", Shell.help),
     )
 }
-"""What may be entered besides statements; who leaves does not come here."""
+"""Commands by name. Leaving words are handled before."""

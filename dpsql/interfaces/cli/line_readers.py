@@ -1,4 +1,4 @@
-"""How the shell reads: with prompt_toolkit (the extra `shell`), else with readline and input."""
+"""Input of the shell: by prompt_toolkit (extra `shell`), else by readline and input."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dpsql.interfaces.cli.completions import Completable, completions
 from dpsql.model.errors import Refused
 
 MORE = "... "
-"""The prompt of a statement's further lines."""
+"""Prompt of the further lines of a statement."""
 LEAVE = frozenset({"\\q", "exit", "quit"})
 
 
 class LineReader(Protocol):
-    """Reads one statement or command after the other."""
+    """Reader of one statement or command at a time."""
 
     def read(self, prompt: str) -> str:
-        """What was entered. Raises EOFError at the end, KeyboardInterrupt where it is given up."""
+        """Read the next input. Raises EOFError at the end, and KeyboardInterrupt if dropped."""
 
 
 def is_whole(text: str) -> bool:
-    r"""Whether nothing more is to be entered: a command, or what a semicolon ends.
+    r"""Test whether the input is complete: a command, or a text that ends with a semicolon.
 
     >>> [is_whole(text) for text in (r"\dt", "SELECT 1", "SELECT 1;", "SELECT ';", "quit", " ")]
     [True, False, True, False, True, True]
@@ -41,14 +41,14 @@ def is_whole(text: str) -> bool:
 
 
 def reader_of(names: Callable[[], Completable]) -> LineReader:
-    """The best reader of a terminal that there is."""
+    """Return the best available reader of a terminal."""
     if find_spec("prompt_toolkit") is not None:
         return _Rich(names, _history("history"))
     return _WithReadline(names, _history("readline"))
 
 
 def _history(name: str) -> Path | None:
-    """Where what was entered is kept, for its user alone; None where it cannot be."""
+    """Return the file of the input history, readable only by its user; None if impossible."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     path = Path(state) / "dpsql" / name
     try:
@@ -66,7 +66,7 @@ class ScriptLines:
         self._lines = iter(lines)
 
     def read(self, prompt: str) -> str:
-        """The next; what the end leaves open is a statement too."""
+        """Return the next statement or command. The end of input ends a statement too."""
         del prompt
         text = ""
         for line in self._lines:
@@ -79,7 +79,7 @@ class ScriptLines:
 
 
 class _WithReadline:
-    """input(), with the history and the completion of the standard library where it has them."""
+    """Reader by input(), with history and completion of the standard library if available."""
 
     def __init__(self, names: Callable[[], Completable], past: Path | None) -> None:
         self._names, self._past = names, past
@@ -105,7 +105,7 @@ class _WithReadline:
         return text
 
     def _complete(self, _text: str, state: int) -> str | None:
-        """The candidate number `state` for the word that readline replaces."""
+        """Return candidate number `state` for the word that readline replaces."""
         begin = self._readline.get_begidx()
         line = self._readline.get_line_buffer()[: self._readline.get_endidx()]
         texts = [
@@ -117,7 +117,7 @@ class _WithReadline:
 
 
 class _Rich:
-    """prompt_toolkit: completion, several lines, search in the history."""
+    """Reader by prompt_toolkit, with completion, multiple lines, and history search."""
 
     def __init__(self, names: Callable[[], Completable], past: Path | None) -> None:
         from prompt_toolkit import PromptSession  # noqa: PLC0415

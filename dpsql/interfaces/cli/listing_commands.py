@@ -1,4 +1,4 @@
-"""`dpsql tables` and `dpsql describe`: what exists, as the policy declares it."""
+"""`dpsql tables` and `dpsql describe`: tables and columns, as the policy declares them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpsql.model.vocabulary import Answer
 
 
 def listing_text(answer: Answer, room: int | None) -> str:
-    """The rows as a table, of which what is told breaks between words where the room ends."""
+    """Return the rows as a table, with long descriptions wrapped between words."""
     return table(broken(answer, room), room).text
 
 
@@ -33,7 +33,7 @@ _FORMATS: dict[str, Callable[[Answer], str]] = {
 
 
 def _names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The tables that a policy names and that begin so; none where it cannot be read."""
+    """Return the tables of the policy with this prefix; none if it cannot be read."""
     from dpsql.policy.load import load  # noqa: PLC0415
 
     chain = [context, *([context.parent] if context.parent else [])]
@@ -49,7 +49,7 @@ def _names(context: click.Context, _parameter: click.Parameter, incomplete: str)
 @written_as("How the rows are written.", *_FORMATS)
 @with_settings
 def tables(settings: CommandSettings, *, style: str) -> None:
-    """List the tables: whose rows they hold, and how much of one person counts; free."""
+    """List the tables, with their units and contribution bounds; free."""
     _show(settings, Listing(), style)
 
 
@@ -58,7 +58,7 @@ def tables(settings: CommandSettings, *, style: str) -> None:
 @with_settings
 @click.argument("name", metavar="TABLE", shell_complete=_names)
 def describe(settings: CommandSettings, *, name: str, style: str) -> None:
-    """List the columns of TABLE: types, bounds and values as they are declared; free."""
+    """List the columns of TABLE with declared types, bounds and values; free."""
     wish = listing(f"DESCRIBE {name}")
     if wish is None or not wish.table:
         raise click.UsageError(f"{printable(name)} is no name of a table.")

@@ -1,4 +1,4 @@
-"""`dpsql help`: the pages of `dpsql/docs`, as a terminal shows them."""
+"""`dpsql help`: the pages of `dpsql/docs`, formatted for a terminal."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ TOPICS = (
     "commands",
     *("dbapi", "sqlalchemy", "postgres", "deployment", "ledger", "peers"),
 )
-"""The pages, in the order in which they are best read."""
+"""Pages in the best order of reading."""
 
 _REASONS = tuple(reason.value for reason in Reason)
 _WIDEST = 100
 
 
 def page(topic: str) -> str:
-    """The text of a page."""
+    """Return the text of a page."""
     return (files("dpsql") / "docs" / f"{topic}.md").read_text(encoding="utf-8")
 
 
 def title(topic: str) -> str:
-    """What a page is about, in one line.
+    """Return the title of a page.
 
     >>> title("policy")
     'The policy'
@@ -43,7 +43,7 @@ def title(topic: str) -> str:
 
 
 def _names(context: click.Context) -> list[str]:
-    """What can be asked for: pages, commands, and the reasons of refusals."""
+    """Return all topics: pages, commands, and reasons of refusals."""
     root = context.find_root().command
     assert isinstance(root, click.Group)
     return [*TOPICS, *root.commands, *_REASONS]
@@ -57,7 +57,7 @@ def _complete(context: click.Context, _: click.Parameter, begun: str) -> list[Co
 @click.argument("topic", required=False, shell_complete=_complete)
 @click.pass_context
 def manual(context: click.Context, topic: str | None) -> None:
-    """Read a page of the manual: TOPIC, or a reason of a refusal; without it, what there is."""
+    """Read a page of the manual: TOPIC, or a reason of a refusal; without it, the list."""
     root = context.find_root()
     assert isinstance(root.command, click.Group)
     if topic is None:
@@ -78,7 +78,7 @@ def manual(context: click.Context, topic: str | None) -> None:
 
 
 def _reason(topic: str) -> Iterator[str]:
-    """The row of a reason, with the heads of its table."""
+    """Yield the table row of a reason, with the head of its table."""
     lines = page("errors").splitlines()
     row = next(n for n, line in enumerate(lines) if line.startswith(f"| `{topic}` |"))
     head = max(n for n, line in enumerate(lines[:row]) if line.startswith("|---"))
@@ -86,7 +86,7 @@ def _reason(topic: str) -> Iterator[str]:
 
 
 def _show(text: str) -> None:
-    """A page on stdout; through the pager only where that is a terminal too low for it."""
+    """Show a page on stdout, through a pager if the terminal is too small."""
     size, seen = shutil.get_terminal_size(), sys.stdout.isatty()
     styled = seen and use_color() is not False
     shown = "".join(f"{line}\n" for line in Page(min(size.columns, _WIDEST), styled).lines(text))

@@ -1,7 +1,7 @@
-"""Markdown as a terminal shows it: what the pages in `dpsql/docs` use, and nothing else.
+"""Markdown for a terminal: only the constructs that the pages in `dpsql/docs` use.
 
-Headings, paragraphs, lists, tables, fenced blocks; inside them code, bold words and links. Lines
-are at most `room` cells wide, but for fenced blocks, which stay as they are.
+These are headings, paragraphs, lists, tables and fenced blocks; inside them code, bold words and
+links. Lines have at most `room` cells. Fenced blocks stay as they are.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _BAR = re.compile(r"(?<!\\)\|")
 _GAP = "  "
 _INDENT = "    "
 _NARROWEST = 24
-"""A last column narrower than this is read more easily below the others."""
+"""Minimum width of a last column; narrower ones are written below the others."""
 
 _SHORT = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """How wide lines may be, and whether code and headings are marked by style or by signs."""
+    """Formatter with a line width, and with styles or plain signs for code and headings."""
 
     room: int
     styled: bool
 
     def lines(self, text: str) -> Iterator[str]:
-        """The page, line by line."""
+        """Yield the lines of a page."""
         for n, block in enumerate(_blocks(text)):
             if n:
                 yield ""
@@ -62,7 +62,7 @@ class Page:
             yield from self._wrapped(" ".join(block))
 
     def _table(self, rows: list[list[str]]) -> Iterator[str]:
-        """Aligned columns whose last one is wrapped, or each row as lines below one another."""
+        """Yield a table with aligned columns and a wrapped last one, or with stacked rows."""
         widths = [max(_seen(self._words(cell)) for cell in column) for column in zip(*rows)]  # noqa: B905
         before = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
         if widths[-1] > self.room - before and self.room - before < _NARROWEST:
@@ -78,7 +78,7 @@ class Page:
                 yield _GAP.join("─" * w for w in (*widths[:-1], last))
 
     def _stacked(self, rows: list[list[str]], widths: list[int]) -> Iterator[str]:
-        """Each row as a line with what is short, and a line for each cell of a longer column."""
+        """Yield rows as a line with the short cells, and a line per longer cell."""
         header, *others = rows
         short = [n for n, cells in enumerate(widths) if n and cells <= _SHORT]
         long = [n for n in range(1, len(header)) if n not in short]
@@ -94,7 +94,7 @@ class Page:
         return " ".join(words) + " " * (cells - _seen(words))
 
     def _wrapped(self, text: str, first: str = "", later: str = "") -> Iterator[str]:
-        """Text in lines of at most `room` cells; a longer word has a line of its own."""
+        """Yield a text in lines of at most `room` cells. A longer word has its own line."""
         line, empty = first, True
         for word in self._words(text):
             if not empty and _seen([line, word]) > self.room:
@@ -104,13 +104,13 @@ class Page:
         yield line.rstrip()
 
     def _words(self, text: str) -> list[str]:
-        """The words of a line of Markdown, each with its style."""
+        """Return the words of a line of Markdown, each with its style."""
         return _INLINE.sub(self._inline, text.replace("\\|", "|")).split()
 
     def _inline(self, match: re.Match[str]) -> str:
         code, bold, label, target = match.groups()
         if code is not None:
-            # Each word has the style of its own, since lines may break between them.
+            # Each word has its own style, since lines may break between them.
             return (
                 " ".join(click.style(w, fg="cyan") for w in code.split())
                 if self.styled
@@ -126,7 +126,7 @@ class Page:
 
 
 def _blocks(text: str) -> Iterator[list[str]]:
-    """Lines that belong together: a fenced block, a heading, or what blank lines divide."""
+    """Yield blocks of lines: a fenced block, a heading, or lines up to a blank line."""
     block: list[str] = []
     for line in text.splitlines():
         if block and block[0].startswith("```"):
@@ -147,7 +147,7 @@ def _blocks(text: str) -> Iterator[list[str]]:
 
 
 def _items(block: list[str]) -> Iterator[str]:
-    """The items of a list, each as one line."""
+    """Yield each item of a list as one line."""
     item = ""
     for line in block:
         if _ITEM.match(line) and item:
@@ -162,5 +162,5 @@ def _cells(line: str) -> list[str]:
 
 
 def _seen(words: Sequence[str]) -> int:
-    """Cells that words fill on a line."""
+    """Return the number of cells of words on a line."""
     return width(click.unstyle(" ".join(words)))

@@ -1,4 +1,4 @@
-"""Options shared by the commands, and how they open the proxy."""
+"""Options shared by the commands, and functions that open the proxy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def open_proxy(path: str) -> Proxy:
-    """The real proxy; its engine starts while the compiler is imported."""
+    """Open the proxy. Its engine starts while the compiler is imported."""
     with _staying():
         draft, engine = _started(path)
         from dpsql.proxy import Proxy  # noqa: PLC0415
@@ -34,7 +34,7 @@ def open_proxy(path: str) -> Proxy:
 
 
 def open_server(path: str) -> Proxy:
-    """The real proxy for many at a time: it compiles in processes of their own."""
+    """Open a proxy for many clients, which compiles in separate processes."""
     draft, engine = _started(path)
     from dpsql.preparation.compile_workers import CompilerPool  # noqa: PLC0415
     from dpsql.proxy import Proxy  # noqa: PLC0415
@@ -44,14 +44,14 @@ def open_server(path: str) -> Proxy:
 
 
 def publish_reports(path: str) -> Iterator[tuple[str, int]]:
-    """Make what was collected rows of a policy's tables: each with how many rows are new."""
+    """Publish collected reports of a policy. Yields each table with its number of new rows."""
     from dpsql.policy.load import load  # noqa: PLC0415
 
     yield from load_value("publish")(load(path))
 
 
 def _started(path: str) -> tuple[Draft, Engine]:
-    """A policy and its engines."""
+    """Return a policy and its engines."""
     from dpsql.policy.load import load  # noqa: PLC0415
     from dpsql.preparation.engine_kinds import pooled  # noqa: PLC0415
 
@@ -61,7 +61,7 @@ def _started(path: str) -> tuple[Draft, Engine]:
 
 @contextmanager
 def _staying() -> Iterator[None]:
-    """Around what is imported for good: nobody looks for garbage in it, not even at the end."""
+    """Exclude modules imported in this context from garbage collection."""
     gc.disable()
     try:
         yield
@@ -72,8 +72,10 @@ def _staying() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class CommandSettings:
-    """What every command needs: the policy file, who asks, how the proxy is opened, for one
-    analyst or as a server, and how collected reports become rows.
+    """Settings of every command: policy file, analyst, and functions that open the proxy.
+
+    `open` serves one analyst, and `open_server` many. `publish` turns collected reports into
+    rows.
     """
 
     policy: str = "dpsql.toml"
@@ -83,19 +85,19 @@ class CommandSettings:
     publish: Callable[[str], Iterable[tuple[str, int]]] = publish_reports
 
     def with_options(self, policy: str | None, analyst: str | None) -> CommandSettings:
-        """These settings, overridden by what was given nearer to the command."""
+        """Return the settings, overridden by options of the command."""
         return replace(self, policy=policy or self.policy, analyst=analyst or self.analyst)
 
 
 _WHOLE = 1_000
-"""Longer than any sentence: what a command does is never cut off."""
+"""Length limit above any sentence, so that help texts are never cut."""
 
 
 class Group(click.Group):
-    """A group that lists its commands with the whole sentence that says what each does."""
+    """Group of commands that lists each with its whole first sentence."""
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """All of them under one title."""
+        """Write all commands under one title."""
         self.list_commands_of(context, formatter, "Commands", self.list_commands(context))
 
     def list_commands_of(
@@ -105,7 +107,7 @@ class Group(click.Group):
         title: str,
         names: Iterable[str],
     ) -> None:
-        """Some of them under a title."""
+        """Write some commands under a title."""
         with formatter.section(title):
             commands = [(name, self.get_command(context, name)) for name in names]
             lines = [(name, c.get_short_help_str(_WHOLE)) for name, c in commands if c]
@@ -119,17 +121,17 @@ _ANALYST = click.option(
 
 
 def common(command: Command) -> Command:
-    """Adds --policy and --analyst, which may stand before the name of a command, too."""
+    """Add --policy and --analyst, which may also stand before the command name."""
     return _POLICY(_ANALYST(command))
 
 
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --policy and --analyst; the command takes its settings as they are by then."""
+    """Add --policy and --analyst. The command receives its settings."""
     return _ANALYST(with_policy(command))
 
 
 def with_policy(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --policy alone, for what is of no analyst; the command takes its settings."""
+    """Add only --policy, for commands without an analyst. The command receives its settings."""
 
     @_POLICY
     @click.pass_context
@@ -157,7 +159,7 @@ DIALECT = click.option(
 
 
 def written_as(help_text: str, *styles: str) -> Callable[[Command], Command]:
-    """Adds --format, whose default is the first of these."""
+    """Add --format. The first style is the default."""
     return click.option(
         "--format",
         "style",
@@ -171,7 +173,9 @@ def written_as(help_text: str, *styles: str) -> Callable[[Command], Command]:
 def exact_epsilon(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> Decimal | None:
-    """An exact positive decimal; NaN, infinity, zero and negative numbers are usage errors."""
+    """Parse an exact positive decimal. NaN, infinity, zero and negative numbers are usage
+    errors.
+    """
     if text is None:
         return None
     try:

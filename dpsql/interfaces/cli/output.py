@@ -1,4 +1,4 @@
-"""Where results go: stdout, or a file that appears whole or not at all."""
+"""Output of results: stdout, or a file that appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Write = Callable[[str | bytes], None]
 
 @contextmanager
 def output(path: str | None, mode: int = 0o666) -> Iterator[Write]:
-    """A function that writes the result; opened before the question, so that a bad path is free.
+    """Return a function that writes the result. It opens first, so a bad path costs nothing.
 
-    A new file has this `mode`, less what the process masks. A regular file is written beside itself
-    and renamed, so a failure leaves the old one. Raises
-    click.BadParameter if the place cannot be written.
+    A new file has this `mode`, minus the process mask. A regular file is written under a temporary
+    name and renamed, so a failure keeps the old one. Raises click.BadParameter if the file cannot
+    be written.
     """
     if path is None or path == "-":
         yield _to_stdout
         return
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
-        # A pipe or a device takes what it gets; renaming a file over it would destroy it.
+        # Pipes and devices are written directly; renaming a file over them would destroy them.
         with _opened(target, os.O_WRONLY, mode) as write:
             yield write
         return
@@ -64,6 +64,6 @@ def _to_stdout(content: str | bytes) -> None:
         click.echo(content, nl=False)
         return
     if sys.stdout.isatty():
-        # Values may hold control characters; a terminal would obey them.
+        # Values may hold control characters that a terminal would execute.
         content = "\n".join(printable(line) for line in content.split("\n"))
     click.echo(encodable(content, sys.stdout.encoding), nl=False)

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 def refresh(settings: CommandSettings, *, record: bool) -> None:
     """Start a new data version: remembered answers and recorded facts no longer count.
 
-    What `dpsql local collect` sealed becomes rows. A running server takes it up, with policy, users
-    and certificate, and loses no connection.
+    Reports sealed by `dpsql local collect` become rows. A running server reloads policy, users and
+    certificate, and keeps its connections.
     """
     for name, rows in settings.publish(settings.policy):
         note(f"{name} has {rows:,} more reports.")
@@ -64,10 +64,10 @@ def refresh(settings: CommandSettings, *, record: bool) -> None:
 def check(
     settings: CommandSettings, *, record: bool, proofs: bool, file: str | None, style: str
 ) -> None:
-    """For the owner only: does the data fit the policy? Prints exact numbers of private rows.
+    """Check that the data fits the policy. For the owner only: prints exact numbers.
 
-    Exits with 1 where something does not fit that is not accepted in the policy, and with --proofs
-    where a count contradicts a proof.
+    Exits with 1 if a finding is not accepted in the policy, and with --proofs if a count
+    contradicts a proof.
     """
     if proofs:
         _check_proofs(settings.policy, file, style)
@@ -93,7 +93,7 @@ def check(
 
 
 def _check_proofs(path: str, file: str | None, style: str) -> None:
-    """Print what is proved of statements beside what is counted; exit with 1 if they differ."""
+    """Print the proved bounds of statements with the counts; exit with 1 if one is violated."""
     from dpsql.dialects.postgres.words import pieces  # noqa: PLC0415
     from dpsql.owner.proof_counts import count_proofs  # noqa: PLC0415
 
@@ -122,7 +122,7 @@ def _check_proofs(path: str, file: str | None, style: str) -> None:
 
 
 def _proofs_as_json(counted: Sequence[CountedStatement]) -> str:
-    """Return the claims for a program of the owner."""
+    """Return the claims as JSON, for a program of the owner."""
     written = [
         {
             "sql": statement.sql,
@@ -154,7 +154,7 @@ def _show(path: str, reviews: Sequence[Reviewed]) -> None:
 
 
 def _as_json(reviews: Sequence[Reviewed]) -> str:
-    """The findings for a program: of an owner, for they have exact numbers."""
+    """Return the findings as JSON for a program of the owner, since numbers are exact."""
     written = [
         {
             "id": review.finding.id,
@@ -177,11 +177,11 @@ def _as_json(reviews: Sequence[Reviewed]) -> str:
 @click.command()
 @with_policy
 def prepare(settings: CommandSettings) -> None:
-    """For the owner: copy the private tables into the store that the policy names, for speed.
+    """Copy the private tables into the policy's store, for faster queries. For the owner.
 
-    Rows are put together by unit, so that new questions cost less; answers and charges are the
-    same. Recorded facts are verified, and none is recorded. What is interrupted goes on the next
-    time. A running server takes the store up.
+    Rows are sorted by unit. Answers and charges stay the same. Recorded facts are verified, and
+    none is recorded. An interrupted run continues the next time. A running server takes the store
+    up.
     """
     from dpsql.owner.preparing import megabytes, preparation  # noqa: PLC0415
 

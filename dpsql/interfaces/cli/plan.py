@@ -1,4 +1,4 @@
-"""`dpsql plan`: what a file of statements costs together, and their answers at that price."""
+"""`dpsql plan`: the joint price of a file of statements, and their answers at that price."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def plan(
 ) -> None:
     """Price the statements of FILE together, then answer them at that price.
 
-    What they have in common is measured and charged once, and the answers agree. The prices are
-    free; where nobody can be asked back, nothing but them is told without --yes.
+    Common parts are measured and charged once, and the answers agree. The prices are free; without
+    a terminal, only prices are shown unless --yes.
     """
     if epsilon is not None and within is not None:
         raise click.UsageError("--epsilon is the price of all, --within finds the least: give one.")
@@ -98,7 +98,7 @@ def plan(
 def _priced(
     proxy: Proxy, requests: Sequence[Request], epsilon: Decimal | None, style: str, *, yes: bool
 ) -> None:
-    """Tells the prices; and asks where that is wanted."""
+    """Show the prices, and answer if confirmed."""
     work = partial(proxy.explain_all, requests, epsilon)
     joint, cancelled = interruptible(work, proxy.cancel, Progress())
     if cancelled:
@@ -121,7 +121,7 @@ def _priced(
 
 
 def _require_askable(joint: JointPlan, requests: Sequence[Request]) -> None:
-    """Tells why statements cannot be asked; ends with the code of the last."""
+    """Show why statements cannot be answered, and exit with the code of the last one."""
     code = None
     for number, refused in joint.refusals:
         note(f"statement {number}:")

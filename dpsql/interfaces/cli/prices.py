@@ -1,4 +1,4 @@
-"""What a question would cost, and whether somebody wants it all the same."""
+"""Price of a query, and confirmation by the user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpsql.preparation.explanation import Explanation
 
 @dataclass(frozen=True, slots=True)
 class QuestionPrice:
-    """What a question would be charged at its ε; `vain` says why it cannot be of use, if so."""
+    """Charge of a query at its ε. `vain` says why its answer would be useless, or is empty."""
 
     epsilon: Decimal
     charge: Loss
@@ -35,15 +35,17 @@ class QuestionPrice:
 
 
 def price_of(plan: Explanation, door: Door) -> QuestionPrice:
-    """The price that a plan tells."""
+    """Return the price in a plan."""
     why = useless(plan.notices)
     vain = "" if why is None else sentence(why, plan.columns, door)
     return QuestionPrice(plan.epsilon, plan.charge, plan.accountant, vain)
 
 
 def insisted(price: QuestionPrice, most: Decimal | None = None) -> bool:
-    """Whether somebody was asked back and wants it: what cannot be of use is charged, or more than
-    ε = `most` is. Raises click.Abort where nobody does.
+    """Ask for confirmation if the answer is useless or costs more than ε = `most`.
+
+    Returns whether it was confirmed; False if no confirmation was needed. Raises click.Abort if
+    declined.
     """
     dear = most is not None and price.epsilon > most
     if price.is_free or not (price.vain or dear):
@@ -56,7 +58,7 @@ def insisted(price: QuestionPrice, most: Decimal | None = None) -> bool:
 
 
 def uncancelled(answer: Answer, *, cancelled: bool) -> Answer:
-    """The answer. Raises `Failed` with its charge where Ctrl-C came too late for the statement."""
+    """Return the answer. Raises `Failed` with its charge if Ctrl-C came too late."""
     if not cancelled:
         return answer
     if answer.receipt is None:

@@ -1,7 +1,7 @@
-"""Whom the shell asks at the other end of a wire: `dpsql serve`, by psycopg (the extra `remote`).
+"""Session of the shell with a server `dpsql serve`, by psycopg (the extra `remote`).
 
-The server says what things cost and what is left out, as to any other client; nothing of a policy
-is here. Its texts are told as ours are (SECURITY.md S21).
+The server states prices and notices, as to any other client. No policy is read here. Server texts
+are escaped like our own (SECURITY.md S21).
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _COST = "cost: "
 _VAIN = "this cannot be useful"
 _CANCELLED = "57014"
 _AWAY = ("08", "57P", "58", "XX")
-"""Classes of SQLSTATE that say nothing of the statement."""
+"""Classes of SQLSTATE that are not about the statement."""
 
 
 @contextmanager
 def connected(url: str) -> Iterator[RemoteSession]:
-    """A session of a server; a password that it wants is asked for on a terminal.
+    """Open a session with a server. Asks for a required password on the terminal.
 
-    Raises MissingExtra, or `RemoteError` where there is none.
+    Raises MissingExtra, or `RemoteError` if there is no session.
     """
     psycopg = module("psycopg", "remote", "A shell over a server")
     if _holds_password(psycopg, url):
@@ -68,7 +68,7 @@ def connected(url: str) -> Iterator[RemoteSession]:
 
 
 def _holds_password(psycopg: Any, url: str) -> bool:
-    """Whether libpq reads a password from the text itself."""
+    """Test whether the connection text itself holds a password for libpq."""
     try:
         return bool(psycopg.conninfo.conninfo_to_dict(url).get("password"))
     except psycopg.Error:
@@ -90,7 +90,7 @@ def _opened(psycopg: Any, url: str) -> Any:
 
 @dataclass(slots=True)
 class RemoteSession:
-    """One connection, and what its server said beside the latest rows."""
+    """One connection, and the notices of the server for the latest rows."""
 
     connection: Any
     _notices: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ class RemoteSession:
 
     @property
     def confirm_above(self) -> Decimal:
-        """The ε of a question that says none."""
+        """Default ε of a query."""
         return Decimal(self._run("SELECT question_epsilon FROM dpsql_budget()").rows[0][0])
 
     def names(self) -> Completable:
@@ -174,7 +174,7 @@ class RemoteSession:
         return Reply(answer, remarks=tuple(n for n in notices if n != cost), cost=cost)
 
     def _run(self, sql: str) -> Answer:
-        """The rows of a statement, none where it has none. Raises `RemoteError`."""
+        """Return the rows of a statement, or none. Raises `RemoteError`."""
         answer, cancelled = interruptible(
             lambda: self._rows(sql), self.connection.cancel, Progress()
         )
@@ -203,7 +203,7 @@ def _is_query(sql: str) -> bool:
 
 
 def _answer(described: Sequence[tuple[str, int]], cursor: Any) -> Answer:
-    """Rows with the margins that stand in columns behind them, if they do."""
+    """Return rows with the margins of the columns behind them, if there are any."""
     every = [Column(name, kind_of(oid) or VARCHAR) for name, oid in described]
     rows = cursor.fetchall() if described else []
     width = next(
@@ -226,7 +226,7 @@ def _lines(answer: Answer) -> str:
 
 
 def _error_of(error: Any, sql: str) -> RemoteError:
-    """A server's error as ours are told: what, where, why, and what would work."""
+    """Return an error of the server in our form: headline, place, reason and fix."""
     said, state = error.diag, error.diag.sqlstate or "08001"
     at = None if said.statement_position is None else int(said.statement_position) - 1
     line, column, excerpt = (None,) * 3 if at is None else place(sql, Span(at, at))

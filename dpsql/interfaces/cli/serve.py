@@ -1,4 +1,4 @@
-"""`dpsql serve`: the Postgres door."""
+"""`dpsql serve`: the Postgres interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom the shell asks: here, a policy in this process."""
+"""Sessions that the shell can ask; here, a policy in this process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a statement said: rows, or the text of a plan; what is told beside it, and its cost."""
+    """Result of a statement: rows or the text of a plan, with notices and cost."""
 
     answer: Answer | None
     text: str = ""
@@ -41,43 +41,43 @@ class Reply:
 
 
 class ShellSession(Protocol):
-    """One analyst, to whom statements are answered. Each method raises `DpsqlError`."""
+    """Session of one analyst. Each method raises `DpsqlError`."""
 
     @property
     def analyst(self) -> str:
-        """Who asks."""
+        """The analyst who asks."""
 
     def names(self) -> Completable:
-        """What there is to be completed."""
+        """Return the names for completion."""
 
     def listed(self, wish: Listing) -> Answer:
-        """The tables, or the columns of one."""
+        """Return the tables, or the columns of one."""
 
     def free(self, sql: str) -> Reply | None:
-        """What is told for nothing without a plan; None of a question."""
+        """Return the reply to a statement that is free without a plan; None for a query."""
 
     def price(self, sql: str) -> QuestionPrice | None:
-        """What a statement would cost; None of one that asks for its plan."""
+        """Return the price of a statement; None for EXPLAIN."""
 
     def plan(self, sql: str) -> str:
-        """The plan of a statement, as wide as the terminal."""
+        """Return the plan of a statement, as wide as the terminal."""
 
     def ask(self, sql: str, *, confirmed: bool) -> Reply:
-        """The answer; `confirmed` where it was asked back about."""
+        """Return the answer. `confirmed` says that the user confirmed the price."""
 
     def at(self, epsilon: Decimal | None) -> None:
-        """Ask for this ε from here on; None is the policy's."""
+        """Set the ε of the following statements; None stands for the policy's."""
 
     def budget(self) -> str:
-        """What is left."""
+        """Return the remaining budget as text."""
 
     def history(self) -> str:
-        """What was asked, and what it cost."""
+        """Return the charged queries as text."""
 
 
 @dataclass(slots=True)
 class LocalSession:
-    """A policy in this process; each statement is the `request` with its text."""
+    """A policy in this process. Each statement becomes the `request` with its text."""
 
     proxy: Proxy
     request: Request
@@ -132,7 +132,7 @@ class LocalSession:
 
 
 def is_plan(sql: str) -> bool:
-    """Whether a statement asks for a plan, which is free."""
+    """Test whether a statement asks for a plan, which is free."""
     try:
         return next(words(sql)).value == "explain"
     except Refused:

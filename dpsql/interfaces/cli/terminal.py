@@ -1,4 +1,4 @@
-"""The edge to the terminal: errors, colour, progress and Ctrl-C."""
+"""Access to the terminal: errors, colour, progress and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _STROKES = str.maketrans("█▉▊▋▌▍▎▏▐├┤┼│└●◆▲■
 
 
 def use_color() -> bool | None:
-    """False where NO_COLOR is set (no-color.org); None lets click ask the terminal."""
+    """Return False if NO_COLOR is set (no-color.org); None lets click decide."""
     return False if os.environ.get("NO_COLOR") else None
 
 
 def encodable(text: str, encoding: str | None) -> str:
-    """Text that an output of this encoding can say.
+    """Return a text that an encoding can represent, with substitutes.
 
     >>> encodable("5 ± 1", "ascii"), encodable("5 ± 1", "utf-8")
     ('5 +/- 1', '5 ± 1')
@@ -50,17 +50,19 @@ def encodable(text: str, encoding: str | None) -> str:
 
 
 def can_answer() -> bool:
-    """Whether somebody is there to be asked back."""
+    """Test whether the user can answer on a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def columns(stream: TextIO) -> int | None:
-    """How wide the terminal is that a stream writes to, None where it writes elsewhere."""
+    """Return the width of the terminal of a stream; None if it is not a terminal."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
 def note(text: str) -> None:
-    """Lines for people, on stderr; on a terminal they break between words, excerpts of SQL not."""
+    """Write lines to stderr. On a terminal they are wrapped between words, except for SQL
+    excerpts.
+    """
     room = columns(sys.stderr)
     lines = text.split("\n")
     if room is not None:
@@ -72,12 +74,12 @@ def note(text: str) -> None:
 
 
 def show_error(error: DpsqlError, sql: str = "", door: Door = COMMAND_LINE) -> ExitCode:
-    """Tells an error on stderr; returns its exit code."""
+    """Show an error on stderr, and return its exit code."""
     return show_message(describe(error, sql, door))
 
 
 def show_message(message: Message) -> ExitCode:
-    """Tells what is said of an error on stderr; returns its exit code."""
+    """Show the message of an error on stderr, and return its exit code."""
     code, rest = message.code, str(message)[len(message.code) :]
     for label in ("why:", "fix:"):
         rest = rest.replace(f"\n{label}", f"\n{click.style(label, bold=True)}")
@@ -86,7 +88,9 @@ def show_message(message: Message) -> ExitCode:
 
 
 def show_fault(error: Exception) -> ExitCode:
-    """Tells that dpsql itself failed and where in its code; an exception's text may hold data."""
+    """Show that dpsql itself failed and where. The exception's text is left out: it may hold
+    data.
+    """
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "dpsql" in f.filename]
     where = f" at {PurePath(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     note(f"fault: dpsql failed ({type(error).__name__}{where}). What was charged stays charged.")
@@ -94,26 +98,26 @@ def show_fault(error: Exception) -> ExitCode:
 
 
 class Progress:
-    """Elapsed time on stderr: only on a terminal, and only for what takes more than a second."""
+    """Elapsed time on stderr: only on a terminal, and only after one second."""
 
     def __init__(self) -> None:
         self._since, self._shown, self._visible = monotonic(), "", sys.stderr.isatty()
 
     def tick(self) -> None:
-        """Show the seconds so far, if it is time."""
+        """Show the elapsed seconds, if it is time."""
         elapsed = monotonic() - self._since
         if self._visible and elapsed >= _PATIENCE_SECONDS:
             self._shown = f"running {elapsed:.0f} s, Ctrl-C cancels"
             click.echo(f"\r{self._shown}", err=True, nl=False)
 
     def clear(self) -> None:
-        """Take the line away again."""
+        """Remove the line."""
         if self._shown:
             click.echo(f"\r{' ' * len(self._shown)}\r", err=True, nl=False)
 
 
 class Bar(Progress):
-    """How far `done`, from 0 to 1, something is, as a bar on stderr where that is a terminal."""
+    """Progress bar on stderr if it is a terminal. `done` returns the share from 0 to 1."""
 
     WIDTH = 30
 
@@ -122,7 +126,7 @@ class Bar(Progress):
         self._title, self._done = title, done
 
     def tick(self) -> None:
-        """Show how far it is."""
+        """Show the progress."""
         if self._visible:
             done = self._done()
             full = round(done * self.WIDTH)
@@ -133,10 +137,11 @@ class Bar(Progress):
 def interruptible(
     call: Callable[[], Result], cancel: Callable[[], None], progress: Progress
 ) -> tuple[Result, bool]:
-    """Runs `call` in a thread so that Ctrl-C cancels it in order; also says whether it did.
+    """Run `call` in a thread, cancelled by Ctrl-C in order. Return its result and whether
+    cancelled.
 
-    The ledger is never interrupted halfway: the first Ctrl-C asks for `cancel` until the call
-    ends, a second one stops waiting. Raises what `call` raises, or KeyboardInterrupt.
+    The ledger is never interrupted halfway. The first Ctrl-C calls `cancel` until the call ends,
+    and a second one stops waiting. Raises the errors of `call`, or KeyboardInterrupt.
     """
     results: list[Result] = []
     errors: list[BaseException] = []
@@ -163,7 +168,7 @@ def interruptible(
             cancelled = True
     progress.clear()
     if errors:
-        # Cancelled before anything was charged: there is no query to name.
+        # Cancelled before anything was charged, so there is no query to name.
         if cancelled and not isinstance(errors[0], DpsqlError):
             raise KeyboardInterrupt
         raise errors[0]

@@ -1,4 +1,4 @@
-"""`dpsql tune`: a private choice of contribution limits, for the owner."""
+"""`dpsql tune`: private selection of contribution bounds, for the owner."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def tune(
     picture: str | None,
     write: bool,
 ) -> None:
-    """For the owner: which contribution limit of TABLE errs least, found privately.
+    """Find the contribution bound of TABLE with the least error, privately. For the owner.
 
-    From noisy votes of the units, one each, it estimates what each limit cuts from one group of a
-    count or sum and how much noise it needs: max_rows_per_group; with --by for groupings by KEY,
-    and max_groups_per_unit; with --total the max_per_unit of COLUMN. What cannot be seen at this
-    epsilon is told. The budget of the analyst who asks is charged. Nothing exact is printed: what
-    is found may enter the policy. Exit codes are those of `query`.
+    Each unit adds one noisy vote. From these it estimates the clipping error and the noise of each
+    bound, for one group of a count or sum. Bounds are max_rows_per_group; with --by for groupings
+    by KEY, and max_groups_per_unit; with --total the max_per_unit of COLUMN. Says what this epsilon
+    cannot show. The budget of the analyst is charged. Nothing exact is printed, so results may
+    enter the policy. Exit codes are those of `query`.
     """
     from dpsql.interfaces import curves  # noqa: PLC0415
 
@@ -92,7 +92,7 @@ def tune(
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The group keys, the columns whose totals are limited, and what all may cost."""
+    """The group keys, the columns with limited totals, and the price of everything."""
 
     by: tuple[str, ...]
     totals: tuple[str, ...]
@@ -114,7 +114,7 @@ def _write(path: str, limits: Sequence[Tuned]) -> None:
 def _estimated(
     settings: CommandSettings, table: str, wish: Wish
 ) -> tuple[list[Tuned], list[Answer]]:
-    """The estimates of each limit, and the answers that they come from."""
+    """Return the estimates of each bound, and the answers that they use."""
     from dpsql.owner.tuning import questions  # noqa: PLC0415
 
     try:

@@ -1,4 +1,4 @@
-"""`dpsql user`: who may log in to `dpsql serve`, also while it runs."""
+"""`dpsql user`: logins of `dpsql serve`, which can change while it runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEADERS = ("user", "logs in by", "state")
 
 @click.group(cls=Group)
 def user() -> None:
-    """Say who may log in to `dpsql serve`; a running server heeds it within seconds."""
+    """Manage logins of `dpsql serve`; a running server applies changes within seconds."""
 
 
 @user.command()
@@ -43,7 +43,7 @@ def add(
 ) -> None:
     """Let analyst NAME log in: with a password, asked for or the first line of stdin.
 
-    Only a salted verifier of it is kept, from which the password does not follow.
+    Only a salted verifier is stored, from which the password cannot be derived.
     """
     from dpsql.interfaces.pgwire.login_file import ByCertificate, User, verifier_of  # noqa: PLC0415
 
@@ -65,7 +65,7 @@ def add(
 @user.command("list")
 @with_policy
 def listed(settings: CommandSettings) -> None:
-    """List who may log in, how, and who is kept out."""
+    """List the users who may log in, their method, and disabled users."""
     draft = _draft(settings)
     analysts = {who for who, _ in draft.analysts}
     rows = []
@@ -84,7 +84,7 @@ def listed(settings: CommandSettings) -> None:
 @with_policy
 @click.argument("name")
 def remove(settings: CommandSettings, name: str) -> None:
-    """Forget how NAME logs in, and end the sessions."""
+    """Remove the login of NAME, and end the sessions."""
     draft = _draft(settings)
     users = _users(draft)
     _require(users, name)
@@ -96,7 +96,7 @@ def remove(settings: CommandSettings, name: str) -> None:
 @with_policy
 @click.argument("name")
 def disable(settings: CommandSettings, name: str) -> None:
-    """Keep NAME out, and end the sessions, until `dpsql user enable`."""
+    """Disable the login of NAME, and end the sessions, until `dpsql user enable`."""
     _switch(_draft(settings), name, disabled=True)
     note(f"{printable(name)} can no longer log in.")
 
@@ -105,7 +105,7 @@ def disable(settings: CommandSettings, name: str) -> None:
 @with_policy
 @click.argument("name")
 def enable(settings: CommandSettings, name: str) -> None:
-    """Let NAME, who was disabled, log in again."""
+    """Enable the login of NAME again."""
     _switch(_draft(settings), name, disabled=False)
     note(f"{printable(name)} can log in.")
 
@@ -126,7 +126,7 @@ def stop(settings: CommandSettings, name: str, *, reason: str) -> None:
 @click.argument("name")
 @click.option("--reason", default="", metavar="WHY", help="Why: it stays in the ledger.")
 def resume(settings: CommandSettings, name: str, *, reason: str) -> None:
-    """Let analyst NAME ask anew, who was stopped or whose answers came late too often."""
+    """Let analyst NAME ask again after a stop, or after too many late answers."""
     with _ledger_of(settings, name) as ledger:
         late = ledger.late(name)
         ledger.resume(Stopped(None, name), reason)
@@ -135,7 +135,7 @@ def resume(settings: CommandSettings, name: str, *, reason: str) -> None:
 
 @contextmanager
 def _ledger_of(settings: CommandSettings, name: str) -> Iterator[Ledger]:
-    """The ledger, for an analyst whom the policy names."""
+    """Open the ledger for an analyst of the policy."""
     from dpsql.ledgers.sqlite import SqliteLedger  # noqa: PLC0415
 
     draft = _draft(settings)

@@ -1,7 +1,7 @@
 """PEP 249: `connect`, connections, and an exception tree with SQLSTATE and reason.
 
-Every statement is a SELECT: nothing is written, so `commit` and `rollback` have nothing to do. A
-charge is no part of a transaction, and no rollback gives it back.
+Every statement is a SELECT and writes nothing, so `commit` and `rollback` do nothing. A charge is
+not part of a transaction and is never rolled back.
 """
 
 from __future__ import annotations
@@ -99,14 +99,13 @@ def connect(
     confirm: bool = False,
     errors: str | None = None,
 ) -> Connection:
-    """A connection as `analyst` (default: the policy's only one) to the data behind `policy`.
+    """Connect as `analyst` (default: the policy's only one) to the data of `policy`.
 
-    `epsilon` is what each statement asks for (default: the policy's). An open `proxy` may be
-    shared by many connections; then it is the caller who closes it. `confirm` says that answers
-    which cannot be of use are wanted too, where the policy has `confirm_above`; `errors="columns"`
-    that the margin of each number `n` is a column `n_margin`, for tools that show columns only.
-    Raises InterfaceError for a wrong policy, OperationalError where the database or ledger cannot
-    be used.
+    `epsilon` is the ε of each statement (default: the policy's). An open `proxy` may be shared by
+    connections, and the caller closes it. `confirm` requests useless answers too if the policy has
+    `confirm_above`. `errors="columns"` adds a column `n_margin` with the margin of each number `n`,
+    for tools that show only columns. Raises InterfaceError for a wrong policy, OperationalError if
+    the database or ledger is unusable.
     """
     wish: ConnectionOptions = {"confirm": confirm, "errors": errors}
     if proxy is not None:
@@ -116,14 +115,14 @@ def connect(
 
 
 class ConnectionOptions(TypedDict):
-    """What is asked of all statements of a connection, as `connect` takes it."""
+    """Options of all statements of a connection, as in `connect`."""
 
     confirm: bool
     errors: str | None
 
 
 def open_proxy(policy: str) -> Proxy:
-    """The proxy behind a policy; raises as `connect` does."""
+    """Open the proxy of a policy. Raises as `connect` does."""
     from dpsql.proxy import Proxy  # noqa: PLC0415 - `import dpsql` is light
 
     if not isinstance(policy, str | PathLike):
@@ -142,7 +141,9 @@ def connection_to(
     release: Callable[[], None],
     **wish: Unpack[ConnectionOptions],
 ) -> Connection:
-    """A connection through an open proxy; `release` is called once, when it ends or fails."""
+    """Return a connection through an open proxy. `release` is called once, at its end or
+    failure.
+    """
     try:
         who, exact = proxy.analyst(analyst), exact_amount("epsilon", epsilon)
         _require_known(wish["errors"])
@@ -167,9 +168,9 @@ def _require_known(errors: str | None) -> None:
 
 
 class Connection:
-    """One analyst's connection; threads may share it, each with its own cursor.
+    """Connection of one analyst. Threads may share it, each with its own cursor.
 
-    `isolation_level` may be set and has no effect: nothing is written.
+    `isolation_level` may be set and has no effect, since nothing is written.
     """
 
     Warning: ClassVar = dbapi_errors.Warning
@@ -200,7 +201,7 @@ class Connection:
         self._running: set[Stop] = set()
 
     def cursor(self) -> Cursor:
-        """A new cursor."""
+        """Return a new cursor."""
         _ = self.proxy
         return Cursor(self)
 
@@ -213,16 +214,16 @@ class Connection:
         within: Amount | None = None,
         confidence: Amount | None = None,
     ) -> Cursor:
-        """A new cursor that has answered one SELECT; see `Cursor.execute`."""
+        """Answer one SELECT in a new cursor; see `Cursor.execute`."""
         wish = {"epsilon": epsilon, "within": within, "confidence": confidence}
         return self.cursor().execute(sql, parameters, **wish)
 
     def tables(self) -> Cursor:
-        """What there is, as `SHOW TABLES` tells it; free."""
+        """List the tables, as `SHOW TABLES` does; free."""
         return self.cursor().take(self._listed(Listing()))
 
     def columns(self, table: str) -> Cursor:
-        """The columns of a table, with what is declared of them, as `DESCRIBE` tells it; free."""
+        """List the columns of a table with their declarations, as `DESCRIBE` does; free."""
         wish = listing(f"DESCRIBE {table}") or Listing((table,))
         try:
             return self.cursor().take(self._listed(wish))
@@ -234,11 +235,11 @@ class Connection:
         return listed(wish, self.proxy.policy, synthetic=synthetic)
 
     def budget(self) -> Cursor:
-        """What may still be spent, as `dpsql_budget()` tells it; free."""
+        """Return the remaining budget, as `dpsql_budget()` does; free."""
         return self.cursor().take(spending(self.proxy, self.analyst, "dpsql_budget"))
 
     def history(self) -> Cursor:
-        """What was spent, the latest first, as `dpsql_history()` tells it; free."""
+        """Return the charged queries, newest first, as `dpsql_history()` does; free."""
         return self.cursor().take(spending(self.proxy, self.analyst, "dpsql_history"))
 
     def explain(
@@ -250,7 +251,7 @@ class Connection:
         within: Amount | None = None,
         confidence: Amount | None = None,
     ) -> Explanation:
-        """The plan, price and expected error of a SELECT; free. See `dpsql.plan_text`."""
+        """Return the plan, price and expected error of a SELECT; free. See `dpsql.plan_text`."""
         wish = {"epsilon": epsilon, "within": within, "confidence": confidence}
         return self.cursor().explain(sql, parameters, **wish)
 
@@ -262,11 +263,12 @@ class Connection:
         within: Amount | None = None,
         confidence: Amount | None = None,
     ) -> StatementPlan:
-        """What several SELECTs cost together; free. `.prices` is a cursor, `.ask()` answers them.
+        """Price several SELECTs together; free. `.prices` is a cursor, and `.ask()` answers
+        them.
 
-        What they have in common is measured once, and the answers agree. `epsilon` is what all of
-        it may cost; else it is the least for which each is as exact as alone, or errs no more than
-        `within`.
+        Common parts are measured once, and the answers agree. `epsilon` is the total price. By
+        default it is the least price at which each answer is as accurate as alone, or has an error
+        of at most `within`.
         """
         options = StatementOptions(within=within, confidence=confidence)
         if isinstance(statements, str) or not statements:
@@ -283,12 +285,13 @@ class Connection:
         both_ways: bool = False,
         measure: Decimal | str | None = None,
     ) -> Any:
-        """A stream of counting queries against a threshold: charged now, once, for all alarms.
+        """Open a stream of counting queries against a threshold. Charged now, once, for all
+        alarms.
 
-        Above is what is at or above `threshold`, both with noise. `epsilon` (default: the
+        A value is above if it is at least `threshold`, both with noise. `epsilon` (default: the
         connection's) pays for `alarms` answers "above" and any number of answers "below".
-        `both_ways` admits sums that one person can lower, for more noise on every query. `measure`
-        is more ε, paid now too, for which each alarm is told with its noisy number.
+        `both_ways` admits sums that one person can lower, with more noise. `measure` is additional
+        ε, charged now too, for a noisy number with each alarm.
         """
         try:
             open_monitor = load_value("connection.watch")
@@ -299,27 +302,27 @@ class Connection:
         )
 
     def close(self) -> None:
-        """Close for good: everything afterwards, `close` included, raises InterfaceError."""
+        """Close the connection. All later calls, `close` included, raise InterfaceError."""
         _, self._proxy = self.proxy, None
         self._release()
 
     def commit(self) -> None:
-        """Nothing to do: nothing was written, and a charge is durable before its answer."""
+        """Do nothing: nothing was written, and a charge is durable before its answer."""
         _ = self.proxy
 
     def rollback(self) -> None:
-        """Nothing to do: nothing was written. Charges stay, since what was told stays told."""
+        """Do nothing: nothing was written. Charges remain, since answers cannot be taken back."""
         _ = self.proxy
 
     def cancel(self) -> None:
-        """Stop all statements of this connection that run in other threads; charges stay."""
+        """Stop all statements of this connection in other threads. Charges remain."""
         _ = self.proxy
         for stop in tuple(self._running):
             stop.requested = True
 
     @contextmanager
     def stopped_by(self, stop: Stop) -> Iterator[None]:
-        """While a statement runs that `cancel` is to stop through `stop`."""
+        """Register a running statement, so that `cancel` can stop it through `stop`."""
         self._running.add(stop)
         try:
             yield
@@ -335,7 +338,7 @@ class Connection:
 
     @property
     def proxy(self) -> Proxy:
-        """The open proxy; raises InterfaceError once the connection is closed."""
+        """The open proxy. Raises InterfaceError after the connection is closed."""
         if self._proxy is None:
             raise InterfaceError("The connection is closed.", sqlstate="08003")
         return self._proxy
@@ -343,8 +346,9 @@ class Connection:
     def request(
         self, sql: str, parameters: Parameters | Named, options: StatementOptions = NOTHING_SAID
     ) -> Request:
-        """The request of a statement; raises ProgrammingError unless it is a string and its
-        parameters are a sequence or, by name, a mapping.
+        """Return the request of a statement. Raises ProgrammingError for invalid arguments.
+
+        The statement must be a string, and its parameters a sequence, or a mapping by name.
         """
         if not isinstance(sql, str):
             raise ProgrammingError("A statement is a string.")
@@ -368,23 +372,23 @@ Binary = bytes
 
 
 def DateFromTicks(ticks: float) -> date:  # noqa: N802
-    """The local date of a time in seconds since the epoch."""
+    """Return the local date of a time in seconds since the epoch."""
     return datetime.fromtimestamp(ticks).date()  # noqa: DTZ006
 
 
 def TimeFromTicks(ticks: float) -> time:  # noqa: N802
-    """The local time of day of a time in seconds since the epoch."""
+    """Return the local time of day of a time in seconds since the epoch."""
     return datetime.fromtimestamp(ticks).time()  # noqa: DTZ006
 
 
 def TimestampFromTicks(ticks: float) -> datetime:  # noqa: N802
-    """The local timestamp of a time in seconds since the epoch."""
+    """Return the local timestamp of a time in seconds since the epoch."""
     return datetime.fromtimestamp(ticks)  # noqa: DTZ006
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TypeObject:
-    """Equal to the type code of every kind it covers.
+    """Type object of PEP 249: equal to the type codes that it covers.
 
     >>> NUMBER == "DECIMAL", STRING == "DECIMAL"
     (True, False)

@@ -1,4 +1,4 @@
-"""The cursor of PEP 249: asks, and hands out rows, errors, receipts and data frames."""
+"""Cursor of PEP 249: runs statements, and returns rows, errors, receipts and data frames."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Result = TypeVar("Result")
 
 
 class _Results:
-    """The answers of one execution, one after the other; what is joined is joined once."""
+    """The answers of one execution, in order. They are joined only once."""
 
     def __init__(self, answers: tuple[Answer, ...]) -> None:
         self.answers = answers
@@ -59,7 +59,7 @@ class _Results:
 
     @property
     def whole(self) -> Answer:
-        """All of it as one answer, with the last receipt."""
+        """All answers as one, with the last receipt."""
         notices = tuple(dict.fromkeys(chain.from_iterable(a.notices for a in self.answers)))
         return replace(self.answers[-1], rows=self.rows, margins=self.margins, notices=notices)
 
@@ -77,19 +77,19 @@ class _Results:
 
 
 def _joined(pieces: Sequence[Sequence[Row]]) -> Sequence[Row]:
-    """The rows of all; those of a file stay in it."""
+    """Return the rows of all answers. A single file of rows stays a file."""
     if len(pieces) == 1 and isinstance(pieces[0], OnDemand):
         return pieces[0]
     return tuple(chain.from_iterable(pieces))
 
 
 class Cursor:
-    """Runs statements and hands out rows; not shared between threads.
+    """Cursor that runs statements and returns rows. Threads must not share it.
 
-    After `execute`: `receipt` says what it cost (None: no private row was read), `errors` and
-    `margins` hold the standard error and the half-width at 95 % of every number, in the shape of
-    the rows (None: exact, NaN: noisy and unknown), `notices` in words what was cut or is hidden,
-    `marked` the places of the columns that these speak of.
+    After `execute`, `receipt` is the charge (None: no private row was read). `errors` and `margins`
+    hold the standard error and the half width of the 95 % interval of each number, in the shape of
+    the rows (None: exact, NaN: noisy with unknown error). `notices` are sentences on clipping and
+    hidden data, and `marked` the indices of the columns that they concern.
     """
 
     lastrowid = None
@@ -113,17 +113,19 @@ class Cursor:
         within: Amount | None = None,
         confidence: Amount | None = None,
     ) -> Self:
-        """Answer one SELECT; each ? takes one parameter, or each :name that of a mapping.
+        """Answer one SELECT. Each ? takes one parameter, or each :name one value of a mapping.
 
-        `epsilon` is what it may cost (default: the connection's); `within` is the error that
-        decides it instead, as 100 or "5%", at this `confidence`. Very many rows of public tables
-        are in a temporary file, and not in memory. Returns the cursor.
+        `epsilon` is the price (default: the connection's). Instead, `within` is the error that
+        determines the price, as 100 or "5%", at this `confidence`. Large public results are kept in
+        a temporary file, not in memory. Returns the cursor.
         """
         options = StatementOptions(epsilon, within, confidence)
         return self._run(sql, (parameters,), options, flowing=True)
 
     def executemany(self, sql: str, seq_of_parameters: Sequence[Parameters]) -> Self:
-        """Answer a SELECT once per parameters, each charged by itself; keeps all rows in order."""
+        """Answer a SELECT once per parameters, each with its own charge. Keeps all rows in
+        order.
+        """
         return self._run(sql, seq_of_parameters)
 
     def explain(
@@ -135,17 +137,17 @@ class Cursor:
         within: Amount | None = None,
         confidence: Amount | None = None,
     ) -> Explanation:
-        """The plan, price and expected error of a SELECT; free. See `dpsql.plan_text`."""
+        """Return the plan, price and expected error of a SELECT; free. See `dpsql.plan_text`."""
         proxy, options = self._proxy(), StatementOptions(epsilon, within, confidence)
         request = self.connection.request(sql, parameters, options)
         return _translated(sql, partial(proxy.explain, request))
 
     def cancel(self) -> None:
-        """Stop what this cursor runs in another thread, and nothing else; its charge stays."""
+        """Stop the statement of this cursor in another thread, and no other. Its charge remains."""
         self._stop.requested = True
 
     def take(self, answer: Answer) -> Self:
-        """Hand out an answer that somebody else has."""
+        """Set the answer to return, from another source."""
         self._keep((answer,))
         return self
 
@@ -180,7 +182,7 @@ class Cursor:
 
     @property
     def description(self) -> tuple[Description, ...] | None:
-        """(name, type, None, None, precision, scale, None) per column; fixed by the text."""
+        """Tuple per column: (name, type, None, None, precision, scale, None). Fixed by the text."""
         return tuple(map(_described, self._results.columns)) if self._results else None
 
     @property
@@ -189,7 +191,7 @@ class Cursor:
 
     @property
     def rownumber(self) -> int | None:
-        """How many rows are behind; None without a result."""
+        """Number of rows already fetched; None without a result."""
         return self._next if self._results else None
 
     @property
@@ -212,29 +214,29 @@ class Cursor:
 
     @property
     def marked(self) -> frozenset[int]:
-        """The places of the columns that a notice speaks of."""
+        """Indices of the columns that notices concern."""
         answers = self._results.answers if self._results else ()
         return frozenset().union(*(marked(answer.notices) for answer in answers))
 
     @property
     def messages(self) -> list[tuple[type[Warning], Warning]]:
-        """The notices in the shape of PEP 249."""
+        """The notices in the form of PEP 249."""
         return [(Warning, Warning(notice)) for notice in self.notices]
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows: the rows as a table, what is told of them, and what they cost."""
+        """Return the rows, notices and cost as HTML, for notebooks."""
         if self._closed or self._results is None:
             return None
         return answer_html(self._results.whole, DATABASE_API)
 
     def plot(self) -> Drawing:
-        """The numbers of all rows with their errors: shown in a notebook, printed elsewhere."""
+        """Return a drawing of all numbers with errors, shown in a notebook or printed."""
         return Drawing(self._fetchable().whole)
 
     # --- fetching ---
 
     def fetchone(self) -> Row | None:
-        """The next row, None after the last."""
+        """Return the next row, or None after the last."""
         rows = self._fetchable().rows
         if self._next == len(rows):
             return None
@@ -242,7 +244,7 @@ class Cursor:
         return rows[self._next - 1]
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
-        """The next `size` rows (default `arraysize`), fewer at the end."""
+        """Return the next `size` rows (default `arraysize`), or fewer at the end."""
         rows = self._fetchable().rows
         first = self._next
         count = max(0, self.arraysize if size is None else size)
@@ -250,11 +252,13 @@ class Cursor:
         return list(rows[first : self._next])
 
     def fetchall(self) -> list[Row]:
-        """All rows not yet fetched."""
+        """Return all rows not yet fetched."""
         return self.fetchmany(len(self._fetchable().rows))
 
     def scroll(self, value: int, mode: str = "relative") -> None:
-        """Go `value` rows on, or to row `value` with "absolute"; IndexError outside the rows."""
+        """Move `value` rows on, or to row `value` with "absolute". Raises IndexError outside the
+        rows.
+        """
         if mode not in ("relative", "absolute"):
             raise InterfaceError("A cursor scrolls relative or absolute.", sqlstate="22023")
         count = len(self._fetchable().rows)
@@ -276,31 +280,35 @@ class Cursor:
     # --- data frames: the rows not yet fetched, and the errors of all rows ---
 
     def fetchnumpy(self) -> dict[str, np.ma.MaskedArray[Any, Any]]:
-        """One masked array per column, NULL masked; DECIMAL as float64."""
+        """Return one masked array per column, with NULL masked and DECIMAL as float64."""
         return self._rest_as(data_frames.numpy_arrays)
 
     def fetch_arrow_table(self) -> pa.Table:
-        """A pyarrow.Table of the declared types, every digit kept. Needs the extra `arrow`."""
+        """Return a pyarrow.Table of the declared types, without rounding. Needs the extra
+        `arrow`.
+        """
         return self._rest_as(data_frames.arrow)
 
     def fetchdf(self) -> pd.DataFrame:
-        """A pandas.DataFrame; DECIMAL as float64, NULL as pandas has it. Extra `pandas`."""
+        """Return a pandas.DataFrame, with DECIMAL as float64. Needs the extra `pandas`."""
         return self._rest_as(data_frames.pandas)
 
     def pl(self) -> PolarsFrame:
-        """A polars.DataFrame of the declared types, every digit kept. Extra `polars`."""
+        """Return a polars.DataFrame of the declared types, without rounding. Needs the extra
+        `polars`.
+        """
         return self._rest_as(data_frames.polars)
 
     def errors_df(self) -> pd.DataFrame:
-        """`errors` in the shape of `fetchdf`: 0 is exact, NaN unknown."""
+        """Return `errors` in the shape of `fetchdf`: 0 is exact, NaN unknown."""
         return self._deviations(self.errors)
 
     def margins_df(self) -> pd.DataFrame:
-        """`margins` in the shape of `fetchdf`: 0 is exact, NaN unknown."""
+        """Return `margins` in the shape of `fetchdf`: 0 is exact, NaN unknown."""
         return self._deviations(self.margins)
 
     def _rest_as(self, build: Callable[[Sequence[Column], data_frames.Rows], Result]) -> Result:
-        """The rows not yet fetched, which are left if the frame cannot be built."""
+        """Return the rows not yet fetched as a frame. They stay unfetched if it cannot be built."""
         results = self._fetchable()
         frame = _translated("", partial(build, results.columns, results.rows[self._next :]))
         self._next = len(results.rows)
@@ -314,13 +322,13 @@ class Cursor:
     # --- the rest of PEP 249 ---
 
     def setinputsizes(self, sizes: Sequence[object]) -> None:
-        """Does nothing, as PEP 249 allows."""
+        """Do nothing, as PEP 249 allows."""
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Does nothing, as PEP 249 allows."""
+        """Do nothing, as PEP 249 allows."""
 
     def close(self) -> None:
-        """Close the cursor; a second time does nothing."""
+        """Close the cursor. A second call does nothing."""
         self._keep(())
         self._closed = True
 
@@ -347,7 +355,9 @@ def _answered(proxy: Proxy, request: Request, stop: Stop) -> Answer:
 
 
 def _translated(sql: str, call: Callable[[], Result]) -> Result:
-    """The call's result; its errors as PEP 249 names them, with the place in the text."""
+    """Return the result of a call. Translates errors to those of PEP 249, with the place in the
+    text.
+    """
     try:
         return call()
     except DpsqlError as error:

@@ -1,4 +1,4 @@
-"""The exception tree of PEP 249, and which of ours becomes which of these."""
+"""Exception tree of PEP 249, and the translation of our errors to it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dpsql.model.errors import (
 
 
 class Warning(Exception):  # noqa: A001
-    """Never raised: notices are on the cursor."""
+    """Warning of PEP 249, which is never raised: notices are on the cursor."""
 
 
 class Error(Exception):
-    """Root of the errors; `sqlstate` has five characters, `reason` is a refusal's reason."""
+    """Root of the errors. `sqlstate` has five characters; `reason` is the reason of a refusal."""
 
     def __init__(
         self, message: str, *, sqlstate: str = "HY000", reason: Reason | None = None
@@ -33,35 +33,35 @@ class Error(Exception):
 
 
 class InterfaceError(Error):
-    """The caller's or the policy file's fault, not the database's."""
+    """Error of the caller or the policy file, not of the database."""
 
 
 class DatabaseError(Error):
-    """Root of what the proxy reports."""
+    """Root of the errors that the proxy reports."""
 
 
 class DataError(DatabaseError):
-    """Never raised: nothing about data is an error."""
+    """Error in data, which is never raised."""
 
 
 class OperationalError(DatabaseError):
-    """Budget exhausted, database or ledger unusable, statement failed or was cancelled."""
+    """Exhausted budget, unusable database or ledger, or a failed or cancelled statement."""
 
 
 class IntegrityError(DatabaseError):
-    """Never raised: nothing is written."""
+    """Violation of integrity, which is never raised: nothing is written."""
 
 
 class InternalError(DatabaseError):
-    """Never raised: a fault of dpsql itself keeps its own type."""
+    """Internal error, which is never raised: a bug of dpsql keeps its own type."""
 
 
 class ProgrammingError(DatabaseError):
-    """The text or its parameters are wrong."""
+    """Error in the text or its parameters."""
 
 
 class NotSupportedError(DatabaseError):
-    """The text is right and cannot be answered privately."""
+    """Valid text that cannot be answered privately."""
 
 
 _BY_EXIT_CODE: dict[ExitCode, type[Error]] = {
@@ -72,7 +72,7 @@ _BY_EXIT_CODE: dict[ExitCode, type[Error]] = {
 
 
 def raised_from(error: DpsqlError, sql: str = "") -> Error:
-    """The PEP 249 exception that tells `error` about the text `sql`.
+    """Return the PEP 249 exception for `error` in the text `sql`.
 
     >>> raised_from(Refused(Reason.RAW_ROWS)).sqlstate
     '42501'

@@ -1,4 +1,4 @@
-"""`dpsql.ask`, `dpsql.explain` and `dpsql.watch`: no connection to keep."""
+"""`dpsql.ask`, `dpsql.explain` and `dpsql.watch`: calls without a connection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DirectAnswer(Answer):
         return answer_html(self, DATABASE_API)
 
     def plot(self) -> Drawing:
-        """The numbers with their errors: shown in a notebook, printed elsewhere."""
+        """Return a drawing of the numbers with errors, shown in a notebook or printed."""
         return Drawing(self)
 
 
@@ -61,8 +61,9 @@ def explain(
     dialect: str = DEFAULT_SPELLING,
     epsilon: Decimal | None = None,
 ) -> Explanation:
-    """The plan, price and expected error of one SELECT; free. Raises
-    `dpsql.model.errors.DpsqlError`.
+    """Return the plan, price and expected error of one SELECT; free.
+
+    Raises `dpsql.model.errors.DpsqlError`.
     """
     with _opened(policy) as proxy:
         who = proxy.analyst(analyst)
@@ -80,7 +81,7 @@ def watch(
     both_ways: bool = False,
     measure: Decimal | None = None,
 ) -> Iterator[Any]:
-    """A monitor of counting queries, charged when it is opened; see `dpsql.systems.watch.monitor`.
+    """Open a monitor of counting queries, charged at once; see `dpsql.systems.watch.monitor`.
 
     Raises `dpsql.model.errors.DpsqlError`.
     """
@@ -99,7 +100,7 @@ def watch(
 
 
 def _opened(policy: str) -> Proxy:
-    """The proxy behind a policy; imported here so that `import dpsql` stays light."""
+    """Open the proxy of a policy. Imported here so that `import dpsql` stays fast."""
     from dpsql.proxy import Proxy  # noqa: PLC0415
 
     return Proxy.open(policy)

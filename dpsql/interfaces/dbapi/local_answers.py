@@ -1,6 +1,6 @@
-"""What the command line and Python ask beside queries: the catalogue, as over the wire.
+"""Free answers of the command line and Python: the catalogue, as over the wire.
 
-Its questions are free; they read the policy and what the analyst itself spent (SECURITY.md S17).
+Catalogue queries read only the policy and the analyst's own spending (SECURITY.md S17).
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 _WIDE = Context(prec=60)
 _REPORTED = ("dpsql_budget", "dpsql_history", "dpsql_values")
 _NAMES_IT = re.compile(rf"\b(information_schema|pg_[a-z_]+|{'|'.join(_REPORTED)})\b", re.IGNORECASE)
-"""A name that only the catalogue has, or may have: nothing else is begun for other texts."""
+"""Names that occur only in catalogue queries. Other texts skip the catalogue."""
 
 
 def answered_here(
     proxy: Proxy, request: Request, stop: Stop | None = None, door: Door | None = None
 ) -> Answer:
-    """The catalogue's answer where a text reads it alone, else the proxy's; see `answered`."""
+    """Answer from the catalogue if a text reads only that, else from the proxy; see `answered`."""
     catalogued = free_answer(proxy, request, stop)
     return answered(proxy, request, stop, door) if catalogued is None else catalogued
 
 
 def free_answer(proxy: Proxy, request: Request, stop: Stop | None = None) -> Answer | None:
-    """What the catalogue says: SHOW TABLES, DESCRIBE, and what reads it alone; None of a query.
+    """Answer SHOW TABLES, DESCRIBE and catalogue queries for free; None for other queries.
 
-    Raises `Refused` where it has no such table, and as `Catalogue.ask`.
+    Raises `Refused` for an unknown table, and as `Catalogue.ask` does.
     """
     wish = listing(request.sql)
     if wish is not None:
@@ -62,7 +62,7 @@ def free_answer(proxy: Proxy, request: Request, stop: Stop | None = None) -> Ans
 
 
 def spending(proxy: Proxy, analyst: str, function: str) -> Answer:
-    """A report of `_REPORTED` for an analyst, without asking the catalogue."""
+    """Return a report of `_REPORTED` for an analyst, without a catalogue query."""
     from dpsql.interfaces.pgwire.catalogue.spending import report  # noqa: PLC0415
 
     table = report(proxy, analyst, function)
@@ -72,14 +72,14 @@ def spending(proxy: Proxy, analyst: str, function: str) -> Answer:
 
 
 def _trimmed(value: Any, kind: SqlType) -> Any:
-    """An amount with as many digits behind its point as its column has."""
+    """Return an amount with the decimal places of its column."""
     if not isinstance(value, Decimal):
         return value
     return value.quantize(Decimal(1).scaleb(-kind.scale), context=_WIDE)
 
 
 def _numbered(sql: str) -> str:
-    """The text with `$n` for every `?`, as the catalogue reads it."""
+    """Return the text with `$n` for every `?`, as the catalogue reads it."""
     parts, at, number = [], 0, 0
     for word in words(sql):
         if word.kind is WordKind.SIGN and word.text == "?":
@@ -90,7 +90,7 @@ def _numbered(sql: str) -> str:
 
 
 def _exact(columns: Sequence[tuple[str, SqlType]], rows: Sequence[Sequence[Any]]) -> Answer:
-    """Rows that are exact; what has no type of ours is text."""
+    """Return exact rows as an answer. Unknown types become text."""
     texts = [kind == VARCHAR for _, kind in columns]
     cells = tuple(
         tuple(str(v) if text and v is not None else v for v, text in zip(row, texts, strict=True))

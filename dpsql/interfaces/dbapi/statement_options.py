@@ -1,4 +1,4 @@
-"""What Python says of a statement beside its text: named parameters, and what it may cost."""
+"""Options of a statement in Python: named parameters and its price."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Named: TypeAlias = "Mapping[str, Parameter | list[Any]]"
 
 @dataclass(frozen=True, slots=True)
 class StatementOptions:
-    """`epsilon` is what a statement may cost; `within` the error that decides it instead, as 100 or
-    "5%", of which `confidence` is how sure it is (None: nothing is said).
+    """`epsilon` is the price of a statement. `within` is the error that determines it instead.
+
+    `within` is like 100 or "5%", and `confidence` its probability. None stands for the default.
     """
 
     epsilon: Amount | None = None
@@ -29,12 +30,15 @@ class StatementOptions:
 
     @property
     def exact_epsilon(self) -> Decimal | None:
-        """Raises ProgrammingError for what is no exact number."""
+        """`epsilon` as a decimal. Raises ProgrammingError if it is not an exact number."""
         return exact_amount("epsilon", self.epsilon)
 
     @property
     def precision(self) -> Precision | None:
-        """Raises ProgrammingError for what is no exact number, `Refused` for what no answer has."""
+        """The requested precision, or None.
+
+        Raises ProgrammingError for inexact numbers, `Refused` for impossible precisions.
+        """
         error = str(self.within) if type(self.within) is int else self.within
         if not (isinstance(error, str) and error.endswith("%")):
             exact_amount("within", error)
@@ -46,7 +50,7 @@ NOTHING_SAID = StatementOptions()
 
 
 def exact_amount(name: str, amount: Amount | None) -> Decimal | None:
-    """An amount as an exact decimal; a float is refused, because 0.1 is not one tenth."""
+    """Return an amount as an exact decimal. A float is refused, because 0.1 is not one tenth."""
     if amount is None or isinstance(amount, Decimal):
         return amount
     if not isinstance(amount, str):
@@ -60,7 +64,8 @@ def exact_amount(name: str, amount: Amount | None) -> Decimal | None:
 
 
 def positional(sql: str, named: Named) -> tuple[str, Sequence[Parameter | list[Any]]]:
-    """The text with a `?` in the place of every `:name`, all else where it was, and its values.
+    """Return the text with a `?` for every `:name`, at the same offsets, and the values in
+    order.
 
     Raises ProgrammingError for a name without a value, and for a value without a name.
 

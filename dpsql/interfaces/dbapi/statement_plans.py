@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StatementPlan:
-    """What several statements cost together; a notebook shows the prices. See `Connection.plan`."""
+    """Joint price of several statements. A notebook shows it. See `Connection.plan`."""
 
     def __init__(
         self, connection: Connection, requests: Sequence[Request], epsilon: Decimal | None
@@ -38,13 +38,13 @@ class StatementPlan:
 
     @property
     def epsilon(self) -> Decimal:
-        """The ε that all of it is worth; 0 where it is free."""
+        """Total ε of all statements; 0 if they are free."""
         return self._plan.account.epsilon
 
     def ask(self) -> tuple[Cursor, ...]:
-        """The answers, a cursor for each statement, charged together: all of them or none.
+        """Return a cursor for each statement. All are charged together, or none is.
 
-        Raises as `Cursor.execute` does, of the first statement that cannot be asked.
+        Raises as `Cursor.execute` does, for the first statement that is refused.
         """
         stop, connection = Stop(), self._connection
         refused = next(iter(self._plan.refusals), None)
