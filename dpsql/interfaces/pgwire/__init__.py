@@ -1,1 +1,1 @@
-"""The Postgres door: a server that speaks the Postgres wire protocol, version 3."""
+"""The Postgres interface: a server for the Postgres wire protocol, version 3."""

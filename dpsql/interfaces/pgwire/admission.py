@@ -1,8 +1,8 @@
-"""Whom the server lets in, so that nobody can shut out the others.
+"""Admission to the server, so that no client can shut out the others.
 
-Before the login an address is all that is known of somebody. Whoever is silent there makes room,
-the longest first, of the address with the most. Logins that fail again and again have to wait.
-After the login each analyst has a share of the connections.
+Before the login, only the address of a client is known. If there are too many such clients, the
+oldest one of the most frequent address has to leave. Repeated failed logins have to wait. After the
+login, each analyst has a share of the connections.
 
 SECURITY.md S18.
 """
@@ -22,16 +22,16 @@ from dpsql.policy.draft import ServerSettings as Limits
 Task: TypeAlias = "asyncio.Task[None]"
 FAILURE_SECONDS = 60.0
 FAILURES = 10
-"""How often a user's login may fail from one address within `FAILURE_SECONDS`."""
+"""Maximum number of failed logins of a user from one address within `FAILURE_SECONDS`."""
 FAILURES_OF_ADDRESS = 100
-"""How often any login may, from one address."""
+"""Maximum number of failed logins from one address."""
 _MOST_REMEMBERED = 10_000
 _SHARES = 4
-"""An analyst has a quarter of the connections at least, all where there is no other analyst."""
+"""Divisor of the least share: an analyst may use at least a quarter of all connections."""
 
 
 def share(limits: Limits, analysts: int) -> int:
-    """The most connections of one of so many analysts."""
+    """Return the maximum number of connections of one of `analysts` analysts."""
     fair = ceil(limits.max_connections / max(1, min(analysts, _SHARES)))
     return limits.max_connections_per_analyst or fair
 
@@ -44,7 +44,7 @@ class Strangers:
     _waiting: dict[Task, str] = field(default_factory=dict)
 
     def came(self, task: Task, address: str) -> Task | None:
-        """Take somebody in; who has to leave for that, if there are too many now."""
+        """Add a connection. Returns the connection that has to leave for it, or None."""
         self._waiting[task] = place_of(address)
         if len(self._waiting) <= self.most:
             return None
@@ -53,24 +53,24 @@ class Strangers:
         return next(other for other, place in self._waiting.items() if place == crowded)
 
     def gone(self, task: Task) -> None:
-        """Somebody has logged in, or left."""
+        """Remove a connection that has logged in or left."""
         self._waiting.pop(task, None)
 
 
 @dataclass(slots=True)
 class Failures:
-    """Logins that failed of late; `clock` tells seconds."""
+    """Recent failed logins. `clock` returns seconds."""
 
     clock: Callable[[], float]
     _times: dict[tuple[str, ...], deque[float]] = field(default_factory=dict)
 
     def may_try(self, address: str, user: str) -> bool:
-        """Whether one more login may be tried. It does not matter whether the user exists."""
+        """Test whether another login may be tried. Unknown users are treated the same."""
         place = place_of(address)
         return self._count((place, user)) < FAILURES and self._count((place,)) < FAILURES_OF_ADDRESS
 
     def failed(self, address: str, user: str) -> None:
-        """A login has failed."""
+        """Count a failed login."""
         place = place_of(address)
         for key in ((place, user), (place,)):
             times = self._times.pop(key, deque())

@@ -1,4 +1,4 @@
-"""Asking the proxy or the catalogue, for one session."""
+"""Answers of the proxy and the catalogue for one session."""
 
 from __future__ import annotations
 
@@ -42,45 +42,47 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DIALECT = "postgres"
 COLUMNS = "columns"
-"""The value of dpsql.errors by which margins are columns."""
+"""Value of dpsql.errors for which margins are columns."""
 FREE = Loss(0)
 _SILENT = frozenset({"warning", "error"})
-"""Values of client_min_messages that keep notices away."""
+"""Values of client_min_messages that suppress notices."""
 REMEMBERED_CHARACTERS = 1 << 19
-"""What a session keeps of texts of which it knows whether the catalogue answers them."""
+"""Maximum size in characters of a session's cache of catalogue tests."""
 
 
 class CatalogueAnswers(Protocol):
-    """What answers questions about tables, types and settings from the policy alone."""
+    """Answers queries about tables, types and settings from the policy alone."""
 
     def claims(self, sql: str, stop: Stop) -> bool:
-        """Whether a statement reads catalogue relations and functions only."""
+        """Test whether a statement reads only catalogue relations and functions."""
 
     def describe(self, sql: str, parameters: int, stop: Stop) -> tuple[WireColumn, ...]:
-        """Its columns, its parameters not yet known."""
+        """Return its columns before its parameters are known."""
 
     def parameter_types(self, sql: str, parameters: int, stop: Stop) -> tuple[int, ...]:
-        """The types of its parameters."""
+        """Return the types of its parameters."""
 
     def ask(
         self, sql: str, parameters: tuple[Any, ...], given: Sequence[Load], stop: Stop
     ) -> WireResult:
-        """Its answer, from the catalogue and what is `given`."""
+        """Return its answer, from the catalogue and the tables in `given`."""
 
     def shown(self, views: Views, synthetic: Sequence[TablePolicy] = ()) -> Sequence[Load]:
-        """The session's views and the analyst's `synthetic` tables, to be given."""
+        """Return the tables for `given`: the session's views and the analyst's `synthetic`
+        tables.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a statement takes and returns; no columns where it returns none."""
+    """Parameter types and columns of a statement; columns are None if it returns no rows."""
 
     parameters: tuple[int, ...]
     columns: tuple[WireColumn, ...] | None
 
 
 class Answers:
-    """The proxy and the catalogue as one analyst sees them."""
+    """The proxy and the catalogue for one analyst."""
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class Answers:
         self.take_up(proxy, catalogue)
 
     def take_up(self, proxy: Proxy, catalogue: Callable[[], CatalogueAnswers]) -> None:
-        """Ask these from now on."""
+        """Use another proxy and catalogue from now on."""
         self.proxy, self._make_catalogue = proxy, catalogue
         self._catalogue: CatalogueAnswers | None = None
         self._claimed: BoundedCache[tuple[bool, int]] = BoundedCache(
@@ -101,10 +103,10 @@ class Answers:
 
     @property
     def catalogue(self) -> CatalogueAnswers:
-        """The catalogue, made when it is first needed.
+        """The catalogue, made on first use.
 
-        Raises `Fault` where the policy, read again, no longer has the analyst: the connection ends
-        as soon as the server looks.
+        Raises `Fault` if the reloaded policy no longer has the analyst. The server then ends the
+        connection.
         """
         if self._catalogue is None:
             if self.analyst not in dict(self.proxy.policy.analysts):
@@ -113,15 +115,15 @@ class Answers:
         return self._catalogue
 
     def read(self, reader: Callable[[Piece], T], piece: Piece, stop: Stop) -> T:
-        """What a reader finds in a statement. Raises as `long_texts.read` does."""
+        """Return the result of a reader of statements. Raises as `long_texts.read` does."""
         return long_texts.read(self.proxy.compiler.apart, len(piece.text), stop, reader, piece)
 
     def pieces(self, text: str, stop: Stop) -> tuple[Piece, ...]:
-        """The statements of a text. Raises as `read` does."""
+        """Return the statements of a text. Raises as `read` does."""
         return long_texts.read(self.proxy.compiler.apart, len(text), stop, pieces, text)
 
     def claims(self, piece: Piece, stop: Stop) -> bool:
-        """Whether the catalogue answers this statement."""
+        """Test whether the catalogue answers this statement."""
         entry = self._claimed.get(piece.text)
         if entry is None:
             entry = self.catalogue.claims(piece.text, stop), FLAT + len(piece.text)
@@ -131,7 +133,7 @@ class Answers:
     def describe(
         self, piece: Piece, declared: Sequence[int], settings: Mapping[str, str], stop: Stop
     ) -> Description:
-        """Parameter types and columns of a query. Raises `Fault`."""
+        """Return parameter types and columns of a query. Raises `Fault`."""
         with placed(piece):
             return self._described(piece, declared, settings, stop)
 
@@ -166,7 +168,7 @@ class Answers:
         stop: Stop,
         announced: Sequence[WireColumn] = (),
     ) -> Result:
-        """The answer with its notices; its columns may be `announced`. Raises `Fault`."""
+        """Return the answer with its notices. Its columns may be `announced`. Raises `Fault`."""
         with placed(piece):
             return self._result(piece, values, transaction, stop, announced)
 
@@ -195,7 +197,7 @@ class Answers:
             return Result(table.columns, table.rows, "SELECT", counted=True, repeatable=not reports)
         ordered = frozen(values[number - 1] for number in query.numbers)
         narrow = frozenset(n for n, c in enumerate(announced) if type_oids.is_narrow(c.oid))
-        # What was announced is what comes, whatever was set since then.
+        # The announced columns must come, even if settings changed since.
         margins = any([c.margin for c in announced] or [settings["dpsql.errors"] == COLUMNS])
         request = self._request(query, ordered, settings)
         request = replace(request, narrow=narrow, flowing=not margins)
@@ -221,17 +223,17 @@ class Answers:
         )
 
     def _read(self, piece: Piece, stop: Stop) -> tuple[Numbered, bool]:
-        """The statement with its parameters numbered, and whether the catalogue answers it."""
+        """Return the statement with numbered parameters, and whether the catalogue answers it."""
         return self.read(numbered, piece, stop), self.claims(piece, stop)
 
     def _reports(self, piece: Piece, stop: Stop) -> list[ScratchTable]:
-        """What the analyst spent, as far as a statement names it."""
+        """Return the reports on the analyst's spending that a statement names."""
         named = self.read(_named_reports, piece, stop)
         return [report(self.proxy, self.analyst, function) for function in named]
 
 
 def _answered(answer: Answer, settings: Mapping[str, str], *, margins: bool) -> Result:
-    """What an answer is over the wire; with `margins` these are columns too."""
+    """Return an answer for the wire. With `margins`, margins are columns too."""
     columns = told_columns(answer.columns, margins=margins)
     notices = _notices(answer, settings)
     answer = with_margin_columns(answer) if margins else answer
@@ -248,14 +250,14 @@ def _answered(answer: Answer, settings: Mapping[str, str], *, margins: bool) -> 
 
 
 def _named_reports(piece: Piece) -> list[str]:
-    """The functions in a statement that tell what was spent."""
+    """Return the report functions in a statement."""
     return sorted({word.value for word in piece.words} & REPORTS.keys())
 
 
 def _repeatable(answer: Answer) -> bool:
-    """Whether the same question has the same answer until the data, the ledger or the day change.
+    """Test whether a repeated query has the same answer until data, ledger or day change.
 
-    That is so of what was paid for before, and of public rows.
+    This holds for remembered answers and for public rows.
     """
     if answer.receipt is None:
         return answer.explanation is None
@@ -263,7 +265,7 @@ def _repeatable(answer: Answer) -> bool:
 
 
 def _require_given(query: Numbered, count: int, piece: Piece) -> None:
-    """Every `$n` has a value. Raises `Fault`."""
+    """Raise `Fault` unless every `$n` has a value."""
     for number, place in zip(query.numbers, query.places, strict=True):
         if not 1 <= number <= count:
             missing = f"there is no parameter ${number}"
@@ -272,7 +274,7 @@ def _require_given(query: Numbered, count: int, piece: Piece) -> None:
 
 @contextmanager
 def placed(piece: Piece) -> Iterator[None]:
-    """Tells errors about a statement as faults, with their place in the whole message."""
+    """Turn errors about a statement into faults, with positions in the whole message."""
     try:
         yield
     except DpsqlError as error:
@@ -280,7 +282,7 @@ def placed(piece: Piece) -> Iterator[None]:
 
 
 def told_columns(columns: Sequence[Column], *, margins: bool = False) -> tuple[WireColumn, ...]:
-    """Columns of ours as the wire tells them; with `margins` those of all numbers behind them."""
+    """Return columns for the wire. With `margins`, margin columns follow."""
     behind = margin_columns(columns) if margins else ()
     return tuple(
         WireColumn(c.name, type_oids.oid_of(c.type, wide=c.wide), margin=n >= len(columns))
@@ -289,7 +291,7 @@ def told_columns(columns: Sequence[Column], *, margins: bool = False) -> tuple[W
 
 
 def _settled(given: Sequence[int], query: Numbered, kinds: Sequence[SqlType]) -> tuple[int, ...]:
-    """The type of each `$n`: as declared, or as its first place wants it, or text."""
+    """Return the type of each `$n`: as declared, or as at its first place, or text."""
     types = list(given)
     for number, kind in zip(query.numbers, kinds, strict=True):
         if types[number - 1] in (0, type_oids.UNKNOWN):
@@ -298,9 +300,9 @@ def _settled(given: Sequence[int], query: Numbered, kinds: Sequence[SqlType]) ->
 
 
 def _notices(answer: Answer, settings: Mapping[str, str]) -> tuple[str, ...]:
-    """What the answer's own notices say; and if that is wanted what it cost, and its errors.
+    """Return the notices of an answer, and its cost and errors if dpsql.notices is on.
 
-    A plan says it all itself.
+    A plan has no notices, since it contains them.
     """
     if answer.explanation is not None or settings["client_min_messages"] in _SILENT:
         return ()
@@ -312,7 +314,7 @@ def _notices(answer: Answer, settings: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _errors(answer: Answer) -> Iterator[str]:
-    """The error of every column that has one."""
+    """Yield the largest error of each noisy column."""
     for n, column in enumerate(answer.columns):
         margins = [row[n] for row in answer.margins]
         finite = [m for m in margins if m is not None and not isnan(m)]
@@ -328,7 +330,7 @@ _UNASKED = re.compile(r"--\s*Metabase\s*\Z")
 
 
 def is_scan(piece: Piece) -> bool:
-    r"""Whether nobody asked this.
+    r"""Test whether a statement is an automatic scan of Metabase.
 
     >>> from dpsql.dialects.postgres.words import pieces
     >>> [is_scan(*pieces(f"-- Metabase{who}\nSELECT 1")) for who in ("", ":: userID: 1")]
@@ -338,7 +340,7 @@ def is_scan(piece: Piece) -> bool:
 
 
 def refusal() -> Fault:
-    """What is told where a scan would cost something."""
+    """Return the refusal of a scan that would cost something."""
     return Fault(
         "42501",
         "A scan that nobody asked for is not paid for.",

@@ -1,6 +1,6 @@
-r"""Rows as COPY writes them: text, CSV, binary. PostgreSQL's manual, COPY, "File Formats".
+r"""Rows in the formats of COPY: text, CSV, binary. PostgreSQL's manual, COPY, "File Formats".
 
-Columns are written at once where nothing in them has to be quoted or escaped.
+Columns without special characters are written without further tests per value.
 
 >>> from datetime import UTC
 >>> columns = (WireColumn("a", 25), WireColumn("b", 20))
@@ -28,7 +28,7 @@ from dpsql.model.table import listed
 _BINARY_HEADER = b"PGCOPY\n\xff\r\n\0" + b"\0" * 8
 _BINARY_TRAILER = b"\xff\xff"
 _HEAD = 5
-"""Bytes of a message before its content."""
+"""Number of bytes of a message before its content."""
 _ESCAPES = {
     c.encode(): f"\\{letter}".encode()
     for c, letter in zip("\b\f\n\r\t\v\\", "bfnrtv\\", strict=True)
@@ -40,7 +40,7 @@ Tables: TypeAlias = Iterable[Sequence[Row]]
 def copied(
     columns: Sequence[WireColumn], tables: Tables, options: CopyOptions, zone: tzinfo
 ) -> Iterator[bytes]:
-    """CopyData messages, one a row, those of a table together; raises `OutOfRange`."""
+    """Yield CopyData messages, one per row, joined for each table. Raises `OutOfRange`."""
     if options.format is CopyFormat.BINARY:
         yield from _binary(columns, tables, zone)
         return
@@ -68,7 +68,7 @@ def copied(
 
 
 def _binary(columns: Sequence[WireColumn], tables: Tables, zone: tzinfo) -> Iterator[bytes]:
-    """A row is what DataRow has; the header comes with the first one."""
+    """Yield rows in the format of DataRow. The first message contains the header."""
     formats = [(column.oid, BINARY_FORMAT) for column in columns]
     head = _BINARY_HEADER
     for rows in tables:
@@ -83,7 +83,7 @@ def _binary(columns: Sequence[WireColumn], tables: Tables, zone: tzinfo) -> Iter
 
 
 def _escaped(delimiter: bytes, texts: list[bytes]) -> list[bytes]:
-    """The fields of a column in COPY's text format."""
+    """Return the fields of a column in COPY's text format."""
     escapes = {delimiter: b"\\" + delimiter, **_ESCAPES}
     if not _has_any(texts, b"".join(escapes)):
         return texts
@@ -92,7 +92,7 @@ def _escaped(delimiter: bytes, texts: list[bytes]) -> list[bytes]:
 
 
 class _CsvFields:
-    """What is quoted, and how."""
+    """Writer of CSV fields, with their quotes and escapes."""
 
     def __init__(self, options: CopyOptions, count: int) -> None:
         self._null, self._lone = options.null.encode(), count == 1
@@ -100,14 +100,14 @@ class _CsvFields:
         self._special = options.delimiter.encode() + self._quote + b"\n\r"
 
     def column(self, given: Sequence[object], texts: list[bytes], *, forced: bool) -> list[bytes]:
-        """The fields of a column; those of NULL, in `given`, are nothing yet."""
+        """Return the fields of a column. NULLs in `given` are written later."""
         plain = not (forced or self._lone or None in given or self._null in texts)
         if plain and not _has_any(texts, self._special):
             return texts
         return [self.field(text, must=forced) for text in texts]
 
     def field(self, text: bytes, *, must: bool = False) -> bytes:
-        """One field."""
+        """Return one field, quoted if necessary."""
         ends_copy = self._lone and text == b"\\."
         if not (must or ends_copy or text == self._null or _has_any([text], self._special)):
             return text
@@ -118,6 +118,6 @@ class _CsvFields:
 
 
 def _has_any(texts: Sequence[bytes], special: bytes) -> bool:
-    """Whether one of these bytes, none of which is part of a longer character, is in a text."""
+    """Test whether a text contains one of these bytes. All of them are single-byte characters."""
     whole = b"".join(texts)
     return len(whole.translate(None, special)) < len(whole)

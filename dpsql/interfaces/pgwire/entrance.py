@@ -1,4 +1,4 @@
-"""The beginning of a connection: encryption, version, user, login, the first settings."""
+"""Start of a connection: encryption, version, user, login, first settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOT_SETTINGS = frozenset("user database options replication".split())
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """Who asks to come in, and with which settings; `spoken` is the version both speak."""
+    """A client's user, database and settings. `spoken` is the common protocol version."""
 
     user: str
     database: str
@@ -33,7 +33,7 @@ class Guest:
 
     @property
     def negotiation(self) -> bytes:
-        """What must be said about the version, nothing if it was met."""
+        """Message on the negotiated version; empty if the client's version is supported."""
         if self.spoken == self.version and not self.unknown:
             return b""
         return backend.negotiate_version(self.spoken, self.unknown)
@@ -46,7 +46,7 @@ class Guest:
 
 
 def guest(startup: frontend.Startup) -> Guest:
-    """The wishes of a startup message. Raises `Fault`, fatal."""
+    """Return the guest of a startup message. Raises a fatal `Fault`."""
     major, minor = startup.version
     if major != NEWEST[0]:
         raise fatal("0A000", f"unsupported frontend protocol {major}.{minor}")
@@ -75,7 +75,9 @@ def guest(startup: frontend.Startup) -> Guest:
 
 
 def _options(text: str) -> list[tuple[str, str]]:
-    """The settings in options: `-c name=value` and `--name=value`. Raises `Fault`, fatal."""
+    """Return the settings in options: `-c name=value` and `--name=value`. Raises a fatal
+    `Fault`.
+    """
     options, words = [], text.replace("\\ ", "\0").split()
     while words:
         word = words.pop(0).replace("\0", " ")
@@ -91,16 +93,17 @@ def _options(text: str) -> list[tuple[str, str]]:
 
 
 def require_database(visitor: Guest) -> None:
-    """Refuse a database that is not here. Raises `Fault`, fatal.
+    """Raise a fatal `Fault` for an unknown database.
 
-    There is one; it also goes by the names that clients try unasked: `postgres` and the user's.
+    There is only one. Its aliases are the usual defaults of clients: `postgres` and the user's
+    name.
     """
     if visitor.database not in (DATABASE, "postgres", visitor.user):
         raise fatal("3D000", f'database "{visitor.database}" does not exist')
 
 
 def first_settings(visitor: Guest, number: int, *, encrypted: bool) -> SessionSettings:
-    """The settings of session `number` as its client begins it. Raises `Fault`, fatal."""
+    """Return the initial settings of session `number`. Raises a fatal `Fault`."""
     fixed = {"session_authorization": visitor.user, "backend_pid": str(number)}
     settings = SessionSettings({**fixed, "ssl": "on" if encrypted else "off"})
     for name, value in visitor.settings:
@@ -113,7 +116,7 @@ def first_settings(visitor: Guest, number: int, *, encrypted: bool) -> SessionSe
 
 @dataclass(slots=True)
 class Authentication:
-    """The conversation of one login: bytes to send, until the proof is there."""
+    """Messages of one login, up to the proof."""
 
     login: Login
     user: str
@@ -123,20 +126,20 @@ class Authentication:
     def of(
         cls, user: str, verifier: Verifier | None, binding: bytes | None, secret: bytes = b""
     ) -> Authentication:
-        """A login of `user`; without a verifier it fails in the same way as a wrong password."""
+        """Return a login of `user`. Without a verifier it fails as with a wrong password."""
         return cls(Login(verifier or nobody(user, secret), binding), user, verifier is not None)
 
     @property
     def offer(self) -> bytes:
-        """The mechanisms on offer."""
+        """Message with the offered mechanisms."""
         return backend.mechanisms(self.login.mechanisms)
 
     def first(self, body: bytes) -> bytes:
-        """The answer to the client's first message. Raises `Fault`, fatal."""
+        """Return the reply to the client's first message. Raises a fatal `Fault`."""
         return backend.authentication(11, self._step(self.login.first, body))
 
     def final(self, body: bytes) -> bytes:
-        """The answer to the client's proof. Raises `Fault`, fatal."""
+        """Return the reply to the client's proof. Raises a fatal `Fault`."""
         proof = self._step(self.login.final, body)
         if not self.exists:
             raise self._refusal()
@@ -153,5 +156,5 @@ class Authentication:
 
 
 def fatal(sqlstate: str, message: str) -> Fault:
-    """A fault that ends the connection."""
+    """Return a fault that ends the connection."""
     return Fault(sqlstate, message, severity="FATAL")

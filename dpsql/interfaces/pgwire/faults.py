@@ -1,6 +1,6 @@
-"""Errors as the protocol tells them: severity, SQLSTATE, message, detail, hint, position.
+"""Errors in the protocol: severity, SQLSTATE, message, detail, hint, position.
 
-Nothing of the engine's or the owner's crosses the wire: SECURITY.md S5.
+Errors of the engine and of the owner's files are not sent: SECURITY.md S5.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from dpsql.model.tree import NOWHERE
 
 @dataclass(eq=False)
 class Fault(Exception):
-    """An error told to a client; `position` counts characters of the whole text from 1.
+    """An error for a client. `position` counts characters of the whole text from 1.
 
-    `log` is for the owner alone; `reason` is that of a refusal, `query` the one that failed.
+    `log` is only for the owner. `reason` is the reason of a refusal, and `query` the id of the
+    failed query.
     """
 
     sqlstate: str
@@ -35,7 +36,7 @@ class Fault(Exception):
 
     @property
     def fields(self) -> dict[str, str]:
-        """The fields of an ErrorResponse."""
+        """Fields of an ErrorResponse."""
         optional = {
             "S": self.severity,
             "V": self.severity,
@@ -49,10 +50,10 @@ class Fault(Exception):
 
 
 def fault_of(error: DpsqlError, piece: Piece | None = None) -> Fault:
-    """The fault that tells `error` about a statement of the message.
+    """Return the fault for `error` in a statement of the message.
 
-    A failure of ours says its query id and nothing else. What is wrong with the owner's files,
-    and where they are, is for the owner's log.
+    An internal failure shows only its query id. Problems and paths of the owner's files go to the
+    log.
 
     >>> from dpsql.model.errors import Reason
     >>> fault_of(Refused(Reason.RAW_ROWS)).sqlstate
@@ -78,5 +79,5 @@ def fault_of(error: DpsqlError, piece: Piece | None = None) -> Fault:
 
 
 def internal(query_id: str) -> Fault:
-    """A fault of the server itself: what went wrong stays inside."""
+    """Return an internal fault, without its cause."""
     return Fault("XX000", f"Query {query_id} failed.", query=query_id)

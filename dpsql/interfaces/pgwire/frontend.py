@@ -1,6 +1,6 @@
-r"""What a client sends, version 3 of the protocol: bytes → frozen messages.
+r"""Decoders of the client's messages in version 3 of the protocol: bytes → frozen messages.
 
-The layout is PostgreSQL's manual, chapter "Frontend/Backend Protocol", "Message Formats".
+The layout follows PostgreSQL's manual, chapter "Frontend/Backend Protocol", "Message Formats".
 
 >>> decode(b"Q", b"SELECT 1\x00")
 Query(sql='SELECT 1')
@@ -15,18 +15,18 @@ from typing import TypeAlias
 from dpsql.model.dataclass import dataclass
 
 CANCEL_REQUEST, SSL_REQUEST, GSSENC_REQUEST = 80877102, 80877103, 80877104
-"""Codes that stand in the place of a version."""
+"""Request codes in place of a version."""
 MAX_STARTUP_BYTES = 10_000
 MAX_FIELDS = 65_535
 
 
 class ProtocolError(Exception):
-    """The bytes are no message: the connection cannot go on."""
+    """Raised if bytes are not a message. The connection must end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """The first message: version (major, minor), and parameters such as user and database."""
+    """First message: version (major, minor), and parameters such as user and database."""
 
     version: tuple[int, int]
     parameters: tuple[tuple[str, str], ...]
@@ -34,14 +34,14 @@ class Startup:
 
 @dataclass(frozen=True, slots=True)
 class Encrypt:
-    """The wish for TLS, or with `gss` for GSSAPI encryption."""
+    """Request for TLS, or with `gss` for GSSAPI encryption."""
 
     gss: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """The wish to stop what the session with this key runs."""
+    """Request to cancel the statement of the session with this key."""
 
     process: int
     secret: bytes
@@ -49,14 +49,14 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Statements as text, to be run at once."""
+    """Text of statements to run at once."""
 
     sql: str
 
 
 @dataclass(frozen=True, slots=True)
 class Parse:
-    """A statement to keep under a name; types of its parameters by OID, 0 where unknown."""
+    """A statement to prepare under a name. Parameter types are OIDs, 0 if unknown."""
 
     name: str
     sql: str
@@ -65,7 +65,9 @@ class Parse:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Values for a statement; formats are 0 for text and 1 for binary, () or one for all."""
+    """Values for a statement. Formats are 0 for text and 1 for binary; (), one for all, or one
+    each.
+    """
 
     portal: str
     statement: str
@@ -76,7 +78,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """What a statement (or portal) takes and returns."""
+    """Request for the parameters and columns of a statement (or portal)."""
 
     portal: bool
     name: str
@@ -84,7 +86,7 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Execute:
-    """Rows of a portal; at most `limit` unless it is 0."""
+    """Request for rows of a portal: at most `limit`, or all for 0."""
 
     portal: str
     limit: int
@@ -92,7 +94,7 @@ class Execute:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Forget a statement (or portal)."""
+    """Request to close a statement (or portal)."""
 
     portal: bool
     name: str
@@ -100,34 +102,34 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """The end of a series: answers are due, an error is over."""
+    """End of a series: replies are due, and an error is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """Send what there is."""
+    """Request to send the buffered replies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terminate:
-    """Goodbye."""
+    """End of the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A step of authentication: what it holds depends on the step."""
+    """A step of authentication, with a body that depends on the step."""
 
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class CopyIn:
-    """CopyData, CopyDone or CopyFail: nothing is ever copied in, so they are passed over."""
+    """CopyData, CopyDone or CopyFail, which are ignored: nothing is ever copied in."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A call by OID, long superseded."""
+    """A function call by OID, which is obsolete."""
 
 
 Message: TypeAlias = (
@@ -147,7 +149,7 @@ Message: TypeAlias = (
 
 
 class _Body:
-    """The bytes of a message and how many of them were read."""
+    """Reader of the fields of a message."""
 
     def __init__(self, body: bytes) -> None:
         self._body, self._at = body, 0
@@ -207,7 +209,7 @@ class _Body:
 
 
 def startup(body: bytes) -> Startup | Encrypt | Cancel:
-    """The first message of a connection, without its length. Raises `ProtocolError`."""
+    """Decode the first message of a connection, without its length. Raises `ProtocolError`."""
     reader = _Body(body)
     code = reader.int32()
     match code:
@@ -285,7 +287,7 @@ _DECODERS: dict[bytes, Callable[[_Body], Message]] = {
 
 
 def decode(kind: bytes, body: bytes) -> Message:
-    """The message of this type byte. Raises `ProtocolError`."""
+    """Decode a message of this type byte. Raises `ProtocolError`."""
     decoder = _DECODERS.get(kind)
     if decoder is None:
         raise ProtocolError("there is no such message")

@@ -1,7 +1,7 @@
-"""Bytes that sessions keep between messages: prepared statements, bound values, rows of portals.
+"""Memory accounts of sessions: prepared statements, bound values, rows of portals.
 
-They are counted for each session, for each analyst and for the server, and each has a limit: one
-client cannot take the memory of the others, for free.
+Bytes are counted per session, per analyst and for the server, each with a limit. So one client
+cannot use up the memory of the others for free.
 
 SECURITY.md S18.
 """
@@ -22,14 +22,14 @@ from dpsql.policy.draft import ServerSettings as Limits
 
 T = TypeVar("T")
 FLAT = 1024
-"""Bytes of a portal or a statement beside its texts, values and rows."""
+"""Fixed size of a portal or a statement, without its texts, values and rows."""
 _ALL = 2
-"""All sessions keep at most this part of what the server may hold."""
+"""Divisor of the server's memory that all sessions together may keep."""
 
 
 @dataclass(slots=True)
 class ServerBytes:
-    """What all sessions keep, by analyst; `shares` is how many analysts have to share it."""
+    """Bytes of all sessions, by analyst. `shares` is the number of analysts who share them."""
 
     limits: Limits = field(default_factory=Limits)
     shares: int = 1
@@ -43,7 +43,7 @@ class ServerBytes:
 
 @dataclass(slots=True)
 class SessionBytes:
-    """What one session keeps."""
+    """Bytes of one session."""
 
     server: ServerBytes = field(default_factory=ServerBytes)
     analyst: str = ""
@@ -51,13 +51,13 @@ class SessionBytes:
     ended: bool = False
 
     def end(self) -> None:
-        """Give all of it back; what a thread of the session still keeps counts no more."""
+        """Release all bytes. Later changes by threads of the session no longer count."""
         with self.server.lock:
             self.server.taken[self.analyst] -= self.taken
             self.taken, self.ended = 0, True
 
     def change(self, size: int) -> None:
-        """Count so many bytes more, or less. Raises `Fault` where a limit is exceeded."""
+        """Add a number of bytes, maybe negative. Raises `Fault` if a limit is exceeded."""
         server, limits = self.server, self.server.limits
         most = bytes_of(limits.memory) // _ALL
         with server.lock:
@@ -85,7 +85,7 @@ def _require(who: str, size: int, most: int) -> None:
 
 
 class KeptItems(MutableMapping[str, T]):
-    """Items of a session by name, of which each counts as `size` says when it is put here.
+    """Named items of a session. Each is charged by `size` when it is stored.
 
     >>> account = SessionBytes()
     >>> kept = KeptItems(account, len)
@@ -118,13 +118,13 @@ class KeptItems(MutableMapping[str, T]):
         return len(self._items)
 
     def drop_unless(self, stays: Callable[[str, T], bool]) -> None:
-        """Drop every item that does not stay."""
+        """Drop each item for which `stays` is False."""
         for name in [name for name, item in self._items.items() if not stays(name, item)]:
             del self[name]
 
 
 def size_of_values(values: Iterable[Any]) -> int:
-    """Return about how many bytes values take, those within lists too."""
+    """Return the approximate number of bytes of values, including those in lists."""
     return sum(
         getsizeof(value) + (size_of_values(value) if isinstance(value, list | tuple) else 0)
         for value in values
@@ -132,7 +132,7 @@ def size_of_values(values: Iterable[Any]) -> int:
 
 
 def size_of_rows(rows: Sequence[Any]) -> int:
-    """Return about how many bytes rows take; those that are in a file take none.
+    """Return the approximate number of bytes of rows; 0 for rows in a file.
 
     >>> size_of_rows([(1, "a")]) > size_of_rows([]) == 0
     True

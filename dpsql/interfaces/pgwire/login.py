@@ -1,8 +1,9 @@
-"""One login by SCRAM-SHA-256 (RFC 5802 and 7677), from the server's side.
+"""Server side of one login by SCRAM-SHA-256 (RFC 5802 and 7677).
 
-With TLS the binding to the server's certificate is offered too (tls-server-end-point, RFC 5929).
+With TLS, channel binding to the server's certificate is offered too (tls-server-end-point, RFC
+5929).
 
-Who is let in: SECURITY.md S18.
+Access control: SECURITY.md S18.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _NONCE_BYTES = 18
 
 
 class LoginFailed(Exception):
-    """The proof is wrong, or the client does not speak SCRAM."""
+    """Raised if the proof is wrong, or if the client's messages are not SCRAM."""
 
 
 class Login:
-    """A login against one verifier; `binding` is the certificate's hash where TLS is spoken."""
+    """A login with one verifier. `binding` is the hash of the certificate if TLS is used."""
 
     def __init__(self, verifier: Verifier, binding: bytes | None, nonce: str | None = None) -> None:
         self._verifier, self._binding = verifier, binding
@@ -35,11 +36,11 @@ class Login:
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """What is on offer, the best first."""
+        """Offered mechanisms, the best first."""
         return (MECHANISM,) if self._binding is None else (_PLUS, MECHANISM)
 
     def first(self, body: bytes) -> bytes:
-        """The answer to SASLInitialResponse. Raises `LoginFailed`."""
+        """Return the reply to SASLInitialResponse. Raises `LoginFailed`."""
         name, _, rest = body.partition(b"\0")
         text = _text(rest[struct.calcsize("!i") :])
         flag, comma, after = text.partition(",")
@@ -56,16 +57,16 @@ class Login:
         return self._challenge.encode()
 
     def _fits(self, mechanism: str, flag: str) -> bool:
-        """Whether the client binds the channel as its mechanism says, and was not misled.
+        """Test whether the client's channel binding fits its mechanism, without a downgrade.
 
-        "y" says that it would have bound the channel had we offered it.
+        "y" means that the client would have used channel binding if it had been offered.
         """
         if mechanism == _PLUS and self._binding is not None:
             return flag == _BOUND
         return mechanism == MECHANISM and (flag == "n" or (flag == "y" and self._binding is None))
 
     def final(self, body: bytes) -> bytes:
-        """The answer to SASLResponse: the server's own proof. Raises `LoginFailed`."""
+        """Return the reply to SASLResponse: the server's own proof. Raises `LoginFailed`."""
         unproved, separator, proof = _text(body).rpartition(",p=")
         attributes = unproved.split(",")
         if not separator or len(attributes) < 2:  # noqa: PLR2004 - binding and nonce
@@ -82,7 +83,7 @@ class Login:
         return b"v=" + base64.b64encode(hmac.digest(self._verifier.server_key, said, sha256))
 
     def _check(self, proof: bytes, said: bytes) -> None:
-        """ClientProof = ClientKey XOR HMAC(StoredKey, said), and StoredKey = H(ClientKey)."""
+        """Check ClientProof = ClientKey XOR HMAC(StoredKey, said), and StoredKey = H(ClientKey)."""
         signature = hmac.digest(self._verifier.stored_key, said, sha256)
         if len(proof) != len(signature):
             raise LoginFailed

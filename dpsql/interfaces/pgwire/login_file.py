@@ -1,9 +1,9 @@
-"""Who may log in, and how: a file of one user a line, from which no password follows.
+"""File of logins: one user per line, without passwords.
 
 A line is a credential, a space, and the analyst's name. A credential is a SCRAM-SHA-256 verifier as
-PostgreSQL stores it (RFC 5802 and 7677), or `certificate` for who logs in with a client certificate
-of that common name. `disabled:` before it keeps a user out. The line `salts:…` holds what salts of
-unknown users are made with: they are the same after a restart.
+PostgreSQL stores it (RFC 5802 and 7677), or `certificate` for logins with a client certificate of
+that common name. The prefix `disabled:` blocks a user. The line `salts:…` holds the secret for
+salts of unknown users, so that these are the same after a restart.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SALT_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """What a server keeps of a password (RFC 5802, section 3)."""
+    """Stored form of a password (RFC 5802, section 3)."""
 
     salt: bytes
     iterations: int
@@ -49,7 +49,7 @@ class Verifier:
 
 @dataclass(frozen=True, slots=True)
 class ByCertificate:
-    """Logs in with a client certificate, and with no password."""
+    """Login by a client certificate, without a password."""
 
     def __str__(self) -> str:
         return _BY_CERTIFICATE
@@ -57,7 +57,7 @@ class ByCertificate:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """How somebody logs in; not at all while `disabled`."""
+    """Login of a user, which fails while `disabled`."""
 
     credential: Verifier | ByCertificate
     disabled: bool = False
@@ -70,7 +70,9 @@ Users: TypeAlias = Mapping[str, User]
 
 
 class UsersFile(dict[str, User]):
-    """The users of a file by name, and its secret; that of this process until a file has one."""
+    """Users of a file by name, and its secret. The secret of the process is used until a file has
+    one.
+    """
 
     def __init__(self, users: Users = {}, secret: bytes = b"") -> None:  # noqa: B006 - is copied
         super().__init__(users)
@@ -78,7 +80,7 @@ class UsersFile(dict[str, User]):
 
 
 def verifier_of(password: str, salt: bytes | None = None) -> Verifier:
-    """A verifier, with a salt of its own unless one is given (RFC 5802, section 3).
+    """Return a verifier, with a random salt by default (RFC 5802, section 3).
 
     Raises ValueError for an empty password or one with control characters.
     """
@@ -92,7 +94,7 @@ def verifier_of(password: str, salt: bytes | None = None) -> Verifier:
 
 
 def _prepared(password: str) -> str:
-    """The password as SASLprep (RFC 4013) maps it; as it is where that forbids it.
+    """Return the password mapped by SASLprep (RFC 4013), or unchanged if that forbids it.
 
     PostgreSQL and its clients do the same.
     """
@@ -123,7 +125,7 @@ def _prepared(password: str) -> str:
 
 
 def parsed(text: str) -> Verifier:
-    """A verifier as written. Raises ValueError."""
+    """Parse a verifier. Raises ValueError."""
     mechanism, counted, keys = text.split("$")
     iterations, salt = counted.split(":")
     stored_key, server_key = keys.split(":")
@@ -133,14 +135,14 @@ def parsed(text: str) -> Verifier:
 
 
 def _user(text: str) -> User:
-    """A user as written. Raises ValueError."""
+    """Parse a user. Raises ValueError."""
     written = text.removeprefix(_DISABLED)
     credential = ByCertificate() if written == _BY_CERTIFICATE else parsed(written)
     return User(credential, disabled=written != text)
 
 
 def read_users(path: str) -> UsersFile:
-    """The users by name; none if there is no file. Raises ValueError for a broken line."""
+    """Return the users by name; none if there is no file. Raises ValueError for a broken line."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -156,7 +158,7 @@ def read_users(path: str) -> UsersFile:
 
 
 def write_users(path: str, users: Users) -> None:
-    """Replace all users; the file appears whole, and only its owner can read it."""
+    """Replace all users. The file appears complete, and only its owner can read it."""
     secret = users.secret if isinstance(users, UsersFile) else read_users(path).secret
     lines = [f"{_SECRET}{_base64(secret)}", *(f"{users[name]} {name}" for name in sorted(users))]
     text = "\n".join([*lines, ""])
@@ -179,7 +181,10 @@ def _process_secret() -> bytes:
 
 
 def nobody(name: str, secret: bytes = b"") -> Verifier:
-    """A verifier that no password opens, the same each time: who exists is not to be told."""
+    """Return a verifier that no password matches, to hide which users exist.
+
+    Its salt is the same each time.
+    """
     salt = hmac.digest(secret or _process_secret(), name.encode("utf-8", "replace"), sha256)
     salt = salt[:SALT_BYTES]
     return Verifier(salt, ITERATIONS, secrets.token_bytes(32), secrets.token_bytes(32))

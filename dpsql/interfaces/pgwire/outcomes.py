@@ -1,4 +1,4 @@
-"""What became of each statement, for the owner's log: who asked, how it ended, what it cost."""
+"""Outcomes of statements for the owner's log: analyst, result and charge."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SUCCESS = "00000"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one statement ended, after so many `seconds`.
+    """Outcome of one statement, after `seconds`.
 
-    `reason` is that of a refusal; `cause` is for the owner alone. There is a receipt where private
-    data were asked.
+    `reason` is that of a refusal. `cause` is only for the owner. There is a receipt if private data
+    were queried.
     """
 
     seconds: float
@@ -32,12 +32,12 @@ class Outcome:
 
     @classmethod
     def of(cls, fault: Fault, seconds: float, text: str) -> Outcome:
-        """The outcome of a statement that failed."""
+        """Return the outcome of a failed statement."""
         return cls(seconds, fault.sqlstate, fault.reason, fault.query, fault.log, text=text)
 
     @property
     def kind(self) -> str:
-        """Whether it was answered: fresh, remembered, or free of private data."""
+        """Kind of the answer: refused, failed, free, remembered or fresh."""
         if self.sqlstate != SUCCESS:
             return "refused" if self.reason else "failed"
         if self.receipt is None:
@@ -46,7 +46,7 @@ class Outcome:
 
     @property
     def facts(self) -> dict[str, str | float]:
-        """What a log line says of it; nothing that is empty."""
+        """Fields of the log line, without empty ones."""
         receipt = self.receipt
         paid: dict[str, str | float] = {}
         if receipt is not None and not receipt.remembered:
@@ -64,7 +64,7 @@ class Outcome:
 
 
 def normalised(piece: Piece) -> str:
-    """A statement in one line with `?` for each constant.
+    """Return a statement in one line with `?` for each constant.
 
     >>> from dpsql.dialects.postgres.words import pieces
     >>> normalised(pieces("SELECT  'x', age + 1 -- a remark")[0])

@@ -1,13 +1,13 @@
-"""When answers over private rows appear: at the steps of a public grid, so that time tells little.
+"""Release times of answers from private rows: the steps of a public grid, to hide run times.
 
-A step is predicted from public things. An answer that is early waits for it, with its engine kept
-from others; one that is late appears at the next step and counts, and so does a failure. It is
-recorded at the predicted step, whenever the question really ends: the ledger, whose changes others
-may see, is not written between the charge and that step. After `max_late` of them the owner has to
-act. So N questions, G later steps and K outcomes tell at most log2 of the sum over i <= max_late of
-C(N, i) * (G * K)**i bits, whatever is asked.
+A step is predicted from public facts. An early answer waits for it, and its engine stays reserved.
+A late answer appears at the next step and is counted, and so is a failure. It is recorded at the
+predicted step, whenever the query really ends. The ledger, whose changes others may see, is not
+written between the charge and that step. After `max_late` late answers the owner has to act. So N
+queries, G later steps and K outcomes reveal at most log2 of the sum over i <= max_late of C(N, i) *
+(G * K)**i bits, for all queries.
 
-The bound is PRIVACY.md R70, what it is for SECURITY.md S22.
+The bound is PRIVACY.md R70, its purpose SECURITY.md S22.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from dpsql.model.errors import Reason, Refused, Unreachable
 FIRST_STEP, FACTOR = 0.1, 4.0
 OVERHEAD_SECONDS = 0.05
 OPERATIONS_PER_SECOND = 2e7
-"""Of rows that one operator goes through; a slow machine has larger `expected_rows`."""
+"""Rows per second of one operator. A slower machine needs larger `expected_rows`."""
 
 
 def step(seconds: float) -> float:
-    """The first step of the grid that is not before `seconds`.
+    """Return the first step of the grid at or after `seconds`.
 
     >>> [step(s) for s in (0.0, 0.1, 0.11, 7.0)]
     [0.1, 0.1, 0.4, 25.6]
@@ -44,10 +44,9 @@ def step(seconds: float) -> float:
 
 
 def predicted(size: float | None, otherwise: float, most: float) -> float:
-    """The step of a question of this size (see `dpsql.preparation.workload`); if nobody says, of
-    `otherwise`.
+    """Return the step of a query of this size (see `dpsql.preparation.workload`).
 
-    After `most` seconds it is stopped anyway.
+    Without a size, the time `otherwise` is assumed. The query is stopped after `most` seconds.
 
     >>> [predicted(size, 6.4, 300) for size in (1e6, 1e7, 1e20, None)]
     [0.1, 1.6, 409.6, 6.4]
@@ -57,12 +56,14 @@ def predicted(size: float | None, otherwise: float, most: float) -> float:
 
 
 OUTCOMES = 4
-"""What else a late question tells: it is answered, or failed with half of a model's steps, with a
-quarter of them, or with nothing."""
+"""Number of outcomes of a late query.
+
+It is answered, or failed with half of a model's steps, with a quarter of them, or with nothing.
+"""
 
 
 def later_steps(most: float) -> int:
-    """How many steps lie behind the first, where all statements of a question end after `most`.
+    """Return the number of steps after the first, if all statements end after `most` seconds.
 
     >>> later_steps(300)
     6
@@ -74,7 +75,7 @@ def later_steps(most: float) -> int:
 
 
 class LateAnswers(Protocol):
-    """Where late answers are recorded: a ledger, so that they survive a restart."""
+    """Record of late answers: a ledger, so that they survive a restart."""
 
     def record_late(self, analyst: str, query_id: str) -> None: ...
 
@@ -82,16 +83,16 @@ class LateAnswers(Protocol):
 
 
 class Alarm(Protocol):
-    """What happens once, so many seconds from now, unless it is cancelled before."""
+    """A single call in the future, which can be cancelled."""
 
     def cancel(self) -> None: ...
 
     def join(self) -> None:
-        """Return once it has happened, or was cancelled."""
+        """Return once it has run, or was cancelled."""
 
 
 def alarm(seconds: float, ring: Callable[[], None]) -> Alarm:
-    """Call `ring` after so many seconds, in a thread of its own."""
+    """Call `ring` after `seconds`, in a thread of its own."""
     timer = Timer(seconds, ring)
     timer.daemon = True
     timer.start()
@@ -99,14 +100,14 @@ def alarm(seconds: float, ring: Callable[[], None]) -> Alarm:
 
 
 Write = Callable[..., object]
-"""Told of each question: its analyst, query, exact seconds and step, for the owner's log alone."""
+"""Called for each query with its analyst, query, exact seconds and step, for the owner's log."""
 
 
 @dataclass(slots=True, eq=False)
 class Pacer:
-    """The grid of one server: how long questions take, and what was late, by analyst.
+    """The grid of one server, with late answers and running queries by analyst.
 
-    `wait` waits for so many seconds, or less, and says whether there is no more to wait for.
+    `wait` waits up to a number of seconds, and returns whether waiting is over.
     """
 
     book: LateAnswers
@@ -123,31 +124,31 @@ class Pacer:
     lines: defaultdict[str, Line] = field(default_factory=lambda: defaultdict(Line))
 
     def of(self, analyst: str) -> AnalystPace:
-        """How the questions of one analyst are paced."""
+        """Return the pace of one analyst."""
         return AnalystPace(self, analyst)
 
     def follow(
         self, book: LateAnswers, answer_seconds: float, max_late: int, statement_seconds: float
     ) -> None:
-        """Pace by these from now on; what runs still counts as asked."""
+        """Use a new ledger and new limits from now on. Running queries still count."""
         self.book, self.max_late = book, max_late
         self.answer_seconds, self.statement_seconds = answer_seconds, statement_seconds
 
     def close(self) -> None:
-        """Nobody waits for a step any more: the server stops, and answers nothing."""
+        """End all waiting, since the server stops and answers nothing more."""
         self.closing.set()
 
 
 @dataclass(frozen=True, slots=True)
 class AnalystPace:
-    """A `dpsql.engines.Pace`."""
+    """A `dpsql.engines.Pace` of one analyst."""
 
     pacer: Pacer
     analyst: str
 
     @contextmanager
     def admitted(self, stop: Stop) -> Iterator[None]:
-        """Lets so many questions in at once as may still be late; raises `Refused`."""
+        """Admit only as many queries at once as may still be late. Raises `Refused`."""
         pacer = self.pacer
         line, parking = pacer.lines[self.analyst], stop.may_park
         with pacer.changed:
@@ -173,10 +174,11 @@ class AnalystPace:
 
     @contextmanager
     def paced(self, query_id: str, size: float | None) -> Iterator[Ending]:
-        """Ends at a step; what is not done at the predicted one is recorded as late then.
+        """Run a query that ends at a step. If it is not done at the predicted one, record it as
+        late.
 
-        Only that data changed or are gone is no fault of a question's. Who cancels sees the end at
-        a step too, or it would tell whether there was one already.
+        Changed or missing data are not counted as failures. A cancelled query ends at a step too,
+        since its time would reveal whether it had already ended.
         """
         pacer = self.pacer
         began = pacer.clock()
@@ -216,7 +218,7 @@ class AnalystPace:
 
 @dataclass(slots=True, eq=False)
 class _Deadline:
-    """The predicted step of a question: either it is met, or missed once and recorded then."""
+    """Predicted step of a query: met, or missed and recorded exactly once."""
 
     pacer: Pacer
     analyst: str
@@ -227,7 +229,7 @@ class _Deadline:
     error: Exception | None = None
 
     def finish(self, *, failed: bool) -> tuple[float, bool]:
-        """When the question ended, and whether it is late; if not, it never will be."""
+        """Return the end time of the query, and whether it is late. If not, it stays so."""
         with self.lock:
             now = self.pacer.clock()
             late = failed or now > self.at
@@ -235,7 +237,7 @@ class _Deadline:
             return now, late
 
     def miss(self) -> None:
-        """The step is there: record that the question is not done, or failed."""
+        """Record at the step that the query is not done, or failed."""
         with self.lock:
             if not self.open:
                 return
@@ -246,6 +248,6 @@ class _Deadline:
                 self.error = error
 
     def require_recorded(self) -> None:
-        """Raise what kept the ledger from recording it: then nothing may be told."""
+        """Raise the error that prevented the record. Without a record nothing may be answered."""
         if self.error is not None:
             raise self.error

@@ -1,4 +1,4 @@
-"""Statements and portals of a session: what was prepared, and what is being fetched."""
+"""Statements and portals of a session: prepared statements, and results being fetched."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ from dpsql.model.vocabulary import Receipt
 Row = tuple[Any, ...]
 Columns = tuple[WireColumn, ...]
 Warned = tuple[str, str] | None
-"""A warning's SQLSTATE and text, if there is one."""
+"""SQLSTATE and text of a warning, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a statement returned: rows if it has columns, and the tag; COPY has its options.
+    """Result of a statement: rows if it has columns, and the tag. COPY has its options.
 
-    `counted` says that the tag ends with the number of rows told; `form` is 1 for the rows of a
-    binary cursor; `repeatable` says that it stays the same until the data, the ledger or the day
-    change. Where private data were asked there is a receipt. Where there is a `flow` the rows are
-    in it, to be read once.
+    `counted` means that the tag ends with the number of rows. `form` is 1 for the rows of a binary
+    cursor. `repeatable` means that it stays the same until data, ledger or day change. There is a
+    receipt if private data were queried. If there is a `flow`, it holds the rows, to be read once.
     """
 
     columns: Columns | None
@@ -49,15 +48,15 @@ class Result:
 
     @property
     def charged(self) -> bool:
-        """Whether it was paid for now."""
+        """True if it was charged now."""
         return self.receipt is not None and not self.receipt.remembered
 
     def tables(self) -> Iterator[Sequence[Row]]:
-        """The rows, some at a time."""
+        """Yield the rows in chunks."""
         return tables_of(self.rows) if self.flow is None else self.flow.tables()
 
     def stored(self) -> Result:
-        """The result with all of its rows. Raises `Refused` where there is no room for them."""
+        """Return the result with all of its rows. Raises `Refused` if there is no room for them."""
         if self.flow is None:
             return self
         return replace(self, rows=self.flow.stored(), flow=None)
@@ -65,7 +64,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class PreparedStatement:
-    """A statement with the types of its parameters and its columns; None: an empty text."""
+    """A statement with its parameter types and columns; None for an empty text."""
 
     command: Command | None
     piece: Piece | None
@@ -74,7 +73,7 @@ class PreparedStatement:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes, with the words of its text."""
+        """Approximate size in bytes, including the words of its text."""
         inner = getattr(self.command, "piece", None) or getattr(self.command, "query", None)
         texts = {id(each): each.size for each in (self.piece, inner) if isinstance(each, Piece)}
         return FLAT + sum(texts.values()) + size_of_values([self.parameters, self.columns or ()])
@@ -82,9 +81,10 @@ class PreparedStatement:
 
 @dataclass(slots=True)
 class Portal:
-    """A bound statement, run once when the first row is asked for.
+    """A bound statement, run once when the first row is requested.
 
-    `at` is the place among the rows: 0 before the first, n on the nth, one more behind the last.
+    `at` is the position among the rows: 0 before the first, n on the nth, one more after the
+    last.
     """
 
     prepared: PreparedStatement
@@ -100,12 +100,12 @@ class Portal:
 
     @property
     def size(self) -> int:
-        """About how many bytes it keeps beside its statement: its values, and rows that it has."""
+        """Approximate size in bytes of its values and rows, without its statement."""
         rows = () if self.result is None else self.result.rows
         return FLAT + size_of_values([self.values, self.formats]) + size_of_rows(rows)
 
     def forward(self, limit: int) -> tuple[Sequence[Row], bool]:
-        """The next rows, at most `limit` unless it is 0, and whether more are left."""
+        """Return the next rows, at most `limit` or all for 0, and whether more remain."""
         assert self.result is not None
         rows = self.result.rows
         stop = len(rows) if limit == 0 else min(len(rows), self.at + limit)
@@ -114,10 +114,10 @@ class Portal:
         return ahead, stop < len(rows)
 
     def fetch(self, direction: Direction, count: int | None) -> Sequence[Row]:
-        """The rows that FETCH names; `at` moves to the last of them, or off the end.
+        """Return the rows of a FETCH. `at` moves to the last of them, or off the end.
 
-        PostgreSQL's manual, FETCH: a count of 0 is the present row again, a negative count goes
-        the other way.
+        PostgreSQL's manual, FETCH: a count of 0 repeats the current row, and a negative count
+        reverses the direction.
         """
         assert self.result is not None
         rows = self.result.rows
@@ -153,7 +153,7 @@ def keep_portals(account: SessionBytes | None = None) -> KeptItems[Portal]:
 
 
 def moves_back(direction: Direction, count: int | None, at: int) -> bool:
-    """Whether a FETCH goes against the order of a cursor that stands at `at`."""
+    """Test whether a FETCH moves backward from position `at` of a cursor."""
     match direction:
         case Direction.FORWARD:
             return count is not None and count < 0

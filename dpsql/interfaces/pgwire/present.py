@@ -1,4 +1,4 @@
-"""What a server serves by at a time, and how it takes up another without losing anybody."""
+"""State that a server serves from, and that it can replace without losing clients."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 MakeCatalogue: TypeAlias = Callable[[str, Mapping[str, str]], CatalogueAnswers]
-"""The catalogue of an analyst whose settings are these."""
+"""Function that makes the catalogue of an analyst with these settings."""
 
 
 @dataclass(slots=True, eq=False)
 class Present:
-    """A policy over its data, who may log in, and how TLS is spoken.
+    """A policy with its data, its users, and the TLS settings.
 
-    `users` gives those who may log in, anew for each login. With `context` clients may speak TLS,
-    and bind their login to it by `binding`, the certificate's hash. `running` counts what is being
-    answered by it: only when that is over is a present that has `ended` closed.
+    `users` returns the users, read again for each login. With `context` clients may use TLS, and
+    bind their login to it by `binding`, the hash of the certificate. `running` counts open
+    requests: a state that has `ended` is closed only after them.
     """
 
     proxy: Proxy
@@ -42,12 +42,12 @@ class Present:
 
     @property
     def pace(self) -> tuple[LateAnswers, float, int, float]:
-        """What answers are paced by, as `Pacer` takes it."""
+        """Arguments of `Pacer`: ledger, answer seconds, late answers and statement seconds."""
         limits, seconds = self.limits, self.proxy.policy.limits.statement_seconds
         return self.proxy.ledger, limits.answer_seconds, limits.max_late, seconds
 
     def warnings(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """What its owner has to be told when it is taken up: events of the log and their fields.
+        """Yield warnings for the owner: events of the log and their fields.
 
         Raises `LedgerError`.
         """
@@ -62,7 +62,9 @@ class Present:
             yield "store_unused", {"fix": "Plans read the data as they are until: dpsql prepare"}
 
     def gauges(self) -> list[tuple[str, str, float]]:
-        """How much of each budget is used, and how busy the engine is. Raises `LedgerError`."""
+        """Return the used share of each budget, and the load of the engine. Raises
+        `LedgerError`.
+        """
         used = [
             (
                 "budget_used_ratio",
@@ -75,17 +77,17 @@ class Present:
         return [*used, *((f"engine_{name}", "", float(value)) for name, value in load.items())]
 
     def credential(self, users: Users, name: str) -> Verifier | ByCertificate | None:
-        """How one of these users may log in; None: not at all."""
+        """Return the login method of a user, or None if it may not log in."""
         user = users.get(name)
         allowed = self.proxy.policy.budget_of(name) is not None
         return user.credential if user is not None and allowed and not user.disabled else None
 
     @property
     def over(self) -> bool:
-        """Whether nothing needs it any more."""
+        """True if the state is no longer needed."""
         return self.ended and not self.running
 
 
 def label(text: str) -> str:
-    """A label's value as Prometheus escapes it."""
+    """Return the value of a label, escaped for Prometheus."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

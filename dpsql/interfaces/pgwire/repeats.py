@@ -1,8 +1,8 @@
-"""Batches of messages that are asked again, word for word: the same bytes, at no cost.
+"""Cache of repeated message batches: the same bytes, free of charge.
 
-That is sound for the reason in `dpsql.vault.vault`: a remembered answer is good as it is
-while the stamp of the ledger is the same. The bytes depend on nothing else but the settings and the
-prepared statements of the session, which are compared. Nothing is worked out.
+This is sound for the reason in `dpsql.vault.vault`: a remembered answer is valid while the stamp of
+the ledger is the same. Apart from that the bytes depend only on the settings and prepared
+statements of the session, which are compared. Nothing is computed again.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass
 
 MOST_BYTES = 1 << 18
-"""What one session keeps, texts of statements included."""
+"""Maximum number of bytes of one session, including texts of statements."""
 
 Statements = Mapping[str, PreparedStatement]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """What a batch was answered, and what must be as it was then.
+    """The reply to a batch, and its conditions.
 
-    `used` are the statements that the batch names, `left` is the unnamed one that it leaves behind.
-    `size` counts the texts and values of the batch too. `outcomes` are what the log says of it.
+    `used` are the statements that the batch names. `left` is the unnamed statement that it leaves.
+    `size` includes the texts and values of the batch. `outcomes` are its log entries.
     """
 
     data: bytes
@@ -38,7 +38,7 @@ class Repeat:
 
 
 class Repeats:
-    """The batches of one session that may be answered again.
+    """The batches of one session that can be answered from the cache.
 
     >>> Repeats().get((Query("SELECT 1"),), (), {}) is None
     True
@@ -50,7 +50,9 @@ class Repeats:
     def get(
         self, messages: tuple[Message, ...], settings: object, statements: Statements
     ) -> Repeat | None:
-        """What this batch was answered, if its statements are the same; see to the stamp."""
+        """Return the cached reply to a batch with the same statements. The caller checks the
+        stamp.
+        """
         repeat = self._answers.get((messages, settings))
         if repeat is None or any(statements.get(name) is not used for name, used in repeat.used):
             return None
@@ -65,7 +67,7 @@ class Repeats:
         data: bytes,
         outcomes: tuple[Outcome, ...] = (),
     ) -> None:
-        """Keep the answer to a batch whose statements are now these."""
+        """Store the reply to a batch, with its present statements."""
         parsed = any(isinstance(message, Parse) for message in messages)
         used = tuple((name, statements[name]) for name in sorted(_used(messages)))
         left = statements[""] if parsed else None
@@ -77,7 +79,9 @@ class Repeats:
 
 
 def is_repeatable(messages: Sequence[Message]) -> bool:
-    """Whether a batch is one plain query or one execution to its end: nothing else lasts longer."""
+    """Test whether a batch is one simple query or one execution to its end, without later
+    effects.
+    """
     match messages:
         case [Query()]:
             return True
@@ -88,7 +92,7 @@ def is_repeatable(messages: Sequence[Message]) -> bool:
 
 
 def _leaves_nothing(message: Message) -> bool:
-    """Whether a message changes the unnamed statement and portal alone."""
+    """Test whether a message changes only the unnamed statement and portal."""
     match message:
         case Parse(name="") | Bind(portal="") | Execute(portal="", limit=0) | Describe():
             return True
@@ -107,7 +111,7 @@ def _size(message: Message) -> int:
 
 
 def _used(messages: Sequence[Message]) -> set[str]:
-    """The statements that a batch names before it makes them itself."""
+    """Return the statements that a batch names before it prepares them itself."""
     used: set[str] = set()
     parsed: set[str] = set()
     for message in messages:

@@ -1,4 +1,4 @@
-"""The server: connections, their limits and their end. Nothing here knows SQL."""
+"""The server: connections, their limits and their end. Contains no SQL."""
 
 from __future__ import annotations
 
@@ -45,28 +45,28 @@ from dpsql.policy.draft import ServerSettings as Limits
 
 MAX_LOGIN_BYTES = 1 << 14
 MAX_THREADS = 32
-"""Threads that work out answers; who waits for a worker has none."""
+"""Maximum number of threads that answer. Requests that wait for a worker hold no thread."""
 _ENDS = frontend.Query, frontend.Sync, frontend.Flush, frontend.FunctionCall
 MAX_BATCH = 1000
-"""Most messages that wait for their Sync."""
+"""Maximum number of messages before their Sync."""
 GRACE_SECONDS = 10.0
 WATCH_SECONDS = 1.0
-"""How soon the server heeds what the owner has changed."""
+"""Interval at which the server checks for changes by the owner."""
 
 
 class _Bell:
-    """What a question without a thread waits for: any thread may ring it."""
+    """Signal for a request without a thread. Any thread may ring it."""
 
     def __init__(self) -> None:
         self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
 
     def ring(self) -> None:
-        """Let whoever waits go on."""
+        """Wake the waiting request."""
         with suppress(RuntimeError):  # the server has ended
             self._loop.call_soon_threadsafe(self._event.set)
 
     async def rung(self, seconds: float | None) -> None:
-        """Return when it has been rung since this last returned, or after so many seconds."""
+        """Wait for a ring since the last return, or for at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()
@@ -75,7 +75,7 @@ class _Bell:
 
 @dataclass(slots=True, eq=False)
 class _Visit:
-    """One connection that was let in."""
+    """One admitted connection."""
 
     number: int
     analyst: str
@@ -88,7 +88,7 @@ class _Visit:
     busy: bool = False
 
     def patience(self, limits: Limits) -> float:
-        """Seconds for which its client may be silent now."""
+        """Return the seconds for which its client may be silent now."""
         if not self.session.in_transaction:
             return limits.idle_seconds
         own = milliseconds(self.settings["idle_in_transaction_session_timeout"]) / 1000
@@ -96,11 +96,10 @@ class _Visit:
 
 
 class Server:
-    """Serves one proxy to many clients, until it is stopped.
+    """Server of one proxy for many clients, until it is stopped.
 
-    Every `WATCH_SECONDS` it looks who may no longer log in, and puts them out, and whether there
-    is another data version, and takes up what `renewed` then gives. With `only_encrypted` clients
-    must speak TLS.
+    Every `WATCH_SECONDS` it disconnects users who may no longer log in. If there is a new data
+    version, it uses the state that `renewed` returns. With `only_encrypted` clients must use TLS.
     """
 
     def __init__(
@@ -125,7 +124,7 @@ class Server:
         self._pool = _started(min(MAX_THREADS, limits.max_connections))
 
     async def start(self) -> asyncio.Server:
-        """Listen; raises OSError where the address is taken."""
+        """Listen. Raises OSError if the address is in use."""
         self._server = await asyncio.start_server(
             self._connected, self._limits.host, self._limits.port, backlog=1024
         )
@@ -137,10 +136,10 @@ class Server:
         return self.present.limits
 
     async def renew(self) -> None:
-        """Take up data, policy, users and certificate as they now are, in one step.
+        """Load data, policy, users and certificate again, in one step.
 
-        What runs ends as it began; whoever is connected stays. What cannot be taken up changes
-        nothing, and is told in the log.
+        Running statements end with the old state, and connections stay. If loading fails, nothing
+        changes and the log says why.
         """
         if self._renewed is None:
             return
@@ -161,16 +160,16 @@ class Server:
             await self._closed(old)
 
     def gauges(self) -> list[Gauge]:
-        """What the present policy's budgets and engines show. Raises `LedgerError`."""
+        """Return gauges of the present policy's budgets and engines. Raises `LedgerError`."""
         return self.present.gauges()
 
     async def _closed(self, present: Present) -> None:
-        """Close what nothing needs any more."""
+        """Close a state that is no longer needed."""
         if present.over:
             await asyncio.to_thread(present.proxy.close)
 
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
-        """Take no one in, let running statements end within `grace` seconds, then cancel them."""
+        """Accept no more clients, let statements end within `grace` seconds, then cancel them."""
         self._stopping = True
         self._keeper.cancel()
         self._server.close()
@@ -214,7 +213,7 @@ class Server:
             await stream.close()
 
     async def _served(self, stream: MessageStream, task: asyncio.Task[None]) -> None:
-        """Let a client in and answer it; every way this ends is an ordinary one."""
+        """Admit a client and answer it. Every end of this is an ordinary one."""
         try:
             visit = await self._entered(stream, task)
             if visit is not None:
@@ -238,7 +237,7 @@ class Server:
             await stream.refuse(fatal("XX000", "the server failed"))
 
     async def _entered(self, stream: MessageStream, task: asyncio.Task[None]) -> _Visit | None:
-        """The visit of a client that logged in; None if it only came to cancel."""
+        """Return the visit of a client that logged in; None for a cancel request."""
         async with asyncio.timeout(self._limits.login_seconds):
             startup = await self._first(stream)
             if startup is None:
@@ -256,7 +255,7 @@ class Server:
             return await self._welcomed(stream, visitor, task)
 
     def _require_room(self, analyst: str) -> None:
-        """Refuse more connections than there may be, in all or of one analyst. Raises `Fault`."""
+        """Raise `Fault` if there are too many connections, in all or of one analyst."""
         if len(self._visits) >= self._limits.max_connections:
             raise fatal("53300", "sorry, too many clients already")
         most = share(self._limits, len(self.present.proxy.policy.analysts))
@@ -308,7 +307,7 @@ class Server:
             raise
 
     async def _watched(self) -> None:
-        """Heed what the owner changes, as long as the server runs."""
+        """Check for changes by the owner, while the server runs."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             for worker in fallen():
@@ -398,7 +397,7 @@ class Server:
             self._telemetry.event("logout", connection=visit.number)
 
     async def _batch(self, stream: MessageStream, visit: _Visit) -> list[frontend.Message]:
-        """The messages up to the next at which an answer is due; none if the client leaves."""
+        """Return the messages up to the next one that needs a reply; none if the client leaves."""
         most, messages = self._limits.max_message_bytes, list[frontend.Message]()
         gathered = 0
         try:
@@ -421,9 +420,9 @@ class Server:
     async def _answered(
         self, stream: MessageStream, visit: _Visit, messages: list[frontend.Message]
     ) -> None:
-        """Answer what was answered before at once, anything else in a thread.
+        """Answer a repeated batch at once, and others in a thread.
 
-        There chunk after chunk, as fast as the client reads.
+        Chunks are sent as fast as the client reads.
         """
         self._telemetry.count("batches")
         present = self.present
@@ -468,7 +467,7 @@ class Server:
 
 
 def _started(count: int) -> ThreadPoolExecutor:
-    """Threads that all run: none has to be started where there may be no memory for it."""
+    """Return running threads. Later there may be no memory to start them."""
     pool, running = ThreadPoolExecutor(count, "dpsql-wire"), Barrier(count + 1)
     for _ in range(count):
         pool.submit(running.wait)
@@ -479,7 +478,7 @@ def _started(count: int) -> ThreadPoolExecutor:
 def _warned(
     make: Callable[[], Present],
 ) -> tuple[Present, tuple[tuple[str, dict[str, str]], ...]]:
-    """A present and what its owner has to be told of it. Raises the errors of both."""
+    """Return a state and its warnings for the owner. Raises the errors of both."""
     present = make()
     try:
         return present, tuple(present.warnings())
@@ -489,6 +488,6 @@ def _warned(
 
 
 def _next(chunks: Iterator[Part]) -> tuple[Part, bool]:
-    """The next chunk and whether it was the last, as a short one is; or what is waited for."""
+    """Return the next chunk or parking, and whether it was the last, as a short chunk is."""
     part = next(chunks, b"")
     return part, not isinstance(part, Parking) and len(part) < CHUNK_BYTES

@@ -1,4 +1,4 @@
-"""`dpsql serve` from its policy to its end: certificate, listening, signals, shutdown."""
+"""`dpsql serve` from start to end: certificate, listening, signals, shutdown."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 
 TURN_SECONDS = 0.0002
-"""How long a thread that compiles may keep the others from their turn.
+"""Maximum time for which a compiling thread may block the others.
 
-An answer that is sent again needs some turns, and would wait for 0.005 seconds at each of them.
+Resending an answer needs several turns. By default each would wait 0.005 seconds.
 """
 
 Make = Callable[[], tuple["Proxy", Limits]]
-"""Opens the policy as it now is, and says how it is served."""
+"""Function that opens the present policy, and returns its server limits."""
 
 
 def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> None:
-    """Serve until SIGINT or SIGTERM, and take up all that changed at SIGHUP.
+    """Serve until SIGINT or SIGTERM, and reload at SIGHUP.
 
-    `write` takes the log's lines. Other hosts are served with TLS only. Raises the errors of
-    `make`, `Unreachable` and `MissingExtra`.
+    `write` receives log lines. Other hosts are served with TLS only. Raises the errors of `make`,
+    `Unreachable` and `MissingExtra`.
     """
     sys.setswitchinterval(TURN_SECONDS)
     with TemporaryDirectory(prefix="dpsql-") as folder:
@@ -68,7 +68,7 @@ def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> N
 
 
 def _present(make: Make, folder: Path, *, self_signed: bool) -> Present:
-    """What is served from now on."""
+    """Return the state to serve from now on."""
     proxy, limits = make()
     try:
         context, binding = _encryption(limits, folder, self_signed=self_signed)
@@ -90,7 +90,7 @@ def _present(make: Make, folder: Path, *, self_signed: bool) -> Present:
 def _encryption(
     limits: Limits, folder: Path, *, self_signed: bool
 ) -> tuple[ssl.SSLContext | None, bytes | None]:
-    """How TLS is spoken, if it is, and what logins are bound to."""
+    """Return the TLS context and the channel binding, or None for both."""
     certificate, key = limits.certificate, limits.key
     if self_signed:
         certificate, key = tls.self_signed(folder, limits.host)
@@ -106,7 +106,7 @@ def _encryption(
 
 @contextmanager
 def _listening(address: str, key: str) -> Iterator[None]:
-    """Around what listens at an address that a policy key names. Raises `Unreachable`."""
+    """Turn errors of listening at an address into `Unreachable`, with its policy key."""
     try:
         yield
     except OSError:

@@ -1,6 +1,6 @@
-"""One session: messages in, bytes out. It knows the protocol's flow, and no socket.
+"""One session: messages in, bytes out. It implements the protocol without a socket.
 
-A session is driven by one thread at a time; `cancel` may come from any.
+One thread at a time drives a session. `cancel` may come from any thread.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 CHUNK_BYTES = 1 << 17
-"""How much is gathered before it is handed on."""
+"""Number of bytes gathered before a chunk is sent."""
 CHUNK_ROWS = 4096
 NO_ROOM = "The server has no memory for this statement; what was charged stays charged."
 MOMENT = 0.005
 """Seconds for which the event loop waits for a look at the ledger, which takes far less.
 
-If it did not wait at all, each batch that meets another's look would be worked out in a thread,
-whose own look the next ones would meet: one slow batch would make all of them slow.
+Without waiting, a batch that meets another look would run in a thread. Its own look would then
+delay the next batches, so one slow batch would slow down all.
 """
 
 T = TypeVar("T")
 Part: TypeAlias = bytes | Parking
 Report = Callable[[Outcome], None]
-"""Told of every statement what became of it."""
+"""Callback with the outcome of every statement."""
 
 
 class Session:
-    """What one connection has prepared, opened and set, and its answers to each message.
+    """Prepared statements, portals and settings of one connection, and its replies.
 
-    `report` hears of each statement what became of it, with its text where `texts` are wanted.
-    With a `parking` a statement that waits for others holds no thread: see `handle`.
+    `report` receives the outcome of each statement, with its text if `texts` is set. With a
+    `parking`, a waiting statement holds no thread: see `handle`.
     """
 
     def __init__(
@@ -85,34 +85,34 @@ class Session:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction of several statements is open."""
+        """True if a transaction of several statements is open."""
         return self._transaction.status != IDLE
 
     @property
     def statement_seconds(self) -> float:
-        """How long a statement may take; 0 is any time."""
+        """Time limit of a statement in seconds; 0 stands for none."""
         return milliseconds(self._transaction.settings["statement_timeout"]) / 1000
 
     def take_up(self, proxy: Proxy, catalogue: Callable[[], CatalogueAnswers]) -> None:
-        """Ask these from the next message on; what was prepared and opened stays."""
+        """Use another proxy and catalogue from the next message on. Statements and portals stay."""
         self._runner.answers.take_up(proxy, catalogue)
 
     def cancel(self, *, late: bool = False) -> None:
-        """Stop what runs; `late` says that its time is over."""
+        """Stop the running statement. `late` says that its time limit is over."""
         self._late = late
         self._stop.requested = True
         if self._parking is not None:
             self._parking.ring()
 
     def end(self) -> None:
-        """Nobody asks any more: what was kept for later is gone."""
+        """Release everything that the session keeps."""
         self._transaction.portals.account.end()
         self._transaction.portals.clear()
 
     def again(self, messages: tuple[frontend.Message, ...]) -> bytes | None:
-        """The answer to a batch that was asked and paid for before; waits `MOMENT` at most.
+        """Return the cached reply to a batch, within `MOMENT`; None if `handle` must run.
 
-        None: `handle` has to work it out. Between two batches any thread may call it.
+        Between two batches any thread may call it.
         """
         if not self._resting or self._transaction.status != IDLE:
             return None
@@ -133,7 +133,7 @@ class Session:
             return None
 
     def handle(self, messages: Sequence[frontend.Message]) -> Generator[Part, None, None]:
-        """The answers to some messages, in chunks; and the parking, where it has to ring first."""
+        """Yield the replies to messages in chunks. Yields the parking when it must ring first."""
         stamp = self._stamp(TIMEOUT_MAX) if is_repeatable(messages) else None
         self._resting, self._repeatable = False, None
         self._outcomes, self._began = [], monotonic()
@@ -155,13 +155,13 @@ class Session:
         yield data
 
     def without_memory(self, last: frontend.Message) -> bytes:
-        """The answer to a batch for which there was no memory: an error, and the end of it."""
+        """Return the reply to a batch that ran out of memory: an error and its end."""
         done = isinstance(last, frontend.Query | frontend.Sync | frontend.FunctionCall)
         failed = self._failed(Fault("53200", NO_ROOM), skip=not done)
         return b"".join([*failed, *(self._waiting() if done else ())])
 
     def _keep(self, messages: tuple[frontend.Message, ...], stamp: object, data: bytes) -> None:
-        """Keep the answer to a batch if all of it stays as it is."""
+        """Store the reply to a batch if all of it is repeatable."""
         if self._repeatable and self._resting and self._transaction.status == IDLE:
             key, statements = self._transaction.key(), self._runner.statements
             outcomes = tuple(replace(outcome, seconds=0.0) for outcome in self._outcomes)
@@ -193,7 +193,7 @@ class Session:
                 assert_never(message)
 
     def _waiting(self) -> Iterator[bytes]:
-        """The end of a series: a transaction of its own is over, changes are told."""
+        """Yield the end of a series: ends an implicit transaction and reports changed settings."""
         if self._transaction.status == IDLE:
             self._transaction.over()
         now = self._transaction.settings.reported()
@@ -207,7 +207,7 @@ class Session:
     # --- errors ---
 
     def _guarded(self, answers: Iterator[Part], *, skip: bool = False) -> Iterator[Part]:
-        """The answers, and an error in the place where they fail."""
+        """Yield replies, and an error at the place where they fail."""
         try:
             yield from answers
         except Fault as fault:
@@ -238,7 +238,7 @@ class Session:
         self._report(outcome)
 
     def _text(self) -> str:
-        """What the log says of the statement's text, which does not end with the statement."""
+        """Return the statement's text for the log, even after the statement was cancelled."""
         if not self._texts or self._piece is None:
             return ""
         try:
@@ -253,7 +253,7 @@ class Session:
         return self._stop
 
     def _make(self, step: Callable[[], T]) -> Generator[Parking, None, T]:
-        """Make a step, again after each wait that is no thread's, and return what it returns."""
+        """Run a step, again after each wait without a thread, and return its result."""
         parking = self._parking
         if parking is None:
             return step()
@@ -292,7 +292,7 @@ class Session:
         return self._runner.run(self._runner.command(piece, stop), (), stop, block=block)
 
     def _begun(self, result: Result) -> Generator[Parking, None, Iterator[Sequence[Row]]]:
-        """The rows of a result, some at a time, of which the first are there."""
+        """Return the rows of a result in chunks, with the first chunk already read."""
         return (yield from self._make(lambda: first_pulled(result.tables())))
 
     # --- extended queries ---
@@ -375,7 +375,7 @@ class Session:
             return
         forms = spread(portal.formats, len(result.columns))
         if message.limit == 0 and not portal.at and not portal.cursor:
-            # It is read once, and this is the end of it: nothing of it is kept.
+            # It is read only once, here, so nothing is stored.
             portal.result = replace(result, flow=None, rows=())
             tables = yield from self._begun(result)
             count = yield from self._rows(result, result.columns, forms, tables)
@@ -398,9 +398,9 @@ class Session:
         forms: Sequence[int],
         tables: Iterable[Sequence[Row]],
     ) -> Generator[bytes, None, int]:
-        """The rows, many to a chunk: each chunk costs a step through everything above.
+        """Yield the rows in large chunks, since each chunk passes through all layers above.
 
-        Returns how many there were.
+        Returns the number of rows.
         """
         local = zone(self._transaction.settings["timezone"])
         formats = [(c.oid, form) for c, form in zip(columns, forms, strict=True)]
@@ -412,7 +412,7 @@ class Session:
     def _pieces(
         self, result: Result, tables: Iterable[Sequence[Row]], sizes: list[int]
     ) -> Iterator[Sequence[Row]]:
-        """The rows, some at a time as long as they are wanted; `sizes` gets their numbers."""
+        """Yield the rows in pieces, unless cancelled. `sizes` receives the numbers of rows."""
         for rows in tables:
             sizes.append(len(rows))
             for start in range(0, len(rows), CHUNK_ROWS):
@@ -425,7 +425,7 @@ class Session:
             raise Fault("57014", f"The statement was cancelled; {then}.")
 
     def _completed(self, result: Result, count: int) -> Iterator[Part]:
-        """COPY's rows if it is one, notices, and the tag."""
+        """Yield the rows of a COPY, then notices and the tag."""
         self._repeatable = result.repeatable and self._repeatable is not False
         if result.copy is not None and result.columns is not None:
             local = zone(self._transaction.settings["timezone"])
@@ -445,7 +445,7 @@ class Session:
 
 
 def first_pulled(tables: Iterator[Sequence[Row]]) -> Iterator[Sequence[Row]]:
-    """Return the same tables, of which the first was read."""
+    """Return the same tables, with the first one already read."""
     return chain(list(islice(tables, 1)), tables)
 
 

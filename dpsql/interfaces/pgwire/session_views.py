@@ -1,7 +1,7 @@
-"""CREATE TEMP VIEW: names that a session has for texts.
+"""CREATE TEMP VIEW: names of a session for query texts.
 
-Where a statement names one, its text stands before it as a common table expression: what that means
-is compiled, and paid, as if the analyst had written it there.
+If a statement names a view, its text is prepended as a common table expression. It is compiled and
+charged as if the analyst had written it there.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
 from dpsql.model.tree import Span, identifier
 
 MOST_VIEWS, MOST_CHARACTERS = 100, 1 << 18
-"""What the views of one session may be, all together."""
+"""Limits on the number and the total length of a session's views."""
 _NAMES = (WordKind.NAME, WordKind.QUOTED)
 _QUERIES = ("with", "select", "values", "table", "from", "(")
 
 
 def created(command: CreateView, columns: Sequence[WireColumn], views: Views) -> Views:
-    """The views and one more, whose query has these columns. Raises `Fault`."""
+    """Return the views with a new one, whose query has these columns. Raises `Fault`."""
     if len(command.columns) > len(columns):
         raise Fault("42601", "CREATE VIEW specifies more column names than columns")
     names = (*command.columns, *(column.name for column in columns[len(command.columns) :]))
@@ -44,7 +44,7 @@ def created(command: CreateView, columns: Sequence[WireColumn], views: Views) ->
 
 
 def expanded(piece: Piece, views: Views) -> Piece:
-    """The statement behind the texts of the views that it names; as it is if it names none.
+    """Return the statement with the views that it names as common table expressions.
 
     >>> from dpsql.dialects.postgres.words import pieces
     >>> view = View("v", "SELECT 1 AS a", (WireColumn("a", 20),), 1)
@@ -69,13 +69,13 @@ def expanded(piece: Piece, views: Views) -> Piece:
 
 
 def _definition(view: View) -> str:
-    """The view as a common table expression."""
+    """Return the view as a common table expression."""
     listed = ", ".join(identifier(column.name) for column in view.columns)
     return f"{identifier(view.name)}({listed}) AS ({view.text}\n)"
 
 
 def _names(words: Sequence[Word], name: str) -> bool:
-    """Whether a statement may mean this view: it has the name, unqualified and not its own."""
+    """Test whether a statement may name this view, without a schema or its own definition."""
     places = [n for n, w in enumerate(words) if w.kind in _NAMES and w.value == name]
     if any(_defines(words, n) for n in places):
         return False
@@ -83,7 +83,7 @@ def _names(words: Sequence[Word], name: str) -> bool:
 
 
 def _defines(words: Sequence[Word], n: int) -> bool:
-    """Whether a common table expression of the statement's own begins at a word."""
+    """Test whether a common table expression begins at a word."""
     before = words[n - 1].value if n else ""
     behind = [word.value for word in words[n + 1 : n + 3]]
     listed = behind[:1] == ["("] and before in ("with", "recursive")
@@ -91,7 +91,7 @@ def _defines(words: Sequence[Word], n: int) -> bool:
 
 
 def _query(words: Sequence[Word]) -> int | None:
-    """The first word of the query, behind EXPLAIN and its options; None where there is none."""
+    """Return the index of the first word of the query, after EXPLAIN with options, or None."""
     values = [word.value for word in words]
     n = 0
     if values[0] == "explain":

@@ -1,7 +1,7 @@
-"""Settings that SET, SHOW and RESET know, each with its default and its rule.
+"""Settings for SET, SHOW and RESET, each with its default and its rule.
 
-`_ALL` are those with a rule of their own. The others of PostgreSQL 15 have no effect on a server
-that only reads and answers; they are kept because clients set them unasked.
+`_ALL` are those with a rule of their own. PostgreSQL 15's other settings have no effect on a
+read-only server. They are kept because clients set them by default.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dpsql.model.query_options import sensible
 from dpsql.model.table_names import nearest
 
 VERSION = "15.0"
-"""The PostgreSQL whose catalogue and behaviour are shown."""
+"""The PostgreSQL version whose catalogue and behaviour are shown."""
 
 
 class BadSetting(Exception):
-    """`sqlstate` says whether the name is unknown, the value is wrong, or it may not be set."""
+    """Raised if a setting is unknown, has a bad value, or may not be set; see `sqlstate`."""
 
     def __init__(self, sqlstate: str, message: str) -> None:
         super().__init__(message)
@@ -29,10 +29,10 @@ class BadSetting(Exception):
 
 
 MOST_CHARACTERS, MOST_UNREAD = 4096, 128
-"""Longest value of a setting, and of one that nothing reads: savepoints keep copies of them."""
+"""Maximum length of a setting, and of one without effect. Savepoints keep copies of them."""
 
 Rule = Callable[[str], str]
-"""The value as it is kept; raises ValueError for one that cannot be."""
+"""Function that returns the value to keep. Raises ValueError for invalid values."""
 
 _TRUTH = {"on": "on", "true": "on", "yes": "on", "1": "on", "t": "on"}
 _TRUTH |= {"off": "off", "false": "off", "no": "off", "0": "off", "f": "off"}
@@ -45,7 +45,7 @@ def _any(value: str) -> str:
 
 
 def _short(value: str) -> str:
-    """A value of a setting that nothing reads, which need not be long."""
+    """Check the length of a value for a setting without effect."""
     return value if len(value) <= MOST_UNREAD else _fail()
 
 
@@ -58,7 +58,7 @@ def _fail() -> str:
 
 
 def _only(*allowed: str) -> Rule:
-    """One of these words, in any case; kept as the first of them."""
+    """Return a rule that allows these words in any case, and keeps the first of them."""
 
     def rule(value: str) -> str:
         return allowed[0] if value.lower() in {a.lower() for a in allowed} else _fail()
@@ -67,7 +67,7 @@ def _only(*allowed: str) -> Rule:
 
 
 def _encoding(value: str) -> str:
-    """PostgreSQL looks at the letters and digits of an encoding's name alone."""
+    """Return the encoding UTF8. Only letters and digits of its name count, as in PostgreSQL."""
     name = "".join(c for c in value.lower() if c.isalnum())
     return "UTF8" if name in ("utf8", "unicode") else _fail()
 
@@ -88,7 +88,7 @@ def _duration(value: str) -> str:
 
 
 def milliseconds(value: str) -> float:
-    """A length of time as PostgreSQL's settings write it. Raises ValueError.
+    """Parse a duration of PostgreSQL's settings, in milliseconds. Raises ValueError.
 
     >>> milliseconds("5s"), milliseconds("250"), milliseconds("2min")
     (5000, 250, 120000)
@@ -114,7 +114,9 @@ def _date_style(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting: `rule` None means that no client changes it; clients hear of `reported` ones."""
+    """A setting. `rule` None means read-only; changes of `reported` settings are sent to
+    clients.
+    """
 
     name: str
     default: str
@@ -123,7 +125,7 @@ class Setting:
 
 
 _INTERVAL_STYLES = ("postgres", "iso_8601", "sql_standard", "postgres_verbose")
-"""No answer is an interval: none of these is ever seen."""
+"""Values of IntervalStyle, which have no effect."""
 _LEVELS = ("serializable", "repeatable read", "read committed", "read uncommitted")
 
 _ALL = (
@@ -172,9 +174,9 @@ _ALL = (
 
 
 def _recorded() -> Iterator[Setting]:
-    """Yield every other setting of PostgreSQL: what its users may set is kept, and has no effect.
+    """Yield all other settings of PostgreSQL. User settings are kept, without effect.
 
-    Those of which a value would change answers keep their default.
+    Settings that would change answers keep their default.
     """
     for row in rows("pg_settings"):
         default = "" if row["setting"] == "\\N" else row["setting"]
@@ -190,7 +192,7 @@ _CHANGING = frozenset(
     """array_nulls backslash_quote lc_monetary lc_numeric lc_time quote_all_identifiers
     transform_null_equals xmlbinary""".split()
 )
-"""Settings of which another value than the default gives other answers in PostgreSQL."""
+"""Settings that change answers in PostgreSQL if they are not the default."""
 _RULES: Mapping[str, Rule] = {
     "bool": _truth, "integer": _short, "real": _short, "string": _short, "enum": _any,
 }  # fmt: skip
@@ -198,9 +200,9 @@ _BY_NAME = {s.name.lower(): s for s in (*_recorded(), *_ALL)}
 
 
 class SessionSettings(Mapping[str, str]):
-    """One session's settings: a mapping of the present values by name in lower case.
+    """Settings of one session: a mapping of the present values by name in lower case.
 
-    `fixed` are values that this session has from its login.
+    `fixed` are values from the login.
     """
 
     def __init__(self, fixed: Mapping[str, str]) -> None:
@@ -223,15 +225,15 @@ class SessionSettings(Mapping[str, str]):
         return len(self._defaults)
 
     def show(self, name: str) -> str:
-        """The present value. Raises `BadSetting`."""
+        """Return the present value. Raises `BadSetting`."""
         return self[_setting(name)]
 
     def all(self) -> tuple[tuple[str, str], ...]:
-        """Every setting with its value, by name."""
+        """Return every setting with its value, sorted by name."""
         return tuple((setting.name, self[name]) for name, setting in sorted(_BY_NAME.items()))
 
     def set(self, name: str, value: str | None, *, local: bool) -> None:
-        """Set one; None is its default. Raises `BadSetting`."""
+        """Set a value; None sets the default. Raises `BadSetting`."""
         key = _setting(name)
         rule = _BY_NAME[key].rule
         if rule is None:
@@ -248,39 +250,39 @@ class SessionSettings(Mapping[str, str]):
             self._local.pop(key, None)
 
     def start_with(self, name: str, value: str) -> None:
-        """A value from the startup message: the session's default from now on."""
+        """Set a value of the startup message as the session's default."""
         self.set(name, value, local=False)
         self._defaults[_setting(name)] = self._values.pop(_setting(name))
 
     def reset(self, name: str | None) -> None:
-        """Back to the default: one, or all. Raises `BadSetting`."""
+        """Reset one setting, or all. Raises `BadSetting`."""
         for key in list(self._values) if name is None else [_setting(name)]:
             self._values.pop(key, None)
             self._local.pop(key, None)
 
     def saved(self) -> tuple[dict[str, str], dict[str, str]]:
-        """The values, to come back to."""
+        """Return the values for a later `restore`."""
         return dict(self._values), dict(self._local)
 
     def key(self) -> object:
-        """A value that is the same while all values are."""
+        """Return a key that is equal as long as all values are."""
         return tuple(self._values.items()), tuple(self._local.items())
 
     def restore(self, saved: tuple[dict[str, str], dict[str, str]]) -> None:
-        """The values as they were saved."""
+        """Restore saved values."""
         self._values, self._local = dict(saved[0]), dict(saved[1])
 
     def forget_local(self) -> None:
-        """The transaction is over: what was set for it alone is gone."""
+        """Drop the values that were set for the transaction."""
         self._local.clear()
 
     def reported(self) -> dict[str, str]:
-        """What clients are told of at the start and at each change."""
+        """Return the settings that are sent to clients."""
         return {s.name: self[name] for name, s in _BY_NAME.items() if s.reported}
 
 
 def spelled(name: str) -> str:
-    """The setting's own spelling of its name; as given where there is no such setting."""
+    """Return the official spelling of a setting; unknown names unchanged."""
     setting = _BY_NAME.get(name.lower())
     return name if setting is None else setting.name
 

@@ -1,4 +1,4 @@
-"""Command → Result: what each statement does to a session, and what it returns."""
+"""Command → Result: the effect of each statement on a session, and its result."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _SHOWN_ALL = tuple(WireColumn(name, type_oids.TEXT) for name in ("name", "settin
 
 @dataclass(slots=True)
 class Runner:
-    """One session's statements, and how they are carried out."""
+    """Statements of one session, and their execution."""
 
     answers: Answers
     transaction: Transaction
@@ -73,7 +73,7 @@ class Runner:
     def prepare(
         self, piece: Piece | None, declared: Sequence[int], stop: Stop
     ) -> PreparedStatement:
-        """A statement with its types. Raises `Fault`."""
+        """Return a prepared statement with its types. Raises `Fault`."""
         if piece is None:
             return PreparedStatement(None, None, tuple(declared), None)
         command = self.command(piece, stop)
@@ -92,7 +92,7 @@ class Runner:
                 return PreparedStatement(command, piece, (), self.columns(command, stop))
 
     def command(self, piece: Piece, stop: Stop) -> Command:
-        """What a statement says, a query with the views that it names. Raises `Fault`."""
+        """Parse a statement. The views that a query names are expanded. Raises `Fault`."""
         with placed(piece):
             command = self.answers.read(read_command, piece, stop)
         match command:
@@ -104,14 +104,14 @@ class Runner:
                 return command
 
     def _with_views(self, piece: Piece, stop: Stop) -> Piece:
-        """A query behind the texts of the session's views that it names. Raises `Fault`."""
+        """Return a query with the session's views that it names. Raises `Fault`."""
         if not self.transaction.views:
             return piece
         with placed(piece):
             return self.answers.read(partial(expanded, views=self.transaction.views), piece, stop)
 
     def columns(self, command: Command, stop: Stop) -> Columns | None:
-        """What a statement without parameters returns. Raises `Fault`."""
+        """Return the columns of a statement without parameters. Raises `Fault`."""
         match command:
             case Ask(piece=piece):
                 return self.answers.describe(piece, (), self.transaction.settings, stop).columns
@@ -129,7 +129,7 @@ class Runner:
                 return None
 
     def require_healthy(self, command: Command) -> None:
-        """In a failed transaction only its end is possible. Raises `Fault`."""
+        """Raise `Fault` if the transaction has failed, unless the command ends it."""
         ending = isinstance(command, Finish) or (
             isinstance(command, ReleaseSavepoint) and command.rollback
         )
@@ -140,7 +140,7 @@ class Runner:
             )
 
     def statement(self, name: str) -> PreparedStatement:
-        """A prepared statement. Raises `Fault`."""
+        """Return a prepared statement. Raises `Fault`."""
         prepared = self.statements.get(name)
         if prepared is None:
             raise Fault("26000", f'prepared statement "{name}" does not exist')
@@ -151,7 +151,7 @@ class Runner:
     def run(
         self, command: Command, values: Sequence[Any], stop: Stop, *, block: bool = False
     ) -> Result:
-        """Carry out a statement; `block` says that it stands among others in one message.
+        """Run a statement. `block` means that its message has several statements.
 
         Raises `Fault`.
         """
@@ -330,14 +330,14 @@ class Runner:
         return Result(portal.prepared.columns, rows, "FETCH", counted=True, form=form, receipt=paid)
 
     def start(self, portal: Portal, stop: Stop, *, block: bool = False) -> None:
-        """Run a portal's statement unless it ran: it is charged once, however it is fetched."""
+        """Run a portal's statement unless it has run. It is charged once, however it is fetched."""
         if portal.result is None:
             portal.result = self._run_prepared(portal.prepared, portal.values, stop, block=block)
 
     def _run_prepared(
         self, prepared: PreparedStatement, values: Sequence[Any], stop: Stop, *, block: bool
     ) -> Result:
-        """`run` of a statement whose columns were announced."""
+        """Run a statement with announced columns, as `run` does."""
         assert prepared.command is not None
         if not isinstance(prepared.command, Ask):
             return self.run(prepared.command, values, stop, block=block)
@@ -345,10 +345,10 @@ class Runner:
         return self._ask(prepared.command.piece, values, stop, prepared.columns)
 
     def keep(self, portal: Portal) -> None:
-        """Store all rows of a portal that ran: they are asked for a few at a time.
+        """Store all rows of a portal that has run, for later fetches.
 
-        Nobody says when the next are, and until then the engine is for others; they go into a file,
-        as memory is for others too. Raises `Fault`.
+        The time of the next fetch is unknown, so the engine is released until then. The rows go
+        into a file to save memory. Raises `Fault`.
         """
         assert portal.result is not None
         assert portal.prepared.piece is not None
@@ -401,7 +401,7 @@ class Runner:
 def decoded(
     raw: Sequence[bytes | None], types: Sequence[int], formats: Sequence[int]
 ) -> tuple[Any, ...]:
-    """The values of parameters. Raises `Fault`."""
+    """Decode the values of parameters. Raises `Fault`."""
     forms = spread(formats, len(types))
     values: list[Any] = []
     for number, (value, oid, form) in enumerate(zip(raw, types, forms, strict=True), start=1):
@@ -414,7 +414,7 @@ def decoded(
 
 
 def spread(formats: Sequence[int], count: int) -> tuple[int, ...]:
-    """A format per column: none means text, one is for all. Raises `Fault`."""
+    """Return a format per column: () means text, and one format is for all. Raises `Fault`."""
     if any(form not in (0, 1) for form in formats):
         raise Fault("08P01", "a format is neither text nor binary")
     if len(formats) <= 1:
@@ -425,7 +425,7 @@ def spread(formats: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def fitted(result: Result, columns: Columns | None) -> Result:
-    """The result under the columns that were announced for it."""
+    """Return the result with the announced columns."""
     if columns is None or result.columns is None or columns == result.columns:
         return result
     return replace(result, columns=columns)
@@ -436,7 +436,7 @@ def _warned(tag: str, warning: Warned) -> Result:
 
 
 def _shown(name: str) -> WireColumn:
-    """The column of SHOW: its setting, spelled as PostgreSQL does."""
+    """Return the column of SHOW, with PostgreSQL's spelling of the setting."""
     return WireColumn(spelled(name), type_oids.TEXT)
 
 

@@ -1,4 +1,4 @@
-"""Messages over a socket: read whole and within their limits, written with back-pressure."""
+"""Messages over a socket: read whole and within limits, written with back-pressure."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dpsql.interfaces.pgwire.tls import common_name
 
 _HEAD = struct.Struct("!ci")
 WAITING_BYTES = 1 << 19
-"""How much may wait for a slow client before the server waits for it."""
+"""Maximum number of bytes that wait for a slow client before the server waits."""
 READ_BYTES = 1 << 16
-"""How much is read at once, at most."""
+"""Maximum number of bytes to read at once."""
 _SETTLE_SECONDS = 0.001
 
 
 class MessageStream:
-    """One client's socket.
+    """Socket of one client.
 
-    `address` is where it comes from, `common_name` that of the certificate the client has shown,
-    `binding` the hash of the server's where TLS is spoken.
+    `address` is the client's address, and `common_name` the name in its certificate. `binding` is
+    the hash of the server's certificate if TLS is used.
     """
 
     def __init__(
@@ -44,21 +44,21 @@ class MessageStream:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     async def startup(self) -> frontend.Startup | frontend.Encrypt | frontend.Cancel:
-        """The first message. Raises `ProtocolError`, or IncompleteReadError at the end."""
+        """Read the first message. Raises `ProtocolError`, or IncompleteReadError at the end."""
         (length,) = struct.unpack("!i", await self._taken(4))
         if not 8 <= length <= frontend.MAX_STARTUP_BYTES:  # noqa: PLR2004 - length and code
             raise ProtocolError("invalid length of startup packet")
         return frontend.startup(await self._taken(length - 4))
 
     async def message(self, most: int) -> tuple[frontend.Message, int]:
-        """The next message of at most `most` bytes, and its size. Raises as `startup` does."""
+        """Read the next message of at most `most` bytes, and its size. Raises as `startup` does."""
         kind, length = _HEAD.unpack(await self._taken(_HEAD.size))
         if not 4 <= length <= most + 4:  # noqa: PLR2004 - the length counts itself
             raise ProtocolError("invalid message length")
         return frontend.decode(kind, await self._taken(length - 4)), length
 
     async def _taken(self, count: int) -> bytes:
-        """The next bytes: of what was read ahead, mostly, so that a batch costs one wait."""
+        """Return the next bytes, usually from the buffer, so that a batch needs one wait."""
         end = self._at + count
         if end > len(self._ahead):
             await self._read(count)
@@ -78,10 +78,10 @@ class MessageStream:
         self._ahead, self._at = b"".join(parts), 0
 
     async def encrypt(self, context: ssl.SSLContext, binding: bytes | None) -> None:
-        """Agree to TLS and go over to it.
+        """Accept TLS and switch to it.
 
-        Bytes that came before the agreement were not encrypted and could be anybody's: they end
-        the connection (CVE-2021-23214). Raises `ProtocolError`.
+        Bytes before the agreement were not encrypted and may come from an attacker. They end the
+        connection (CVE-2021-23214). Raises `ProtocolError`.
         """
         if self._at < len(self._ahead):
             raise ProtocolError("received unencrypted data after SSL request")
@@ -95,7 +95,9 @@ class MessageStream:
         self.common_name = common_name(self._writer.get_extra_info("peercert"))
 
     async def send(self, data: bytes) -> None:
-        """Write, and wait while too much is on its way. Raises OSError where nobody reads."""
+        """Write, and wait while too much is buffered. Raises OSError if the client does not
+        read.
+        """
         if data:
             self._writer.write(data)
             if self._writer.transport.get_write_buffer_size() <= WAITING_BYTES:
@@ -104,12 +106,12 @@ class MessageStream:
                 await self._writer.drain()
 
     async def refuse(self, fault: Fault) -> None:
-        """The last word, if it can still be said."""
+        """Send a last error if possible."""
         with contextlib.suppress(OSError, TimeoutError, RuntimeError):
             await self.send(backend.error(fault.fields))
 
     async def close(self) -> None:
-        """Close the socket; what a dead client has not read is dropped."""
+        """Close the socket. Bytes that a dead client has not read are dropped."""
         self._writer.close()
         try:
             async with asyncio.timeout(1):

@@ -1,4 +1,4 @@
-"""What the owner sees of a running server: log lines and counters, never a text or a value.
+"""Telemetry of a running server: log lines and counters, without texts or values.
 
 SECURITY.md S19.
 """
@@ -18,7 +18,7 @@ from dpsql.interfaces.pgwire.outcomes import SUCCESS, Outcome
 from dpsql.model.errors import DpsqlError
 
 Gauge: TypeAlias = tuple[str, str, float]
-"""A name, its label as Prometheus writes it, and a value."""
+"""A name, its label in the format of Prometheus, and a value."""
 
 _CONTENT = "text/plain; version=0.0.4; charset=utf-8"
 _LONGEST_LINE = 4096
@@ -26,7 +26,7 @@ _SECONDS = 5.0
 
 
 class Telemetry:
-    """Counters, and one JSON object per line for each event that `write` is given.
+    """Counters, and a JSON line for each event, passed to `write`.
 
     >>> lines = []
     >>> Telemetry(lines.append).event("login", connection=1)
@@ -45,7 +45,7 @@ class Telemetry:
         self._write(json.dumps({"time": time, "event": name, **facts}))
 
     def statement(self, outcome: Outcome, about: Mapping[str, str | int]) -> None:
-        """Log what became of a statement, and count it."""
+        """Log and count the outcome of a statement."""
         self.count("answers", f'kind="{outcome.kind}"')
         if outcome.sqlstate != SUCCESS:
             self.count("errors", f'sqlstate="{outcome.sqlstate}"')
@@ -54,11 +54,11 @@ class Telemetry:
         self.event("statement", **about, **outcome.facts)
 
     def count(self, name: str, label: str = "") -> None:
-        """Count one more of something; `label` is name="value" as Prometheus writes it."""
+        """Increase a counter; `label` is name="value" in the format of Prometheus."""
         self._counts[name, label] += 1
 
     def exposition(self, gauges: Sequence[Gauge] = ()) -> str:
-        """Every counter, and these gauges, in Prometheus' text format."""
+        """Return all counters and these gauges in Prometheus' text format."""
         values = [
             ("connections", "", "gauge", float(self.open_connections)),
             *((name, label, "gauge", value) for name, label, value in gauges),
@@ -77,7 +77,10 @@ class Telemetry:
 
 
 class JsonHandler(logging.Handler):
-    """What libraries log, as events: by whom and how bad, without texts, which hold anything."""
+    """Log handler that turns records of libraries into events, without their texts.
+
+    A text could hold anything, so only the logger, the level and the type of exception are kept.
+    """
 
     def __init__(self, telemetry: Telemetry) -> None:
         super().__init__(logging.WARNING)
@@ -94,9 +97,9 @@ class JsonHandler(logging.Handler):
 async def serve_metrics(
     telemetry: Telemetry, host: str, port: int, gauges: Callable[[], Sequence[Gauge]] = tuple
 ) -> asyncio.Server:
-    """A tiny HTTP server that answers GET /metrics and /healthz, and nothing else.
+    """Start a small HTTP server that answers only GET /metrics and /healthz.
 
-    `gauges` is called in a thread; where it raises a `DpsqlError`, the server is not healthy.
+    `gauges` is called in a thread. If it raises a `DpsqlError`, the server is not healthy.
     """
 
     async def page(path: bytes) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Time zones as PostgreSQL's TimeZone names them: of the tz database, hours, and POSIX offsets."""
+"""Time zones in PostgreSQL's TimeZone: names of the tz database, hours, and POSIX offsets."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _UTC = frozenset({"utc", "gmt", "z", "zulu", "universal"})
 
 
 def zone_name(value: str) -> str:
-    """What SET TIME ZONE keeps of a value. Raises ValueError where it names no zone.
+    """Return the stored form of SET TIME ZONE's value. Raises ValueError for an unknown zone.
 
-    Whole texts of digits, and intervals, are hours east of UTC; the offsets of POSIX are to the
-    west, as in PostgreSQL.
+    Plain numbers and intervals are hours east of UTC. Offsets of POSIX are hours west, as in
+    PostgreSQL.
 
     >>> zone_name("-7"), zone_name("interval '+05:30'"), zone_name("europe/berlin")
     ('<-07>+07', '<+05:30>-05:30', 'Europe/Berlin')
@@ -43,7 +43,7 @@ def zone_name(value: str) -> str:
 
 
 def zone(name: str) -> tzinfo:
-    """The zone of a name that `zone_name` gave."""
+    """Return the zone for a result of `zone_name`."""
     if name == "UTC":
         return UTC
     return _of_posix(name) if _POSIX.match(name) else ZoneInfo(name)
@@ -55,12 +55,12 @@ def _fail() -> str:
 
 @cache
 def _names_by_lower_case() -> dict[str, str]:
-    """The names of the tz database, by themselves in lower case."""
+    """Return the names of the tz database, keyed by their lower-case form."""
     return {name.lower(): name for name in available_timezones()}
 
 
 def _offset(sign: str | None, *parts: str | None) -> timedelta:
-    """Hours, minutes and seconds. Raises ValueError beyond a day."""
+    """Return an offset of hours, minutes and seconds. Raises ValueError from one day on."""
     hours, minutes, seconds = (int(part or 0) for part in parts)
     offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
     if offset >= _MOST:
@@ -75,7 +75,7 @@ def _of_posix(text: str) -> tzinfo:
 
 
 def _east(offset: timedelta) -> str:
-    """The POSIX name of a zone so far east of UTC, as PostgreSQL writes it."""
+    """Return the POSIX name of a zone with this offset east of UTC, as PostgreSQL writes it."""
     if abs(offset) >= _MOST:
         raise ValueError
     minutes, seconds = divmod(abs(round(offset.total_seconds())), 60)

@@ -1,4 +1,4 @@
-"""TLS: the owner's certificate, or one made on the spot for trying out."""
+"""TLS: the owner's certificate, or a self-signed one for trials."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _DAYS = 30
 
 
 def context(certificate: str, key: str, client_ca: str | None = None) -> ssl.SSLContext:
-    """A server's context of TLS 1.2 or newer. Raises `Unreachable`.
+    """Return a server's TLS context, version 1.2 or newer. Raises `Unreachable`.
 
-    Clients may show a certificate that an authority of the file `client_ca` has signed.
+    Clients may present a certificate signed by an authority in the file `client_ca`.
     """
     spoken = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     spoken.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -36,7 +36,7 @@ def context(certificate: str, key: str, client_ca: str | None = None) -> ssl.SSL
 
 
 def common_name(certificate: Mapping[str, Any] | None) -> str | None:
-    """Whose certificate a client has shown, as `ssl` gives it; None where that is not one name.
+    """Return the common name in a client's certificate, as parsed by `ssl`; None unless unique.
 
     >>> common_name({"subject": ((("organizationName", "A bank"),), (("commonName", "ana"),))})
     'ana'
@@ -47,10 +47,10 @@ def common_name(certificate: Mapping[str, Any] | None) -> str | None:
 
 
 def binding(certificate: str) -> bytes | None:
-    """What a login is bound to by tls-server-end-point (RFC 5929, section 4.1).
+    """Return the channel binding for tls-server-end-point (RFC 5929, section 4.1).
 
-    That is the certificate's hash, by the algorithm of its signature where it is at least
-    SHA-256. None where the algorithm has no hash of its own, or the extra serve is missing.
+    It is the hash of the certificate, with the algorithm of its signature or at least SHA-256. None
+    if the algorithm has no hash, or if the extra serve is missing.
     """
     try:
         from cryptography import x509  # noqa: PLC0415
@@ -65,7 +65,7 @@ def binding(certificate: str) -> bytes | None:
 
 
 def self_signed(folder: Path, host: str) -> tuple[str, str]:
-    """Writes a certificate for `host` and its key into `folder`, once; their paths.
+    """Write a certificate for `host` and its key into `folder`, once. Return both paths.
 
     Raises `MissingExtra`.
     """
@@ -89,7 +89,7 @@ def self_signed(folder: Path, host: str) -> tuple[str, str]:
 
 
 def _signed(key: Any, host: str) -> Any:
-    """A certificate for `host` and localhost, signed by its own key, valid for a month."""
+    """Return a self-signed certificate for `host` and localhost, valid for 30 days."""
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
 

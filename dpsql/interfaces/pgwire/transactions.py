@@ -1,6 +1,4 @@
-"""Transactions as state: nothing is written, so only settings, views and
-cursors come and go with them.
-"""
+"""Transactions as state of settings, views and cursors, since nothing is written."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ _Saved: TypeAlias = tuple[tuple[dict[str, str], dict[str, str]], Views]
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A savepoint: the settings with the views, and how many portals there had been."""
+    """A savepoint: the settings with the views, and the number of portals opened so far."""
 
     name: str
     saved: _Saved
@@ -29,7 +27,7 @@ class _Mark:
 
 @dataclass(slots=True)
 class Transaction:
-    """A session's portals, settings and views, and where its transaction stands."""
+    """Portals, settings and views of a session, and the status of its transaction."""
 
     settings: SessionSettings
     portals: KeptItems[Portal] = field(default_factory=keep_portals)
@@ -40,20 +38,20 @@ class Transaction:
     _opened: int = 0
 
     def open(self, portal: Portal) -> None:
-        """Keep a new portal under its name. Raises `Fault` where there is no room for it."""
+        """Store a new portal under its name. Raises `Fault` if there is no room for it."""
         self._opened += 1
         portal.number = self._opened
         self.portals[portal.name] = portal
 
     def begin(self) -> Warned:
-        """Open a transaction; a warning where one is open."""
+        """Open a transaction. Returns a warning if one is open."""
         if self.status != IDLE:
             return "25001", "there is already a transaction in progress"
         self.status, self._start = OPEN, self._saved()
         return None
 
     def finish(self, *, commit: bool) -> tuple[str, Warned]:
-        """Close the transaction: its tag, and a warning where none is open."""
+        """Close the transaction. Returns its tag, and a warning if none is open."""
         if self.status == IDLE:
             tag = "COMMIT" if commit else "ROLLBACK"
             return tag, ("25P01", "there is no transaction in progress")
@@ -65,12 +63,12 @@ class Transaction:
         return "COMMIT" if committed else "ROLLBACK", None
 
     def over(self) -> None:
-        """The end of any transaction, one statement's own too: what belonged to it is gone."""
+        """Drop the state of a transaction that has ended, implicit ones too."""
         self.settings.forget_local()
         self.portals.drop_unless(lambda _, portal: portal.hold)
 
     def broke(self) -> None:
-        """An error: an open transaction answers nothing more until it is closed."""
+        """Mark an open transaction as failed. It answers nothing until it is closed."""
         if self.status == OPEN:
             self.status = BROKEN
 
@@ -82,7 +80,7 @@ class Transaction:
         self._marks.append(_Mark(name, self._saved(), self._opened))
 
     def release(self, name: str, *, rollback: bool) -> None:
-        """Forget a savepoint and those behind it, or go back to it. Raises `Fault`."""
+        """Release a savepoint and later ones, or roll back to it. Raises `Fault`."""
         self._require_open("ROLLBACK TO SAVEPOINT" if rollback else "RELEASE SAVEPOINT")
         places = [n for n, mark in enumerate(self._marks) if mark.name == name]
         if not places:
@@ -95,7 +93,7 @@ class Transaction:
             self.portals.drop_unless(lambda _, p: p.hold or p.number <= mark.portals)
 
     def key(self) -> object:
-        """A value that is the same while settings and views are."""
+        """Return a key that is equal as long as settings and views are."""
         return self.settings.key(), self.views
 
     def _saved(self) -> _Saved:

@@ -1,1 +1,1 @@
-"""Answers as pictures: what is drawn of one, and how: in a terminal, as SVG, as PNG, as a page."""
+"""Answers as pictures: charts for a terminal, SVG, PNG and HTML pages."""

@@ -1,9 +1,8 @@
-"""Answer → Chart: what of an answer is drawn, and in which shape; nothing is known of pens here.
+"""Answer → Chart: the drawn data and their form, independent of the output format.
 
-Each measured column is a panel with a scale of its own. Its points stand over the keys: as lines
-where these are times or numbers, else as bars. Of several keys the others tell series apart; two
-keys of which neither is a line, or that would be too many lines, are the sides of a heat map.
-Whiskers are the margins at 95 % that the answer has.
+Each measured column is a panel with its own scale. Its points stand over the keys: as lines for
+times or numbers, else as bars. With several keys, the others define series. Two keys without a
+line, or with too many lines, become the sides of a heat map. Whiskers are the 95 % margins.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Answer
 
 MOST_POINTS = 1_000
-"""Points that one picture has at most."""
+"""Maximum number of points of a picture."""
 MOST_SERIES = 8
 NOTHING = "There is no number to draw."
 LARGEST = 1e300
-"""What is larger, and what errs by more, is not drawn."""
+"""Values or margins larger than this are not drawn."""
 _FEWEST_IN_A_LINE = 3
 
 
 class ChartShape(StrEnum):
-    """How the points of a panel stand."""
+    """Forms of a panel."""
 
     BARS = "bars"
     LINES = "lines"
@@ -38,7 +37,7 @@ class ChartShape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value and the half-width of its 95 % interval: None is exact, NaN not known."""
+    """A value and the half width of its 95 % interval: None is exact, NaN unknown."""
 
     value: float
     margin: float | None
@@ -46,12 +45,12 @@ class Point:
 
     @property
     def number(self) -> str:
-        """The value without its margin."""
+        """Text of the value without its margin."""
         return self.text.partition(" ± ")[0]
 
     @property
     def is_hidden(self) -> bool:
-        """Whether it is no larger than its margin."""
+        """True if the value is at most its margin."""
         return self.margin is not None and not abs(self.value) > self.margin
 
     @property
@@ -64,14 +63,14 @@ class Point:
 
     @property
     def reach(self) -> float:
-        """How far the whiskers go."""
+        """Length of the whiskers."""
         is_drawn = self.margin is not None and abs(self.margin) <= LARGEST
         return self.margin if self.margin is not None and is_drawn else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points over the labels of a panel, None where there is none."""
+    """Points over the labels of a panel; None for missing ones."""
 
     name: str
     points: tuple[Point | None, ...]
@@ -79,7 +78,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One measured column over the keys; `places` are where the labels stand along a line."""
+    """One measured column over the keys. `places` are the positions of labels along a line."""
 
     title: str
     shape: ChartShape
@@ -89,7 +88,7 @@ class Panel:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The least and the greatest of what is drawn; of bars, zero is always among them."""
+        """Minimum and maximum of the drawn values; for bars, zero is included."""
         points = [p for each in self.series for p in each.points if p is not None]
         ends = [end for p in points for end in (p.low, p.high)]
         ends += [0.0] if self.shape is not ChartShape.LINES or not ends else []
@@ -97,13 +96,13 @@ class Panel:
         return (low, high) if low < high else (low, low + 1.0)
 
     def share(self, point: Point) -> float:
-        """How large a value is beside the largest of the panel, from 0 to 1."""
+        """Return the size of a value relative to the largest of the panel, from 0 to 1."""
         most = max(abs(p.value) for each in self.series for p in each.points if p is not None)
         return abs(point.value) / most if most else 0.0
 
     @property
     def largest_margin(self) -> str:
-        """The largest margin as it is told; empty where none is known."""
+        """Text of the largest margin; empty if none is known."""
         points = [p for each in self.series for p in each.points if p is not None and p.reach > 0]
         if not points:
             return ""
@@ -112,7 +111,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """All panels of an answer, what stands below them, and how many rows are not drawn."""
+    """All panels of an answer, the label of the axis, and the number of rows left out."""
 
     axis: str
     panels: tuple[Panel, ...]
@@ -120,7 +119,7 @@ class Chart:
 
 
 def chart_of(answer: Answer) -> Chart:
-    """What is drawn of an answer; no panel where it has no number."""
+    """Return the chart of an answer, without panels if it has no number."""
     rows = answer.rows[:MOST_POINTS]
     margins = answer.margins[:MOST_POINTS]
     measured = _measured(answer, margins) if rows else []
@@ -134,7 +133,7 @@ def chart_of(answer: Answer) -> Chart:
 
 
 def _measured(answer: Answer, margins: Sequence[tuple[float | None, ...]]) -> list[int]:
-    """The columns that are drawn: what is noisy; else every number behind the first column."""
+    """Return the drawn columns: noisy ones, else all numbers after the first column."""
     numbers = [n for n, column in enumerate(answer.columns) if column.type.is_measured]
     noisy = [n for n in numbers if any(row[n] is not None for row in margins)]
     if noisy:
@@ -145,7 +144,7 @@ def _measured(answer: Answer, margins: Sequence[tuple[float | None, ...]]) -> li
 
 @dataclass(frozen=True, slots=True)
 class _Over:
-    """Where each row stands: its label, and its series."""
+    """Position of each row: its label, and its series."""
 
     shape: ChartShape
     labels: tuple[str, ...]
@@ -155,7 +154,7 @@ class _Over:
 
 
 def _over(keys: Sequence[int], rows: Sequence[Sequence[Any]]) -> _Over:
-    """The places of the rows by their keys; rows without keys are numbered."""
+    """Return the positions of rows by their keys. Rows without keys are numbered."""
     if not keys:
         labels = tuple(str(n) for n, _ in enumerate(rows, 1)) if len(rows) > 1 else ("",)
         cells = tuple((n, 0) for n, _ in enumerate(labels))
@@ -182,7 +181,7 @@ def _over(keys: Sequence[int], rows: Sequence[Sequence[Any]]) -> _Over:
 
 
 def _heat(keys: Sequence[int], along: int | None, rows: Sequence[Sequence[Any]]) -> _Over | None:
-    """The places of rows in a field of two keys; None where they are better drawn otherwise."""
+    """Return the positions of rows in a heat map of two keys; None if another form is better."""
     down, across = sorted(keys, key=lambda key: key == along)
     names, stops = (list(dict.fromkeys(row[k] for row in rows)) for k in (down, across))
     if along is not None:
@@ -198,7 +197,7 @@ def _heat(keys: Sequence[int], along: int | None, rows: Sequence[Sequence[Any]])
 
 
 def _steps(values: list[Any]) -> bool:
-    """Whether values are times or numbers, of which there are enough for a line."""
+    """Test whether values are times or numbers, and enough of them for a line."""
     present = {value for value in values if value is not None}
     kinds = {type(value) for value in present}
     alike = kinds <= {int, float} or kinds in ({date}, {datetime})
@@ -207,7 +206,7 @@ def _steps(values: list[Any]) -> bool:
 
 
 def _position(value: Any) -> float:
-    """Where a key stands along a line: days of a time, or the number itself."""
+    """Return the position of a key along a line: days of a time, or the number itself."""
     if isinstance(value, datetime):
         since = datetime(1970, 1, 1, tzinfo=value.tzinfo)  # of a time without a zone too
         return (value - since) / timedelta(days=1)
@@ -217,7 +216,7 @@ def _position(value: Any) -> float:
 def _panel(
     answer: Answer, place: int, over: _Over, cells: Sequence[tuple[Any, float | None]]
 ) -> Panel | None:
-    """The panel of a column; None where it has no number at all."""
+    """Return the panel of a column; None if it has no number."""
     column = answer.columns[place]
     grid: list[list[Point | None]] = [[None] * len(over.labels) for _ in over.series]
     for (stop, line), (value, margin) in zip(over.cells, cells, strict=True):
@@ -244,12 +243,12 @@ def _label(value: Any) -> str:
 
 
 def is_unclear(point: Point) -> bool:
-    """Whether the error of a point is not known."""
+    """Test whether the error of a point is unknown."""
     return point.margin is not None and isnan(point.margin)
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers from `low` to `high`, about as many.
+    """Return about `most` round numbers from `low` to `high`.
 
     >>> ticks(0, 97)
     [0.0, 20.0, 40.0, 60.0, 80.0]
@@ -264,7 +263,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def tick_text(value: float, span: float) -> str:
-    """A number of a scale that spans so much, with the digits that its steps need.
+    """Return the text of a number on a scale of this span, with the digits that it needs.
 
     >>> tick_text(1500.0, 2000.0), tick_text(0.25, 1.0)
     ('1,500', '0.25')

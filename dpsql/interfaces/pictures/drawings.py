@@ -1,4 +1,4 @@
-"""A picture that a notebook shows, a terminal prints and a file keeps."""
+"""A picture for a notebook, a terminal or a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpsql.model.vocabulary import Answer
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Drawing:
-    """The numbers of an answer with whiskers of their 95 % intervals."""
+    """Numbers of an answer with whiskers for their 95 % intervals."""
 
     answer: Answer
 
@@ -26,9 +26,9 @@ class Drawing:
         return svg(chart_of(self.answer))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes it as SVG, or as PNG with the extra `png`, as the name ends.
+        """Write the picture as SVG, or as PNG with the extra `png`, by the suffix of the file.
 
-        Raises ValueError for the name of another kind of picture, MissingExtra without the extra.
+        Raises ValueError for other suffixes, MissingExtra without the extra.
         """
         match Path(path).suffix.lower():
             case "" | ".svg":

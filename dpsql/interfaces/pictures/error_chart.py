@@ -1,4 +1,4 @@
-"""The errors that plans expect, as a chart: how far an answer may be off, at each ε."""
+"""Expected errors of plans as a chart: the margins at each ε."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from dpsql.preparation.explanation import Explanation, approximate
 
 
 def error_chart(plan: Explanation, others: Sequence[Explanation]) -> Chart:
-    """The intervals of 95 % around nothing, the least ε first: of each column whose error does not
-    depend on the data, in the plan that was asked for and in those of the same at another ε.
+    """Return the 95 % intervals around zero, least ε first, for a plan and the same at other ε.
+
+    Only columns whose error does not depend on the data have a panel.
     """
     plans = sorted((plan, *others), key=lambda each: each.epsilon)
     labels = tuple(f"ε = {plain(p.epsilon)}{', as asked' * (p is plan)}" for p in plans)
@@ -28,6 +29,6 @@ def error_chart(plan: Explanation, others: Sequence[Explanation]) -> Chart:
 
 
 def _point(margin: float | None) -> Point:
-    """An error around nothing; what another ε leaves unknown has no whiskers."""
+    """Return an error around zero. An unknown error has no whiskers."""
     text = "?" if margin is None or isnan(margin) else approximate(margin)
     return Point(0.0, margin, f"± {text}")

@@ -1,7 +1,7 @@
-"""An answer as one static page: its chart, its table, what it cost, its SQL, what is promised.
+"""An answer as a static HTML page: chart, table, cost, SQL, and the guarantee.
 
-Nothing is loaded from elsewhere and nothing runs, which the page forbids itself too. Every text is
-escaped: SECURITY.md S21.
+The page loads nothing and runs nothing, and its policy forbids both. Every text is escaped:
+SECURITY.md S21.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ALLOWED = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page(answer: Answer, sql: str, door: Door) -> str:
-    """An answer with the SQL that asked for it; `door` says how to ask for more."""
+    """Return the page of an answer to `sql`. `door` gives words for further queries."""
     return "\n".join(
         [
             "<!doctype html>",
@@ -58,7 +58,7 @@ def _body(answer: Answer, sql: str, door: Door) -> Iterator[str]:
 
 
 def _promise(answer: Answer) -> str:
-    """What holds of an answer, in a sentence or two."""
+    """Return the guarantee of an answer, in one or two sentences."""
     receipt = answer.receipt
     if answer.explanation is not None:
         return "This is a plan: no row of a person was read, and nothing was charged."

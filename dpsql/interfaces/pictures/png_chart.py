@@ -1,4 +1,4 @@
-"""A chart as PNG: the SVG, drawn at twice its size on white."""
+"""A chart as PNG: the SVG at twice its size on white."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from dpsql.interfaces.pictures.svg_chart import svg
 from dpsql.model.errors import MissingExtra
 
 SCALE = 2
-"""Pixels for each of the SVG's, so that it is sharp on paper and on fine screens."""
+"""Pixels per pixel of the SVG, so that it is sharp on paper and fine screens."""
 
 _SANS = ("DejaVu Sans", "Arial", "Helvetica", "Liberation Sans", "Noto Sans", "Roboto", "Verdana")
-"""What systems have as sans-serif: the drawing library looks for no other font than is named."""
+"""Common sans-serif fonts of systems, since the drawing library finds only named fonts."""
 
 _FIELD = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">{}</svg>'
 _LETTER = '<text y="15" font-family="sans-serif">A</text>'
 
 
 def require_png() -> None:
-    """Raises MissingExtra unless a PNG can be drawn, with its letters; asked before anything is
-    charged.
-    """
+    """Raise MissingExtra unless a PNG with letters can be drawn. Called before any charge."""
     try:
         import resvg_py  # noqa: F401, PLC0415
     except ImportError:
@@ -31,14 +29,14 @@ def require_png() -> None:
 
 
 def png(chart: Chart) -> bytes:
-    """The whole picture. Raises as `require_png` does."""
+    """Return the whole picture. Raises as `require_png` does."""
     require_png()
     return _drawn(svg(chart), _font())
 
 
 @cache
 def _font() -> str | None:
-    """The first font in which a letter is seen: in others it is left out, and nothing says so."""
+    """Return the first font that draws a letter. The library silently omits letters of others."""
     blank, letter = _FIELD.format(""), _FIELD.format(_LETTER)
     return next((font for font in _SANS if _drawn(letter, font) != _drawn(blank, font)), None)
 

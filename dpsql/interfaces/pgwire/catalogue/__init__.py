@@ -1,9 +1,9 @@
-"""The catalogue behind the Postgres door: pg_catalog and information_schema from the policy alone.
+"""Catalogue of the Postgres interface: pg_catalog and information_schema from the policy.
 
-Its questions are free and touch no data: a shadow database holds PostgreSQL 15's own rows and those
-that the policy's tables would have, and answers what
-`dpsql.interfaces.pgwire.catalogue.translation` prints anew. It runs in processes with limits of
-their own, so that no question burdens the server's.
+Catalogue queries are free and read no data. A shadow database holds PostgreSQL 15's own rows and
+the rows that the policy's tables would have. It runs the queries translated by
+`dpsql.interfaces.pgwire.catalogue.translation`. It has its own processes with limits, so that no
+query overloads the server.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from dpsql.preparation.long_texts import TextReaders, here, read
 
 T = TypeVar("T")
 LIMITS = Limits(statement_seconds=10, memory="512MB", niceness=3)
-"""What one question may take: many times what any tool's question does, though less urgent."""
+"""Limits of one query: far above those of known tools, at low priority."""
 
 MAX_ROWS = 50_000
 WORKERS = 2
@@ -53,10 +53,10 @@ SERVER_VERSION = "15.0"
 
 
 class Catalogue:
-    """Answers one analyst's questions about tables, columns and types, and nothing else.
+    """Answers one analyst's queries about tables, columns and types, and no others.
 
-    `settings` are the session's, by name in lower case, read anew at each question. Long texts are
-    read `apart`.
+    `settings` are the session's, by name in lower case, read at each query. Long texts are read by
+    `apart`.
     """
 
     def __init__(
@@ -68,19 +68,19 @@ class Catalogue:
         self._analyst, self._settings = analyst, settings
 
     def claims(self, sql: str, stop: Stop | None = None) -> bool:
-        """Whether a statement reads only the catalogue: none of the policy's tables."""
+        """Test whether a statement reads only the catalogue and no tables of the policy."""
         return self._read(_claimed, sql, stop)
 
     def describe(
         self, sql: str, parameters: int, stop: Stop | None = None
     ) -> tuple[WireColumn, ...]:
-        """The columns of the answer, before the parameters are known. Raises `Refused`."""
+        """Return the columns of the answer before the parameters are known. Raises `Refused`."""
         return tuple(map(_wire, self._translated(sql, None, parameters, stop).columns))
 
     def parameter_types(
         self, sql: str, parameters: int, stop: Stop | None = None
     ) -> tuple[int, ...]:
-        """The types that PostgreSQL would expect of the parameters. Raises `Refused`."""
+        """Return the parameter types that PostgreSQL would expect. Raises `Refused`."""
         return self._translated(sql, None, parameters, stop).parameters
 
     def ask(
@@ -90,9 +90,9 @@ class Catalogue:
         given: Sequence[Load] = (),
         stop: Stop | None = None,
     ) -> WireResult:
-        """Answer one question, which may read what is `given`; nothing is charged.
+        """Answer a query, which may also read the tables in `given`. Free.
 
-        Raises `Refused`, or `Failed` where `stop` is wanted meanwhile.
+        Raises `Refused`, or `Failed` if `stop` is requested.
         """
         translation = self._translated(sql, parameters, len(parameters), stop)
         answer = self._rows(translation.sql, given, stop)
@@ -106,7 +106,7 @@ class Catalogue:
         return WireResult(tuple(map(_wire, translation.columns)), answer, f"SELECT {len(answer)}")
 
     def shown(self, views: Views, synthetic: Sequence[TablePolicy] = ()) -> list[Load]:
-        """What `ask` is to be given, so that it shows these views and `synthetic` tables."""
+        """Return the loads that add views and `synthetic` tables, for `ask`."""
         rows: dict[str, list[Row]] = {}
         for own in (rows_of(views), synthetic_objects(self._policy, synthetic)):
             rows |= {name: rows.get(name, []) + more for name, more in own.items()}
@@ -136,7 +136,7 @@ class Catalogue:
         except TimedOut:
             error = Refused(Reason.TOO_LARGE)
         except EngineFailed:
-            # A shape of query that DuckDB cannot run: its text would mean nothing to the client.
+            # DuckDB cannot run this form of query. Its message would not help the client.
             error = Refused(
                 Reason.UNSUPPORTED_SYNTAX, construct="this question about the catalogue"
             )
@@ -151,7 +151,7 @@ class Catalogue:
         return _defaults() | base | {k.lower(): v for k, v in self._settings.items()}
 
     def _with_names(self, row: tuple[Any, ...], named: list[tuple[int, int]]) -> tuple[Any, ...]:
-        """The row with the numbers of reg-types written as names."""
+        """Return the row with the numbers of reg-types replaced by names."""
         values = list(row)
         for i, kind in named:
             value = values[i]
@@ -168,7 +168,7 @@ def _wire(column: PgColumn) -> WireColumn:
 
 @cache
 def _defaults() -> dict[str, str]:
-    """PostgreSQL's settings by name in lower case, where the session says nothing else."""
+    """Return PostgreSQL's default settings by name in lower case."""
     encodings = {"client_encoding": "UTF8", "server_encoding": "UTF8", "timezone": "UTC"}
     recorded = {row["name"].lower(): row["setting"] for row in rows("pg_settings")}
     return {name: value for name, value in recorded.items() if value != "\\N"} | encodings
@@ -191,15 +191,16 @@ def _translated(
 
 @lru_cache(maxsize=2)
 def _names(policy: Policy) -> ShadowNames:
-    """The names of a policy's tables, and of all that PostgreSQL has."""
+    """Return the names of a policy's tables and of PostgreSQL's own objects."""
     return ShadowNames(objects(policy))
 
 
 @lru_cache(maxsize=2)
 def _engine(policy: Policy) -> Engine:
-    """The engine that all sessions of a policy ask.
+    """Return the engine shared by all sessions of a policy.
 
-    Whatever its data: what is shown is declared. Two, since sessions may end on the policy before.
+    It does not depend on data. The cache keeps two, since sessions may still use the previous
+    policy.
     """
     statements = tuple(script({**objects(policy), "names": _names(policy).rows()}))
     return EnginePool(partial(scratch, LIMITS, statements), WORKERS, len(policy.analysts))

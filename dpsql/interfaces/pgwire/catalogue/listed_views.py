@@ -1,4 +1,4 @@
-"""A session's own views as rows of the catalogue, in a schema that no other session sees."""
+"""Views of a session as rows of the catalogue, in a schema that other sessions do not see."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
 from dpsql.model.dataclass import dataclass
 
 SCHEMA, SCHEMA_OID, FIRST_VIEW = "pg_temp_1", 16_000_000, 16_000_000
-"""The schema of a session's own objects, and their numbers, which no policy's objects have."""
+"""Schema of a session's own objects, and numbers that no object of a policy has."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A name for a text that names no other view; `number`, from 1, is no other view's."""
+    """A name for a text without references to other views. `number` is unique, from 1."""
 
     name: str
     text: str
@@ -25,7 +25,7 @@ class View:
 
     @property
     def oid(self) -> int:
-        """What the catalogue calls it."""
+        """OID of the view in the catalogue."""
         return FIRST_VIEW + self.number
 
 
@@ -33,7 +33,7 @@ Views: TypeAlias = tuple[View, ...]
 
 
 def rows_of(views: Views) -> dict[str, list[Row]]:
-    """The rows that a catalogue has for these views, by relation; none where there are none."""
+    """Return the catalogue rows of these views, by relation; empty without views."""
     catalogue = Objects()
     if views:
         catalogue.add("pg_namespace", oid=SCHEMA_OID, nspname=SCHEMA, nspacl=None)

@@ -1,4 +1,4 @@
-"""Objects by name and by number: what regclass and its kin mean."""
+"""Objects by name and by OID, for regclass and similar types."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SPELLED = {
     "varbit": "bit varying",
     "varchar": "character varying",
 }
-"""The types that SQL calls otherwise than pg_type does."""
+"""SQL names of types that differ from pg_type."""
 
 _ALSO = {
     "int": "int4",
@@ -49,7 +49,7 @@ _ALSO = {
     "time": "time",
     "character": "bpchar",
 }
-"""Further words that SQL has for types; `char` alone means bpchar, "char" in quotes its own."""
+"""Further SQL names of types. `char` alone means bpchar; "char" in quotes is its own type."""
 
 _KINDS = {
     oids.REGCLASS: ("pg_class", "relname", "relnamespace"),
@@ -69,9 +69,7 @@ class _Named:
 
 
 class ShadowNames:
-    """The names of one shadow; see
-    `dpsql.interfaces.pgwire.catalogue.translation.pg_terms.Names`.
-    """
+    """Names of one shadow; see `dpsql.interfaces.pgwire.catalogue.translation.pg_terms.Names`."""
 
     def __init__(self, rows: dict[str, list[Row]]) -> None:
         self._named = list(_all(rows))
@@ -80,15 +78,15 @@ class ShadowNames:
             self._numbers.setdefault((item.kind, item.schema, item.name), item.oid)
         self._texts = {(n.kind, n.oid): self._written(n) for n in self._named}
         self._analysts = {str(r["rolname"]): int(r["oid"]) for r in rows.get("pg_authid", [])}
-        # REGPROCEDURE and its like are only ever written as numbers of what they are.
+        # REGPROCEDURE and similar types are written only as numbers of other types.
         self._columns = recorded.relations()
         self._path: tuple[str, ...] = SEARCH_PATH
         self._analyst: _Named | None = None
 
     def along(self, path: tuple[str, ...], analyst: str) -> ShadowNames:
-        """The same, where names without a schema are looked for along this path.
+        """Return these names with a search path for names without a schema.
 
-        Of the analysts there is but this one.
+        This analyst is the only visible one.
         """
         same = copy(self)
         same._path = ("pg_catalog", *path)  # noqa: SLF001 - one of us
@@ -97,7 +95,7 @@ class ShadowNames:
         return same
 
     def relation(self, schema: str | None, name: str) -> Relation | None:
-        """The catalogue relation called so; without a schema it is one of pg_catalog."""
+        """Return the catalogue relation of a name. Without a schema it is in pg_catalog."""
         key = (schema or "pg_catalog", name)
         if key not in recorded.readable():
             return None
@@ -106,7 +104,7 @@ class ShadowNames:
         return Relation(f"{SHADOWS[key[0]]}.{identifier(shadow)}", self._columns[key], number)
 
     def function(self, name: str) -> Relation | None:
-        """The rows that a function of this name returns without arguments, where they are kept."""
+        """Return the recorded rows of a function without arguments, or None."""
         if name == "pg_get_keywords":
             return Relation("cat.pg_get_keywords", EXTRA[name])
         if name == "pg_show_all_settings":
@@ -116,7 +114,7 @@ class ShadowNames:
         return Relation(f"temp.{name}", tuple(PgColumn(n, oid_of(t)) for n, t in REPORTS[name]))
 
     def base(self, schema: str, name: str) -> int | None:
-        """The type below a domain of information_schema."""
+        """Return the base type of a domain of information_schema."""
         oid = self._numbers.get((oids.REGTYPE, schema, name))
         domains = (
             r for r in recorded.rows("pg_type") if r["oid"] == str(oid) and r["typtype"] == "d"
@@ -124,7 +122,7 @@ class ShadowNames:
         return next((int(r["typbasetype"]) for r in domains), None)
 
     def number(self, kind: int, text: str) -> int | None:
-        """The OID of what `text` names, quoted or qualified as PostgreSQL reads it."""
+        """Return the OID of the object named in `text`, parsed as PostgreSQL does."""
         if kind == oids.REGTYPE:
             return self._type(" ".join(text.split()))
         named = parts(text)
@@ -159,7 +157,7 @@ class ShadowNames:
         return self._look_up(oids.REGTYPE, named) if named else None
 
     def text(self, kind: int, number: int | None) -> str | None:
-        """What a value of a reg-type looks like: a name, or its number where nothing has it."""
+        """Return the text of a reg-type value: a name, or its number if unknown."""
         if number is None:
             return None
         kind = oids.REGPROC if kind == oids.REGPROCEDURE else kind
@@ -169,7 +167,7 @@ class ShadowNames:
         return "-" if number == 0 else self._texts.get((kind, number), str(number))
 
     def rows(self) -> list[Row]:
-        """Every spelling by which the shadow's own macros look objects up."""
+        """Return every spelling of objects, for lookups of the shadow's macros."""
         spellings: list[Row] = []
         for item in self._named:
             shown = self._texts[item.kind, item.oid]

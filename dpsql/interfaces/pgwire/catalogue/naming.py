@@ -1,4 +1,4 @@
-"""How PostgreSQL writes and makes names: quoting, reading, and the names of constraints."""
+"""Rules of PostgreSQL for names: quoting, parsing, and names of constraints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from dpsql.interfaces.pgwire.catalogue.recorded import body
 
 MOST_BYTES = 63
-"""PostgreSQL's longest identifier."""
+"""Maximum length of an identifier in PostgreSQL, in bytes."""
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*\Z")
 _LISTED = re.compile(r'"((?:[^"]|"")+)"|([^\s",][^",]*?)(?=\s*(?:,|\Z))')
@@ -17,13 +17,13 @@ _PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s."]+))\s*(\.|\Z)')
 
 @cache
 def keywords() -> frozenset[str]:
-    """The words that must be quoted where they are names: all but the unreserved."""
+    """Return the keywords that must be quoted as names: all except unreserved ones."""
     fields = (line.split("\t") for line in body("pg_get_keywords").splitlines())
     return frozenset(word for word, category, *_ in fields if category != "U")
 
 
 def quote(name: str) -> str:
-    """A name as quote_ident writes it.
+    """Return a name as quote_ident writes it.
 
     >>> quote("orders"), quote("Orders"), quote("select")
     ('orders', '"Orders"', '"select"')
@@ -34,7 +34,7 @@ def quote(name: str) -> str:
 
 
 def parts(text: str) -> list[str] | None:
-    """The parts of a qualified name, folded where they are not quoted; None if it is none.
+    """Return the parts of a qualified name, lower-cased unless quoted; None if invalid.
 
     >>> parts('public."Orders"')
     ['public', 'Orders']
@@ -52,7 +52,7 @@ def parts(text: str) -> list[str] | None:
 
 
 def searched(path: str) -> tuple[str, ...]:
-    """The schemas of a search_path, in which "$user" has none here.
+    """Return the schemas of a search_path. "$user" has no schema here.
 
     >>> searched('"$user", public'), searched('Analytics,"Odd, one"')
     (('public',), ('analytics', 'Odd, one'))
@@ -63,7 +63,7 @@ def searched(path: str) -> tuple[str, ...]:
 
 
 def constraint_name(table: str, columns: tuple[str, ...], label: str) -> str:
-    """The name that PostgreSQL gives a constraint: table, columns and kind, cut to 63 bytes.
+    """Return PostgreSQL's name of a constraint: table, columns and kind, cut to 63 bytes.
 
     >>> constraint_name("orders", ("customer_id",), "fkey")
     'orders_customer_id_fkey'

@@ -1,7 +1,7 @@
-"""The policy's tables as rows of the catalogue, numbered from 16384 as users' objects are.
+"""The policy's tables as rows of the catalogue, with OIDs from 16384 like user objects.
 
-A column that is hidden or not declared is in none of them. Only the table's own key and the links
-are constraints; nothing is known of storage or data.
+Hidden or undeclared columns do not appear. Only a table's own key and its links are constraints.
+Nothing about storage or data appears.
 
 SECURITY.md S17.
 """
@@ -26,9 +26,9 @@ OWNER, DATABASE = "dpsql", "dpsql"
 HEAP, BTREE = 2, 403
 FIRST_OID, PUBLIC_OID = 16384, 2200
 FIRST_SYNTHETIC = 15_000_000
-"""Numbers from here on are of synthetic tables, of which every analyst has others."""
+"""First OID of synthetic tables, which differ by analyst."""
 _TYPE, _CLASS, _CONSTRAINT, _NAMESPACE = 1247, 1259, 2606, 2615
-"""The catalogues in which objects that depend on each other are."""
+"""Catalogues of objects that depend on each other."""
 _SYSTEM_COLUMNS = {
     "tableoid": type_oids.OID,
     "cmax": type_oids.CID,
@@ -37,14 +37,14 @@ _SYSTEM_COLUMNS = {
     "xmin": type_oids.XID,
     "ctid": type_oids.TID,
 }
-"""The types of what every table has beside its columns, numbered -6 to -1."""
+"""Types of the system columns of every table, numbered -6 to -1."""
 
 Row = dict[str, Any]
 
 
 @cache
 def _defaults() -> dict[str, Row]:
-    """What every row of a relation says."""
+    """Return the default values of every row, by relation."""
     defaults: dict[str, Row] = defaultdict(dict)
     for relation, pairs in re.findall(r"(?m)^(\w+) (.*)$", sql("defaults.txt")):
         defaults[relation] |= dict(pair.split("=", 1) for pair in pairs.split())
@@ -53,13 +53,13 @@ def _defaults() -> dict[str, Row]:
 
 @cache
 def _recorded(relation: str, **values: str) -> dict[str, str]:
-    """PostgreSQL's own row with these values."""
+    """Return PostgreSQL's own row with these values."""
     return next(row for row in rows(relation) if values.items() <= row.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A table as it is shown: its columns, and the numbers of the table and of its key's index."""
+    """A table in the catalogue: its columns, and the OIDs of the table and of its key's index."""
 
     table: TablePolicy
     columns: tuple[ColumnPolicy, ...]
@@ -69,16 +69,16 @@ class Shown:
 
     @property
     def name(self) -> str:
-        """The table's name in its schema."""
+        """Name of the table in its schema."""
         return shown(self.table.name)[1]
 
     @property
     def whole(self) -> str:
-        """The table with its schema, as SQL."""
+        """Name of the table with its schema, as SQL."""
         return ".".join(map(quote, shown(self.table.name)))
 
     def number(self, column: str) -> int | None:
-        """The number of a column, from 1."""
+        """Return the number of a column, from 1, or None."""
         names = [c.name.lower() for c in self.columns]
         return names.index(column.lower()) + 1 if column.lower() in names else None
 
@@ -99,7 +99,7 @@ class Objects:
 
 
 def objects(policy: Policy) -> dict[str, list[Row]]:
-    """Every row of the catalogue that comes from the policy, by relation; NULL where absent."""
+    """Return all catalogue rows of the policy, by relation. Missing fields are NULL."""
     catalogue = Objects()
     for analyst, _ in policy.analysts:
         catalogue.add("pg_authid", oid=catalogue.next(), rolname=analyst)
@@ -118,7 +118,7 @@ def objects(policy: Policy) -> dict[str, list[Row]]:
 
 
 def synthetic_objects(policy: Policy, tables: Sequence[TablePolicy]) -> dict[str, list[Row]]:
-    """The rows of an analyst's synthetic tables, beside those of the policy."""
+    """Return the rows of an analyst's synthetic tables, to add to those of the policy."""
     catalogue = Objects(oid=FIRST_SYNTHETIC)
     for table in tables:
         item = _table(policy, table, catalogue, PUBLIC_OID)
@@ -178,7 +178,7 @@ def _class(catalogue: Objects, oid: int, name: str, kind: str, **more: Any) -> N
 
 
 def _row_types(item: Shown, catalogue: Objects) -> int:
-    """The type of a table's rows and the type of their arrays, as every table has them."""
+    """Add the row type of a table and its array type, and return the OID of the row type."""
     name, relation = item.name, item.oid
     row, array = catalogue.next(), catalogue.next()
     record: Row = {"typinput": 2290, "typoutput": 2291, "typreceive": 2402, "typsend": 2403}
@@ -202,14 +202,14 @@ def _column(
 
 
 def _oid_of(column: ColumnPolicy) -> int:
-    """The type of a column, as results tell it."""
+    """Return the type of a column, as results report it."""
     return type_oids.oid_of(column.type, wide=column.needs_more_bits)
 
 
 def attribute(
     catalogue: Objects, relation: int, name: str, number: int, oid: int, **more: Any
 ) -> None:
-    """A column of a relation, whose type is `oid`."""
+    """Add a column of type `oid` to a relation."""
     kind = _recorded("pg_type", oid=str(oid))
     row = {
         "attrelid": relation,
@@ -233,7 +233,7 @@ def _comment(catalogue: Objects, oid: int, column: int, text: str | None) -> Non
 
 
 def _key(item: Shown, catalogue: Objects) -> None:
-    """The index and the constraint of a table's own key."""
+    """Add the index and the constraint of a table's own key."""
     table, index, constraint = item.table, item.index, catalogue.next()
     assert index is not None
     name, space = constraint_name(item.name, (), "pkey"), item.namespace
@@ -282,7 +282,7 @@ def _constraint(catalogue: Objects, oid: int, name: str, kind: str, **more: Any)
 
 
 def _link(item: Shown, tables: list[Shown], catalogue: Objects) -> None:
-    """The foreign key that a link declares, where all of its columns are shown."""
+    """Add the foreign key of a link if all of its columns are shown."""
     link = item.table.link
     if link is None:
         return
@@ -319,7 +319,7 @@ def _link(item: Shown, tables: list[Shown], catalogue: Objects) -> None:
 def _depends(
     catalogue: Objects, on: tuple[int, ...], what: tuple[int, ...], kind: str = "i"
 ) -> None:
-    """One object (its catalogue, its OID and maybe a column) goes with another."""
+    """Add a dependency between two objects: (catalogue, OID) and maybe a column."""
     (classid, objid), (refclassid, refobjid, *column) = on, what
     refobjsubid = column[0] if column else 0
     catalogue.add("pg_depend", classid=classid, objid=objid, refclassid=refclassid,

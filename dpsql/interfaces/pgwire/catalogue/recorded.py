@@ -1,7 +1,7 @@
-r"""PostgreSQL 15's own catalogue, as recorded from a server nobody has used (see data/).
+r"""PostgreSQL 15's own catalogue, recorded from a fresh server (see data/).
 
-A file per relation: a header of column names, then rows as COPY writes them (tabs between fields,
-`\N` for NULL). They were read by `python -m grammar_tests.catalogue_record`.
+Each relation has a file: a header of column names, then rows in the format of COPY (tabs between
+fields, `\N` for NULL). `python -m grammar_tests.catalogue_record` recorded them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn
 FOLDER = Path(__file__).parent / "data"
 SCHEMAS = {"11": "pg_catalog", "13207": "information_schema"}
 ZERO_BASED = frozenset((22, 30))
-"""int2vector and oidvector."""
+"""Types of vectors that count from 0: int2vector and oidvector."""
 
 _EVERYONE = re.compile(r"[{,]=[a-zA-Z]*r")
-"""An ACL that names nobody grants to all."""
+"""Pattern of an ACL that grants to everybody: an entry without a role."""
 
 KEYWORDS = ("word", 25), ("catcode", 18), ("barelabel", 16), ("catdesc", 25), ("baredesc", 25)
 DEFINITIONS = ("kind", 25), ("oid", 26), ("definition", 25)
@@ -26,7 +26,7 @@ DEFINITIONS = ("kind", 25), ("oid", 26), ("definition", 25)
 
 @cache
 def body(name: str) -> str:
-    """The rows of a file as they are written, without the header; empty where there is none."""
+    """Return the rows of a file as text, without the header; empty if there is no file."""
     path = FOLDER / f"{name.removesuffix('_recorded')}.tsv"
     if not path.exists():
         return ""
@@ -35,12 +35,12 @@ def body(name: str) -> str:
 
 
 def sql(name: str) -> str:
-    """A file of the shadow's own SQL."""
+    """Return a file of the shadow's own SQL."""
     return (FOLDER.parent / "sql" / name).read_text(encoding="utf-8")
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    """The rows of a relation by column name."""
+    """Return the rows of a relation, as dicts by column name."""
     path = FOLDER / f"{name}.tsv"
     header, *lines = path.read_text(encoding="utf-8").splitlines()
     names = header.split("\t")
@@ -49,9 +49,9 @@ def rows(name: str) -> list[dict[str, str]]:
 
 @cache
 def relations() -> dict[tuple[str, str], tuple[PgColumn, ...]]:
-    """Every table and view of pg_catalog and information_schema with its columns.
+    """Return the columns of each table and view of pg_catalog and information_schema.
 
-    A column of a domain has the type below, as a client is told it.
+    A column of a domain has the base type, as clients see it.
 
     >>> relations()["pg_catalog", "pg_index"][14].name
     'indisreplident'
@@ -79,7 +79,7 @@ def relations() -> dict[tuple[str, str], tuple[PgColumn, ...]]:
 
 @cache
 def readable() -> frozenset[tuple[str, str]]:
-    """The relations that everyone may read."""
+    """Return the relations that everybody may read."""
     return frozenset(
         (SCHEMAS[r["relnamespace"]], r["relname"])
         for r in rows("pg_class")

@@ -1,8 +1,8 @@
-"""The shadow: an in-memory, locked DuckDB with PostgreSQL 15's catalogue and no data behind it.
+"""The shadow: a locked in-memory DuckDB with PostgreSQL 15's catalogue and no data.
 
-It lives in processes of its own, which can be killed.
+It runs in separate processes that can be killed.
 
-It knows the policy alone: SECURITY.md S17.
+It knows only the policy: SECURITY.md S17.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn
 from dpsql.model.tree import identifier
 
 Statement: TypeAlias = tuple[str, list[Any]]
-"""SQL and its parameters."""
+"""SQL with its parameters."""
 
 SHADOWS = {"pg_catalog": "cat", "information_schema": "info"}
-"""What the shadow calls PostgreSQL's schemas: DuckDB has schemas of these names itself."""
+"""Names of PostgreSQL's schemas in the shadow, since DuckDB has schemas of these names itself."""
 
 _NULL, _BACKSLASH, _TAB, _LINE = "\\N", "\x01", "\x02", "\x03"
 _HIDDEN = {ord("\\"): _BACKSLASH, ord("\t"): _TAB, ord("\n"): _LINE, ord("\r"): " "}
@@ -37,16 +37,16 @@ EXTRA: dict[str, tuple[PgColumn, ...]] = {
         PgColumn("shown", 16),
     ),
 }
-"""Tables of the shadow's own, filled as the others are."""
+"""Additional tables of the shadow, filled as the others are."""
 
 _VIEWS = dict(
     re.findall(r"CREATE VIEW ([\w.]+) AS\n(.*?);\n", recorded.sql("views.sql"), re.DOTALL)
 )
-"""The text of each view: PostgreSQL's, and those of `cat` that these read."""
+"""Text of each view: PostgreSQL's, and those in `cat` that these read."""
 
 
 def script(rows: dict[str, list[Row]]) -> Iterator[Statement]:
-    """What makes a shadow with PostgreSQL's own rows and these, by relation."""
+    """Yield the statements that build a shadow from PostgreSQL's own rows and `rows`."""
     for schema in SHADOWS.values():
         yield f"CREATE SCHEMA {schema}", []
     for (schema, relation), columns in recorded.relations().items():
@@ -72,9 +72,9 @@ def _create(schema: str, relation: str, columns: tuple[PgColumn, ...]) -> Statem
 
 
 def _view(name: str, sql: str) -> Statement:
-    """A view; of PostgreSQL's the columns have the recorded names and types, in their order.
+    """Return a view. PostgreSQL's views have the recorded column names and types, in order.
 
-    Those that the text leaves out are NULL.
+    Columns missing in the text are NULL.
     """
     schema, relation = name.split(".")
     columns = recorded.relations().get((schema, relation))
@@ -93,7 +93,7 @@ def _view(name: str, sql: str) -> Statement:
 def _fill(
     schema: str, relation: str, columns: tuple[PgColumn, ...], rows: list[Row]
 ) -> Iterator[Statement]:
-    """Insert PostgreSQL's own rows and these, both as COPY writes them."""
+    """Yield the insert of PostgreSQL's own rows and `rows`, in the format of COPY."""
     text = recorded.body(relation) + _written(columns, rows)
     if text:
         yield _inserted(schema, relation, columns, text)
@@ -113,7 +113,7 @@ def _written(columns: tuple[PgColumn, ...], rows: list[Row]) -> str:
 
 
 def added(rows: Mapping[str, list[Row]]) -> Iterator[Statement]:
-    """What adds a session's own rows to a shadow, in a transaction that is never committed."""
+    """Yield the statements that add a session's own rows, in a transaction without COMMIT."""
     yield "BEGIN", []
     relations = {name: columns for (_, name), columns in recorded.relations().items()} | EXTRA
     for name, own in rows.items():
@@ -121,7 +121,7 @@ def added(rows: Mapping[str, list[Row]]) -> Iterator[Statement]:
 
 
 def _field(value: Any) -> str:
-    """A value as COPY writes it; what COPY escapes goes by characters that no name contains."""
+    """Return a value in the format of COPY, with escapes by characters that no name contains."""
     match value:
         case None:
             return _NULL
@@ -133,7 +133,7 @@ def _field(value: Any) -> str:
 
 
 def _read(oid: int, field: str) -> str:
-    """The DuckDB expression that reads a field of COPY's as a value of type `oid`."""
+    """Return the DuckDB expression that reads a field of COPY as type `oid`."""
     kind = oids.shadow_type(oid)
     if oid in (oids.INT2VECTOR, oids.OIDVECTOR):
         parts = f"string_split(replace(trim({field}, '{{}}'), ',', ' '), ' ')"

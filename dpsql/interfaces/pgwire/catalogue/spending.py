@@ -1,4 +1,4 @@
-"""What one analyst spent, and which values a policy lists, as rows of functions in a FROM.
+"""An analyst's spending and the policy's listed values, as table functions.
 
 They are dpsql_budget(), dpsql_history() and dpsql_values().
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 LATEST = 1000
-"""Most rows of dpsql_history()."""
+"""Maximum number of rows of dpsql_history()."""
 
 DIGITS = 38
 _AMOUNT = decimal(DIGITS, 0)
@@ -42,16 +42,16 @@ REPORTS: dict[str, tuple[tuple[str, SqlType], ...]] = {
     ),
     "dpsql_values": (("table_name", VARCHAR), ("column_name", VARCHAR), ("value", VARCHAR)),
 }
-"""Columns by function; a DECIMAL has as many digits behind the point as its rows need.
+"""Columns by function. A DECIMAL has as many decimal places as its rows need.
 
-A value is as SQL writes it.
+A value is an SQL literal.
 """
 
 _Row = tuple[Any, ...]
 
 
 def report(proxy: Proxy, analyst: str, function: str) -> ScratchTable:
-    """The rows for one analyst, amounts in the unit of their accountant."""
+    """Return the rows for one analyst. Amounts are in the unit of their accountant."""
     match function:
         case "dpsql_budget":
             rows = _budget(proxy, analyst)
@@ -68,7 +68,7 @@ def report(proxy: Proxy, analyst: str, function: str) -> ScratchTable:
 
 
 def _exact(column: tuple[Decimal, ...]) -> SqlType:
-    """The DECIMAL that holds these amounts without zeros at their ends."""
+    """Return the DECIMAL type that holds these amounts without trailing zeros."""
     exponents = [int(value.normalize().as_tuple().exponent) for value in column]
     return decimal(DIGITS, max(0, *(-exponent for exponent in exponents), 0))
 

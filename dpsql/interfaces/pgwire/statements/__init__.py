@@ -1,1 +1,1 @@
-"""The statements that a PostgreSQL session knows besides queries."""
+"""Statements of a PostgreSQL session other than queries."""

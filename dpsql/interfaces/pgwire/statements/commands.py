@@ -1,4 +1,4 @@
-"""The statements a session knows besides queries: what each says, as frozen values."""
+"""Statements of a session other than queries, as frozen values."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dpsql.dialects.postgres.words import Piece
 from dpsql.model.dataclass import dataclass
 
 Modes: TypeAlias = tuple[tuple[str, str], ...]
-"""What a transaction shall be, as names and values of settings."""
+"""Modes of a transaction, as names and values of settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A query, or anything else: the catalogue or the proxy answers or refuses it."""
+    """A query or any other text, for the catalogue or the proxy."""
 
     piece: Piece
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """BEGIN or START TRANSACTION; `tag` is what is answered, `modes` are settings for it."""
+    """BEGIN or START TRANSACTION. `tag` is the reply, and `modes` are settings."""
 
     tag: str
     modes: Modes = ()
@@ -29,7 +29,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """COMMIT or ROLLBACK of a transaction; with `chain` the next one begins at once."""
+    """COMMIT or ROLLBACK of a transaction. With `chain` the next one begins at once."""
 
     commit: bool
     chain: bool
@@ -92,7 +92,7 @@ class Show:
 
 
 class Discarded(StrEnum):
-    """What DISCARD throws away."""
+    """Objects of DISCARD."""
 
     ALL = "ALL"
     PLANS = "PLANS"
@@ -137,7 +137,7 @@ class DropViews:
 
 
 class Direction(StrEnum):
-    """Where FETCH and MOVE go: by several rows, or to one row."""
+    """Directions of FETCH and MOVE: by several rows, or to one row."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
@@ -163,7 +163,7 @@ class CloseCursor:
 
 
 class CopyFormat(StrEnum):
-    """How COPY writes rows."""
+    """Formats of COPY."""
 
     TEXT = "text"
     CSV = "csv"
@@ -220,14 +220,16 @@ class Deallocate:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """LISTEN, UNLISTEN and SET CONSTRAINTS: nothing is ever notified, nothing is checked late."""
+    """LISTEN, UNLISTEN and SET CONSTRAINTS, without effect: nothing is notified or checked
+    later.
+    """
 
     tag: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnlockAll:
-    """SELECT pg_advisory_unlock_all(), which pools send: there are no locks."""
+    """SELECT pg_advisory_unlock_all(), which connection pools send. There are no locks."""
 
 
 Command: TypeAlias = (

@@ -1,6 +1,6 @@
-"""Piece → Command: a table of patterns, a row for each form that a session's statement can have.
+"""Piece → Command: a table of patterns, one row for each form of a session's statement.
 
-What begins as none of them is a query.
+A text without a matching row is a query.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _NO_MODE = "there is no such transaction mode"
 
 
 def command(piece: Piece) -> Command:
-    """What a statement says. Raises `Refused` (SYNTAX) with its place in the piece.
+    """Parse a statement. Raises `Refused` (SYNTAX) with its place in the piece.
 
     >>> from dpsql.dialects.postgres.words import pieces
     >>> command(*pieces("SET LOCAL dpsql.epsilon = 0.5"))
@@ -95,7 +95,7 @@ def command(piece: Piece) -> Command:
 
 
 def _config(piece: Piece) -> SetConfig | None:
-    """SELECT set_config(name, value, local) of constants, which sets; None for anything else."""
+    """Parse SELECT set_config(name, value, local) of constants; None for other statements."""
     reader = WordReader(piece)
     try:
         reader.expect("SELECT")
@@ -114,14 +114,14 @@ def _config(piece: Piece) -> SetConfig | None:
 
 
 def _is_just(piece: Piece, values: tuple[str, ...]) -> bool:
-    """Whether a statement has these words and no others."""
+    """Test whether a statement consists of exactly these words."""
     return tuple(word.value for word in islice(words(piece.text), len(values) + 1)) == values
 
 
 def _matched(reader: WordReader, pattern: str, make: Callable[..., Command]) -> Command | None:
-    """The command of a row, made of what its slots hold. Raises `Refused` where it does not fit.
+    """Return the command of a row, made from its slots. Raises `Refused` if it does not fit.
 
-    None where it is another statement: it does not fit before the row's `!`.
+    Returns None if the mismatch is before the row's `!`: it is another statement.
     """
     values, sure = [], " ! " not in pattern
     for part in pattern.split():
@@ -140,12 +140,12 @@ def _matched(reader: WordReader, pattern: str, make: Callable[..., Command]) -> 
 
 
 def _taken(reader: WordReader, part: str) -> bool:
-    """Whether one of `A|B_C` comes next, which is read then."""
+    """Read one of `A|B_C` if it comes next. Return whether it did."""
     return any(reader.take(*form.split("_")) for form in part.split("|"))
 
 
 def _modes(reader: WordReader) -> Modes:
-    """Wishes about isolation and writing, as settings."""
+    """Parse transaction modes on isolation and writing, as settings."""
     modes: list[tuple[str, str]] = []
     while reader.next is not None:
         if modes:
@@ -171,7 +171,7 @@ def _value(reader: WordReader) -> str | None:
 
 
 def _zone(reader: WordReader) -> str | None:
-    """What TIME ZONE is set to: a name, hours, or an interval; None is the default."""
+    """Parse the value of TIME ZONE: a name, hours, or an interval; None for the default."""
     if reader.take_any("DEFAULT", "LOCAL") is not None:
         return None
     if not reader.take("INTERVAL"):
@@ -189,7 +189,7 @@ def _constants(reader: WordReader) -> tuple[str | None, ...]:
 
 
 def _setting(reader: WordReader) -> str | None:
-    """The name of a setting; None for ALL."""
+    """Parse the name of a setting; None for ALL."""
     if reader.take("ALL"):
         return None
     if reader.take("TIME", "ZONE"):
@@ -208,7 +208,7 @@ def _discarded(reader: WordReader) -> Discarded:
 
 
 def _cursor(reader: WordReader) -> dict[str, bool]:
-    """Whether a cursor can go back, and whether its values are binary."""
+    """Parse the options of a cursor: `backward` and `binary`."""
     cursor = {"backward": False, "binary": False}
     while not reader.take("CURSOR"):
         if reader.take("BINARY"):
@@ -248,7 +248,7 @@ def _local(reader: WordReader) -> bool:
 
 
 def _view(reader: WordReader) -> tuple[str, tuple[str, ...]]:
-    """The name of a view, and those of its columns where they are given."""
+    """Parse the name of a view, and the names of its columns if given."""
     name = reader.name()
     following = reader.next
     return name, _columns(reader) if following is not None and following.text == "(" else ()
@@ -264,7 +264,7 @@ def _dropped(reader: WordReader) -> DropViews:
 
 
 def _copy(reader: WordReader) -> Copy:
-    """The words behind COPY. Raises `Refused`."""
+    """Parse the words after COPY. Raises `Refused`."""
     query = _of_table(reader) or reader.parenthesised()
     start = reader.next.span if reader.next else Span(0, 0)
     if reader.take("FROM") or not reader.take("TO", "STDOUT"):
@@ -276,7 +276,7 @@ def _copy(reader: WordReader) -> Copy:
 
 
 def _of_table(reader: WordReader) -> Piece | None:
-    """The query for all of a table, at the table's place; None where a query is given."""
+    """Return a query for a whole table, at the table's place; None if a query is given."""
     if reader.next is None or reader.next.text == "(":
         return None
     table = reader.relation()
@@ -285,7 +285,7 @@ def _of_table(reader: WordReader) -> Piece | None:
 
 
 def _in_parentheses(reader: WordReader) -> dict[str, Any]:
-    """Options in parentheses: name and value, divided by commas."""
+    """Parse options in parentheses: names and values, separated by commas."""
     given: dict[str, Any] = {}
     while True:
         before = reader.next
@@ -321,7 +321,7 @@ def _columns(reader: WordReader) -> tuple[str, ...]:
 
 
 def _one_by_one(reader: WordReader) -> dict[str, Any]:
-    """Options as before PostgreSQL 9: CSV HEADER DELIMITER AS '|'."""
+    """Parse options in the syntax before PostgreSQL 9: CSV HEADER DELIMITER AS '|'."""
     given: dict[str, Any] = {}
     while reader.next is not None:
         name = reader.word(WordKind.NAME).value
@@ -365,7 +365,7 @@ def _set(name: str, local: bool, value: str | None) -> SetValue:  # noqa: FBT001
 
 
 def _constraints(reader: WordReader) -> None:
-    """The names of constraints, of which there are none to check."""
+    """Skip the names of constraints. There are none to check."""
     if not reader.take("ALL"):
         reader.dotted()
         while reader.take(","):
@@ -392,7 +392,7 @@ _SLOTS: dict[str, Callable[[WordReader], Any]] = {
     "variable": WordReader.dotted,
     "view": _view,
 }
-"""What a row holds beside words: how each is read."""
+"""Parsers of the slots of a row."""
 
 _PATTERNS: tuple[tuple[str, Callable[..., Command]], ...] = (
     ("BEGIN [TRANSACTION|WORK] {modes}", partial(Begin, "BEGIN")),
@@ -465,9 +465,10 @@ _PATTERNS: tuple[tuple[str, Callable[..., Command]], ...] = (
     ("UNLISTEN {name}", lambda _channel: Accepted("UNLISTEN")),
     ("UNLISTEN *", lambda: Accepted("UNLISTEN")),
 )
-"""Words in order, `A|B` either, `A_B` both, `[A]` or nothing, `{slot}`; and what they make.
+"""Rows of patterns, each with the function that makes the command.
 
-What fits up to a `!` is this statement, whatever follows.
+Words stand in order: `A|B` is either, `A_B` both, `[A]` optional, `{slot}` a slot. A text that
+matches up to `!` is this statement, whatever follows.
 """
 
 _ROWS = {

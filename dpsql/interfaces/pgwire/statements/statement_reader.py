@@ -1,4 +1,4 @@
-"""Reading the words of one statement from left to right."""
+"""Reader of the words of one statement from left to right."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpsql.model.tree import Span
 
 
 class WordReader:
-    """The words of a statement and how many of them were read."""
+    """The words of a statement, and the number of words already read."""
 
     def __init__(self, piece: Piece) -> None:
         self._piece = piece
@@ -18,12 +18,12 @@ class WordReader:
 
     @property
     def next(self) -> Word | None:
-        """The next word, None at the end."""
+        """The next word, or None at the end."""
         words = self._piece.words
         return words[self._at] if self._at < len(words) else None
 
     def take(self, *keywords: str) -> bool:
-        """Whether the next words are these keywords or signs; reads them if so."""
+        """Read these keywords or signs if they come next. Return whether they did."""
         following = self._piece.words[self._at : self._at + len(keywords)]
         plain = (WordKind.NAME, WordKind.SIGN)
         texts = [word.text.upper() if word.kind in plain else None for word in following]
@@ -33,7 +33,7 @@ class WordReader:
         return True
 
     def take_any(self, *keywords: str) -> str | None:
-        """The one of these keywords that comes next, read; None if none does."""
+        """Read one of these keywords if it comes next, and return it; else None."""
         return next((keyword for keyword in keywords if self.take(keyword)), None)
 
     def expect(self, *keywords: str) -> None:
@@ -42,7 +42,7 @@ class WordReader:
             self.fail(f"expected {' '.join(keywords)}")
 
     def word(self, *kinds: WordKind) -> Word:
-        """The next word, of one of these kinds. Raises `Refused`."""
+        """Read the next word, of one of these kinds. Raises `Refused`."""
         word = self.next
         if word is None or word.kind not in kinds:
             self.fail("this is not what stands here")
@@ -50,18 +50,18 @@ class WordReader:
         return word
 
     def name(self) -> str:
-        """A name. Raises `Refused`."""
+        """Read a name. Raises `Refused`."""
         return self.word(WordKind.NAME, WordKind.QUOTED).value
 
     def dotted(self) -> str:
-        """A name that may have parts, as in dpsql.epsilon. Raises `Refused`."""
+        """Read a name that may have parts, as in dpsql.epsilon. Raises `Refused`."""
         parts = [self.name()]
         while self.take("."):
             parts.append(self.name())
         return ".".join(parts)
 
     def relation(self) -> Piece:
-        """`dotted` as a statement of its own. Raises `Refused`."""
+        """Read a dotted name, and return it as a piece of its own. Raises `Refused`."""
         start = self._at
         self.dotted()
         stop, self._at = self._at, start
@@ -70,7 +70,7 @@ class WordReader:
         return name
 
     def whole(self) -> int | None:
-        """A whole number, maybe signed; None if none comes next."""
+        """Read a whole number, maybe signed; None if none comes next."""
         before = self._at
         sign = -1 if self.take("-") else 1
         _ = sign > 0 and self.take("+")
@@ -82,7 +82,7 @@ class WordReader:
         return sign * int(word.text)
 
     def constant(self) -> str | None:
-        """A string, number or word as text; NULL is None. Raises `Refused`."""
+        """Read a string, number or word as text; NULL is None. Raises `Refused`."""
         sign = "-" if self.take("-") else ""
         word = self.word(
             WordKind.NAME, WordKind.QUOTED, WordKind.STRING, WordKind.DOLLAR, WordKind.NUMBER
@@ -92,18 +92,18 @@ class WordReader:
         return sign + word.value
 
     def end(self) -> None:
-        """Nothing may follow. Raises `Refused`."""
+        """Raise `Refused` unless the statement ends here."""
         if self.next is not None:
             self.fail("this is too much")
 
     def rest(self) -> Piece:
-        """All that follows, as a statement of its own; read then."""
+        """Read the rest, and return it as a piece of its own."""
         rest = self._slice(len(self._piece.words))
         self._at = len(self._piece.words)
         return rest
 
     def parenthesised(self) -> Piece:
-        """What stands between the next parentheses. Raises `Refused`."""
+        """Read the next parentheses, and return the text inside. Raises `Refused`."""
         self.expect("(")
         depth, stop = 1, self._at
         while depth:
@@ -123,7 +123,7 @@ class WordReader:
         return Piece(self._piece.text[first:last], self._piece.offset + first)
 
     def fail(self, why: str) -> NoReturn:
-        """Raises `Refused` (SYNTAX) at the next word, or at the end."""
+        """Raise `Refused` (SYNTAX) at the next word, or at the end."""
         end = len(self._piece.text)
         span = self.next.span if self.next else Span(max(0, end - 1), end)
         raise Refused(Reason.SYNTAX, span, why=why)

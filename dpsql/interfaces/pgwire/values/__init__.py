@@ -1,1 +1,1 @@
-"""Values and their types, as they cross the wire."""
+"""Values and their types in the wire protocol."""

@@ -1,4 +1,4 @@
-r"""Rows → DataRow messages, many at once: what has one size for every row is written by NumPy.
+r"""Rows → DataRow messages, many at once. NumPy writes the parts of fixed size.
 
 >>> from datetime import UTC
 >>> data_rows([(1, "x")], [(INT8, 1), (25, 1)], UTC).count(b"x")
@@ -28,7 +28,7 @@ _SIZE, _SIZE_AND_COUNT = 4, 6
 """Bytes of a row that its size counts, before the first cell."""
 
 _FIXED = {INT2: ("i", ">i2"), INT4: ("i", ">i4"), INT8: ("i", ">i8"), FLOAT8: ("f", ">f8")}
-"""NumPy's kind and the binary layout of types of one size."""
+"""NumPy kind and binary layout of types with a fixed size."""
 _PYTHON = {"i": int, "f": float}
 
 
@@ -38,7 +38,7 @@ def data_rows(
     zone: tzinfo,
     kind: bytes = DATA_ROW,
 ) -> bytes:
-    """The messages of rows of values; a column's format is its type and 0 or 1; None is NULL.
+    """Return the messages of rows. A column's format is its type and 0 or 1; None is NULL.
 
     Raises `OutOfRange`.
     """
@@ -66,7 +66,7 @@ def data_rows(
 
 
 def framed(kind: bytes, contents: Sequence[bytes], end: bytes) -> bytes:
-    """A message for each content, behind which stands `end`."""
+    """Return a message for each content, followed by `end`."""
     group = _Group(_HEAD[:2])
     sizes = np.fromiter(map(len, contents), dtype=np.int64, count=len(contents))
     group.columns[:0] = [kind, sizes + (_SIZE + len(end))]
@@ -76,7 +76,7 @@ def framed(kind: bytes, contents: Sequence[bytes], end: bytes) -> bytes:
 
 
 def columns_of(rows: Sequence[Sequence[Any]], count: int) -> Iterator[Values]:
-    """The columns of rows, one at a time."""
+    """Yield the columns of rows."""
     if isinstance(rows, Table):
         yield from rows.columns
         return
@@ -85,7 +85,7 @@ def columns_of(rows: Sequence[Sequence[Any]], count: int) -> Iterator[Values]:
 
 
 def _fixed(column: Values, oid: int) -> np.ndarray | None:
-    """A column of a type of one size, ready to be sent; None if it has NULL or other values.
+    """Return a column of fixed size as an array for sending; None for NULL or other values.
 
     Raises `OutOfRange`.
     """
@@ -106,29 +106,29 @@ def _fixed(column: Values, oid: int) -> np.ndarray | None:
 
 
 class _Group:
-    """Neighbouring parts of one size: a record for each row, behind the head of the first."""
+    """Adjacent parts of fixed size, as a record per row. The first group begins with the head."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout, self.columns = list(layout), list[Any]()
 
     @property
     def width(self) -> int:
-        """Bytes of a record."""
+        """Number of bytes of a record."""
         return np.dtype(self._layout).itemsize if self._layout else 0
 
     def add(self, values: np.ndarray) -> None:
-        """A column behind its size."""
+        """Add a column, preceded by its size."""
         self.add_sizes(values.itemsize)
         self._layout.append((f"f{len(self._layout)}", values.dtype.str))
         self.columns.append(values)
 
     def add_sizes(self, sizes: Any) -> None:
-        """The sizes of the cells of a column."""
+        """Add the sizes of the cells of a column."""
         self._layout.append((f"f{len(self._layout)}", ">i4"))
         self.columns.append(sizes)
 
     def written(self, count: int) -> list[bytes] | None:
-        """The bytes of each row's record; None if there are none."""
+        """Return the bytes of each row's record; None if the group is empty."""
         if not self._layout:
             return None
         records = np.empty(count, dtype=self._layout)
@@ -139,7 +139,7 @@ class _Group:
 
 
 def _interleaved(count: int, groups: list[list[bytes] | None], pieces: list[list[bytes]]) -> bytes:
-    """The rows: a group, a cell, a group, a cell, …, a group."""
+    """Join rows from alternating groups and cells."""
     parts = [part for pair in zip(groups, [*pieces, None], strict=True) for part in pair if part]
     whole = [b""] * (count * len(parts))
     for place, part in enumerate(parts):

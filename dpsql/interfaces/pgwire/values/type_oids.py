@@ -1,4 +1,4 @@
-"""PostgreSQL's numbers for types (catalogue pg_type), and which of them ours are.
+"""OIDs of PostgreSQL's types (catalogue pg_type), and their mapping to our types.
 
 >>> oid_of(INTEGER), kind_of(NUMERIC).kind.value
 (20, 'DECIMAL')
@@ -58,10 +58,10 @@ ELEMENTS = {
     INT2VECTOR: INT2,
     OIDVECTOR: OID,
 }
-"""Array types by the type of their elements."""
+"""Element type of each array type."""
 
 INTEGERS = {INT2: 2, INT4: 4, INT8: 8, OID: 4, XID: 4, CID: 4}
-"""Widths of whole numbers, in bytes."""
+"""Widths of integer types, in bytes."""
 
 UNSIGNED = frozenset({OID, XID, CID, REGPROC, REGCLASS, REGTYPE})
 
@@ -125,12 +125,12 @@ _ARRAYS = {element: array for array, element in ELEMENTS.items() if array > OIDV
 
 
 def is_narrow(oid: int) -> bool:
-    """Whether a column of this type holds whole numbers of so many bits, itself or in lists."""
+    """Test whether a type is an integer of fixed width, or a list of such."""
     return ELEMENTS.get(oid, oid) in INTEGERS
 
 
 def oid_of(kind: SqlType, *, wide: bool = False) -> int:
-    """The type that a column of ours has; INTEGER is told as int8, a wide one as numeric."""
+    """Return the OID of one of our types. INTEGER is int8, or numeric if `wide`."""
     match kind.kind:
         case Kind.BOOLEAN:
             return BOOL
@@ -161,11 +161,11 @@ def oid_of(kind: SqlType, *, wide: bool = False) -> int:
 
 
 _HEADER = 4
-"""PostgreSQL adds the size of a value's header to the modifiers of numeric."""
+"""Size that PostgreSQL adds to the modifiers of numeric."""
 
 
 def typmod_of(kind: SqlType) -> int:
-    """The modifier of a column's type: precision and scale of a decimal, else -1.
+    """Return the modifier of a type: precision and scale of a decimal, else -1.
 
     >>> typmod_of(decimal(10, 2))
     655366
@@ -199,18 +199,18 @@ _KINDS = {
 
 
 def kind_of(oid: int) -> SqlType | None:
-    """Our type of a parameter that a client declares; None where it leaves it open or unknown."""
+    """Return our type for a client's parameter type; None if open or unknown."""
     member = _KINDS.get(ELEMENTS.get(oid, 0))
     return _KINDS.get(oid) if member is None else list_of(member)
 
 
 def size_of(oid: int) -> int:
-    """pg_type.typlen: the bytes of a value, -1 where they vary."""
+    """Return pg_type.typlen: the bytes of a value, or -1 if variable."""
     return _SIZES.get(oid, -1)
 
 
 def named(name: str) -> int | None:
-    """The type of this SQL name, maybe with [] behind it.
+    """Return the OID of an SQL type name, maybe followed by []; None if unknown.
 
     >>> named("integer"), named("oid[]"), named("money")
     (23, 1028, None)

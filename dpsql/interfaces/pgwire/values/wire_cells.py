@@ -1,4 +1,4 @@
-"""Cells of a whole column at once, where the engine's values allow: the same bytes as one by one.
+"""Encoder of whole columns if their values allow it, with the same bytes as one by one.
 
 >>> from datetime import UTC
 >>> cells([1, -20], 20, TEXT_FORMAT, UTC), cells([0.5, 3.0], FLOAT8, TEXT_FORMAT, UTC)
@@ -28,7 +28,7 @@ from dpsql.interfaces.pgwire.values.wire_parameters import parameter
 
 
 def cells(column: Sequence[Any], oid: int, form: int, zone: tzinfo) -> list[bytes]:
-    """The values of a column of this type in text (0) or binary (1), nothing for NULL.
+    """Return the values of a column in text (0) or binary (1); empty for NULL.
 
     Raises `OutOfRange`.
     """
@@ -63,7 +63,7 @@ def _integers(column: Sequence[int], oid: int) -> list[bytes]:
 
 
 def _doubles(column: Sequence[float]) -> list[bytes] | None:
-    """None where one of them needs an exponent or has no digits."""
+    """Return the texts of numbers; None if one of them needs an exponent or is not finite."""
     sizes = np.abs(np.array(column))
     if not ((sizes >= PLAIN_FROM) & (sizes < PLAIN_TO) | (sizes == 0)).all():
         return None
@@ -71,11 +71,11 @@ def _doubles(column: Sequence[float]) -> list[bytes] | None:
 
 
 def _decimals(column: Sequence[Decimal]) -> list[bytes] | None:
-    """None where one of them has an exponent or no digits."""
+    """Return the texts of decimals; None if one of them has an exponent or is not finite."""
     texts = ",".join(map(str, column))
     return texts.encode().split(b",") if not any(map(str.isalpha, set(texts))) else None
 
 
 def _listed(column: Sequence[float]) -> str:
-    """Numbers as Python writes them in a list, with a comma and a blank between two."""
+    """Return numbers as in Python's list, separated by a comma and a blank."""
     return repr(list(column))[1:-1]

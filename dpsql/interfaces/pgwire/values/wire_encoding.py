@@ -1,4 +1,4 @@
-r"""Values → text and binary, as PostgreSQL writes them, by the type that was announced.
+r"""Values → text and binary in PostgreSQL's format, by the announced type.
 
 >>> encoder(NUMERIC, 0)(Decimal("1.50")), encoder(BOOL, 1)(True), encoder(22, 0)([1, 2])
 (b'1.50', b'\x01', b'1 2')
@@ -41,20 +41,20 @@ from dpsql.model.durations import days_and_rest, spelled
 Encoder = Callable[[Any], bytes]
 TEXT_FORMAT, BINARY_FORMAT = 0, 1
 EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001 - TIMESTAMP has no zone
-"""PostgreSQL counts days and microseconds from here."""
+"""Origin of PostgreSQL's days and microseconds."""
 
 _VECTORS = (INT2VECTOR, OIDVECTOR)
 _BASE_DIGITS = 4
 PLAIN_FROM, PLAIN_TO = 1e-4, 1e15
-"""Between these PostgreSQL writes no exponent."""
+"""Range in which PostgreSQL writes no exponent."""
 
 
 class OutOfRange(Exception):
-    """A released number does not fit the type that was announced for it."""
+    """Raised if a released number does not fit the announced type."""
 
 
 def encoder(oid: int, form: int, zone: tzinfo = UTC) -> Encoder:
-    """How values of this type are written in text (0) or binary (1); moments in `zone`."""
+    """Return the encoder of a type in text (0) or binary (1), with timestamps in `zone`."""
     if oid in ELEMENTS:
         element = encoder(ELEMENTS[oid], form, zone)
         if form == BINARY_FORMAT:
@@ -71,12 +71,12 @@ def encoder(oid: int, form: int, zone: tzinfo = UTC) -> Encoder:
 
 
 def as_text(value: Any) -> bytes:
-    """What has no rule of its own: the text of the value."""
+    """Return the text of a value without a rule of its own."""
     return str(value).encode("utf-8", "replace")
 
 
 def range_of(oid: int) -> tuple[int, int]:
-    """The least value of a whole number's type, and the first that is too large."""
+    """Return the range of an integer type: its minimum, and its maximum plus one."""
     bits = 8 * INTEGERS[oid]
     return (0, 1 << bits) if oid in UNSIGNED else (-1 << bits - 1, 1 << bits - 1)
 
@@ -105,7 +105,7 @@ def _numeric_text(value: Decimal | int) -> bytes:
 
 
 def float_text(value: float) -> bytes:
-    """The shortest digits that give the number back, with an exponent where PostgreSQL has one.
+    """Return the shortest digits that identify a number, with an exponent as in PostgreSQL.
 
     >>> float_text(100000.0), float_text(1e15), float_text(0.00001), float_text(float("inf"))
     (b'100000', b'1e+15', b'1e-05', b'Infinity')
@@ -141,7 +141,7 @@ def _timestamp_text(value: datetime) -> bytes:
 
 
 def _moment_text(zone: tzinfo, value: datetime) -> bytes:
-    """A moment in the session's zone, its offset as short as it can be: +00, +05:30."""
+    """Return a timestamp in the session's zone, with the shortest form of offset: +00, +05:30."""
     try:
         local = _aware(value).astimezone(zone)
     except OverflowError:
@@ -169,7 +169,7 @@ def _vector_text(element: Encoder, values: Sequence[Any]) -> bytes:
 
 
 def _array_text(element: Encoder, values: Sequence[Any]) -> bytes:
-    """{a,b}: NULL bare, and quotes around what would read otherwise."""
+    """Return {a,b}, with NULL unquoted, and quotes around ambiguous texts."""
     return b"{" + b",".join(_member_text(element, value) for value in values) + b"}"
 
 
@@ -208,7 +208,7 @@ def _bool_binary(value: bool) -> bytes:  # noqa: FBT001
 
 
 def _numeric_binary(value: Decimal | int) -> bytes:
-    """Base-10000 digits, the weight of the first, a sign, and the digits behind the point."""
+    """Return base-10000 digits, with weight, sign and number of decimal places."""
     number = Decimal(value)
     if not number.is_finite():
         raise OutOfRange
@@ -255,7 +255,7 @@ def _interval_binary(value: timedelta) -> bytes:
 
 
 def _array_binary(oid: int, element: Encoder, lower: int, values: Sequence[Any]) -> bytes:
-    """One dimension (none if empty) from index `lower`; vectors count from 0."""
+    """Return an array of one dimension (none if empty) from index `lower`; vectors count from 0."""
     members = [None if value is None else element(value) for value in values]
     dimensions = struct.pack("!ii", len(members), lower) if members else b""
     head = struct.pack("!iiI", int(bool(members)), int(None in members), oid) + dimensions

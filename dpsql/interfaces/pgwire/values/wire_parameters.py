@@ -1,4 +1,4 @@
-r"""Parameters in text and binary → values, by their type.
+r"""Decoder of parameters in text and binary, by their type.
 
 >>> parameter(b"42", 20, 0), parameter(b"\x00\x2a", 21, 1), parameter(b"{1,NULL}", 1007, 0)
 (42, 42, [1, None])
@@ -45,11 +45,13 @@ _BASE_DIGITS = 4
 
 
 class BadValue(Exception):
-    """The bytes are no value of the type."""
+    """Raised if the bytes are not a value of the type."""
 
 
 def parameter(raw: bytes, oid: int, form: int) -> Any:
-    """The value of a parameter of type `oid`, in text (0) or binary (1). Raises `BadValue`."""
+    """Return the value of a parameter of type `oid`, in text (0) or binary (1). Raises
+    `BadValue`.
+    """
     try:
         if form == BINARY_FORMAT:
             return _binary(raw, oid)
@@ -111,12 +113,12 @@ def _iso(text: str) -> str:
 
 
 def _array(text: str, element: int) -> list[Any]:
-    """{1, NULL, "a b"}: one dimension."""
+    """Parse {1, NULL, "a b"}: an array of one dimension."""
     return [None if member is None else _text(member, element) for member in members(text)]
 
 
 def _interval(text: str) -> timedelta | str:
-    """A length of time; with months, which have no length, the text."""
+    """Parse a duration. With months, which have no fixed length, return the text."""
     parts = parts_of(text)
     if parts is None:
         raise ValueError

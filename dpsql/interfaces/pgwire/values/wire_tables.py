@@ -1,4 +1,4 @@
-"""What the server and the catalogue hand to one another: a typed table and its command tag."""
+"""Tables between the server and the catalogue: typed columns, rows and a command tag."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from dpsql.model.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WireColumn:
-    """A column as RowDescription tells it: its name, its type's OID and modifier; whether it is the
-    `margin` of another one.
+    """A column for RowDescription: its name, and its type's OID and modifier.
+
+    `margin` marks the margin of another column.
     """
 
     name: str
@@ -22,7 +23,7 @@ class WireColumn:
 
 @dataclass(frozen=True, slots=True)
 class WireResult:
-    """A table of Python values in column order, and the tag that CommandComplete carries.
+    """A table of Python values in column order, and the tag of CommandComplete.
 
     >>> WireResult((WireColumn("n", 20),), ((1,),), "SELECT 1").rows[0]
     (1,)

@@ -1,4 +1,4 @@
-"""Constants take the type of their surroundings, and casts between PostgreSQL's types."""
+"""Types of constants from their context, and casts between PostgreSQL's types."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HEADER = 4
 
 
 def target(node: exp.Expression, names: Names) -> tuple[int, int]:
-    """The type that a cast names, with its modifier."""
+    """Return the type that a cast names, with its modifier."""
     text = node.sql("postgres").lower()
     size = _PARAMETERS.search(text)
     text = _PARAMETERS.sub("", text)
@@ -43,7 +43,7 @@ def target(node: exp.Expression, names: Names) -> tuple[int, int]:
 
 
 def cast(item: Term, oid: int, scope: PgScope) -> Term:
-    """An expression as the type `oid`; its column keeps its name."""
+    """Return an expression cast to type `oid`. Its column keeps its name."""
     reading = scope.reading
     if item.parameter is not None:
         return parameter(item.parameter, oid, reading)
@@ -53,20 +53,20 @@ def cast(item: Term, oid: int, scope: PgScope) -> Term:
 
 
 def typed(item: Term, oid: int, scope: PgScope) -> Term:
-    """A constant or parameter without a type of its own as `oid`; anything else as it is."""
+    """Return an untyped constant or parameter as `oid`; other expressions unchanged."""
     if item.parameter is None and item.literal is None:
         return item
     return cast(item, oid, scope)
 
 
 def agreed(items: list[Term], scope: PgScope) -> tuple[list[Term], int]:
-    """Expressions that stand side by side, and the type they have together."""
+    """Return expressions with their common type, and that type."""
     oid = oids.common(*(item.oid for item in items))
     return [typed(item, oid, scope) for item in items], oid
 
 
 def parameter(number: int, oid: int, reading: Reading) -> Term:
-    """The value of a parameter as a constant of type `oid`; NULL where values are not yet given."""
+    """Return the value of a parameter as a constant of type `oid`; NULL before values are given."""
     reading.types.setdefault(number, oid)
     if reading.values is None:
         return Term(f"CAST(NULL AS {oids.shadow_type(oid)})", oid)
@@ -76,7 +76,7 @@ def parameter(number: int, oid: int, reading: Reading) -> Term:
 
 
 def untyped(number: int, reading: Reading) -> Term:
-    """A parameter whose surroundings will decide its type; text where they do not."""
+    """Return a parameter with a type from its context, or text by default."""
     if reading.values is None:
         return Term("NULL", oids.UNKNOWN, parameter=number)
     if not 0 < number <= len(reading.values):
@@ -99,7 +99,7 @@ def _value(value: Any, oid: int, names: Names) -> str:
 
 
 def _constant(text: str, oid: int, names: Names) -> str:
-    """A constant of type `oid` from its text. Raises `Refused` for what PostgreSQL refuses."""
+    """Return a constant of type `oid` from its text. Raises `Refused` for invalid texts."""
     literal = unknown_literal(text).sql
     if oid == oids.BOOL:
         word = text.strip().lower()
@@ -133,7 +133,7 @@ def _object(text: str, oid: int, names: Names) -> str:
 
 
 def _array(text: str, oid: int, names: Names) -> str:
-    """A constant like '{a,b}', or '1 2' for the vectors."""
+    """Return a constant like '{a,b}', or '1 2' for vectors."""
     if oid in (oids.INT2VECTOR, oids.OIDVECTOR):
         parts = text.split()
     else:
@@ -146,7 +146,7 @@ def _array(text: str, oid: int, names: Names) -> str:
 
 
 def _converted(item: Term, oid: int) -> str:
-    """`item` as another type: numbers become names and names numbers at the reg-types."""
+    """Return `item` as another type. Reg-types convert between numbers and names."""
     source = item.oid
     if source == oid:
         return item.sql

@@ -1,4 +1,4 @@
-"""The types of PostgreSQL 15 that catalogue questions meet (pg_type.dat of its sources)."""
+"""Types of PostgreSQL 15 that occur in catalogue queries (pg_type.dat of its sources)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NAMES, _TEXTS, _OIDS, _INT2S, _INT4S, _ACLITEMS = 1003, 1009, 1028, 1005, 1007,
 REGS = frozenset(
     (REGPROC, REGPROCEDURE, REGOPER, REGOPERATOR, REGCLASS, REGTYPE, REGNAMESPACE, REGROLE)
 )
-"""Types that are numbers inside and names outside."""
+"""Types stored as numbers and shown as names."""
 
 TEXTS = frozenset((CHAR, NAME, TEXT, UNKNOWN, BPCHAR, VARCHAR))
 INTEGERS = (INT2, INT4, INT8)
 NUMBERS = (*INTEGERS, NUMERIC, FLOAT4, FLOAT8)
-"""From the narrowest to the widest: two of them together have the wider one's type."""
+"""Numeric types from narrowest to widest. Two of them together have the wider type."""
 
 ELEMENTS = {
     1000: BOOL,
@@ -42,10 +42,10 @@ ELEMENTS = {
     INT2VECTOR: INT2,
     OIDVECTOR: OID,
 }
-"""The type of the elements of an array type."""
+"""Element type of each array type."""
 
 ARRAYS = {e: a for a, e in ELEMENTS.items() if a not in (INT2VECTOR, OIDVECTOR)}
-"""The array type of an element type."""
+"""Array type of each element type."""
 
 _SHADOW = {
     BOOL: "BOOLEAN",
@@ -65,7 +65,7 @@ _SHADOW = {
 
 
 def shadow_type(oid: int) -> str:
-    """The DuckDB type that holds values of a PostgreSQL type; text for all that is opaque.
+    """Return the DuckDB type for a PostgreSQL type; text for opaque types.
 
     >>> shadow_type(INT2VECTOR)
     'SMALLINT[]'
@@ -76,7 +76,8 @@ def shadow_type(oid: int) -> str:
 
 
 def common(*types: int) -> int:
-    """The type of CASE, COALESCE and UNION over these: PostgreSQL's rules as far as met here.
+    """Return the common type in CASE, COALESCE and UNION, by the needed part of PostgreSQL's
+    rules.
 
     >>> common(UNKNOWN, NAME) == NAME and common(NAME, TEXT) == TEXT and common(INT2, INT8) == INT8
     True

@@ -1,4 +1,4 @@
-"""Expressions: each node that catalogue questions contain, printed with its PostgreSQL type."""
+"""Expressions: each kind of node in catalogue queries, printed with its PostgreSQL type."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ CONSTANTS: dict[type[exp.Expression], Term] = {
     exp.CurrentCatalog: Term("pg_database_name()", oids.NAME, "current_catalog"),
     exp.CurrentSchema: Term("pg_search_path(FALSE)[1]", oids.NAME, "current_schema"),
 }
-"""Words without parentheses that stand for a value."""
+"""Value words without parentheses."""
 CLOCKS: dict[type[exp.Expression], Term] = {
     exp.CurrentTimestamp: Term(
         f"CAST({_NOW} AS TIMESTAMPTZ)", oids.TIMESTAMPTZ, "current_timestamp"
     ),
     exp.CurrentDate: Term(f"CAST({_NOW} AS DATE)", oids.DATE, "current_date"),
 }
-"""Words for the time, which questions about other things may have beside them."""
+"""Time words, which also occur in queries that are not about the catalogue."""
 
 _COMPARISONS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
@@ -70,7 +70,7 @@ _PATTERNS: dict[type[exp.Expression], str] = {
     exp.RegexpILike: "(regexp_matches({0}, {1}, 'i'))",
 }
 _OPERANDS = frozenset("this expression low high negate typed safe".split())
-"""What an operator's node may carry; `typed` and `safe` say how divisions round, as ours do."""
+"""Allowed arguments of an operator's node. `typed` and `safe` set the rounding of divisions."""
 
 _TIMES = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)
 _PARTS = frozenset("epoch year quarter month week day dow isodow doy hour minute second".split())
@@ -88,7 +88,7 @@ _TYPE_NAMES = {
 
 
 def expression(node: exp.Expression, scope: PgScope) -> Term:
-    """One expression in its scope. Raises `Refused` for nodes that nothing here answers."""
+    """Translate one expression in its scope. Raises `Refused` for unsupported nodes."""
     kind = type(node)
     if kind in CONSTANTS or kind in CLOCKS:
         return (CONSTANTS | CLOCKS)[kind]
@@ -101,25 +101,25 @@ def expression(node: exp.Expression, scope: PgScope) -> Term:
 
 
 def condition(node: exp.Expression, scope: PgScope) -> str:
-    """An expression that is true or not."""
+    """Return SQL for a boolean expression."""
     return casts.typed(expression(node, scope), oids.BOOL, scope).sql
 
 
 def ordered(node: exp.Expression, scope: PgScope) -> str:
-    """One key of an ORDER BY that is an expression."""
+    """Return SQL for one ORDER BY key that is an expression."""
     if not isinstance(node, exp.Ordered):
         return expression(node, scope).sql
     return expression(node.this, scope).sql + direction(node)
 
 
 def direction(node: exp.Ordered) -> str:
-    """ASC or DESC, with the place of NULL that PostgreSQL gives it."""
+    """Return ASC or DESC, with PostgreSQL's default order of NULL."""
     way = "DESC" if node.args.get("desc") else "ASC"
     return f" {way} NULLS {'FIRST' if node.args.get('nulls_first') else 'LAST'}"
 
 
 def _bare(node: exp.Expression) -> exp.Expression:
-    """What stands in parentheses."""
+    """Return the expression inside parentheses."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
@@ -150,7 +150,7 @@ def _literal(node: exp.Expression, _scope: PgScope) -> Term:
 
 
 def _lines(node: exp.Concat, _scope: PgScope) -> Term:
-    """Constants on two lines, which SQL reads as one."""
+    """Translate adjacent string constants on two lines, which SQL joins."""
     parts = node.expressions
     if not all(isinstance(p, exp.Literal) and p.is_string for p in parts):
         refuse("CONCAT")
@@ -168,7 +168,7 @@ def _parameter(node: exp.Parameter, scope: PgScope) -> Term:
 
 
 def _nameless(node: exp.Expression | None) -> bool:
-    """Whether an expression suggests no name but that of its type, or `case`."""
+    """Test whether an expression names its column only by its type or as `case`."""
     while isinstance(node, exp.Cast | exp.Paren | exp.Collate):
         node = node.this
     named = (exp.Column, exp.Anonymous, exp.Dot, exp.Bracket, exp.Subquery, exp.Array, exp.Exists)
@@ -181,7 +181,7 @@ def _cast(node: exp.Cast, scope: PgScope) -> Term:
     result = casts.cast(item, oid, scope)
     name = result.name
     if _nameless(node.this):
-        # PostgreSQL calls the column of a cast constant by the type's own name.
+        # PostgreSQL names the column of a cast constant after the type.
         text = node.args["to"].sql("postgres").lower().split("(")[0].split(".")[-1]
         text = text.replace("[]", "").strip('"')
         name = _TYPE_NAMES.get(text, text)
@@ -271,7 +271,7 @@ def _between(node: exp.Between, scope: PgScope) -> Term:
 
 
 def _comparison(node: exp.Expression, scope: PgScope) -> Term:
-    """A comparison, whose right side may be ANY or ALL of an array or a subquery."""
+    """Translate a comparison. The right side may be ANY or ALL of an array or a subquery."""
     sign, right = _COMPARISONS[type(node)], node.expression
     call = function_name(right) if isinstance(right, exp.Anonymous) else ""
     if not (isinstance(right, exp.Any | exp.All) or call == "all"):
@@ -288,7 +288,7 @@ def _comparison(node: exp.Expression, scope: PgScope) -> Term:
 
 
 def _compare(sign: str, left: Term, right: Term, scope: PgScope) -> Term:
-    """A comparison of two terms; a constant beside a number or a boolean becomes one."""
+    """Return a comparison of two terms. A constant takes the type of the other side."""
     (left, right), _ = casts.agreed([left, right], scope)
     return Term(f"({left.sql} {sign} {right.sql})", oids.BOOL)
 
@@ -323,7 +323,7 @@ def _escaped(node: exp.Escape, scope: PgScope) -> Term:
 
 
 def _joined(node: exp.DPipe, scope: PgScope) -> Term:
-    """`||` of arrays or of texts."""
+    """Translate `||` of arrays or of texts."""
     sides = [expression(node.this, scope), expression(node.expression, scope)]
     if any(side.oid in oids.ELEMENTS for side in sides):
         (left, right), oid = casts.agreed(sides, scope)
@@ -353,7 +353,7 @@ def _substring(node: exp.Substring, scope: PgScope) -> Term:
 
 
 def _array(node: exp.Expression, scope: PgScope) -> Term:
-    """ARRAY[a, b] or ARRAY(SELECT …)."""
+    """Translate ARRAY[a, b] or ARRAY(SELECT …)."""
     first = node.expressions[0] if node.expressions else None
     if isinstance(first, exp.Select | exp.Union | exp.Subquery):
         printed = scope.query(first)
@@ -374,7 +374,7 @@ def _subscript(node: exp.Bracket, scope: PgScope) -> Term:
     if array.oid not in oids.ELEMENTS or isinstance(index, exp.Slice):
         refuse("this subscript")
     position = expression(index, scope)
-    # sqlglot has taken one from constants, as its arrays begin at 0.
+    # Sqlglot subtracts one from constants, since its arrays begin at 0.
     number = index.this if isinstance(index, exp.Neg) else index
     first = int(isinstance(number, exp.Literal)) + int(array.zero)
     sql = f"pg_element({array.sql}, {position.sql} + {first})"
@@ -385,7 +385,7 @@ def _subscript(node: exp.Bracket, scope: PgScope) -> Term:
 
 
 def _part(node: exp.Extract, scope: PgScope) -> Term:
-    """EXTRACT of a part of a time."""
+    """Translate EXTRACT of a part of a time."""
     part, moment = str(node.this.name).lower(), expression(node.expression, scope)
     if part not in _PARTS or moment.oid not in _TIMES:
         refuse(f"EXTRACT of {part}")
@@ -394,7 +394,7 @@ def _part(node: exp.Extract, scope: PgScope) -> Term:
 
 
 def _in_zone(node: exp.AtTimeZone, scope: PgScope) -> Term:
-    """AT TIME ZONE 'UTC', which is the zone of every time here."""
+    """Translate AT TIME ZONE 'UTC', the zone of all times here."""
     moment, zone = expression(node.this, scope), expression(node.args["zone"], scope).literal
     if moment.oid not in _TIMES or str(zone).upper() not in ("UTC", "GMT"):
         refuse("this AT TIME ZONE")
@@ -406,7 +406,7 @@ def _in_zone(node: exp.AtTimeZone, scope: PgScope) -> Term:
 
 
 def call(node: exp.Expression, scope: PgScope) -> Term:
-    """A function's call, or `(composite).field`, where _pg_expandarray makes the composite."""
+    """Translate a function call, or `(composite).field` of _pg_expandarray."""
     parts = called(node)
     if parts is None:
         composite, name = expression(_bare(node.this), scope), spelled(node.expression)
@@ -423,7 +423,7 @@ def call(node: exp.Expression, scope: PgScope) -> Term:
 
 
 def _argument(function: str, node: exp.Expression, scope: PgScope) -> Term:
-    """An argument, which of some functions may be a table's name for its row."""
+    """Translate an argument. In some functions a table's name stands for its row."""
     if function in TAKES_ROWS and isinstance(node, exp.Column) and not node.args.get("table"):
         columns = scope.row(spelled(node.this))
         if columns is not None:
@@ -432,7 +432,7 @@ def _argument(function: str, node: exp.Expression, scope: PgScope) -> Term:
 
 
 def _aggregate(name: str, function: exp.Anonymous, scope: PgScope) -> Term:
-    """An aggregate with its DISTINCT and ORDER BY."""
+    """Translate an aggregate with its DISTINCT and ORDER BY."""
     nodes = list(function.expressions)
     if name == "count" and len(nodes) == 1 and nodes[0] == exp.Star():
         return Term("count(*)", oids.INT8, "count")
@@ -517,4 +517,4 @@ _NODES: dict[type[exp.Expression], Callable[[Any, PgScope], Term]] = {
     exp.Filter: _filtered,
     exp.Window: _window,
 }
-"""How each node is read: a missing row is a refusal."""
+"""Translator of each node. Nodes without an entry are refused."""

@@ -1,4 +1,4 @@
-"""Calls: which functions may be asked, what they return, and how the shadow computes them."""
+"""Calls: allowed functions, their types, and their translation to the shadow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ AGGREGATES = {
     "json_agg": oids.JSON,
     "jsonb_agg": oids.JSONB,
 }
-"""The type of an aggregate; None where it follows from its argument's."""
+"""Type of each aggregate; None stands for the type of its argument."""
 
 RANKS = ("row_number", "rank", "dense_rank")
 _ANY_NUMBER = ("coalesce", "greatest", "least", "nullif")
@@ -47,7 +47,7 @@ _ROW = re.compile(r"(?m)^(\w[\w ]*)\(([^)]*)\) (\w+): (.*)$")
 
 @dataclass(frozen=True, slots=True)
 class PgFunction:
-    """What a function returns (None: as its first argument), takes, and is in DuckDB."""
+    """Result type (None: that of the first argument), argument types, and DuckDB text."""
 
     oid: int | None
     arguments: tuple[int, ...]
@@ -65,7 +65,7 @@ def _functions() -> dict[tuple[str, int], PgFunction]:
 
 
 def _type(word: str) -> int | None:
-    """The OID that a row names: `any` is 0, `same` is None, an underscore makes an array type."""
+    """Return the OID of a type word: `any` is 0, `same` is None, an underscore makes an array."""
     if word in ("any", "same"):
         return 0 if word == "any" else None
     oid = int(getattr(oids, word.removeprefix("_").upper()))
@@ -73,11 +73,11 @@ def _type(word: str) -> int | None:
 
 
 FUNCTIONS = _functions()
-"""Functions by name and number of arguments: a missing row is a refusal."""
+"""Functions by name and number of arguments. Others are refused."""
 
 
 def applied(name: str, arguments: list[Term], scope: PgScope) -> Term:
-    """A function of values over its arguments. Raises `Refused`."""
+    """Return a scalar function of arguments. Raises `Refused`."""
     if name in SETS:
         return SETS[name](name, arguments, scope)
     if name in _WRITTEN:
@@ -92,7 +92,7 @@ def applied(name: str, arguments: list[Term], scope: PgScope) -> Term:
 
 
 def _row(name: str, row: PgFunction, arguments: list[Term], scope: PgScope) -> Term:
-    """A row of the table over its arguments; constants take the types that the row names."""
+    """Return a function of the table over its arguments. Constants take the types of the row."""
     items = []
     for argument, oid in zip(arguments, row.arguments, strict=True):
         item = casts.typed(argument, oid or oids.TEXT, scope)
@@ -101,13 +101,13 @@ def _row(name: str, row: PgFunction, arguments: list[Term], scope: PgScope) -> T
         items.append(item)
     first = items[0] if items else unknown_literal("")
     oid = first.oid if row.oid is None else row.oid
-    # The first position of a vector is 0, that of other arrays 1.
+    # Vectors begin at position 0, other arrays at 1.
     sql = row.sql.format(*(item.sql for item in items), base=0 if first.zero else 1)
     return Term(sql, oid, name)
 
 
 def _format(arguments: list[Term], scope: PgScope) -> Term:
-    """FORMAT of a constant with %s and %I, which are all that tools write."""
+    """Translate FORMAT of a constant with %s and %I, which tools use."""
     template = arguments[0].literal if arguments else None
     if template is None:
         refuse("format without a constant")
@@ -122,7 +122,7 @@ def _format(arguments: list[Term], scope: PgScope) -> Term:
 
 
 _FORMATS = {"s": "coalesce({}, '')", "I": "pg_quote_ident({})"}
-"""What FORMAT writes of a value: its text, or a name quoted where it must be."""
+"""Translations of FORMAT's %s (text) and %I (quoted name)."""
 
 
 def _as_json(name: str) -> Callable[[list[Term], PgScope], Term]:
@@ -138,7 +138,7 @@ _WRITTEN = {
     "to_jsonb": as_jsonb(to_json, "to_jsonb"),
     **{name: _as_json(name) for name in ("row_to_json", "to_json", "array_to_json")},
 }
-"""Functions that take any number of arguments."""
+"""Functions with any number of arguments."""
 
 
 def _unnest(name: str, arguments: list[Term], scope: PgScope) -> Term:
@@ -166,7 +166,7 @@ def _subscripts(name: str, arguments: list[Term], _scope: PgScope) -> Term:
 
 
 def _expanded(name: str, arguments: list[Term], _scope: PgScope) -> Term:
-    """Pairs (x, n) of an array's elements and their numbers from 1."""
+    """Return pairs (x, n) of an array's elements and their numbers from 1."""
     return Term(f"unnest(pg_pairs({arguments[0].sql}))", oids.RECORD, name)
 
 
@@ -185,18 +185,18 @@ SETS: dict[str, Callable[[str, list[Term], PgScope], Term]] = {
 """Functions that return rows: in a SELECT list, or as a table of one column."""
 
 TIMES = frozenset("now transaction_timestamp statement_timestamp clock_timestamp".split())
-"""Functions of the time alone, which are no reason to ask the catalogue."""
+"""Time functions, which do not make a query one of the catalogue."""
 
 _OTHERS = ("all", *_ANY_NUMBER, *_WRITTEN, *AGGREGATES, *SETS)
 
 
 def is_known(name: str) -> bool:
-    """Whether a function may be asked, with some arguments."""
+    """Test whether a function is supported with any number of arguments."""
     return name in _OTHERS or any(name == function for function, _ in FUNCTIONS)
 
 
 def aggregate(name: str, items: list[Term], distinct: str, order: str) -> Term:
-    """An aggregate over terms. Raises `Refused`."""
+    """Return an aggregate over terms. Raises `Refused`."""
     if name in ("json_agg", "jsonb_agg"):
         written = json_agg(items[0], distinct, order)
         return written if name == "json_agg" else replace(written, oid=oids.JSONB, name=name)

@@ -1,4 +1,4 @@
-"""Values and rows as JSON, in the words of PostgreSQL's functions."""
+"""JSON of values and rows, in the format of PostgreSQL's functions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dpsql.model.dataclass import replace
 from dpsql.model.errors import Reason, Refused
 
 TAKES_ROWS = frozenset({"row_to_json", "to_json", "to_jsonb", "json_agg", "jsonb_agg"})
-"""Functions whose argument may be a table's name, which is its row."""
+"""Functions that accept a table's name as its row."""
 
 _PLAIN = (*oids.NUMBERS, oids.BOOL, oids.JSON, oids.JSONB, oids.RECORD)
-"""Types whose text is JSON."""
+"""Types with a text that is valid JSON."""
 
 
 def whole_row(columns: Sequence[Term]) -> Term:
-    """A row as the JSON of an object; its type says that it is one."""
+    """Return a row as a JSON object of type RECORD."""
     pairs = " || ',' || ".join(f"{_label(c.name)} || ':' || {_json(c)}" for c in columns)
     return Term(f"('{{' || {pairs} || '}}')", oids.RECORD)
 
@@ -32,7 +32,7 @@ def _label(name: str) -> str:
 
 
 def _json(value: Term) -> str:
-    """The JSON of a value; that of NULL is null."""
+    """Return the JSON of a value; null for NULL."""
     if value.oid in oids.ELEMENTS:
         inner = _json(Term("e", oids.ELEMENTS[value.oid]))
         listed = f"list_transform({value.sql}, lambda e: {inner})"
@@ -47,7 +47,7 @@ def _json(value: Term) -> str:
 
 
 def to_json(arguments: list[Term], scope: PgScope) -> Term:
-    """TO_JSON, ARRAY_TO_JSON and ROW_TO_JSON of one value."""
+    """Translate TO_JSON, ARRAY_TO_JSON and ROW_TO_JSON of one value."""
     (argument,) = arguments if len(arguments) == 1 else refuse("JSON of several values")
     value = casts.typed(argument, oids.TEXT, scope)
     if value.oid == oids.RECORD:
@@ -56,7 +56,10 @@ def to_json(arguments: list[Term], scope: PgScope) -> Term:
 
 
 def json_build_object(arguments: list[Term], scope: PgScope, colon: str = " : ") -> Term:
-    """JSON_BUILD_OBJECT of pairs; JSONB has no blank before its colons, and short labels first."""
+    """Translate JSON_BUILD_OBJECT of pairs.
+
+    JSONB has no blank before its colons, and sorts short labels first.
+    """
     if not arguments or len(arguments) % 2:
         raise Refused(Reason.UNKNOWN_FUNCTION, name="json_build_object")
     items = [casts.typed(argument, oids.TEXT, scope) for argument in arguments]
@@ -78,19 +81,19 @@ def json_build_object(arguments: list[Term], scope: PgScope, colon: str = " : ")
 def as_jsonb(
     write: Callable[[list[Term], PgScope], Term], name: str
 ) -> Callable[[list[Term], PgScope], Term]:
-    """Return the function whose JSON is told as JSONB."""
+    """Return a translator with JSONB as its result type."""
     return lambda arguments, scope: replace(write(arguments, scope), oid=oids.JSONB, name=name)
 
 
 def json_build_array(arguments: list[Term], scope: PgScope) -> Term:
-    """JSON_BUILD_ARRAY, spaced as PostgreSQL writes it."""
+    """Translate JSON_BUILD_ARRAY, spaced as in PostgreSQL."""
     values = [_json(casts.typed(argument, oids.TEXT, scope)) for argument in arguments]
     listed = " || ', ' || ".join(values) or "''"
     return Term(f"('[' || {listed} || ']')", oids.JSON, "json_build_array")
 
 
 def json_agg(value: Term, distinct: str, order: str) -> Term:
-    """JSON_AGG: rows are written on a line each, other values beside each other."""
+    """Translate JSON_AGG: rows on a line each, other values on one line."""
     if distinct:
         refuse("DISTINCT of JSON")
     between = ", \n " if value.oid == oids.RECORD else ", "

@@ -1,4 +1,4 @@
-"""What a translated expression is, DuckDB text with the type behind it, and what names mean."""
+"""Translated expressions: DuckDB text with a PostgreSQL type, and the scope of names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dpsql.model.tree import VARCHAR, Literal, identifier
 from dpsql.preparation.engine_kinds import scratch_dialect
 
 UNNAMED = "?column?"
-"""PostgreSQL's name for a column whose expression suggests none."""
+"""Name in PostgreSQL of a column without a suggested name."""
 
 
 @dataclass(frozen=True, slots=True)
 class PgColumn:
-    """A column of a relation; `zero` says that its arrays count from 0."""
+    """A column of a relation. `zero` marks arrays that count from 0."""
 
     name: str
     oid: int
@@ -29,7 +29,7 @@ class PgColumn:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation of the catalogue: how the shadow calls it, its columns and its OID."""
+    """A relation of the catalogue: its name in the shadow, its columns and its OID."""
 
     sql: str
     columns: tuple[PgColumn, ...]
@@ -37,27 +37,27 @@ class Relation:
 
 
 class Names(Protocol):
-    """Objects by name, as the casts to regclass and its kin look them up."""
+    """Objects by name, for casts to regclass and similar types."""
 
     def relation(self, schema: str | None, name: str) -> Relation | None:
-        """The catalogue relation called so; without a schema as the search path finds it."""
+        """Return the catalogue relation of a name. Without a schema the search path is used."""
 
     def function(self, name: str) -> Relation | None:
-        """The rows that a function of this name returns without arguments, where they are kept."""
+        """Return the recorded rows of a function without arguments, or None."""
 
     def number(self, kind: int, text: str) -> int | None:
-        """The OID of what `text` names among the objects of the reg-type `kind`."""
+        """Return the OID of the object of reg-type `kind` named in `text`."""
 
     def base(self, schema: str, name: str) -> int | None:
-        """The type below a domain of that name."""
+        """Return the base type of a domain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
     """An expression printed for DuckDB.
 
-    `name` is what PostgreSQL would call its column; `literal` is the text of a constant whose type
-    its surroundings decide; `parameter` is the number of a parameter without a type so far.
+    `name` is PostgreSQL's name of its column. `literal` is the text of a constant without a type of
+    its own. `parameter` is the number of a parameter without a type yet.
     """
 
     sql: str
@@ -73,7 +73,7 @@ class Term:
 
     @property
     def column(self) -> PgColumn:
-        """What an expression in a SELECT list is to the query outside."""
+        """The column that an expression in a SELECT list makes for the outer query."""
         return PgColumn(self.name, self.oid, self.typmod, self.zero)
 
 
@@ -85,11 +85,11 @@ SYSTEM_COLUMNS = {
     "cmax": Term("CAST(0 AS BIGINT)", oids.CID),
     "ctid": Term("'(0,1)'", oids.TID),
 }
-"""Columns that every table has beside its own: here no row is ever written again."""
+"""System columns of every table. Rows here are never updated."""
 
 
 def refused(construct: str) -> Refused:
-    """What is said of everything that the catalogue does not answer."""
+    """Return the refusal of unsupported catalogue queries."""
     return Refused(Reason.UNSUPPORTED_SYNTAX, construct=f"{construct} over the catalogue")
 
 
@@ -99,7 +99,7 @@ def refuse(construct: str) -> NoReturn:
 
 
 def unknown_literal(text: str) -> Term:
-    """A string constant, whose type its surroundings decide."""
+    """Return a string constant with a type from its context."""
     constant = scratch_dialect().constant(Literal(text, VARCHAR))
     return Term(constant, oids.UNKNOWN, literal=text)
 
@@ -114,9 +114,9 @@ class Printed:
 
 @dataclass(slots=True)
 class Reading:
-    """What one translation knows: names, the values of parameters if they are given, and `query`.
+    """State of one translation: names, parameter values if given, and the translator `query`.
 
-    `types` collects the type that each parameter turns out to have.
+    `types` collects the types of parameters.
     """
 
     names: Names
@@ -127,7 +127,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class PgSource:
-    """A table of a FROM under the name its columns are qualified with, and its own OID."""
+    """A table of a FROM clause: its alias, its columns, and its OID."""
 
     alias: str
     columns: tuple[PgColumn, ...]
@@ -136,7 +136,7 @@ class PgSource:
 
 @dataclass(slots=True)
 class PgScope:
-    """The sources in sight, nearest first; `merged` are the columns that USING made one."""
+    """The visible sources, nearest first. `merged` are the columns joined by USING."""
 
     reading: Reading
     parent: PgScope | None = None
@@ -145,17 +145,17 @@ class PgScope:
     ctes: dict[str, tuple[PgColumn, ...]] = field(default_factory=dict)
 
     def query(self, node: exp.Expression) -> Printed:
-        """A query inside this one. Raises `Refused`."""
+        """Translate a subquery. Raises `Refused`."""
         return self.reading.query(node, self)
 
     def cte(self, name: str) -> tuple[PgColumn, ...] | None:
-        """The columns of the nearest common table expression of that name."""
+        """Return the columns of the nearest common table expression with this name, or None."""
         if name in self.ctes:
             return self.ctes[name]
         return self.parent.cte(name) if self.parent else None
 
     def column(self, name: str, table: str | None) -> Term:
-        """The column that a name means. Raises `Refused`."""
+        """Return the column with this name. Raises `Refused`."""
         sources = [s for s in self.sources if table in (None, s.alias)]
         columns = [(s, c) for s in sources for c in s.columns if c.name == name]
         merged = table is None and name in self.merged
@@ -174,7 +174,7 @@ class PgScope:
         return self.parent.column(name, table)
 
     def row(self, name: str) -> list[Term] | None:
-        """The columns of the table called so, unless a column is called so."""
+        """Return the columns of the table with this name, unless a column has it."""
         if any(c.name == name for s in self.sources for c in s.columns):
             return None
         if any(s.alias == name for s in self.sources):
@@ -182,7 +182,7 @@ class PgScope:
         return self.parent.row(name) if self.parent else None
 
     def star(self, table: str | None) -> list[Term]:
-        """The columns that `*` or `table.*` means, those of USING first and once."""
+        """Return the columns of `*` or `table.*`. Those of USING come first, once."""
         chosen = [s for s in self.sources if table in (None, s.alias)]
         if not chosen:
             raise Refused(Reason.UNKNOWN_TABLE, table=table or "*", known=())
@@ -192,7 +192,7 @@ class PgScope:
 
 
 def _term(column: PgColumn, source: PgSource | None) -> Term:
-    """A reference to a column, qualified where its source is given."""
+    """Return a reference to a column, qualified if its source is given."""
     prefix = "" if source is None else f"{identifier(source.alias)}."
     sql = prefix + identifier(column.name)
     return Term(sql, column.oid, column.name, column.typmod, column.zero)

@@ -1,4 +1,4 @@
-"""Text → sqlglot's tree, with every function's name kept from sqlglot's own interpretation."""
+"""Parser: text → sqlglot's tree, with the original name of every function."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import refused
 from dpsql.model.errors import Reason, Refused
 
 FUNCTION = "function "
-"""Prefix of a renamed function; no unquoted identifier can contain its space."""
+"""Prefix of a renamed function. Unquoted identifiers cannot contain its space."""
 
 MAX_TEXT, MAX_TOKENS, MAX_DEPTH = 60_000, 10_000, 60
-"""What the longest question of the tools we know stays below by a factor of five.
+"""Limits on texts: five times the longest queries of known tools.
 
-`MAX_DEPTH` bounds what is open at one place, and equal words in a row: ANY ANY ANY is nested too.
+`MAX_DEPTH` limits nesting at one place, and repeated words too: ANY ANY ANY is nested.
 """
 
 _SYNTAX = frozenset(
@@ -27,19 +27,19 @@ _SYNTAX = frozenset(
     POSITION SELECT SOME SUBSTRING THEN TRIM UNION USING VALUES WHEN WHERE WITH INTERVAL TABLESAMPLE
     ROW LIMIT OFFSET WITHIN""".split()
 )
-"""Words that may stand before a parenthesis without being a function's name."""
+"""Words that may stand before a parenthesis and are not functions."""
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 _NAMED_TYPES = frozenset("oid name regclass regtype regproc regnamespace regrole xid cid".split())
-"""Types whose arrays sqlglot cannot read; PostgreSQL knows them by an underscore too."""
+"""Types with arrays that sqlglot cannot read. PostgreSQL also writes them with an underscore."""
 
 _OPERATOR = ["OPERATOR", "(", "PG_CATALOG", "."]
-"""What stands before an operator that is named with its schema, up to the next parenthesis."""
+"""Words before an operator named with its schema, up to the next parenthesis."""
 
 
 def read(text: str) -> exp.Expression:
-    """The tree of the one statement in `text`. Raises `Refused`."""
+    """Parse the only statement in `text`. Raises `Refused`."""
     tokens = _tokens(text)
     try:
         parser = Dialect.get_or_raise("postgres").parser(error_level=ErrorLevel.IMMEDIATE)
@@ -77,7 +77,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _renamed(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The tokens with functions marked, `oid[]` as `_oid`, `AS select` a name, operators bare."""
+    """Yield tokens with functions marked, `oid[]` as `_oid`, `AS select` a name, operators bare."""
     skip, closing = 0, False
     for i, token in enumerate(tokens):
         behind = [t.text.upper() for t in tokens[i : i + 4]]
@@ -92,7 +92,7 @@ def _renamed(tokens: Sequence[Token]) -> Iterator[Token]:
             yield _named(token, f"_{token.text.lower()}")
             skip = 2
         elif token.token_type is TokenType.SELECT and behind_as:
-            # A column's name: no query begins right after AS.
+            # The name of a column: no query begins directly after AS.
             yield _named(token, token.text.lower())
         elif behind[1:2] == ["("] and _is_call(tokens, i):
             lower = token.token_type is not TokenType.IDENTIFIER
@@ -102,7 +102,7 @@ def _renamed(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def _is_call(tokens: Sequence[Token], i: int) -> bool:
-    """Whether a word before a parenthesis is a function's name: no type, alias or syntax."""
+    """Test whether a word before a parenthesis is a function name: not a type, alias or keyword."""
     token, before = tokens[i], tokens[i - 1].token_type if i else None
     if token.token_type in (TokenType.STRING, TokenType.NUMBER) or before in _NO_CALL_BEHIND:
         return False
@@ -115,7 +115,7 @@ def _is_call(tokens: Sequence[Token], i: int) -> bool:
 
 _TYPE_BEHIND = (TokenType.ALIAS, TokenType.DCOLON)
 _NO_CALL_BEHIND = (*_TYPE_BEHIND, TokenType.R_PAREN, TokenType.VAR, TokenType.IDENTIFIER)
-"""Behind these stands a type, or an alias with its columns: FROM f(x) s(r)."""
+"""Tokens before a type, or before an alias with columns: FROM f(x) s(r)."""
 
 
 def _named(token: Token, text: str) -> Token:
@@ -123,7 +123,7 @@ def _named(token: Token, text: str) -> Token:
 
 
 def spelled(name: exp.Expression | None) -> str:
-    """A name as PostgreSQL keeps it: lower-cased unless it was quoted."""
+    """Return a name as PostgreSQL stores it: lower-cased unless quoted."""
     if not isinstance(name, exp.Identifier):
         raise refused("a name of this form")
     text = str(name.this).removeprefix(FUNCTION)
@@ -131,7 +131,7 @@ def spelled(name: exp.Expression | None) -> str:
 
 
 def called(node: exp.Expression) -> tuple[str | None, exp.Anonymous] | None:
-    """The schema and the call, where `node` is one of our marked functions."""
+    """Return schema and call if `node` is a marked function, else None."""
     schema = None
     if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
         schema = node.this.name if isinstance(node.this, exp.Identifier) else "?"
@@ -140,6 +140,6 @@ def called(node: exp.Expression) -> tuple[str | None, exp.Anonymous] | None:
 
 
 def function_name(call: exp.Anonymous) -> str:
-    """The function's name, lower-cased unless it was quoted."""
+    """Return the function's name, lower-cased unless quoted."""
     name = call.name
     return name.removeprefix(FUNCTION) if name.startswith(FUNCTION) else name.lower()

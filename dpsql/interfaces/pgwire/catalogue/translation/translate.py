@@ -1,7 +1,7 @@
-"""The translation of one statement: SELECT, UNION, VALUES and WITH, printed from what was read.
+"""Translation of one statement: SELECT, UNION, VALUES and WITH, printed from its tree.
 
-Every column has the name that PostgreSQL gives it. What no rule reads is refused, and what was not
-read is not printed.
+Every column has the name that PostgreSQL gives it. Unsupported parts are refused, and only what was
+read is printed.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import identifier
 
 PLACE = "row_"
-"""The column of a row's place among VALUES, which no name of a client reaches."""
+"""Column of a row's index among VALUES, with a name that no client can use."""
 
 OF_CONSTANTS = frozenset({"age", "generate_series", "unnest"})
-"""Functions that are as often asked of constants as of the catalogue."""
+"""Functions that are often called with constants, independent of the catalogue."""
 
 _STAR = exp.Star()
 _SIDES = {"": "", "LEFT": "LEFT ", "RIGHT": "RIGHT ", "FULL": "FULL "}
@@ -69,7 +69,7 @@ _SETS: dict[type[exp.Expression], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """DuckDB SQL over the shadow, the columns it returns, and the types of its parameters."""
+    """DuckDB SQL over the shadow, the columns that it returns, and the types of its parameters."""
 
     sql: str
     columns: tuple[PgColumn, ...]
@@ -77,7 +77,7 @@ class Translation:
 
 
 def translate(text: str, names: Names, values: tuple[Any, ...] | None, count: int) -> Translation:
-    """Translate one statement; without `values` its `count` parameters stand as NULL.
+    """Translate one statement. Without `values`, its `count` parameters are NULL.
 
     Raises `Refused`.
     """
@@ -93,7 +93,7 @@ def translate(text: str, names: Names, values: tuple[Any, ...] | None, count: in
 
 
 def concerns(text: str, names: Names) -> bool:
-    """Whether a statement reads nothing but the catalogue; one that cannot be read does not."""
+    """Test whether a statement reads only the catalogue. False if it cannot be parsed."""
     try:
         root = read(text)
     except Refused:
@@ -116,7 +116,10 @@ def _of_catalogue(table: exp.Table, ctes: set[str], names: Names) -> bool:
 
 
 def _in_definition(table: exp.Table, name: str) -> bool:
-    """Whether a table stands in the definition of what has its name, and means what is behind."""
+    """Test whether a table stands in a non-recursive definition with its own name.
+
+    It then means the table outside of the definition.
+    """
     cte = table.find_ancestor(exp.CTE)
     if cte is None or spelled(cte.args["alias"].this) != name:
         return False
@@ -124,9 +127,10 @@ def _in_definition(table: exp.Table, name: str) -> bool:
 
 
 def _asks_nothing_else(root: exp.Expression, names: Names) -> bool:
-    """Whether a statement without tables calls only what we know, and calls or names something.
+    """Test whether a statement without tables has only known calls, and at least one of the
+    catalogue.
 
-    What is computed of constants is nobody's but the analyst's.
+    Results of constants reveal nothing to other analysts.
     """
     calls = [function_name(c) for c in root.find_all(exp.Anonymous)]
     words = any(isinstance(node, tuple(CONSTANTS)) for node in root.walk())
@@ -136,7 +140,7 @@ def _asks_nothing_else(root: exp.Expression, names: Names) -> bool:
 
 
 def _casts(node: exp.Cast) -> bool:
-    """Whether a cast is to a type that only the catalogue has."""
+    """Test whether a cast is to a type of the catalogue."""
     target = node.args["to"]
     return isinstance(target, exp.ObjectIdentifier) or bool(target.args.get("kind"))
 
@@ -145,7 +149,7 @@ def _casts(node: exp.Cast) -> bool:
 
 
 def _query(node: exp.Expression, outer: PgScope) -> Printed:
-    """A query in the sight of `outer`. Raises `Refused`."""
+    """Translate a query inside the scope `outer`. Raises `Refused`."""
     match node:
         case exp.Subquery():
             inner = _query(node.this, outer)
@@ -210,7 +214,9 @@ def _distinct(node: exp.Select, scope: PgScope) -> str:
 
 
 def _with(node: exp.Expression, scope: PgScope) -> str:
-    """WITH, whose names the query and the later ones see; a recursive one sees itself."""
+    """Translate WITH. The query and later definitions see its names; a recursive one sees
+    itself.
+    """
     clause = node.args.get("with_")
     if clause is None:
         return ""
@@ -219,7 +225,7 @@ def _with(node: exp.Expression, scope: PgScope) -> str:
     for cte in clause.expressions:
         name, given = _alias(cte, "")
         if recursive and isinstance(cte.this, exp.Union):
-            # Its own columns are those of the part that does not see itself.
+            # Its columns are those of the non-recursive part.
             scope.ctes[name] = _named(_query(cte.this.this, scope).columns, given)
         body = _query(cte.this, scope)
         columns = scope.ctes[name] = _named(body.columns, given)
@@ -228,7 +234,7 @@ def _with(node: exp.Expression, scope: PgScope) -> str:
 
 
 def _alias(node: exp.Expression, default: str) -> tuple[str, list[str]]:
-    """The name of a source, and the names of its columns that are given with it."""
+    """Return the alias of a source, and the given names of its columns."""
     alias = node.args.get("alias")
     if alias is None or alias.this is None:
         return default, []
@@ -236,7 +242,7 @@ def _alias(node: exp.Expression, default: str) -> tuple[str, list[str]]:
 
 
 def _named(columns: Sequence[PgColumn], names: Sequence[str]) -> tuple[PgColumn, ...]:
-    """Columns under the names of an alias's list, as far as it reaches."""
+    """Return columns renamed by an alias list, as far as it reaches."""
     if len(names) > len(columns):
         raise Refused(Reason.SYNTAX)
     new = [*names, *(c.name for c in columns[len(names) :])]
@@ -257,7 +263,7 @@ def _group(node: exp.Group | None, items: Sequence[Term], scope: PgScope) -> str
 
 
 def _group_key(key: exp.Expression, items: Sequence[Term], scope: PgScope) -> str:
-    """A position, an input column or the name of an output column, in this order."""
+    """Return SQL for a GROUP BY key: a position, an input column, or an output name."""
     if isinstance(key, exp.Literal):
         return str(_position(key, len(items)))
     try:
@@ -278,7 +284,7 @@ def _position(node: exp.Literal, columns: int) -> int:
 
 
 def _order(node: exp.Select, items: Sequence[Term], scope: PgScope) -> str:
-    """ORDER BY: positions and output names first, then expressions over the input."""
+    """Return ORDER BY: positions and output names first, then expressions over the input."""
     order = node.args.get("order")
     if order is None:
         return _as_listed(node)
@@ -288,7 +294,9 @@ def _order(node: exp.Select, items: Sequence[Term], scope: PgScope) -> str:
 
 
 def _as_listed(node: exp.Select) -> str:
-    """The order of a lone VALUES, which PostgreSQL keeps: psql counts on it to describe."""
+    """Return the order of a lone VALUES, which PostgreSQL keeps. The descriptions of psql rely on
+    it.
+    """
     source = node.args.get("from_")
     if source is None or not isinstance(source.this, exp.Values):
         return ""
@@ -300,7 +308,7 @@ def _as_listed(node: exp.Select) -> str:
 
 
 def _output(key: exp.Ordered, names: Sequence[str]) -> str | None:
-    """The key as a position in the SELECT list, if it names one."""
+    """Return the key as a position in the SELECT list, or None."""
     inner = key.this
     while isinstance(inner, exp.Collate | exp.Paren):
         inner = inner.this
@@ -355,7 +363,7 @@ def _set_operation(node: exp.Expression, outer: PgScope) -> Printed:
 
 
 def _values(node: exp.Values, outer: PgScope) -> Printed:
-    """VALUES: columns column1, column2, …"""
+    """Translate VALUES with columns column1, column2, …"""
     rows = [[expression(e, outer) for e in row.expressions] for row in node.expressions]
     types = [oids.common(*(item.oid for item in column)) for column in zip(*rows, strict=True)]
     columns = tuple(PgColumn(f"column{i}", oid) for i, oid in enumerate(types, 1))
@@ -370,7 +378,7 @@ def _values(node: exp.Values, outer: PgScope) -> Printed:
 
 
 def _from(node: exp.Select, scope: PgScope) -> str:
-    """FROM and its joins; each source sees those before it where it is lateral."""
+    """Translate FROM and its joins. A lateral source sees those before it."""
     source = node.args.get("from_")
     if source is None:
         return ""
@@ -381,7 +389,7 @@ def _from(node: exp.Select, scope: PgScope) -> str:
 
 
 def _source(node: exp.Expression, scope: PgScope) -> str:
-    """Print a source and put it in sight."""
+    """Print a source and add it to the scope."""
     match node:
         case exp.Table():
             return _table(node, scope)
@@ -431,7 +439,7 @@ def _aliased(
     default: str,
     number: int | None = None,
 ) -> str:
-    """`sql AS alias(columns)`, in sight from now on."""
+    """Return `sql AS alias(columns)`, and add it to the scope."""
     name, given = _alias(node, default)
     shown = _named(columns, given)
     if any(source.alias == name for source in scope.sources):
@@ -441,7 +449,7 @@ def _aliased(
 
 
 def _function(node: exp.Expression, inner: exp.Expression, scope: PgScope) -> str:
-    """A function that returns rows as a table of one column, maybe numbered."""
+    """Translate a function that returns rows to a table of one column, maybe with ordinality."""
     parts = called(inner)
     name = "" if parts is None else function_name(parts[1])
     rows = scope.reading.names.function(name)
@@ -469,7 +477,7 @@ def _function(node: exp.Expression, inner: exp.Expression, scope: PgScope) -> st
 
 
 def _side_by_side(node: exp.Expression, arrays: list[exp.Expression], scope: PgScope) -> str:
-    """UNNEST of several arrays: a column of each, as many rows as the longest has elements."""
+    """Translate UNNEST of several arrays: a column of each, with the rows of the longest."""
     items = [casts.typed(expression(a, scope), oids.ARRAYS[oids.TEXT], scope) for a in arrays]
     if any(item.oid not in oids.ELEMENTS for item in items):
         refuse("unnest of this")
@@ -487,7 +495,7 @@ def _side_by_side(node: exp.Expression, arrays: list[exp.Expression], scope: PgS
 
 
 def _subquery(node: exp.Subquery, scope: PgScope) -> str:
-    """A subquery, which looks around the query and at its WITH, or a join in parentheses."""
+    """Translate a subquery, which sees the outer scope and WITH, or a join in parentheses."""
     inner = node.this
     if isinstance(inner, exp.Table | exp.Subquery) and not node.args.get("alias"):
         sql = _source(inner, scope)
@@ -508,7 +516,7 @@ def _joins(node: exp.Expression, scope: PgScope) -> str:
 
 
 def _join(node: exp.Join, scope: PgScope) -> str:
-    """A join with its condition, which sees both sides."""
+    """Translate a join with its condition, which sees both sides."""
     kind, side = str(node.args.get("kind") or ""), str(node.args.get("side") or "")
     if node.args.get("method") or kind not in ("", "INNER", "OUTER", "CROSS") or side not in _SIDES:
         refuse("this JOIN")
