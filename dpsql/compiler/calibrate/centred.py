@@ -1,8 +1,8 @@
 """Sums about the middle of their bounds, where a query counts their rows too.
 
 Σx = Σ(x - c) + c·n. With c the middle of [L, U] and M half its width, the centred sum has
-sensitivity M and the plain one M + |c|, so that two measurements do the work of three (SUM beside
-AVG), or the same two with less noise (SUM beside COUNT).
+sensitivity M and the plain one M + |c|, so that two measurements do the work of three (SUM and
+AVG), or the same two with less noise (SUM and COUNT).
 
 Under Gaussian noise it is never worse. Let the plain sum have the share h. Given to the count and
 the centred sum in proportion |c| to M, it leaves both at least |c|·h/(M + |c|) and M·h/(M + |c|),

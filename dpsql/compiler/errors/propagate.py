@@ -185,7 +185,7 @@ class _Tracer:
         return self.stating.over(relation, self.trace(relation.input))
 
     def _sorted(self, relation: Sort, count: int) -> Traced:
-        """Return the sorted rows, of which the first `count` are shown."""
+        """Return the sorted rows; the first `count` are shown, and their errors are widened."""
         plain, source = self._read(relation)
         source = widen_first(source, plain, count, self.selection, self.identities)
         return _chosen(source.over(replace(plain, input=source.relation)), relation)

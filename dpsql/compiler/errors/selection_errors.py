@@ -1,12 +1,12 @@
 """Errors of numbers that noise selects: the first rows by a noisy number, and noisy extremes.
 
-Of K nearly equal numbers the largest k are those whose noise is largest. Each interval that is as
-wide as if nobody had chosen misses more often than 5 %. The errors of a selected number grow, until
-a share of 0.05·k/K of the noise lies beyond its upper end: then the K numbers send 0.05·k numbers
-beyond it on average, so that 5 % of the selected ones are missed (Benjamini and Yekutieli 2005,
-"False coverage rate"). A plain interval leaves 2.5 % beyond its upper end, so errors grow only
-where k < K/2. K counts the released rows within two half-widths of the cut, and k those of them
-that are selected. Rows further away are first or last with any likely noise.
+Of K nearly equal numbers the largest k are those whose noise is largest. An interval that ignores
+this selection misses more often than 5 %. The errors of a selected number grow, until a share of
+0.05·k/K of the noise lies beyond its upper end: then the K numbers send 0.05·k numbers beyond it on
+average, so that 5 % of the selected ones are missed (Benjamini and Yekutieli 2005, "False coverage
+rate"). A plain interval leaves 2.5 % beyond its upper end, so errors grow only where k < K/2. K
+counts the released rows within two half-widths of the cut, and k those of them that are selected.
+Rows further away are first or last with any likely noise.
 
 This is post-processing: PRIVACY.md R66.
 """
@@ -30,7 +30,7 @@ _LONG_GROWS = 1 / log(20)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Widens the errors of selected numbers.
+    """Wider errors for selected numbers.
 
     `half` is half an interval over a standard error, for noise without `long_tails` (Laplace) and
     with them. Before any data is seen no number is `selected`: all are expected to be far apart.
@@ -46,7 +46,7 @@ class Selection:
         return when(apart.le(error * (2 * self.half)), 1.0, 0.0)
 
     def factor(self, rivals: Expression) -> Expression:
-        """Return the factor of errors where so many rows compete for each selected one.
+        """Return the factor of the errors, with `rivals` competing rows for each selected one.
 
         Laplace: the quantile is ln(10r)/ln 20 times the one of r = 2. Normal distribution: its
         square grows by less than 0.48·ln(r/2) up to r = 50,000.
@@ -71,7 +71,7 @@ def error_of_extreme(
 def widen_first(
     source: Traced, sort: Sort, count: int, selection: Selection, identities: Identities
 ) -> Traced:
-    """Return rows whose errors are wider where noise selects the first `count` of them.
+    """Return the rows with wider errors where noise selects the first `count` of them.
 
     It widens nothing where the first sort key is exact.
     """

@@ -182,7 +182,7 @@ def groups_that_meet(join: Join, beside: frozenset[int]) -> Join:
     """Return the join without the NULL groups of `same_unit` columns that its conditions drop
     anyway.
 
-    Only sides whose rows stay with a match alone are changed.
+    Only sides that keep no row without a match are changed.
     """
     return _met(join, beside, ()) if beside else join
 
