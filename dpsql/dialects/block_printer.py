@@ -65,25 +65,27 @@ class LatticeSql(Protocol):
     """SQL of an engine for one row and one total: clamped, and as an integer (PRIVACY.md R28)."""
 
     def row_value(self, part: ValueTotal, x: str) -> str:
-        """Return one row, clamped, rounded and centred; a DECIMAL stays one."""
+        """Return SQL for a row's value, clamped, rounded and centred; a DECIMAL stays one."""
 
     def unit_value(self, part: ValueTotal, x: str) -> str:
-        """Return one row like `row_value`, for the total of one unit."""
+        """Return SQL for a row's value like `row_value`, for the total of one unit."""
 
     def row_integer(self, part: ValueTotal, x: str) -> str:
-        """Return one row as an integer."""
+        """Return SQL for a row's value as an integer."""
 
     def weighed_value(self, part: ValueTotal, x: str, weight: str) -> str:
-        """Return one row as an integer times its weight."""
+        """Return SQL for a row's value as an integer times its weight."""
 
     def clipped_total(self, part: Measurement, total: str, *, whole: bool = False) -> str:
-        """Return a unit's clipped total in a group as an integer; it is one already if `whole`."""
+        """Return SQL for a unit's clipped total in a group as an integer; it is one already if
+        `whole`.
+        """
 
     def as_integer(self, lattice: Lattice, total: str) -> str:
-        """Return a sum of `row_value` as an integer."""
+        """Return SQL for a sum of `row_value` as an integer."""
 
     def clamped(self, x: str, lower: str, upper: str) -> str:
-        """Return the value, at least `lower` and at most `upper`; NULL stays NULL."""
+        """Return SQL for the value, at least `lower` and at most `upper`; NULL stays NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,31 +154,31 @@ class BlockPrinter(ABC):
 
     @abstractmethod
     def key(self, kind: SqlType, node: Expression, text: str) -> str:
-        """Return a key for output and hashing; equal values must be identical."""
+        """Return SQL for a key for output and hashing; equal values must be identical."""
 
     @abstractmethod
     def typed(self, node: Expression, text: str) -> str:
-        """Return an input in exactly the type that its lattice expects."""
+        """Return SQL for an input in exactly the type that its lattice expects."""
 
     @abstractmethod
     def hash(self, *columns: tuple[str, SqlType]) -> str:
-        """Return the keyed hash of unit, keys and these columns, by which they are sampled."""
+        """Return SQL for the keyed hash of unit, keys and these columns, for sampling."""
 
     @abstractmethod
     def array(self, value: str) -> str:
-        """Return a list of one value."""
+        """Return SQL for a list of one value."""
 
     @abstractmethod
     def least(self, x: str, kind: SqlType, where: str) -> str:
-        """Return a list of the value with the least hash, of equal ones the least value."""
+        """Return SQL for a list of the value with the least hash, of equal ones the least value."""
 
     @abstractmethod
     def fewest(self, listed: str, most: int, argument: Expression | None) -> str:
-        """Return a list cut to `most` members, those with the least keyed hashes."""
+        """Return SQL for a list cut to `most` members, those with the least keyed hashes."""
 
     @abstractmethod
     def first_pairs(self, every: str, order: str, most: int) -> str:
-        """Return the first `most` values `v` of each unit `u`, with their groups."""
+        """Return SQL for the first `most` values `v` of each unit `u`, with their groups."""
 
     @abstractmethod
     def once(self, part: DistinctCount | DistinctSum, x: str, where: str) -> str:
@@ -192,23 +194,23 @@ class BlockPrinter(ABC):
 
     @abstractmethod
     def block_of_unit(self, blocks: int) -> str:
-        """Return the number of a unit's block, by a keyed hash of the unit alone."""
+        """Return SQL for the number of a unit's block, by a keyed hash of the unit alone."""
 
     @abstractmethod
     def as_double(self, node: Expression, columns: Mapping[int, str]) -> str:
-        """Return the value as a DOUBLE, or NULL."""
+        """Return SQL for the value as a DOUBLE, or NULL."""
 
     @abstractmethod
     def place_among(self, values: list[str], x: str) -> str:
-        """Return the index of a value in this list, from 0; NULL if it is not in it."""
+        """Return SQL for the index of a value in this list, from 0; NULL if it is not in it."""
 
     @abstractmethod
     def instant(self, kind: SqlType, x: str) -> str:
-        """Return a date as days since 1970, a timestamp as microseconds."""
+        """Return SQL for a date as days since 1970, a timestamp as microseconds."""
 
     @abstractmethod
     def cell_of(self, integer: str, grid: Grid) -> str:
-        """Return the cell of an integer of a grid."""
+        """Return SQL for the cell of an integer of a grid."""
 
     def looked_up(
         self, block: PrivateBlock, _read: list[Expression]
@@ -221,11 +223,11 @@ class BlockPrinter(ABC):
         raise AssertionError(join)
 
     def finite(self, x: str) -> str:
-        """Return a DOUBLE, NULL if it is infinite or NaN."""
+        """Return SQL for a DOUBLE, NULL if it is infinite or NaN."""
         return f"CASE WHEN isfinite({x}) THEN {x} END"
 
     def ordered(self, x: str, _kind: SqlType) -> str:
-        """Return a value for ordering or listing; equal values must be identical."""
+        """Return SQL for a value for ordering or listing; equal values must be identical."""
         return x
 
     def derived(self, sql: str, _alias: str) -> str:
@@ -268,7 +270,7 @@ class BlockPrinter(ABC):
         return f"WITH {', '.join(stages)} {result}"
 
     def _result(self, sums: list[str], source: str, listed: list[str]) -> str:
-        """Return the sums of each group, and the cells of the histograms if there are any."""
+        """Return SQL for the sums of each group, and for the cells of histograms if any."""
         if not listed:
             return self._grouped(sums, source)
         named = "".join(f"{key}, " for key in self.keys)
@@ -374,7 +376,7 @@ class BlockPrinter(ABC):
     # --- sums ---
 
     def _sum(self, part: Measurement, of_row: Callable[[ValueTotal, str], str]) -> str:
-        """Return a measurement summed over whole groups of rows, or over those of one unit."""
+        """Return SQL for a measurement summed over groups of rows, or over one unit."""
         match part:
             case BlockAverage():
                 return "SUM(0)"
@@ -395,7 +397,7 @@ class BlockPrinter(ABC):
                 assert_never(part)
 
     def _sum_of_rows(self, part: Measurement) -> str:
-        """Return a measurement over whole groups of rows, as an integer."""
+        """Return SQL for a measurement over whole groups of rows, as an integer."""
         total = self._sum(part, self.lattice.row_value)
         whole = self.weight is not None or isinstance(part, DistinctSum)
         return total if whole else self.lattice.as_integer(part.lattice, total)
@@ -406,7 +408,9 @@ class BlockPrinter(ABC):
     # --- distinct values ---
 
     def _values(self, part: DistinctCount) -> str:
-        """Return the list of a unit's values in a group; that of least hash if one may count."""
+        """Return SQL for the list of a unit's values in a group; that of least hash if one may
+        count.
+        """
         x, kind = self.inputs[part.argument], type_of(part.argument)
         value = self.ordered(x, kind)
         if not part.chosen:
@@ -458,7 +462,7 @@ class BlockPrinter(ABC):
     # --- blocks of units ---
 
     def _kept_rows(self) -> str:
-        """Return the rows of the groups that units keep: those with kept totals."""
+        """Return SQL for the rows of the groups that units keep: those with kept totals."""
         if not self.plan.enforce_l0:
             return "rows"
         same = [f"rows.{name} IS NOT DISTINCT FROM bounded.{name}" for name in ("u", *self.keys)]
@@ -516,7 +520,7 @@ class BlockPrinter(ABC):
         return f"SELECT {', '.join([*self.keys, cells])} FROM bounded"
 
     def _listed_cells(self, query: Histogram) -> str:
-        """Return the list of a unit's cells in a group; for an extreme only that one."""
+        """Return SQL for the list of a unit's cells in a group; for an extreme only that one."""
         place = self.cell(query, self.inputs[query.argument])
         conditions = [f"{place} IS NOT NULL"]
         conditions += [] if query.condition is None else [self.inputs[query.condition]]
@@ -530,7 +534,7 @@ class BlockPrinter(ABC):
                 return self.array(f"MAX({place}){where}")
 
     def _kept_cells(self, query: Histogram, listed: str) -> str:
-        """Return the cells that a unit contributes to a group.
+        """Return SQL for the cells that a unit contributes to a group.
 
         The hash is of the cell: of rows in one cell any may be kept.
         """
@@ -538,7 +542,7 @@ class BlockPrinter(ABC):
         return self.fewest(listed, query.rows, None) if chosen else listed
 
     def cell(self, query: Histogram, x: str) -> str:
-        """Return the cell of a value; NULL for NULL, NaN and values outside of all cells."""
+        """Return SQL for the cell of a value; NULL for NULL, NaN and values outside."""
         grid, constant = query.grid, self.printer().constant
         if grid.values:
             return self.place_among([constant(Literal(v, grid.kind)) for v in grid.values], x)

@@ -75,7 +75,7 @@ class ExpressionPrinter(ABC):
 
     @abstractmethod
     def constant(self, literal: Literal) -> str:
-        """Return a constant of exactly its value and type."""
+        """Return SQL for a constant of exactly its value and type."""
 
     @abstractmethod
     def converted(self, arg: Sized, kind: SqlType, span: Span) -> Sized:
@@ -83,7 +83,7 @@ class ExpressionPrinter(ABC):
 
     @abstractmethod
     def without_nan(self, sql: str) -> str:
-        """Return a DOUBLE, or NULL if it is NaN: PRIVACY.md R99."""
+        """Return SQL for a DOUBLE, or NULL if it is NaN: PRIVACY.md R99."""
 
     @abstractmethod
     def lacking(self, construct: str, span: Span) -> Refused:

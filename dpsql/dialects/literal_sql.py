@@ -19,7 +19,7 @@ MAX_PRECISION = 38
 
 
 def constant(literal: Literal) -> str:
-    """Return a constant of exactly its value and type.
+    """Return SQL for a constant of exactly its value and type.
 
     Raises `Refused` for numbers without an exact type, and for text that is not Unicode.
     """
@@ -66,7 +66,7 @@ def _moment(value: date, kind: SqlType) -> str:
 
 
 def _double(value: float) -> str:
-    """Return a DOUBLE with an exponent, so that it is not read as DECIMAL first."""
+    """Return SQL for a DOUBLE with an exponent, so that it is not read as DECIMAL first."""
     if not isfinite(value):
         return f"CAST('{value}' AS DOUBLE)"
     text = repr(value)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 
 def place_in_unit(unit: str, keys: Sequence[str], counted: str = "ROW_NUMBER") -> str:
-    """Return the place of a group among those of its unit, from 1, by a hash and then by keys.
+    """Return SQL for the place of a group among those of its unit, from 1, by a hash and then by
+    keys.
 
     For several rows per group, DENSE_RANK gives the number of their group.
 

@@ -103,11 +103,11 @@ class RelationPrinter(ABC):
 
     @abstractmethod
     def constant(self, literal: Literal) -> str:
-        """Return a constant of exactly its value and type."""
+        """Return SQL for a constant of exactly its value and type."""
 
     @abstractmethod
     def column(self, alias: str, column: Field, reading: StoredAs | None) -> str:
-        """Return a column of a table with the alias `alias`, as it is read."""
+        """Return SQL for a column of a table with the alias `alias`, as it is read."""
 
     def of_store(self, alias: str, column: Field) -> str:
         """Print a column of the owner's store, which holds values as they are read (R87)."""
@@ -317,7 +317,7 @@ class RelationPrinter(ABC):
         )
 
     def _as(self, side: Relation, fields: tuple[Field, ...]) -> str:
-        """Return the rows in the types of these columns; integers in one width."""
+        """Return SQL for the rows in the types of these columns; integers in one width."""
         pairs = zip(side.fields, fields, strict=True)
         outputs = (f.ref if f.type == NULL else Cast(f.ref, new.type) for f, new in pairs)
         return self.select(side, tuple(outputs))

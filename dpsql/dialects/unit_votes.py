@@ -22,21 +22,21 @@ class NormSql(Protocol):
     """SQL of an engine for the norm of one unit, and for its bin (PRIVACY.md R71)."""
 
     def norm_of_unit(self, vote: Vote, total: str) -> str:
-        """Return the norm of a unit's totals over its groups, or its square."""
+        """Return SQL for the norm of a unit's totals over its groups, or its square."""
 
     def mean_of_values(self, x: str) -> str:
-        """Return the mean of integers, rounded toward zero."""
+        """Return SQL for the mean of integers, rounded toward zero."""
 
     def octave(self, vote: Vote | RangeVote, norm: str) -> str:
-        """Return the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted
+        """Return SQL for the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted
         range.
         """
 
     def place_of_mean(self, vote: MeanVote, mean: str) -> str:
-        """Return the index of a mean among the edges."""
+        """Return SQL for the index of a mean among the edges."""
 
     def place_of_ratio(self, vote: RatioVote, above: str, below: str) -> str:
-        """Return the index of a quotient among the edges.
+        """Return SQL for the index of a quotient among the edges.
 
         `below` is positive; `above` is NULL if a unit has no such value.
         """

@@ -156,7 +156,7 @@ class DuckDBBlock(BlockPrinter):
         return f"SELECT {', '.join(['u', *self.keys, *sums, *self.carried])} FROM rows"
 
     def _whole(self, part: Measurement) -> str:
-        """Return the total that one row represents."""
+        """Return SQL for the total that one row represents."""
         if isinstance(part, ScaledTotal):
             return self._whole(part.total)
         value = "1" if not isinstance(part, ClippedSum) else self.inputs[part.argument]
@@ -171,8 +171,8 @@ class DuckDBBlock(BlockPrinter):
         return Printer(lambda _relation: None)
 
     def key(self, kind: SqlType, _node: Expression, text: str) -> str:
-        """Return the key with 0.0 for -0.0; otherwise a group's rows would decide which one is
-        shown.
+        """Return SQL for the key with 0.0 for -0.0; otherwise a group's rows would decide which one
+        is shown.
         """
         if kind.kind is not Kind.DOUBLE:
             return text

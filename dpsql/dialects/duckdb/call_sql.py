@@ -172,7 +172,7 @@ def _epoch(args: tuple[Text, ...], kind: SqlType) -> Text:
 
 
 def _narrow(arg: Text, width: str) -> str:
-    """Return the number in the width that a function takes, NULL beyond it."""
+    """Return SQL for the number in the width that a function takes, NULL beyond it."""
     value = None if arg.literal is None else arg.literal.value
     if isinstance(value, int) and abs(value) < WIDTHS[width]:
         return arg.sql
@@ -201,15 +201,15 @@ def _add_days(args: tuple[Text, ...], kind: SqlType) -> Text:
 
 
 def _after_1970(microseconds: str) -> str:
-    """Return a timestamp in microseconds after 1970, checked: MAKE_TIMESTAMP allows values that
-    break DuckDB.
+    """Return SQL for a timestamp in microseconds after 1970, checked: MAKE_TIMESTAMP allows values
+    that break DuckDB.
     """
     return f"TIMESTAMP '1970-01-01' + to_microseconds(TRY_CAST({microseconds} AS BIGINT))"
 
 
 def _in_utc(moment: Text) -> str:
-    """Return a TIMESTAMPTZ as TIMESTAMP in UTC, NULL if infinite, without DuckDB's calendar of
-    zones.
+    """Return SQL for a TIMESTAMPTZ as TIMESTAMP in UTC, NULL if infinite, without DuckDB's calendar
+    of zones.
 
     That calendar fails on far times, and DuckDB 1.5 then treats the database as broken.
     """
@@ -275,7 +275,7 @@ def _time_bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
 
 
 def _rounded_down(position: str, width: int, offset: int = 0) -> str:
-    """Return the greatest `offset + n · width` up to the position, as HUGEINT."""
+    """Return SQL for the greatest `offset + n · width` up to the position, as HUGEINT."""
     shift = (2**64 // width + 1) * width - offset
     whole = f"(({position}::HUGEINT + {shift}::HUGEINT) // {width}::HUGEINT)"
     return f"{whole} * {width}::HUGEINT - {shift}::HUGEINT"

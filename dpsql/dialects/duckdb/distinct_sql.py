@@ -30,7 +30,7 @@ def once(part: DistinctCount | DistinctSum, x: str, where: str = "") -> str:
 
 
 def fewest(listed: str, most: int, hashed: Callable[[str], str]) -> str:
-    """Return a list cut to `most` members, those with the least keyed hashes.
+    """Return SQL for a list cut to `most` members, those with the least keyed hashes.
 
     Of equal hashes the least values are kept, never more than `most`.
     """

@@ -121,7 +121,7 @@ def sort_key(key: SortKey, column: Column, *, total: bool = True, nan: bool = Fa
 
 
 def without_nan(sql: str) -> str:
-    """Return a DOUBLE, or NULL if it is NaN.
+    """Return SQL for a DOUBLE, or NULL if it is NaN.
 
     >>> without_nan("a - b")
     'CASE WHEN isnan(a - b) THEN NULL ELSE a - b END'
@@ -262,8 +262,8 @@ class _Printer:
         return sort_key(key, self.column, total=self.total, nan=self.nan)
 
     def _window_key(self, key: SortKey, call: WindowCall) -> str:
-        """Return a sort key; as DOUBLE for a RANGE frame, with distances that would overflow
-        integers.
+        """Return SQL for a sort key; as DOUBLE for a RANGE frame, with distances that would
+        overflow integers.
         """
         frame = call.frame
         if frame is None or frame.unit != "RANGE" or not frame.has_distance:

@@ -37,7 +37,7 @@ _ROOM = f"{ROOM!r}::DOUBLE"
 
 
 def norm_of_total(part: ScaledTotal, total: str) -> str:
-    """Return an upper bound on the norm of one unit's totals, an aggregate over its groups."""
+    """Return SQL for an upper bound on the norm of a unit's totals, aggregated over groups."""
     steps = _steps(total, part.steps)
     if part.norm is Norm.L1:
         return _sum_of_sizes(steps)
@@ -47,7 +47,7 @@ def norm_of_total(part: ScaledTotal, total: str) -> str:
 
 
 def scaled_total(part: ScaledTotal, total: str, norm: str) -> str:
-    """Return one total of a unit, scaled toward zero if the unit's norm exceeds the bound."""
+    """Return SQL for a total of a unit, scaled toward zero if its norm exceeds the bound."""
     steps, bound = _steps(total, part.steps), part.bound
     cut = f"abs({steps})::HUGEINT * {bound} // {norm}"
     return (
@@ -89,12 +89,12 @@ def large_total(part: ScaledTotal, total: str, groups: str) -> str:
 
 
 def steps_of_total(part: ScaledTotal, total: str) -> str:
-    """Return one total of a unit within the bound, in steps of the released grid."""
+    """Return SQL for one total of a unit within the bound, in steps of the released grid."""
     return _steps(total, part.steps)
 
 
 def norm_of_unit(vote: Vote | ScaledTotal, total: str) -> str:
-    """Return the norm of one unit, or its square; for a count of values, the lists' lengths
+    """Return SQL for the norm of one unit, or its square; for a count of values, the lists' lengths
     count.
     """
     if isinstance(vote.total, DistinctCount):
@@ -112,12 +112,14 @@ def norm_of_unit(vote: Vote | ScaledTotal, total: str) -> str:
 
 
 def mean_of_values(x: str) -> str:
-    """Return the mean of integers, rounded toward zero."""
+    """Return SQL for the mean of integers, rounded toward zero."""
     return f"SUM({x}) // COUNT({x})"
 
 
 def octave(vote: Vote | RangeVote, norm: str) -> str:
-    """Return the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted range."""
+    """Return SQL for the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted
+    range.
+    """
     bins, half, bits = Octaves(*vote.octaves), 1, 0
     if isinstance(vote, Vote):
         bins = vote.bins
@@ -133,14 +135,14 @@ def octave(vote: Vote | RangeVote, norm: str) -> str:
 
 
 def place_of_mean(vote: MeanVote, mean: str) -> str:
-    """Return the index of a mean among the edges."""
+    """Return SQL for the index of a mean among the edges."""
     below = " ".join(f"WHEN {mean} < {edge} THEN {n}" for n, edge in enumerate(vote.edges))
     return f"(CASE {below} ELSE {len(vote.edges)} END)::BIGINT"
 
 
 def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
-    """Return the index of a quotient among the edges, in integers. `below` is positive; `above` is
-    NULL if a unit has no such value.
+    """Return SQL for the index of a quotient among the edges, in integers. `below` is positive;
+    `above` is NULL if a unit has no such value.
     """
     number = f"COALESCE({above}, 0)::HUGEINT"
     less = (
@@ -160,8 +162,8 @@ def _sum_of_sizes(steps: str) -> str:
 
 
 def _sum_of_squares(steps: str, bits: int) -> str:
-    """Return the sum of squares in 128 bits; the sizes have at most 62, for which division is
-    faster.
+    """Return SQL for the sum of squares in 128 bits; the sizes have at most 62, for which division
+    is faster.
     """
     size = f"abs({steps})" if bits == 0 else f"((abs({steps}) + {2**bits - 1}) >> {bits})"
     return f"SUM({size}::HUGEINT * {size}::HUGEINT)"

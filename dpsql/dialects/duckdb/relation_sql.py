@@ -86,8 +86,8 @@ class Printer(RelationPrinter):
 
 
 def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
-    """Return a column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read as
-    DOUBLE.
+    """Return SQL for a column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read
+    as DOUBLE.
 
     No filter of this form is pushed into a scan, where Parquet's statistics would leave NaN out.
     Pushed ranges have another form: `Printer.condition`.
@@ -119,7 +119,7 @@ def _read(stored: str, reading: StoredAs, kind: SqlType) -> str:
 
 
 def _within_type(sql: str, kind: SqlType) -> str:
-    """Return a part of a stored value, NULL beyond its type's range: Parquet can hold such
+    """Return SQL for a part of a stored value, NULL beyond its type's range: Parquet can hold such
     values.
     """
     match kind.kind:

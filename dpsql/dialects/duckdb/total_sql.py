@@ -20,8 +20,8 @@ MOST_DIGITS, NARROW_DIGITS = 38, 18
 
 
 def row_value(part: ValueTotal, x: str) -> str:
-    """Return one row, clamped, scaled, rounded half up and centred; NULL stays NULL (PRIVACY.md
-    R28).
+    """Return SQL for a row's value, clamped, scaled, rounded half up and centred; NULL stays NULL
+    (PRIVACY.md R28).
 
     A DECIMAL is its own lattice and stays as it is; other numbers become integers.
     """
@@ -38,7 +38,7 @@ def row_value(part: ValueTotal, x: str) -> str:
 
 
 def unit_value(part: ValueTotal, x: str) -> str:
-    """Return one row for the total of its unit: in 32 bits if its bounds allow, else
+    """Return SQL for a row's value in its unit's total: in 32 bits if its bounds allow, else
     `row_value`.
 
     DuckDB adds INTEGERs in 64 bits and wider numbers in 128, at several times the cost. It adds a
@@ -52,7 +52,7 @@ def unit_value(part: ValueTotal, x: str) -> str:
 
 
 def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
-    """Return one row as an integer times its weight."""
+    """Return SQL for a row's value as an integer times its weight."""
     value = row_integer(part, x)
     if part.centre and _is_decimal(part.lattice):
         value = f"{value} - ({part.centre})"
@@ -60,13 +60,13 @@ def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
 
 
 def distinct_value(part: DistinctSum, x: str) -> str:
-    """Return a distinct value's contribution as an integer; NULL contributes nothing."""
+    """Return SQL for a distinct value's contribution as an integer; NULL contributes nothing."""
     value = row_integer(part, x)
     return f"{value} - ({part.centre})" if part.centre and _is_decimal(part.lattice) else value
 
 
 def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
-    """Return a unit's total in a group, a sum of `unit_value`, clipped and as an integer.
+    """Return SQL for a unit's total in a group, a sum of `unit_value`, clipped and as an integer.
 
     A sum of `weighed_value` is an integer (`whole`) already.
     """
@@ -77,14 +77,14 @@ def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
 
 
 def row_integer(part: ValueTotal, x: str) -> str:
-    """Return one row as an integer, clamped; NULL is NULL."""
+    """Return SQL for a row's value as an integer, clamped; NULL is NULL."""
     if not _is_decimal(part.lattice):
         return row_value(part, x)
     return _decimal_integer(part, x, part.lower, part.upper)
 
 
 def _decimal_integer(part: ValueTotal, x: str, lower: int, upper: int) -> str:
-    """Return a DECIMAL, clamped, as its digits without the point."""
+    """Return SQL for a DECIMAL, clamped, as its digits without the point."""
     clipped = f"({clamped(x, _decimal(lower, part), _decimal(upper, part))})"
     scale, integer = part.lattice.digits, _integer(lower, upper)
     digits = _digits(part, lower, upper) + scale
@@ -98,7 +98,7 @@ def _decimal_integer(part: ValueTotal, x: str, lower: int, upper: int) -> str:
 
 
 def as_integer(lattice: Lattice, total: str) -> str:
-    """Return a sum over rows as an integer; for a DECIMAL, its digits without the point."""
+    """Return SQL for a sum over rows as an integer; for a DECIMAL, its digits without the point."""
     if not _is_decimal(lattice):
         return total
     return f"replace({total}::DECIMAL({MOST_DIGITS}, {lattice.digits})::VARCHAR, '.', '')"
@@ -124,7 +124,7 @@ def _double(value: float) -> str:
 
 
 def clamped(x: str, lower: str, upper: str) -> str:
-    """Return the value, at least `lower` and at most `upper`; NULL stays NULL."""
+    """Return SQL for the value, at least `lower` and at most `upper`; NULL stays NULL."""
     return f"CASE WHEN {x} < {lower} THEN {lower} WHEN {x} > {upper} THEN {upper} ELSE {x} END"
 
 

@@ -35,7 +35,7 @@ from dpsql.model.dataclass import dataclass
 
 
 def turned(place: str, groups: str) -> str:
-    """Return the number of a unit's groups between the start of its turn and a place."""
+    """Return SQL for the number of a unit's groups between the start of its turn and a place."""
     return f"({place} + (hash($sampling_key::UBIGINT, u) >> 2)::BIGINT) % {groups}"
 
 

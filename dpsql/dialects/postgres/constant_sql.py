@@ -43,7 +43,7 @@ def type_sql(kind: SqlType) -> str:
 
 
 def constant(literal: Literal) -> str:
-    """Return a constant of exactly its value and type; raises `Refused` if it has none.
+    """Return SQL for a constant of exactly its value and type; raises `Refused` if it has none.
 
     >>> from dpsql.model.tree import VARCHAR
     >>> print(constant(Literal("it's", VARCHAR)))

@@ -154,7 +154,7 @@ def _case(args: tuple[Sized, ...], kind: SqlType) -> Sized:
 
 
 def _in_one_scale(sql: str, args: tuple[Sized, ...], kind: SqlType) -> str:
-    """Return one of several numbers in the scale of the result."""
+    """Return SQL for one of several numbers in the scale of the result."""
     exact_ones = (arg for arg in args if arg.type.kind in (Kind.INTEGER, Kind.DECIMAL))
     scales = {arg.type.scale for arg in exact_ones} - {kind.scale}
     return in_scale(sql, scales.pop(), kind) if kind.kind is Kind.DECIMAL and scales else sql
@@ -207,7 +207,9 @@ def _later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _length(unit: str, count: Sized) -> str | None:
-    """Return an interval, NULL if years 1 to 9999 plus it might exceed the engine's timestamps."""
+    """Return SQL for an interval, NULL if years 1 to 9999 plus it might exceed the engine's
+    timestamps.
+    """
     if unit not in MOST:
         return None
     x, most = count.operand(ATOM), MOST[unit]
@@ -265,7 +267,7 @@ def _whole_length(number: Sized, kind: SqlType) -> Sized:
 
 
 def _number_of(part: str, x: str) -> str | None:
-    """Return the number of the part that contains a finite timestamp, from any origin."""
+    """Return SQL for the number of the part that contains a finite timestamp, from any origin."""
     if part in FRACTIONS:
         return f"floor(extract(epoch FROM {x}) * {FRACTIONS[part]})"
     if part in SECONDS:

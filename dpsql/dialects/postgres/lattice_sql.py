@@ -28,8 +28,8 @@ def is_decimal(lattice: Lattice) -> bool:
 
 
 def row_value(part: ValueTotal, x: str) -> str:
-    """Return one row, clamped, scaled, rounded half up and centred; NULL and NaN become NULL
-    (PRIVACY.md R28).
+    """Return SQL for a row's value, clamped, scaled, rounded half up and centred; NULL and NaN
+    become NULL (PRIVACY.md R28).
 
     A DECIMAL is its own lattice and stays as it is; other numbers become integers.
     """
@@ -53,7 +53,9 @@ def _steps(part: ValueTotal, x: str) -> str:
 
 
 def row_integer(part: ValueTotal, x: str) -> str:
-    """Return one row as an integer, clamped, minus the centre; NULL and NaN are NULL."""
+    """Return SQL for a row's value as an integer, clamped, minus the centre; NULL and NaN are
+    NULL.
+    """
     if not is_decimal(part.lattice):
         return row_value(part, x)
     return as_integer(part.lattice, row_value(part, x))
@@ -64,12 +66,12 @@ unit_value = row_value
 
 
 def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
-    """Return one row as an integer times its weight."""
+    """Return SQL for a row's value as an integer times its weight."""
     return f"({row_integer(part, x)})::numeric * {weight}"
 
 
 def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
-    """Return a unit's total in a group, a sum of `row_value`, clipped and as an integer.
+    """Return SQL for a unit's total in a group, a sum of `row_value`, clipped and as an integer.
 
     A sum of `weighed_value` is an integer (`whole`) already.
     """
@@ -82,12 +84,12 @@ def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
 
 
 def as_integer(lattice: Lattice, total: str) -> str:
-    """Return a sum over rows as an integer; for a DECIMAL, its digits without the point."""
+    """Return SQL for a sum over rows as an integer; for a DECIMAL, its digits without the point."""
     return f"trunc(({total}) * {10**lattice.digits})" if is_decimal(lattice) else total
 
 
 def clamped(x: str, lower: str, upper: str) -> str:
-    """Return the value, at least `lower` and at most `upper`; NULL stays NULL."""
+    """Return SQL for the value, at least `lower` and at most `upper`; NULL stays NULL."""
     return f"CASE {_cases(x, lower, upper)}"
 
 

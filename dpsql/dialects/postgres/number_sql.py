@@ -42,7 +42,7 @@ _INFINITY, _MOST = "float8 'Infinity'", "float8 '1.7976931348623157e308'"
 
 
 def numeric(text: Sized) -> str:
-    """Return an exact number as NUMERIC, as an operand of any operator."""
+    """Return SQL for an exact number as NUMERIC, as an operand of any operator."""
     if text.numeric or text.type.kind is Kind.DECIMAL:
         return text.operand(CAST)
     return f"{text.operand(ATOM)}::numeric"
@@ -67,10 +67,9 @@ def exact(sql: str, kind: SqlType, level: int, digits: int, precision: int = DIG
 
 
 def in_scale(sql: str, scale: int, kind: SqlType) -> str:
-    """Return an exact number with the decimal digits of its type: PRIVACY.md R18.
+    """Return SQL for an exact number with the decimal digits of its type: PRIVACY.md R18.
 
-    PostgreSQL writes equal numbers of different scales differently, and a group keeps one of
-    them.
+    PostgreSQL writes equal numbers of different scales differently, and a group keeps one of them.
     """
     return sql if scale == kind.scale else f"round({sql}, {kind.scale})"
 

@@ -165,8 +165,8 @@ class PostgresBlock(PlainBlock):
         }
 
     def _scaled(self, source: str) -> str:
-        """Return the totals of each unit and group, scaled by the norm over all groups of the
-        unit.
+        """Return SQL for the totals of each unit and group, scaled by the norm over all groups of
+        the unit.
         """
         norms = [f"{norm_of_total(part, f'p{n}')} AS n{n}" for n, part in self.scaled.items()]
         listed = [

@@ -29,7 +29,7 @@ _ROOM = f"float8 '{ROOM!r}'"
 
 
 def norm_of_total(part: ScaledTotal, total: str) -> str:
-    """Return an upper bound on the norm of one unit's totals, an aggregate over its groups."""
+    """Return SQL for an upper bound on the norm of a unit's totals, aggregated over groups."""
     steps = _steps(total, part.steps)
     if part.norm is Norm.L1:
         return f"SUM(abs({steps}))"
@@ -39,15 +39,15 @@ def norm_of_total(part: ScaledTotal, total: str) -> str:
 
 
 def scaled_total(part: ScaledTotal, total: str, norm: str) -> str:
-    """Return one total of a unit, scaled toward zero if the unit's norm exceeds the bound."""
+    """Return SQL for a total of a unit, scaled toward zero if its norm exceeds the bound."""
     steps, bound = _steps(total, part.steps), part.bound
     cut = f"div(abs({steps}) * {bound}, {norm})"
     return f"CASE WHEN {norm} <= {bound} THEN {steps} WHEN {total} < 0 THEN -({cut}) ELSE {cut} END"
 
 
 def norm_of_unit(vote: Vote, total: str) -> str:
-    """Return the norm of one unit, or its square; for a count of values, the arrays' lengths
-    count.
+    """Return SQL for the norm of one unit, or its square; for a count of values, the arrays'
+    lengths count.
     """
     if isinstance(vote.total, DistinctCount):
         total = f"COALESCE(cardinality({total}), 0)"
@@ -64,12 +64,13 @@ def norm_of_unit(vote: Vote, total: str) -> str:
 
 
 def mean_of_values(x: str) -> str:
-    """Return the mean of integers, rounded toward zero."""
+    """Return SQL for the mean of integers, rounded toward zero."""
     return f"div(SUM({x})::numeric, COUNT({x}))"
 
 
 def octave(vote: Vote | RangeVote, norm: str) -> str:
-    """Return the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted range.
+    """Return SQL for the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted
+    range.
 
     It is the lowest bin plus the number of edges below the norm.
     """
@@ -78,13 +79,13 @@ def octave(vote: Vote | RangeVote, norm: str) -> str:
 
 
 def place_of_mean(vote: MeanVote, mean: str) -> str:
-    """Return the index of a mean among the edges."""
+    """Return SQL for the index of a mean among the edges."""
     return _place(mean, vote.edges)
 
 
 def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
-    """Return the index of a quotient among the edges, in integers. `below` is positive; `above` is
-    NULL if a unit has no such value.
+    """Return SQL for the index of a quotient among the edges, in integers. `below` is positive;
+    `above` is NULL if a unit has no such value.
     """
     number = f"COALESCE({above}, 0)::numeric"
     less = (
@@ -96,7 +97,7 @@ def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
 
 
 def _place(x: str, edges: Sequence[int]) -> str:
-    """Return the number of ascending edges that are at most an integer."""
+    """Return SQL for the number of ascending edges that are at most an integer."""
     listed = ",".join(map(str, edges))
     return f"width_bucket(({x})::numeric, '{{{listed}}}'::numeric[])::bigint"
 

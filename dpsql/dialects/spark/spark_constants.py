@@ -53,7 +53,7 @@ def type_sql(kind: SqlType) -> str:
 
 
 def constant(literal: Literal) -> str:
-    """Return a constant of exactly its value and type; raises `Refused` if it has none.
+    """Return SQL for a constant of exactly its value and type; raises `Refused` if it has none.
 
     >>> from dpsql.model.tree import VARCHAR
     >>> constant(Literal("it is", VARCHAR)), constant(Literal("it's", VARCHAR))
@@ -88,7 +88,7 @@ def constant(literal: Literal) -> str:
 
 
 def double(value: float) -> str:
-    """Return a DOUBLE of exactly this value.
+    """Return SQL for a DOUBLE of exactly this value.
 
     >>> double(0.5), double(float("inf"))
     ('0.5D', "CAST('Infinity' AS DOUBLE)")

@@ -114,7 +114,7 @@ class SparkExpressions(ExpressionPrinter):
     def aggregate(
         self, call: AggregateCall | WindowCall, args: tuple[Sized, ...], where: str
     ) -> str | None:
-        """Return an aggregate; sums are of DECIMALs with ten spare digits, or NULL if they
+        """Return SQL for an aggregate; sums are of DECIMALs with ten spare digits, or NULL if they
         overflow.
 
         A sum of BIGINT may overflow silently.
@@ -199,7 +199,7 @@ class SparkPrinter(RelationPrinter):
         )
 
     def _numbered(self, side: Relation, relation: Union) -> str:
-        """Return the rows of a side, numbered among equal rows."""
+        """Return SQL for the rows of a side, numbered among equal rows."""
         items = [
             f"{one_value(f'c{n}', field.type)} AS c{n}" for n, field in enumerate(relation.fields)
         ]
@@ -240,8 +240,8 @@ def _by_three_tests(membership: Match) -> Project:
 
 
 def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
-    """Return a column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read as
-    DOUBLE.
+    """Return SQL for a column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read
+    as DOUBLE.
 
     A very long text is NULL: PRIVACY.md R101.
 

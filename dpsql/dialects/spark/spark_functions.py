@@ -259,7 +259,9 @@ def _passed(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _since_year_1(moment: Sized) -> str:
-    """Return the microseconds since year 1 of a timestamp in years 1 to 9999, never negative."""
+    """Return SQL for the microseconds since year 1 of a timestamp in years 1 to 9999, never
+    negative.
+    """
     return f"({_since_1970(moment)} + {BEFORE_1970}L)"
 
 
@@ -290,7 +292,7 @@ def _last_day(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _number_of(part: str, x: str) -> str | None:
-    """Return the number of the part that contains a day, from any origin."""
+    """Return SQL for the number of the part that contains a day, from any origin."""
     parts = {
         "day": f"datediff({x}, {FIRST_DAY})",
         "month": f"(year({x}) * 12 + month({x}))",

@@ -33,8 +33,8 @@ def _is_decimal(lattice: Lattice) -> bool:
 
 
 def row_value(part: ValueTotal, x: str) -> str:
-    """Return one row, clamped, scaled, rounded half up and centred; NULL and NaN become NULL
-    (PRIVACY.md R28).
+    """Return SQL for a row's value, clamped, scaled, rounded half up and centred; NULL and NaN
+    become NULL (PRIVACY.md R28).
     """
     ends = (part.lower, part.upper, part.lower - part.centre, part.upper - part.centre)
     value = f"CAST({_steps(part, x)} AS {summed_type(min(ends), max(ends))})"
@@ -46,7 +46,9 @@ row_integer = row_value
 
 
 def unit_value(part: ValueTotal, x: str) -> str:
-    """Return one row for the total of its unit: a DECIMAL stays one, which is cheaper to sum."""
+    """Return SQL for a row's value in its unit's total: a DECIMAL stays one, which is cheaper to
+    sum.
+    """
     if not _adds_decimals(part):
         return row_value(part, x)
     digits = part.lattice.digits
@@ -78,7 +80,7 @@ def _steps(part: ValueTotal, x: str) -> str:
 
 
 def _decimal_steps(digits: int, x: str, lower: int, upper: int) -> str:
-    """Return a DECIMAL, clamped, as its digits without the point."""
+    """Return SQL for a DECIMAL, clamped, as its digits without the point."""
     width = _width(digits, lower, upper)
     if width + digits + 2 > MOST_DIGITS:
         raise lacking("amounts of so many digits")
@@ -100,12 +102,12 @@ def _width(digits: int, *steps: int) -> int:
 
 
 def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
-    """Return one row as an integer times its weight."""
+    """Return SQL for a row's value as an integer times its weight."""
     return f"CAST({row_value(part, x)} AS DECIMAL(19,0)) * CAST({weight} AS DECIMAL(18,0))"
 
 
 def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
-    """Return a unit's total in a group, a sum of `unit_value`, clipped and as an integer.
+    """Return SQL for a unit's total in a group, a sum of `unit_value`, clipped and as an integer.
 
     A sum of `weighed_value` is an integer (`whole`) already.
     """
@@ -119,12 +121,12 @@ def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
 
 
 def as_integer(_lattice: Lattice, total: str) -> str:
-    """Return a sum over rows unchanged: it is an integer."""
+    """Return SQL for a sum over rows unchanged: it is an integer."""
     return total
 
 
 def clamped(x: str, lower: str, upper: str) -> str:
-    """Return the value, at least `lower` and at most `upper`; NULL stays NULL."""
+    """Return SQL for the value, at least `lower` and at most `upper`; NULL stays NULL."""
     return f"CASE {_cases(x, lower, upper)}"
 
 

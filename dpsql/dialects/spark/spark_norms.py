@@ -82,12 +82,12 @@ def _divided(part: ScaledTotal, n: int) -> list[str]:
 
 
 def _near(above: str, below: str) -> str:
-    """Return roughly the integer nearest to a quotient."""
+    """Return SQL for roughly the integer nearest to a quotient."""
     return f"FLOOR(CAST({above} AS DOUBLE) / CAST({below} AS DOUBLE) + 0.5D)"
 
 
 def norm_of_unit(vote: Vote, total: str) -> str:
-    """Return the norm of one unit, or its square; for a count of values, the lists' lengths
+    """Return SQL for the norm of one unit, or its square; for a count of values, the lists' lengths
     count.
     """
     if isinstance(vote.total, DistinctCount):
@@ -107,12 +107,13 @@ def norm_of_unit(vote: Vote, total: str) -> str:
 
 
 def mean_of_values(x: str) -> str:
-    """Return the sum and the number of integers, without their quotient."""
+    """Return SQL for the sum and the number of integers, without their quotient."""
     return f"struct(SUM({x}) AS s, COUNT({x}) AS c)"
 
 
 def octave(vote: Vote | RangeVote, norm: str) -> str:
-    """Return the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted range.
+    """Return SQL for the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted
+    range.
 
     It is the lowest bin plus the number of edges below the norm.
     """
@@ -123,7 +124,7 @@ def octave(vote: Vote | RangeVote, norm: str) -> str:
 
 
 def place_of_mean(vote: MeanVote, mean: str) -> str:
-    """Return the index of a mean among the edges.
+    """Return SQL for the index of a mean among the edges.
 
     s / c, rounded toward zero, is below an edge e > 0 if s < e·c, and below another edge if s <= (e
     − 1)·c.
@@ -137,8 +138,8 @@ def place_of_mean(vote: MeanVote, mean: str) -> str:
 
 
 def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
-    """Return the index of a quotient among the edges, in integers. `below` is positive; `above` is
-    NULL if a unit has no such value.
+    """Return SQL for the index of a quotient among the edges, in integers. `below` is positive;
+    `above` is NULL if a unit has no such value.
     """
     number = f"COALESCE({above}, 0)"
     return _place(
@@ -148,7 +149,7 @@ def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
 
 
 def _place(tests: Iterable[str], first: int = 0) -> str:
-    """Return the number of the first true test, or one more than the last if none is true."""
+    """Return SQL for the number of the first true test, or one more than all if none is true."""
     listed = list(tests)
     cases = " ".join(f"WHEN {test} THEN {first + n}L" for n, test in enumerate(listed))
     last = f"{first + len(listed)}L"
@@ -166,7 +167,7 @@ def _bits(part: ScaledTotal) -> int:
 
 
 def _squared(steps: str, bits: int) -> str:
-    """Return the square of a total, coarsened to at most 44 bits."""
+    """Return SQL for the square of a total, coarsened to at most 44 bits."""
     coarse = f"abs({steps})" if bits == 0 else f"((abs({steps}) + {2**bits - 1}L) div {2**bits}L)"
     coarse = f"CAST({coarse} AS DECIMAL(14,0))"
     return f"{coarse} * {coarse}"

@@ -32,7 +32,9 @@ def digits_of(text: Sized) -> int:
 
 
 def as_decimal(text: Sized) -> str:
-    """Return an exact number as a sufficiently wide DECIMAL. Raises `Refused` beyond 38 digits."""
+    """Return SQL for an exact number as a sufficiently wide DECIMAL. Raises `Refused` beyond 38
+    digits.
+    """
     digits = digits_of(text) + text.type.scale
     if digits > DIGITS:
         raise lacking("arithmetic with so many digits")
@@ -162,8 +164,8 @@ def _rounded(arg: Sized, kind: SqlType) -> Sized:
 
 
 def in_type(sql: str, kind: SqlType) -> str:
-    """Return an exact number in the digits of a DECIMAL, halves away from zero; NULL if it has
-    more.
+    """Return SQL for an exact number in the digits of a DECIMAL, halves away from zero; NULL if it
+    has more.
 
     It is rounded before it is cast: an engine may compare a cast value by its earlier digits.
     """
