@@ -1,4 +1,4 @@
-"""An explanation as text: what a question costs, how well, what helps; then how, step by step."""
+"""An explanation as text: price, expected error and proposals, then each step."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from dpsql.preparation.explanation import (
 )
 
 WIDTH = 100
-"""Columns of a plan that no terminal shows."""
+"""Width of a plan outside of terminals."""
 
 _NARROWEST = 40
 _INDENT = "  "
 _TOGETHER = re.compile("(?<=[=±]) | (?=[=%])")
 
 Entry = tuple[str, str]
-"""A label and what stands behind it."""
+"""A label and its text."""
 
 
 def plan_text(
@@ -62,10 +62,11 @@ def plan_text(
     width: int = WIDTH,
     door: Door | None = None,
 ) -> str:
-    """The plan in the form that was asked for, in lines of at most `width` where words allow it.
+    """Return the plan in a form, in lines of about `width` characters.
 
-    Short it has the charge, the error of each column, what is cut or hidden, and what would help;
-    long each release with its proofs, and every statement that would run, too; as JSON everything.
+    The short form has the charge, the error of each column, clipping, hidden groups and proposals.
+    The long form adds each release with its proofs, and every statement that would run. JSON has
+    everything.
     """
     width = max(width, _NARROWEST)
     match PlanForm(form or explanation.form):
@@ -102,11 +103,11 @@ def _short(explanation: Explanation, width: int, door: Door | None) -> Iterator[
 
 
 _FEW_COLUMNS = 2
-"""So many columns have all their bounds shown, more the least and the largest."""
+"""Maximum number of columns with all bounds; more columns show only the least and the largest."""
 
 
 def _bounds(bounds: Sequence[FoundBound], columns: int, width: int) -> Iterator[str]:
-    """What errors will be, by what is found first."""
+    """Yield a table of expected errors by the bound that the query will find."""
     if not bounds:
         return
     yield ""
@@ -160,8 +161,8 @@ def budget_lines(
     limit: Loss,
     rest: Rest | None,
 ) -> Iterator[str]:
-    """What is spent of a budget, before and after a charge that is not yet made, and what it
-    leaves.
+    """Yield the spending of a budget before and after a planned charge, and the remaining
+    queries.
     """
     after = spent + charge
     yield (
@@ -260,14 +261,14 @@ def _sentence(text: str, width: int) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int, *, before: str = "", behind: str) -> Iterator[str]:
-    """Lines, none of which ends between a number and its sign or unit."""
+    """Return lines that never end between a number and its sign or unit."""
     unbroken = _TOGETHER.sub("\xa0", text)
     lines = wrap(unbroken, width, initial_indent=before, subsequent_indent=behind)
     return (line.replace("\xa0", " ") for line in lines)
 
 
 def _entries(entries: Iterable[Entry], width: int) -> Iterator[str]:
-    """Labels in a column, and beside each its text, wrapped there."""
+    """Yield labels in a column, each with its wrapped text."""
     entries = list(entries)
     room = max((len(label) for label, _ in entries), default=0)
     for label, text in entries:
@@ -276,7 +277,7 @@ def _entries(entries: Iterable[Entry], width: int) -> Iterator[str]:
 
 
 def _listed(title: str, texts: Iterable[str], width: int) -> Iterator[str]:
-    """A list under its title; nothing at all where there is nothing to list."""
+    """Yield a list under its title; nothing for an empty list."""
     for number, text in enumerate(texts):
         if not number:
             yield title
@@ -292,7 +293,7 @@ def _statement(sql: str, width: int) -> Iterator[str]:
 
 
 def proposal_text(proposal: Proposal, door: Door | None = None) -> str:
-    """One form that errs less; what names a way to ask for more names the door's own.
+    """Return the text of a proposal with a smaller error, in the words of the interface `door`.
 
     >>> month = CoarserPeriods("day", "month")
     >>> proposal_text(Proposal(month, "n", 25.0, 40.0, 12, 366))
@@ -344,7 +345,7 @@ def _changed(change: Change, door: Door | None) -> str:
 
 
 def help_text(each: Help) -> str:
-    """One thing that is in proportion to errors, or hides.
+    """Return the text of one change that reduces errors or shows more groups.
 
     >>> help_text(TighterBounds("amount", 0, 500))
     'tighter bounds of amount, now 0 … 500 a row'
@@ -367,23 +368,23 @@ def _help(each: Help) -> str:
             assert_never(each)
 
 
-# --- for programs: one JSON object, whose keys stay as they are; new ones may join them ---
+# --- for programs: one JSON object with stable keys; new keys may be added ---
 
 # A margin is null where a column is exact and where it depends on the data: `exact` tells which.
 # Statements are those that run, to the letter. A number that has no end is null.
 
 VERSION = 1
-"""What `version` says: it is raised where a key goes or changes its meaning."""
+"""Version of the JSON. It is raised if a key is removed or changes its meaning."""
 
 
 def plan_json(explanation: Explanation) -> str:
-    """The whole plan, each list on lines of its own.
+    """Return the whole plan as JSON, each list on lines of its own.
 
-    `version`, `analyst`, `budget` and the `cap` that leaves less of it, `accountant`; `epsilon`,
-    `charge`, `spent` and `limit` ({"amount", "delta"} in the accountant's unit); `remembered`,
-    `affordable`, `left`; `columns` with their margins at 95 %, `bounds` with those that depend on
-    what is found; `proposals` in words and numbers; `told`, `helps` and `notes` in words;
-    `releases`, `stages` and `outer_sql`.
+    Keys are `version`, `analyst`, `budget`, the `cap` that leaves less, and `accountant`. Amounts
+    are `epsilon`, `charge`, `spent` and `limit` ({"amount", "delta"} in the accountant's unit).
+    States are `remembered`, `affordable`, `left`. `columns` have their margins at 95 %, and
+    `bounds` those that depend on a bound to find. `proposals` are in words and numbers; `told`,
+    `helps` and `notes` in words. Last come `releases`, `stages` and `outer_sql`.
     """
     return json.dumps(_everything(explanation), ensure_ascii=False, indent=2) + "\n"
 

@@ -1,4 +1,4 @@
-"""What an answer cost and what is left, in one line."""
+"""The charge of an answer and the remaining budget, in one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _UNREAD = "no private row was read"
 
 
 def questions_text(count: int, epsilon: Decimal, keyed: int | None) -> str:
-    """So many questions of the default ε, and how many of them can show private keys, if fewer.
+    """Return words for a number of queries at the default ε, and for those with private keys if
+    fewer.
 
     >>> print(questions_text(1, Decimal("0.30"), 1))
     1 question at ε = 0.3
@@ -23,7 +24,7 @@ def questions_text(count: int, epsilon: Decimal, keyed: int | None) -> str:
 
 
 def cost_text(receipt: Receipt | None) -> str:
-    """One line for people; None is the receipt of an answer that reads no private row.
+    """Return one line on the charge. None stands for an answer without private rows.
 
     >>> from decimal import Decimal
     >>> from dpsql.model.vocabulary import Loss

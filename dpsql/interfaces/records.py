@@ -1,9 +1,9 @@
-"""Answers for machines: JSON, JSON lines, CSV and Parquet.
+"""Answers for programs: JSON, JSON lines, CSV and Parquet.
 
-Every numeric column `n` is followed by `n_margin`, the half-width of its 95 % interval: absent
-(null, empty) where the value is exact, NaN where it is noisy and its error unknown. The columns
-depend on the query's text only. Decimals and large integers keep every digit; dates are ISO 8601.
-In JSON every column of which something is told is followed by `n_notice`, in words.
+Every numeric column `n` is followed by `n_margin`, the half width of its 95 % interval. It is
+absent (null, empty) for exact values, and NaN for noisy values of unknown error. The columns depend
+only on the query's text. Decimals and large integers keep every digit; dates are ISO 8601. In JSON,
+a column with notices is followed by `n_notice`, in words.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 _MARGIN = "_margin"
 _NOTICE = "_notice"
 _BETWEEN = ",\n "
-"""What stands between two objects of a JSON array."""
+"""Separator of two objects in a JSON array."""
 Write: TypeAlias = Callable[[str | bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordColumn:
-    """A machine column: its unique name, its type, and where its cells are in the answer."""
+    """A column of the output: its unique name, its type, and the source of its cells."""
 
     name: str
     type: SqlType
@@ -48,7 +48,7 @@ class RecordColumn:
 
 
 def record_columns(answer: Answer, *, margins: bool = True) -> tuple[RecordColumn, ...]:
-    """The machine columns of an answer, with `margins` or not; a repeated name gets a number."""
+    """Return the output columns of an answer. A repeated name gets a number."""
     taken: set[str] = set()
     columns = []
     for i, column in enumerate(answer.columns):
@@ -60,7 +60,7 @@ def record_columns(answer: Answer, *, margins: bool = True) -> tuple[RecordColum
 
 
 def margin_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """A column `n_margin` for every number `n`, as its text alone says.
+    """Return a column `n_margin` for every numeric column `n`. Depends only on the query's text.
 
     >>> from dpsql.model.tree import INTEGER, VARCHAR
     >>> [c.name for c in margin_columns([Column("city", VARCHAR), Column("n", INTEGER)])]
@@ -72,7 +72,7 @@ def margin_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def with_margin_columns(answer: Answer) -> Answer:
-    """The answer with its margins as columns behind all others: exact numbers have NULL there."""
+    """Return the answer with margin columns after all others, NULL for exact numbers."""
     more = margin_columns(answer.columns)
     places = [n for n, column in enumerate(answer.columns) if column.type.is_measured]
     rows = zip(answer.rows, answer.margins, strict=True)
@@ -92,14 +92,14 @@ def _records(answer: Answer, columns: tuple[RecordColumn, ...]) -> Iterator[tupl
 
 
 def flowed(answer: Answer, write: Write, style: str) -> Answer:
-    """The answer; if it is a flow, it has been written in one of the styles of `FLOWING`."""
+    """Return the answer. A stream is written first, in one of the styles of `FLOWING`."""
     if answer.flow is not None:
         FLOWING[style](answer, answer.flow, write)
     return answer
 
 
 def _part(answer: Answer, rows: Sequence[tuple[Any, ...]]) -> Answer:
-    """Some rows of an answer that flows: all of them are exact."""
+    """Return an answer with some rows of a stream, all of them exact."""
     return replace(answer, rows=rows, margins=Repeated((None,) * len(answer.columns), len(rows)))
 
 
@@ -125,19 +125,19 @@ def _flow_json_array(answer: Answer, flow: Flow, write: Write) -> None:
 
 
 def _flow_parquet(answer: Answer, flow: Flow, write: Write) -> None:
-    """The type of a column of integers is known when all rows are: they wait in a file."""
+    """Write a stream as Parquet. Integer types depend on all rows, so they wait in a file."""
     rows = flow.stored()
     parts = (_part(answer, table) for table in rows.tables())
     _write_parquet(parts, _part(answer, _extremes(rows, len(answer.columns))), _Sink(write))
 
 
 def json_lines(answer: Answer, *, margins: bool = True) -> str:
-    """One JSON object per row and line."""
+    """Return one JSON object per row and line."""
     return "".join(f"{record}\n" for record in _json_objects(answer, margins=margins))
 
 
 def json_array(answer: Answer, *, margins: bool = True) -> str:
-    """One JSON array of row objects."""
+    """Return one JSON array of row objects."""
     return f"[{_BETWEEN.join(_json_objects(answer, margins=margins))}]\n"
 
 
@@ -152,7 +152,7 @@ def _json_objects(answer: Answer, *, margins: bool = True) -> Iterator[str]:
 
 
 def _json_notices(answer: Answer, columns: tuple[RecordColumn, ...]) -> list[str]:
-    """What stands behind each machine column: the notices about an answer's column, behind it."""
+    """Return the JSON to append to each output column: its notices, if any."""
     taken, behind = {column.name for column in columns}, [""] * len(columns)
     for place, _ in enumerate(answer.columns):
         about = [n for n in answer.notices if place in places(n)]
@@ -165,7 +165,7 @@ def _json_notices(answer: Answer, columns: tuple[RecordColumn, ...]) -> list[str
 
 
 def json_scalar(value: Any) -> str:
-    """A value as JSON: numbers with every digit; NaN and infinities, which JSON lacks, as strings.
+    """Return a value as JSON, with every digit of numbers. NaN and infinities become strings.
 
     >>> json_scalar(Decimal("1.50")), json_scalar(2**70), json_scalar(float("nan"))
     ('1.50', '1180591620717411303424', '"NaN"')
@@ -182,16 +182,16 @@ def json_scalar(value: Any) -> str:
 
 
 def csv(answer: Answer, *, margins: bool = True) -> str:
-    """RFC 4180 with line feeds: NULL is an empty field, an empty string is quoted."""
+    """Return CSV by RFC 4180 with line feeds. NULL is an empty field, an empty string is quoted."""
     return _csv_head(answer, margins=margins) + _csv_body(answer, margins=margins)
 
 
 FORMULA = tuple("=+-@\t\r")
-"""How a text begins that a spreadsheet would compute."""
+"""First characters of texts that a spreadsheet would evaluate."""
 
 
 def csv_of_clients(answer: Answer) -> str:
-    r"""`csv` of texts that clients wrote: one that begins as a formula has a `'` before it.
+    r"""Return CSV of texts by clients. A `'` is put before texts that look like formulas.
 
     >>> from dpsql.model.tree import VARCHAR
     >>> from dpsql.model.vocabulary import Column
@@ -230,7 +230,7 @@ def _text(value: Any) -> str:
 
 
 def require_parquet() -> None:
-    """Raises MissingExtra unless Parquet can be written; asked before anything is charged."""
+    """Raise MissingExtra unless Parquet can be written. Called before anything is charged."""
     try:
         import pyarrow.parquet  # noqa: F401, PLC0415
     except ImportError:
@@ -239,7 +239,7 @@ def require_parquet() -> None:
 
 
 def parquet(answer: Answer, *, margins: bool = True) -> bytes:
-    """A Parquet file: INTEGER as INT64, DECIMAL(p, s) as DECIMAL(38, s), the rest as named.
+    """Return a Parquet file: INTEGER as INT64, DECIMAL(p, s) as DECIMAL(38, s), others by name.
 
     An INTEGER column with a value beyond 64 bits becomes DECIMAL(38, 0). Raises MissingExtra.
     """
@@ -255,7 +255,7 @@ def _write_parquet(
     *,
     margins: bool = True,
 ) -> None:
-    """Write the parts of an answer; `extremes` has rows with the least and greatest values."""
+    """Write the parts of an answer. `extremes` has rows with the least and greatest values."""
     require_parquet()
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -283,7 +283,7 @@ def _cells(answer: Answer, columns: tuple[RecordColumn, ...]) -> list[list[Any]]
 
 
 def _extremes(rows: Stored, count: int) -> list[tuple[Any, ...]]:
-    """Two rows with the least and the greatest of whole numbers; nothing of other columns."""
+    """Return two rows: the minimum and the maximum of integer columns, None for others."""
     from dpsql.model.table import listed  # noqa: PLC0415 - the command line starts without NumPy
 
     extremes: list[tuple[int, int] | None] = [None] * count
@@ -297,7 +297,7 @@ def _extremes(rows: Stored, count: int) -> list[tuple[Any, ...]]:
 
 
 class _Sink(RawIOBase):
-    """A file that is only written, from its beginning to its end."""
+    """A write-only file without seeking."""
 
     def __init__(self, put: Write) -> None:
         self._put = put
@@ -317,4 +317,4 @@ FLOWING: dict[str, Callable[[Answer, Flow, Write], None]] = {
     "json": _flow_json_array,
     "parquet": _flow_parquet,
 }
-"""Formats that are written as the rows come, however many they are."""
+"""Writers of formats that can be streamed, however many rows there are."""

@@ -1,4 +1,4 @@
-"""The words for every notice: one sentence each, in the names of the policy and the result."""
+"""Sentences for notices, with the names of the policy and of the result."""
 
 from __future__ import annotations
 
@@ -45,28 +45,28 @@ _NORMAL = NormalDist().inv_cdf(0.975)
 
 
 _MOST_LISTED = 5
-"""So many values of a list are told."""
+"""Maximum number of values of a list in a sentence."""
 
 
 def sentences(
     notices: Sequence[Notice], columns: Sequence[Column], door: Door | None = None
 ) -> tuple[str, ...]:
-    """Every notice about a result of these columns, as it is told at a door."""
+    """Return a sentence for each notice on a result of these columns, in the words of `door`."""
     return tuple(sentence(notice, columns, door) for notice in notices)
 
 
 def footnotes(answer: Answer) -> tuple[str, ...]:
-    """The notices about columns, which are marked where the answer is shown."""
+    """Return the notices about columns. These columns are marked in tables."""
     return sentences([n for n in answer.notices if places(n)], answer.columns)
 
 
 def remarks(answer: Answer, door: Door) -> tuple[str, ...]:
-    """The notices about no column."""
+    """Return the notices about no column."""
     return sentences([n for n in answer.notices if not places(n)], answer.columns, door)
 
 
 def sentence(notice: Notice, columns: Sequence[Column], door: Door | None = None) -> str:
-    """One notice; what names a way to ask for more names the door's own.
+    """Return the sentence of one notice, in the words of the interface `door`.
 
     >>> from dpsql.model.tree import INTEGER
     >>> total = (Column("total", INTEGER),)
@@ -123,7 +123,7 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
 
 
 def _of_other_rows(notice: Synthetic | Reported | ByDeclaration | Modelled) -> str:
-    """What is told of rows that are not the truth, or not there."""
+    """Return the sentence on rows that are synthetic, reported, declared or modelled."""
     match notice:
         case Reported():
             return _reported(notice)
@@ -273,7 +273,7 @@ def _some(count: int, thing: str) -> str:
 
 
 def _value(value: Value) -> str:
-    """A public value: numbers with separators, dates and times as they are written."""
+    """Return a public value as text: numbers with separators, dates and times as written."""
     match value:
         case bool() | str() | None | datetime():
             return exact_text(value)

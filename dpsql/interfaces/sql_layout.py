@@ -1,7 +1,7 @@
-"""SQL on indented lines, for people: nothing but whitespace changes, so that it says the same.
+"""SQL on indented lines, for people. Only whitespace changes, so its meaning stays.
 
-Lines break where the text has whitespace, behind commas and inside of brackets; the tokens and
-their order stay. What is no token here, or nested too deep, leaves the whole text as it is.
+Lines break at whitespace, after commas and inside of brackets. Tokens keep their order. A text with
+unknown tokens or deep nesting stays unchanged.
 
     >>> print(laid_out("SELECT a, b FROM t WHERE (a > 1) GROUP BY a", width=20))
     SELECT a, b
@@ -43,7 +43,7 @@ _OPERATORS = (
     frozenset({"+", "-", "|"}),
     frozenset({"*", "/"}),
 )
-"""What a line may begin with, what binds least first."""
+"""Words that may begin a line, weakest binding first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Atom:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """What stands between brackets, or between CASE and END."""
+    """Contents of brackets, or of CASE and END."""
 
     opening: str
     inner: tuple[_Piece, ...]
@@ -74,7 +74,7 @@ Parts = list[Sequence[_Piece]]
 
 
 def laid_out(sql: str, width: int = 100) -> str:
-    """The same SQL in lines of about so many characters at most."""
+    """Return the same SQL in lines of about `width` characters at most."""
     pieces = _read(sql)
     return sql if pieces is None else "\n".join(_lines(pieces, width))
 
@@ -83,7 +83,7 @@ def laid_out(sql: str, width: int = 100) -> str:
 
 
 def _read(sql: str) -> tuple[_Piece, ...] | None:
-    """The pieces of a text; None if there is anything else in it, or brackets do not match."""
+    """Return the pieces of a text; None for unknown tokens or unmatched brackets."""
     open_groups: list[tuple[_Atom | None, list[_Piece]]] = [(None, [])]
     place, gap = 0, False
     while place < len(sql):
@@ -123,7 +123,7 @@ def _flat(pieces: Sequence[_Piece]) -> str:
 
 
 def _lines(pieces: Sequence[_Piece], width: int) -> list[str]:
-    """The pieces on one line if they fit, else divided where they bind least."""
+    """Return the pieces on one line if they fit, else divided at the weakest binding."""
     width = max(width, _NARROWEST)
     flat = _flat(pieces)
     if len(flat) <= width:
@@ -140,7 +140,7 @@ def _divided(pieces: Sequence[_Piece]) -> Parts:
 
 
 def _part(pieces: Sequence[_Piece], width: int) -> list[str]:
-    """One part of what is divided; what a clause lists stands indented under its words."""
+    """Return the lines of one part. The items of a clause are indented under its words."""
     head = 0  # words that begin a clause that may be indented
     if pieces[0].flat in _CLAUSES - {"WITH"} and len(pieces) > 1:
         head = 1 + (pieces[1].flat in ("BY", "DISTINCT", "ALL"))
@@ -151,7 +151,7 @@ def _part(pieces: Sequence[_Piece], width: int) -> list[str]:
 
 
 def _hanging(pieces: Sequence[_Piece], width: int) -> list[str]:
-    """What brackets hold indented between them, for those that do not fit on their line."""
+    """Return lines with the contents of long brackets indented between them."""
     done, line = list[str](), ""
     for piece in pieces:
         before = f"{line}{' ' if piece.gap and line else ''}"
@@ -166,7 +166,7 @@ def _hanging(pieces: Sequence[_Piece], width: int) -> list[str]:
 
 
 def _indented(lines: Sequence[str]) -> Iterator[str]:
-    """Lines, of which what continues a text constant stays where it is."""
+    """Indent lines, except for the continuation of a text constant."""
     return (_INDENT + line for line in lines)
 
 
@@ -179,7 +179,7 @@ def _cut(pieces: Sequence[_Piece], places: Sequence[int]) -> Parts:
 
 
 def _by_clauses(pieces: Sequence[_Piece]) -> Parts:
-    """At the words that begin a clause, if this is a query."""
+    """Divide at the words that begin a clause, if this is a query."""
     if not any(piece.flat in ("SELECT", "FROM") for piece in pieces):
         return [pieces]
     return _cut(pieces, [n for n, piece in enumerate(pieces) if piece.flat in _CLAUSES])

@@ -1,6 +1,6 @@
-"""Answers for people: a plain text table and a Markdown table, every number with its ± at 95 %.
+"""Answers for people: plain text and Markdown tables, with the ± at 95 % for every number.
 
-No value drives a terminal or breaks a table: SECURITY.md S21.
+No value can control a terminal or break a table: SECURITY.md S21.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dpsql.model.vocabulary import Answer
 _GAP = "  "
 _NARROWEST = 8
 MARK = "*"
-"""What marks a column of which something is told below."""
+"""Mark of a column with a footnote."""
 UNKNOWN = "± ?: how large the noise is in these numbers is not known (dpsql help answers)"
 
 
 @dataclass(frozen=True, slots=True)
 class TextColumn:
-    """One column as text: its header and one cell per row, not yet padded."""
+    """One column as text: its header and one cell per row, without padding."""
 
     header: str
     cells: tuple[str, ...]
@@ -39,17 +39,17 @@ class TextColumn:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table as text, and what had to be left out of it."""
+    """A table as text, and notices on columns left out."""
 
     text: str
     notices: tuple[str, ...] = ()
 
 
 def table(answer: Answer, terminal_width: int | None = None) -> TextTable:
-    """An answer as an aligned table of at most `terminal_width` cells (None: any width).
+    """Return an answer as an aligned table of at most `terminal_width` cells (None: any width).
 
-    Text columns are shortened first, then the last columns are left out; a notice says so. Columns
-    that a notice of the answer is about are marked, and the notice stands below.
+    Text columns are shortened first, then the last columns are left out, with a notice. Columns
+    with notices are marked, and the notices stand below.
     """
     columns = text_columns(answer)
     fitted, notices = (columns, ()) if terminal_width is None else _fit(columns, terminal_width)
@@ -69,12 +69,12 @@ def table(answer: Answer, terminal_width: int | None = None) -> TextTable:
 
 
 def is_unclear(answer: Answer) -> bool:
-    """Whether the error of one of its numbers is not known."""
+    """Test whether the error of one of its numbers is unknown."""
     return any(m is not None and isnan(m) for margins in answer.margins for m in margins)
 
 
 def markdown(answer: Answer) -> str:
-    """An answer as a Markdown table; text cannot start markup of its own."""
+    """Return an answer as a Markdown table. Texts cannot start markup."""
     columns = text_columns(answer)
     lines = [
         [_escape(c.header) for c in columns],
@@ -87,7 +87,7 @@ def markdown(answer: Answer) -> str:
 
 
 def broken(answer: Answer, room: int | None) -> Answer:
-    """The answer, of which the last column, a text, goes on in further rows where the room ends."""
+    """Return the answer with the last column, a text, wrapped into further rows."""
     if room is None:
         return answer
     before = sum(column.width + len(_GAP) for column in text_columns(answer)[:-1])
@@ -100,7 +100,7 @@ def broken(answer: Answer, room: int | None) -> Answer:
 
 
 def grid(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows of equal length as aligned, indented lines.
+    """Yield rows of equal length as aligned, indented lines.
 
     >>> list(grid([("a", "b"), ("long", "c")]))
     ['  a     b', '  long  c']
@@ -112,7 +112,7 @@ def grid(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def sheet(headers: Sequence[str], rows: Sequence[Sequence[str]], room: int | None) -> Iterator[str]:
-    """A grid under headers; where it is wider than the room, each row as lines of its own.
+    """Yield a grid with headers. If it is too wide, each row becomes lines of its own.
 
     >>> list(sheet(["a", "long"], [["1", "2"]], 12))
     ['  a  long', '  1  2']
@@ -129,7 +129,7 @@ def sheet(headers: Sequence[str], rows: Sequence[Sequence[str]], room: int | Non
 
 
 def text_columns(answer: Answer) -> tuple[TextColumn, ...]:
-    """The columns as they are shown, those marked of which something is told."""
+    """Return the columns as text, with marks on those with notices."""
     places = sides(answer.notices)
     return tuple(
         _column(
@@ -145,12 +145,12 @@ def text_columns(answer: Answer) -> tuple[TextColumn, ...]:
 
 
 def _scale(kind: SqlType) -> int | None:
-    """Most decimal places a value of this type has, None where any number is possible."""
+    """Return the number of decimal places of a type; None if unlimited."""
     return kind.scale if kind.kind in (Kind.DECIMAL, Kind.INTEGER) else None
 
 
 def _column(name: str, kind: SqlType, pairs: tuple[tuple[str, str], ...]) -> TextColumn:
-    """Aligns the values and the margins of one column at its ± signs."""
+    """Return a column with values and margins aligned at the ± signs."""
     values = [printable(value) for value, _ in pairs]
     margins = [margin for _, margin in pairs]
     left, right = (max((width(t) for t in texts), default=0) for texts in (values, margins))
@@ -168,7 +168,7 @@ def _column(name: str, kind: SqlType, pairs: tuple[tuple[str, str], ...]) -> Tex
 def _fit(
     columns: tuple[TextColumn, ...], room: int
 ) -> tuple[tuple[TextColumn, ...], tuple[str, ...]]:
-    """Shortens text columns, the widest first, then leaves out columns from the right."""
+    """Shorten text columns, widest first, then leave out columns from the right."""
     limits = [column.width for column in columns]
     texts = [i for i, column in enumerate(columns) if not column.numeric]
     while texts and _total(limits) > room:
@@ -190,7 +190,7 @@ def _fit(
 
 
 def _wrapped(text: str, room: int | None) -> list[str]:
-    """A sentence in lines of at most so many cells."""
+    """Return a sentence in lines of at most `room` cells."""
     if room is None:
         return [text]
     return wrap(text, max(room, _NARROWEST), subsequent_indent=_GAP)
@@ -208,7 +208,7 @@ def _shorten(column: TextColumn, limit: int) -> TextColumn:
 
 
 def shortened(text: str, limit: int) -> str:
-    """The text in at most so many cells, its end left out.
+    """Return a text cut to at most `limit` cells, with … for the rest.
 
     >>> shortened("Springfield", 6)
     'Sprin…'

@@ -1,7 +1,7 @@
-"""The words for every refusal: a row per reason, a missing row is an error of the tests.
+"""Words of every refusal: one row per reason; tests fail if a row is missing.
 
-Headline, why and fix are alternatives, tried in order: the first whose `{facts}` are all known
-is said. Every headline and why ends with one that needs no fact.
+Headline, why and fix are alternatives in order: the first with known `{facts}` is used. Every
+headline and why ends with an alternative without facts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Alternatives = tuple[str, ...]
 
 
 class ExitCode(IntEnum):
-    """What the shell is told."""
+    """Exit codes of the command line."""
 
     ANSWERED = 0
     BAD_INPUT = 1
@@ -28,7 +28,7 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How a reason is told: exit code, SQLSTATE, and alternatives for the three sentences."""
+    """Words of a reason: exit code, SQLSTATE, and alternatives for three sentences."""
 
     exit_code: ExitCode
     sqlstate: str

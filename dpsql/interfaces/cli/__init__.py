@@ -55,8 +55,10 @@ SECTIONS: dict[str, dict[str, str | None]] = {
         "completion": "manual:completion",
     },
 }
-"""Each command by its name: the module here that has it is imported when it is used. Those of side
-systems (None) are in `dpsql.answering.system_table`."""
+"""Module and attribute of each command, by section. Modules are imported when used.
+
+None stands for a command of a side system, listed in `dpsql.answering.system_table`.
+"""
 
 
 def missing_command(name: str, missing: MissingExtra) -> click.Command:

@@ -1,4 +1,4 @@
-"""A chart as SVG 1.1, written by hand: the same bytes for the same answer, nothing from elsewhere.
+"""A chart as SVG 1.1: the same bytes for the same answer, without external resources.
 
 Every text is escaped, so that no value is markup: SECURITY.md S21.
 """
@@ -24,7 +24,7 @@ from dpsql.interfaces.tables import shortened
 
 WIDTH = 720
 _LETTER, _LINE = 7.8, 18.0
-"""About how wide a letter is at 12 px, and how high a line of text."""
+"""Approximate width of a letter at 12 px, and height of a line of text."""
 _BAR, _GAP = 16.0, 8.0
 _FIELD = 240.0
 _LONGEST_LABEL = 28
@@ -38,7 +38,7 @@ STYLE = (
 
 
 def svg(chart: Chart, label: str = "") -> str:
-    """The whole picture; `label` is what it is for those who cannot see it."""
+    """Return the whole picture. `label` describes it for screen readers."""
     parts: list[str] = []
     y = 4.0
     for panel in chart.panels:
@@ -66,7 +66,7 @@ def svg(chart: Chart, label: str = "") -> str:
 
 
 def _bars(panel: Panel, top: float) -> tuple[list[str], float]:
-    """A row for each label: the label, the bar with whiskers, the number."""
+    """Draw a row for each label: the label, the bar with whiskers, the number."""
     (series,) = panel.series
     labels = [shortened(label, _LONGEST_LABEL) for label in panel.labels]
     texts = ["NULL" if p is None else p.text for p in series.points]
@@ -92,7 +92,7 @@ def _bars(panel: Panel, top: float) -> tuple[list[str], float]:
 
 
 def _heat(panel: Panel, top: float) -> tuple[list[str], float]:
-    """A field of boxes, the darker the larger; what is no larger than its margin is empty."""
+    """Draw a heat map: larger values are darker, and values within their margin are empty."""
     names = [shortened(each.name, _LONGEST_LABEL) for each in panel.series]
     left = max(map(width, names)) * _LETTER + 14
     box = (WIDTH - left) / len(panel.labels)
@@ -130,7 +130,7 @@ def _cell(x: float, y: float, wide: float, share: float, title: str) -> str:
 
 
 def _lines(panel: Panel, chart: Chart, top: float) -> tuple[list[str], float]:
-    """A field with a scale at the left; a line of dots with whiskers for each series."""
+    """Draw a field with a scale on the left, and a line of dots with whiskers for each series."""
     low, high = panel.ends
     marks = ticks(low, high)
     left = max(width(tick_text(m, high - low)) for m in marks or [0.0]) * _LETTER + 10
@@ -157,7 +157,7 @@ def _lines(panel: Panel, chart: Chart, top: float) -> tuple[list[str], float]:
 
 
 class _Scale:
-    """Values to places along an axis."""
+    """Linear map from values to positions along an axis."""
 
     def __init__(self, low: float, high: float, start: float, stop: float) -> None:
         self._low, self._start = low, start
@@ -168,7 +168,9 @@ class _Scale:
 
 
 def _drawn(panel: Panel, series: Series, color: str, over: _Scale, up: _Scale) -> Iterator[str]:
-    """One series: lines between neighbours, whiskers, dots with the number as their title."""
+    """Draw one series: lines between neighbours, whiskers, and dots with their numbers as
+    titles.
+    """
     points = [(over(x), p) for x, p in zip(panel.places, series.points, strict=True) if p]
     for (x, before), (next_x, after) in pairwise(points):
         ends = (x, up(before.value), next_x, up(after.value))
@@ -185,7 +187,7 @@ def _drawn(panel: Panel, series: Series, color: str, over: _Scale, up: _Scale) -
 def _whisker(
     point: Point, scale: Callable[[float], float], across: float, *, upright: bool, color: str = ""
 ) -> Iterator[str]:
-    """The 95 % interval with its two ends; nothing where the point has none."""
+    """Draw the 95 % interval with its two ends, if the point has one."""
     more = f' style="stroke:{color}"' if color else ""
     if point.reach <= 0:
         return
@@ -221,5 +223,5 @@ def _stroke(x1: float, y1: float, x2: float, y2: float, kind: str, more: str = "
 
 
 def _n(value: float) -> str:
-    """A place on the picture, to a tenth of a pixel."""
+    """Return a coordinate, rounded to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")

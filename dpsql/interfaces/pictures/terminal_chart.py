@@ -32,12 +32,12 @@ _MARKS = "●◆▲■○◇△□"
 
 
 def picture(answer: Answer, room: int | None = None) -> str:
-    """The numbers of an answer with their errors, in lines of at most `room` cells."""
+    """Return the numbers of an answer with their errors, in lines of at most `room` cells."""
     return in_lines(chart_of(answer), room)
 
 
 def in_lines(chart: Chart, room: int | None = None) -> str:
-    """A chart in lines of at most `room` cells."""
+    """Return a chart in lines of at most `room` cells."""
     lines = [] if chart.panels else [NOTHING]
     for panel in chart.panels:
         lines += [""] if lines else []
@@ -48,7 +48,7 @@ def in_lines(chart: Chart, room: int | None = None) -> str:
 
 
 def _bars(panel: Panel, room: int) -> Iterator[str]:
-    """A line for each label: its bar, and whiskers over it."""
+    """Yield a line for each label: its bar, with whiskers over it."""
     (series,) = panel.series
     pairs = list(zip(panel.labels, series.points, strict=True))
     shown = pairs[:MOST_BARS]
@@ -68,7 +68,7 @@ def _bars(panel: Panel, room: int) -> Iterator[str]:
 
 
 def _bar(point: Point, low: float, high: float, cells: int) -> str:
-    """From zero to the value in eighths of a cell, with the whiskers over it."""
+    """Return the bar from zero to the value, in eighths of a cell, with whiskers over it."""
     scale = cells / (high - low)
     start, stop = sorted(((0.0 - low) * scale, (point.value - low) * scale))
     bar = [_filled(cell, start, stop) for cell in range(cells)]
@@ -85,7 +85,7 @@ def _bar(point: Point, low: float, high: float, cells: int) -> str:
 
 
 def _filled(cell: int, start: float, stop: float) -> str:
-    """How much of a cell a bar fills; parts of a cell stand at its left alone."""
+    """Return the character for a cell of a bar. Partial blocks exist only at the left of a cell."""
     if cell + 1 <= start or cell >= stop:
         return " "
     if start > cell:
@@ -94,7 +94,9 @@ def _filled(cell: int, start: float, stop: float) -> str:
 
 
 def _line(panel: Panel, room: int) -> Iterator[str]:
-    """A field of dots with whiskers, its scale at the left, the ends of the axis below."""
+    """Yield a field of dots with whiskers, with a scale at the left and the ends of the axis
+    below.
+    """
     low, high = panel.ends
     marks = {place: tick_text(place, high - low) for place in ticks(low, high)}
     left = max((width(text) for text in marks.values()), default=0)
@@ -116,7 +118,7 @@ def _line(panel: Panel, room: int) -> Iterator[str]:
 
 
 def _dots(field: list[list[str]], panel: Panel, series: Series, mark: str) -> None:
-    """Draws a series: first the whiskers of all, so that none covers a dot."""
+    """Draw a series: first all whiskers, so that none covers a dot."""
     low, high = panel.ends
     cells = len(field[0])
     least, most = panel.places[0], panel.places[-1]
@@ -133,12 +135,12 @@ def _dots(field: list[list[str]], panel: Panel, series: Series, mark: str) -> No
 
 
 def _row(value: float, low: float, high: float) -> int:
-    """The line of a value, from the top."""
+    """Return the line of a value, from the top."""
     return min(_HEIGHT - 1, max(0, round((high - value) / (high - low) * (_HEIGHT - 1))))
 
 
 def _heat(panel: Panel, room: int) -> Iterator[str]:
-    """A field of numbers, each behind a shade: the darker, the larger."""
+    """Yield a field of numbers, each after a shade: larger values are darker."""
     longest = min(_LONGEST_LABEL, max(1, room // 3))
     names = [shortened(each.name, longest) for each in panel.series]
     left = max(map(width, names))

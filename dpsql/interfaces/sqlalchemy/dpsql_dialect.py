@@ -1,7 +1,7 @@
-"""The dialect: SQL in Postgres' spelling to a proxy in this process; tables from the policy.
+"""The dialect: PostgreSQL's SQL to a proxy in this process, with tables from the policy.
 
-Nothing is ever written, so transactions, savepoints and isolation levels are states without
-effect, and a charge is no part of them.
+Nothing is written, so transactions, savepoints and isolation levels have no effect. A charge is not
+part of them.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ _LEVELS: tuple[IsolationLevel, ...] = (
 
 
 class _Compiler(PGCompiler):
-    """Postgres' compiler, with regular expressions as the functions that dpsql knows."""
+    """PostgreSQL's compiler, with regular expressions as functions of dpsql."""
 
     def visit_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:  # noqa: ARG002
-        """column.regexp_match(pattern)."""
+        """Compile column.regexp_match(pattern)."""
         flags = binary.modifiers["flags"]
         args = [binary.left, binary.right, *([] if flags is None else [literal(flags)])]
         return f"regexp_like({', '.join(self.process(arg, **kw) for arg in args)})"
 
     def visit_not_regexp_match_op_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
-        """~column.regexp_match(pattern)."""
+        """Compile ~column.regexp_match(pattern)."""
         return f"NOT {self.visit_regexp_match_op_binary(binary, operator, **kw)}"
 
 
 class _Numeric(types.Numeric[Any]):
-    """Exact decimals stay what they are; a DOUBLE becomes one of as many digits as is asked for."""
+    """Numeric type: exact decimals stay unchanged, and a DOUBLE gets the requested scale."""
 
     def bind_processor(self, dialect: Dialect) -> None:  # noqa: ARG002
-        """Decimals are bound as they are."""
+        """Return None: decimals are bound unchanged."""
         return
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:  # noqa: ARG002
-        """To Decimal, or to float where the type says so."""
+        """Return a conversion to Decimal, or to float if the type asks for it."""
         if not self.asdecimal:
             return lambda value: None if value is None else float(value)
         digits = self._effective_decimal_return_scale
@@ -68,7 +68,7 @@ class _Numeric(types.Numeric[Any]):
 
 
 class Context(DefaultExecutionContext):
-    """One execution. `result.context` tells what DB-API cursors tell of an answer."""
+    """One execution. `result.context` has the receipt, errors and notices of the DB-API cursor."""
 
     receipt: Receipt | None = None
     errors: tuple[tuple[float | None, ...], ...] = ()
@@ -76,7 +76,7 @@ class Context(DefaultExecutionContext):
     notices: tuple[str, ...] = ()
 
     def post_exec(self) -> None:
-        """Keep what the cursor forgets when it is closed; log its notices, as drivers do."""
+        """Keep the cursor's facts after it is closed, and log its notices."""
         cursor: Any = self.cursor
         self.receipt, self.errors, self.margins = cursor.receipt, cursor.errors, cursor.margins
         self.notices = cursor.notices
@@ -85,7 +85,7 @@ class Context(DefaultExecutionContext):
 
 
 class DpsqlDialect(Reflection):
-    """SQLAlchemy's side of the DB-API driver. Connections of one engine share one proxy."""
+    """SQLAlchemy dialect of the DB-API driver. Connections of one engine share one proxy."""
 
     name = "dpsql"
     driver = "dpsql"
@@ -105,7 +105,7 @@ class DpsqlDialect(Reflection):
     preparer = PGIdentifierPreparer
     execution_ctx_cls = Context
     colspecs = {types.Numeric: _Numeric, types.Float: types.Float}  # noqa: RUF012 - as SQLAlchemy has it
-    # What Postgres' compiler asks of its dialect.
+    # Attributes that PostgreSQL's compiler reads from its dialect.
     _backslash_escapes = False
     _supports_jsonb_subscripting = False
 
@@ -115,14 +115,15 @@ class DpsqlDialect(Reflection):
 
     @classmethod
     def import_dbapi(cls) -> ModuleType:
-        """The DB-API driver."""
+        """Return the DB-API driver."""
         return dbapi
 
     # --- connections ---
 
     def create_connect_args(self, url: URL) -> ConnectArgsType:
-        """`dpsql:///POLICY?analyst=NAME&epsilon=NUMBER&confirm=true&errors=columns`, all options
-        optional.
+        """Parse `dpsql:///POLICY?analyst=NAME&epsilon=NUMBER&confirm=true&errors=columns`.
+
+        All options may be left out.
         """
         unknown = sorted(url.query.keys() - _OPTIONS)
         if unknown or url.host or url.username or url.password or url.port:
@@ -134,49 +135,49 @@ class DpsqlDialect(Reflection):
         return (url.database or "dpsql.toml",), options
 
     def connect(self, *cargs: Any, **cparams: Any) -> Any:
-        """A DB-API connection in Postgres' spelling."""
+        """Return a DB-API connection for PostgreSQL's spelling."""
         (policy,) = cargs
         return self._proxies.connect(policy, **cparams)
 
     def do_ping(self, dbapi_connection: Any) -> bool:
-        """Whether the connection is open."""
+        """Test whether the connection is open."""
         return dbapi_connection.proxy is not None
 
     def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:  # noqa: ARG002
-        """Whether an error means that the connection is closed."""
+        """Test whether an error means that the connection is closed."""
         return isinstance(e, dbapi.Error) and e.sqlstate == "08003"
 
     def get_isolation_level_values(self, dbapi_conn: Any) -> tuple[IsolationLevel, ...]:  # noqa: ARG002
-        """All of them: over data that nobody writes they are the same."""
+        """Return all levels, which are equivalent for read-only data."""
         return _LEVELS
 
     def get_default_isolation_level(self, dbapi_conn: Any) -> IsolationLevel:
-        """SERIALIZABLE, since every statement reads the same data."""
+        """Return SERIALIZABLE, since every statement reads the same data."""
         return self.get_isolation_level(dbapi_conn)
 
     def get_isolation_level(self, dbapi_connection: Any) -> IsolationLevel:
-        """What was set last."""
+        """Return the level that was set last."""
         level: IsolationLevel = dbapi_connection.isolation_level
         return level
 
     def set_isolation_level(self, dbapi_connection: Any, level: IsolationLevel) -> None:
-        """Remember the level."""
+        """Store the level."""
         dbapi_connection.isolation_level = level
 
     def detect_autocommit_setting(self, dbapi_conn: Any) -> bool:
-        """Whether AUTOCOMMIT was set."""
+        """Test whether AUTOCOMMIT was set."""
         return self.get_isolation_level(dbapi_conn) == "AUTOCOMMIT"
 
     # --- savepoints are states without effect ---
 
     def do_savepoint(self, connection: Any, name: str) -> None:
-        """Nothing to save."""
+        """Do nothing, since there is nothing to save."""
 
     def do_rollback_to_savepoint(self, connection: Any, name: str) -> None:
-        """Nothing to undo; charges stay."""
+        """Do nothing, since there is nothing to undo. Charges remain."""
 
     def do_release_savepoint(self, connection: Any, name: str) -> None:
-        """Nothing to forget."""
+        """Do nothing, since there is nothing to release."""
 
 
 @dataclass(slots=True)
@@ -186,7 +187,7 @@ class _Shared:
 
 
 class SharedProxies:
-    """The open proxies of an engine by policy; thread-safe."""
+    """The open proxies of an engine by policy. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -201,7 +202,7 @@ class SharedProxies:
         confirm: bool = False,
         errors: str | None = None,
     ) -> Connection:
-        """A connection in Postgres' spelling; raises as `dpsql.connect` does."""
+        """Return a connection for PostgreSQL's spelling. Raises as `dpsql.connect` does."""
         with self._lock:
             shared = self._open.get(policy) or _Shared(open_proxy(policy))
             self._open[policy] = shared
@@ -211,7 +212,7 @@ class SharedProxies:
         return connection_to(*request, confirm=confirm, errors=errors)
 
     def _left(self, policy: str) -> None:
-        """A connection has ended; with the last one goes the proxy."""
+        """Release a proxy. It is closed with its last connection."""
         with self._lock:
             shared = self._open[policy]
             shared.users -= 1

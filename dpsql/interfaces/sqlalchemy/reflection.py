@@ -1,4 +1,4 @@
-"""Tables, columns, keys and comments from the policy: what SQLAlchemy's inspector asks."""
+"""Reflection of tables, columns, keys and comments from the policy, for SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from dpsql.model.tree import Kind, SqlType
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 
 SCHEMA = FIRST[0]
-"""The first schema, as PostgreSQL calls it."""
+"""Name of the first schema, as in PostgreSQL."""
 
 
 def type_of(kind: SqlType) -> types.TypeEngine[Any]:
-    """A column's type as SQLAlchemy has it.
+    """Return the SQLAlchemy type of a column.
 
     >>> type_of(SqlType(Kind.DECIMAL, 12, 2))
     Numeric(precision=12, scale=2)
@@ -65,18 +65,18 @@ def type_of(kind: SqlType) -> types.TypeEngine[Any]:
 
 
 class Reflection(DefaultDialect):
-    """The half of the dialect that reflects; hidden columns do not exist here."""
+    """Reflection methods of the dialect. Hidden columns do not exist here."""
 
     def _get_default_schema_name(self, connection: Connection) -> str:  # noqa: ARG002
         return SCHEMA
 
     def has_schema(self, connection: Connection, schema_name: str, **_: Any) -> bool:
-        """Whether a table of the policy is in it."""
+        """Test whether the policy has a table in this schema."""
         return schema_name in self.get_schema_names(connection)
 
     @reflection.cache
     def get_schema_names(self, connection: Connection, **_: Any) -> list[str]:
-        """The schemas of the policy's tables."""
+        """Return the schemas of the policy's tables."""
         tables = _policy(connection).tables
         return sorted({SCHEMA, *(shown(table.name)[0] for table in tables)})
 
@@ -84,7 +84,7 @@ class Reflection(DefaultDialect):
     def get_table_names(
         self, connection: Connection, schema: str | None = None, **_: Any
     ) -> list[str]:
-        """The policy's tables, private and public."""
+        """Return the policy's tables, private and public."""
         named = (shown(table.name) for table in _policy(connection).tables)
         return [name for space, name in named if space == (schema or SCHEMA)]
 
@@ -92,21 +92,21 @@ class Reflection(DefaultDialect):
     def get_view_names(
         self, connection: Connection, schema: str | None = None, **_: Any  # noqa: ARG002
     ) -> list[str]:  # fmt: skip
-        """None: a policy names tables."""
+        """Return no views, since a policy names tables."""
         return []
 
     @reflection.cache
     def has_table(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> bool:
-        """Whether the policy names the table."""
+        """Test whether the policy names the table."""
         return _named(connection, table_name, schema) is not None
 
     @reflection.cache
     def get_columns(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> list[ReflectedColumn]:
-        """Columns with their types, and comments that tell bounds, values and the unit."""
+        """Return the columns with types, and comments on bounds, values and the unit."""
         table = _table(connection, table_name, schema)
         policy = _policy(connection)
         return [_column(policy, table, column) for column in table.columns if not column.hidden]
@@ -115,7 +115,7 @@ class Reflection(DefaultDialect):
     def get_pk_constraint(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> ReflectedPrimaryKeyConstraint:
-        """The table's own key, unless a column of it does not exist here."""
+        """Return the table's own key, unless a column of it is hidden."""
         table = _table(connection, table_name, schema)
         return {"constrained_columns": _shown(table, table.key), "name": None}
 
@@ -123,7 +123,7 @@ class Reflection(DefaultDialect):
     def get_foreign_keys(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> list[ReflectedForeignKeyConstraint]:
-        """The hop of the declared link towards the privacy unit, if both its ends exist here."""
+        """Return the declared link towards the privacy unit, if both ends are visible."""
         link = _table(connection, table_name, schema).link
         target = None if link is None else _policy(connection).table(link.table)
         if link is None or target is None:
@@ -148,7 +148,7 @@ class Reflection(DefaultDialect):
     def get_table_comment(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> ReflectedTableComment:
-        """Whether the table is private, and how much of one unit counts."""
+        """Return the comment on a table: private or public, and contribution bounds."""
         table = _table(connection, table_name, schema)
         return {"text": table_comment(_policy(connection), table)}
 
@@ -156,7 +156,7 @@ class Reflection(DefaultDialect):
     def get_indexes(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> list[ReflectedIndex]:
-        """None: a policy declares no index."""
+        """Return no indexes, since a policy declares none."""
         _table(connection, table_name, schema)
         return []
 
@@ -164,7 +164,7 @@ class Reflection(DefaultDialect):
     def get_unique_constraints(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> list[ReflectedUniqueConstraint]:
-        """None: a policy declares one key."""
+        """Return no unique constraints, since a policy declares one key."""
         _table(connection, table_name, schema)
         return []
 
@@ -172,7 +172,7 @@ class Reflection(DefaultDialect):
     def get_check_constraints(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> list[ReflectedCheckConstraint]:
-        """None: bounds and values are comments, since data need not obey them."""
+        """Return no checks: bounds and values are comments, since data need not satisfy them."""
         _table(connection, table_name, schema)
         return []
 
@@ -189,7 +189,7 @@ def _column(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> Reflect
 
 
 def _shown(table: TablePolicy, names: tuple[str, ...]) -> list[str]:
-    """These columns as the database spells them; none where one of them is hidden."""
+    """Return the columns in the database's spelling; [] if one of them is hidden."""
     tables = [table.column(name) for name in names]
     shown = [column.name for column in tables if column is not None and not column.hidden]
     return shown if len(shown) == len(names) else []
