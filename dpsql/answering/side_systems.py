@@ -202,7 +202,7 @@ class SideSystems:
 
 
 class NoSystems(SideSystems):
-    """No systems: for questions over tables of one of them."""
+    """Absence of side systems, for queries over the tables of one of them."""
 
     def instead(self, parts: Parts, request: Request, refused: Refused) -> OtherAnswers:
         """Raise the refusal."""

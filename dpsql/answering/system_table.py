@@ -15,7 +15,7 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import MissingExtra
 
 Head: TypeAlias = tuple[str, ...]
-"""The first words of a statement."""
+"""First words of a statement."""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -82,8 +82,9 @@ SYSTEMS = (
     ),
     SideSystem("risk", commands={"risk": "dpsql.systems.risk.risk:risk"}),
 )
-"""All of them: one of another package would be imported for the text of an analyst
-(SECURITY.md S23)."""
+"""All side systems. None comes from another package: an analyst's text would import it
+(SECURITY.md S23).
+"""
 
 
 def load(place: str) -> Any:
@@ -104,5 +105,5 @@ def load_value(name: str) -> Any:
 
 
 def command_place(name: str) -> str | None:
-    """Return the place of the command with that name; None if no system has one."""
+    """Return the place "module:value" of a command; None if no system has it."""
     return next((each.commands[name] for each in SYSTEMS if name in each.commands), None)

@@ -76,7 +76,7 @@ class PreparedRollup:
         )
 
     def _placed(self, totals: str) -> str:
-        """Return the totals of units, ordered by unit, with the number and places of its groups."""
+        """Return a query of totals, ordered by unit, with the number and places of its groups."""
         place = place_in_unit(UNIT, self._keys) if self._keys else "1::BIGINT"
         counted = [f"COUNT(*) OVER (PARTITION BY {UNIT}) AS {GROUPS}", f"{place} AS {PLACE}"]
         listed = ", ".join([UNIT, *self._keys, ROWS, *counted, *self._sums])
@@ -104,7 +104,7 @@ class PreparedRollup:
 
     @property
     def largest(self) -> str:
-        """Query whether the largest number that plans compute from it is below `MOST`."""
+        """Return a query that tests whether the largest number computed from it is below `MOST`."""
         ends = [f"MAX({ROWS})::HUGEINT"]
         for n, part in enumerate(self.sums):
             summed, counted = sum_columns(n)
@@ -172,7 +172,7 @@ def _sums(table: TablePolicy, policy: Policy, public: PublicTables) -> tuple[Mea
 
 
 def places(table: TablePolicy) -> dict[int, str]:
-    """Return the columns of a table by their places."""
+    """Return the names of a table's columns in lower case, by index."""
     return {place: column.name.lower() for place, column in enumerate(table.columns)}
 
 

@@ -18,7 +18,8 @@ def with_defaults(reader: Reader) -> Reader:
     """Return the policy with its defaults written out. Raises `PolicyError` if one makes no
     sense.
 
-    {2}
+    Defaults for limits of one unit apply to private tables with one link. `other_people` applies
+    to the links after the first.
     """
     defaults = reader.table("defaults")
     defaults.only(*_KEYS)

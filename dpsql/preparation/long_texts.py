@@ -24,7 +24,7 @@ class TextReaders(Protocol):
 
 
 def here(step: Callable[[], T], stop: Stop) -> T:
-    """Run the step in this process."""
+    """Run a step in this process, and return its result."""
     del stop
     return step()
 

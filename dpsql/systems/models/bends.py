@@ -45,7 +45,7 @@ class BendInput:
 
     @property
     def has_squares(self) -> bool:
-        """Whether the square of a cell's content differs from the content and from 1."""
+        """True if the square of a cell's content differs from the content and from 1."""
         return True
 
     def code(self, place: str) -> str:

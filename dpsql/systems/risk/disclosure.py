@@ -163,7 +163,7 @@ class IdentifyingColumn:
 
 @dataclass(frozen=True, slots=True)
 class LinkedTable:
-    """Another table, with columns that link one row to each of `people` people."""
+    """Another table, with columns that link a row to each of `people` privacy units."""
 
     table: str
     columns: tuple[str, ...]

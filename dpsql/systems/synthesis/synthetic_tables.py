@@ -242,8 +242,9 @@ class SyntheticTables(OpenSystem):
         return explained_creation(compiler, vault, plan.source.payer, plan.cost, creation)
 
     def instead(self, parts: Parts, request: Request, refused: Refused) -> OtherAnswers | None:
-        """What answers a request for want of whose table it was refused; None where no synthetic
-        table of the analyst is meant.
+        """Return the answers to a request with an unknown table, if it is a synthetic one.
+
+        Returns None if the request names no synthetic table of the analyst.
         """
         compiler, vault, stop = parts.compiler, parts.vault, parts.stop
         whose = owner(compiler, vault, request.analyst)

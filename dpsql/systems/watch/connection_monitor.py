@@ -54,19 +54,19 @@ class ConnectionMonitor:
 
     @property
     def left(self) -> int:
-        """The alarms that are left; with none the monitor has ended."""
+        """Number of alarms that remain. At zero the monitor has ended."""
         return self._monitor.left
 
     @property
     def receipt(self) -> Receipt:
-        """What was charged when it was opened."""
+        """Receipt of the charge at the opening."""
         return self._monitor.receipt
 
     def ask(self, sql: str, parameters: Sequence[Parameter | list[Any]] = ()) -> Verdict:
-        """Whether one COUNT or SUM, or that of each public group, is above the threshold.
+        """Return whether one COUNT or SUM, or that of each public group, is above the threshold.
 
-        Asked again, a question has the answer it had. Raises as `Cursor.execute` does, and
-        OperationalError once the alarms are used up.
+        A repeated query gets the same answer. Raises as `Cursor.execute` does, and
+        OperationalError after the last alarm.
         """
         try:
             return self._monitor.ask(sql, parameters, self._dialect)
@@ -74,7 +74,7 @@ class ConnectionMonitor:
             raise raised_from(error, sql) from None
 
     def close(self) -> None:
-        """End the monitor, whatever alarms are left; a second time it does nothing."""
+        """End the monitor, even with alarms left. A second call does nothing."""
         try:
             self._monitor.close()
         except DpsqlError as error:
