@@ -150,7 +150,7 @@ def derived_answer(
     tables: Sequence[MeasuredCells],
     paid: Receipt,
 ) -> Answer:
-    """Return the answer from paid tables, at whatever precision they give."""
+    """Return the answer from paid tables, at the precision that they allow."""
     derived = tuple(derivations(wide, tables))
     answering = compiler.prepared(replace(query, derived=noise_of(derived)))
     answering = replace(answering, columns=compiler.prepared(query).columns)

@@ -439,7 +439,7 @@ def _allowed(payer: Account, epsilon: Decimal, *, selects: bool) -> float:
 
 
 def _pruned(shares: JointShares, least: float, total: float | None = None) -> np.ndarray | None:
-    """Return prices of which none is below the `least`; None if they would exceed the total.
+    """Return prices of at least `least`; None if they would exceed the total.
 
     Measurements that are not worth it get 0, unless something could not be answered without
     them.

@@ -1,4 +1,4 @@
-"""The table of side systems: what each adds to the package, by name.
+"""The table of side systems, with the additions of each to the package.
 
 A system is imported when a text, a call or a command needs it. If its folder is missing, that is
 refused with the name of the folder.
@@ -26,7 +26,7 @@ class SideSystem:
 
     `opens` is the class of its `OpenSystem`, if it has one. `reads` turns a text that begins with
     one of `heads` into a statement. The system computes `calls`, which the parser does not know. It
-    answers questions whose calls begin with one of `answers`, and has tables if `tables`.
+    answers queries with calls that begin with one of `answers`, and has tables if `tables`.
     """
 
     name: str

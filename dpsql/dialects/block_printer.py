@@ -3,7 +3,7 @@
 Shape: `rows` (each with its unit), `totals` (one row per unit and group), the totals within the
 contribution bounds, clipped, and the exact sums. Stages that a proof makes superfluous are not
 printed. COUNT(DISTINCT x) is not a sum of units' totals: each unit and group carries the list of
-its values, and `bounded` (clipped totals of at most L0 groups per unit) is read once for the sums
+its values. Then `bounded` (clipped totals of at most L0 groups per unit) is read once for the sums
 and once for each such count. Choices carry lists of cells, and their histogram follows the sums.
 Engine-specific syntax is a method or a word of a dialect.
 

@@ -116,8 +116,8 @@ class Beforehand:
 
 @dataclass(frozen=True, slots=True)
 class MadeTotals:
-    """Totals per privacy unit: named queries over private rows, each of which may read the earlier
-    ones, and the `statement` over them.
+    """Totals per privacy unit: named queries over private rows, and the `statement` over them. Each
+    query may read the earlier ones.
 
     Queries with the same name have the same text and no parameters. With `more`, further statements
     of the same query will read the totals, which are kept until then: see `keeping`.

@@ -1,6 +1,6 @@
 """Ledgers: the durable record of spent privacy, and of the answers that it bought.
 
-A ledger has `charge` and no refund: a charge stays, whatever happens later. The reason: SECURITY.md
+A ledger has `charge` and no refund: a charge stays, even after a failure. The reason: SECURITY.md
 S4.
 """
 
@@ -151,9 +151,9 @@ class Remembered:
 class PaidAnswer:
     """The released answer of a query: its price, and the analysts who have it.
 
-    If it is a table of a cube, `whole` describes all tables of that cube that the analyst lacks:
-    their ids, the largest epsilon, the sum of their losses, and the analysts who have them all.
-    They are received together.
+    If it is a table of a cube, `whole` describes all tables of that cube that the analyst lacks,
+    since they are received together. It holds their ids, the largest epsilon, the sum of their
+    losses, and the analysts who have them all.
     """
 
     query_id: str

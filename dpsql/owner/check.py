@@ -404,7 +404,7 @@ class _Table:
         return self._finding("determines", count, ("determines_unit",), what, fix, named)
 
     def same_unit(self, link: Link) -> list[Finding]:
-        """Rows with a column beside the link that leads to another unit, or to no row of any."""
+        """Find rows where a `same_unit` column leads to another unit or to none."""
         rows, column = beside_the_link(self.table, link, self.policy), link.column
         lost = f"have a {column} that leads to no row of {link.table} of anybody: it is NULL there."
         other = f"have a {column} that leads to another unit than their own: it is NULL there."

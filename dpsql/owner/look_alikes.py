@@ -1,4 +1,4 @@
-"""Columns that may name people, and are no link: what a check asks its owner about."""
+"""Columns that may identify people and are not links, for questions of a check."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _ends_of_links(table: TablePolicy, policy: Policy, name: str) -> _Ends:
 
 
 def _ends_of_key(link: Link, policy: Policy) -> _Ends:
-    """The units of the rows that a column beside the link leads to."""
+    """Return the units of the rows that a `same_unit` column references."""
     if link.table == policy.unit.table:
         key = identifier(policy.unit.key)
         behind = f"SELECT DISTINCT {key} AS k0, {key} AS lo, {key} AS hi FROM"

@@ -59,7 +59,7 @@ class DraftTable:
 
     @property
     def named_links(self) -> tuple[Link, ...]:
-        """All columns that lead to people, whoever they are."""
+        """All links to people: of the unit, unprotected, and of the same unit."""
         return (*self.links, *self.unprotected, *self.same_unit)
 
     @property

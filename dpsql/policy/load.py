@@ -493,7 +493,7 @@ def names_of(reader: Reader, key: str) -> tuple[str, ...]:
 
 
 def _same_unit(reader: Reader) -> tuple[Link, ...]:
-    """The columns beside the link that lead to the same unit, with what they reference."""
+    """Parse further columns that lead to the same unit as the link, with their references."""
     name = "same_unit"
     if name not in reader.values:
         return ()

@@ -163,7 +163,7 @@ def _check_determining(table: DraftTable, place: Reader) -> None:
 
 
 def _check_same_unit(draft: Draft, table: DraftTable, place: Reader) -> None:
-    """Refuse columns of the same unit beside several links, or that lead to no private key."""
+    """Refuse `same_unit` in tables with several links, and columns that lead to no private key."""
     linked = {n.lower() for link in (*table.links, *table.unprotected) for n in link.columns}
     for link in table.same_unit:
         if table.several:

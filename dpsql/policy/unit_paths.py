@@ -174,9 +174,9 @@ def paths(schema: Schema, unit: UnitColumns) -> dict[str, Routes]:
 
 
 def _meeting(name: str, schema: Schema, unit: UnitColumns, reached: dict[str, Routes]) -> Routes:
-    """The routes of a table, of which those that meet at one unit are told from other people's.
+    """Return the routes of a table, with those to one unit separated from those to other people.
 
-    A second link to the table that the first one leads to names somebody else, most likely.
+    A second link to the target of the first one probably names somebody else.
     """
     routes, table = reached[name], schema.table(name)
     assert table is not None

@@ -2,8 +2,8 @@
 
 Only compiled plans are promised: a proposal is the plan of the same question in another form. If a
 unit's contribution is still unknown, plans assume a size for it. Two forms are compared as if it
-were equal in both, or as large as it can become: a sum of m totals is at most m times as large, and
-its norm over groups sqrt(m) times (Cauchy-Schwarz).
+were equal in both, or as large as possible. A sum of m totals is at most m times as large, and its
+norm over groups sqrt(m) times (Cauchy-Schwarz).
 
 Only text, policy, public data and the ledger are read.
 """

@@ -7,11 +7,11 @@ sparse vector. The second is the question itself, with the released bounds as th
 ones, and the rest of the loss.
 
 Proof (PRIVACY.md R64). The first question is an ordinary private question over public keys. The
-second is an ordinary private question too, whichever bounds it is asked with: bounds are clipped
-to, not trusted, so its sensitivity holds for every policy and hence for every outcome of the first.
-It is chosen by released numbers alone, and each accountant's filter admits adaptively chosen
-questions (PRIVACY.md R56): the loss of the pair is the sum of the two, which is within what one
-question of this epsilon may spend. The pair is charged exactly that, whatever is found (`promise`).
+second is an ordinary private question too. Its bounds are clipped to, not trusted, so its
+sensitivity holds for every policy and hence for every outcome of the first. It is chosen by
+released numbers only, and each accountant's filter admits adaptively chosen questions (PRIVACY.md
+R56). So the loss of the pair is the sum of both losses, which is within the budget of one question
+of this epsilon. The pair is charged exactly that, for every outcome (`promise`).
 """
 
 from __future__ import annotations

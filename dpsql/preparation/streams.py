@@ -6,7 +6,7 @@ how far one unit moves one query. The number of groups of a unit does not matter
 sampled.
 
 Proof (PRIVACY.md R52). A unit's clipped total moves one query by the farther end of its clip, or
-from end to end where it is replaced; totals that are not negative move all queries one way.
+from end to end if it is replaced. Totals that are not negative move all queries one way.
 """
 
 from __future__ import annotations
@@ -135,9 +135,7 @@ def _refusal(construct: str, span: Span = NOWHERE, **facts: str) -> Refused:
 
 
 def _is_total(query: Measurement) -> bool:
-    """Test whether it is a total over units, each of which moves it by at most its clipping
-    bound.
-    """
+    """Test whether it is a total that each unit moves by at most its clipping bound."""
     match query:
         case RowCount() | UnitCount() | ClippedSum() | DistinctCount() | DistinctSum():
             return True

@@ -217,7 +217,7 @@ class Vault:
         return compiler.freely(finished, stop) if paid.remembered else finished()
 
     def charged(self, compiler: Compiler, query: Question, prepared: Prepared) -> Answer:
-        """Return the answer that is charged now; the charge stays, whatever happens after it."""
+        """Return an answer that is charged now. The charge stays even if the query fails."""
         plan = prepared.plan
         assert plan is not None
         query.require_room_for(prepared.columns)

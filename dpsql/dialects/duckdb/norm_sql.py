@@ -5,7 +5,7 @@ With P the totals in steps of the released grid, j excess bits for squares, and 
 * q = ⌈|P| / 2^j⌉ fits 44 bits, and s = 2^j·(⌈√Σq² · (1 + 2^-40)⌉ + 1) >= ‖P‖₂,
 * s = Σ|P| = ‖P‖₁,
 
-and where s > C a total becomes ⌊|P|·C / s⌋ with its sign. What fails on no data: a total has fewer
+and where s > C a total becomes ⌊|P|·C / s⌋ with its sign. No step can overflow: a total has fewer
 than 2^62 steps, squares of q fewer than 2^88 and products fewer than 2^126.
 
 Proof (PRIVACY.md R73). Each scaled total is at most |P|·C/s, so that their norm is at most

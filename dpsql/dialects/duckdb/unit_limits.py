@@ -1,12 +1,12 @@
 """Limits of one unit over all groups on DuckDB: at most L0 groups, and totals scaled to a norm.
 
-Shape: `clipped` (clipped totals of each unit and group, read several times, so that all readers see
-the same rows); `above` (units beyond a limit, computed once, because a norm in floating point might
-give two answers); `beyond` (their totals, with the place of each in its unit's turn); and `kept`
-(those of L0 groups). Units within their limits are neither hashed, ranked nor scaled, and those
-that only exceed a norm are not ranked. Sums need not look them up either: they are sums of all
-totals minus those of the lost ones. With few groups, norms are not even computed for units without
-a large total (see `large_total`).
+Shape: `clipped` has the clipped totals of each unit and group; all its readers see the same rows.
+`above` has the units beyond a limit. It is computed once, because a norm in floating point might
+give two answers. `beyond` has their totals, with the place of each in its unit's turn, and `kept`
+those of L0 groups. Units within their limits are neither hashed, ranked nor scaled, and those that
+only exceed a norm are not ranked. Sums need not look them up either: they are sums of all totals
+minus those of the lost ones. With few groups, norms are not even computed for units without a large
+total (see `large_total`).
 
 The groups of a unit form a circle, in an order that is the same for every question. The query's key
 decides where the kept L0 groups begin. So the order can be stored, and each question keeps other

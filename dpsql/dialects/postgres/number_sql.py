@@ -8,12 +8,12 @@ guarded product or quotient is infinite, below 1e-300 zero. A test that could it
 joined by AND to the test that it relies on: AND may be computed in any order, CASE may not.
 
 Proof (SECURITY.md S8). With |b| >= 1 and |a| < 8e307 / |b| the product is below 8e307 · (1 + 2^-52)
-and no less than |a|; with |b| < 1 <= |a| it lies between them; with both below 1 and
-|a| > 1e-300 / |b| it is above 1e-300 · (1 - 2^-52). Quotients are such products. Sums of numbers
-below 1e290 and any others, and of numbers whose halves sum to less than 2^1023, do not overflow;
-halves are taken of numbers above 1e290 alone. By a constant of at least 1 a product can only be too
-large, and a quotient too small, by a smaller one the other way round; a square is neither between
-1e-150 and 8e153. What is multiplied by infinity is infinite or NaN, and never an error.
+and no less than |a|; with |b| < 1 <= |a| it lies between them; with both below 1 and |a| > 1e-300 /
+|b| it is above 1e-300 · (1 - 2^-52). Quotients are such products. A sum does not overflow if one of
+its numbers is below 1e290, or if the sum of their halves is below 2^1023. Halves are taken only of
+numbers above 1e290. By a constant of at least 1 a product can only be too large, and a quotient too
+small. By a smaller constant it is the other way round. A square is neither between 1e-150 and
+8e153. A product with infinity is infinite or NaN, and never an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dpsql.dialects.sql_text import ATOM, CAST, OTHER, PRODUCT, SUM
 from dpsql.model.tree import DOUBLE, Kind, SqlType
 
 SHORT = 18
-"""Digits of a DECIMAL that results from two equally short ones, whatever its type says (see
+"""Digits of a DECIMAL that results from two equally short ones, regardless of its type (see
 `functions.arithmetic`).
 """
 COMPUTED_DIGITS = 60

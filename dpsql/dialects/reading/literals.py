@@ -181,10 +181,10 @@ def temporal(text: Literal, target: SqlType, origin: Origin) -> Literal:
 def casted(
     arg: Expression, target: SqlType, origin: Origin, span: Span, *, safe: bool = False
 ) -> Expression:
-    """Return CAST(arg AS target), or its value where `arg` is a constant whose value is certain.
+    """Return CAST(arg AS target), or its value if `arg` is a constant of certain value.
 
-    Drivers write a bound value as `'paid'::VARCHAR` and `10::INTEGER`: these are the constants
-    themselves, so that the question is the one with the bare constant.
+    Drivers write a bound value as `'paid'::VARCHAR` and `10::INTEGER`: these become the constants
+    themselves, so the query is the same as with bare constants.
     """
     constant = target.is_temporal or target in (TIME, UUID)
     if (endless := endless_moment(arg, target)) is not None:

@@ -4,11 +4,11 @@ Its shape is that of every engine (see `block_printer`). Spark may compute a sta
 reader. So limits are windows over one reading of the totals, and computed values follow from rows
 alone: two readings of the same rows give the same values.
 
-Proof (PRIVACY.md R27, R89). The kept part of a unit follows from its own rows and the query's key:
-the first L0 groups by hash and then by key, values and cells by hash and then by value, in any
-order of rows. The hash is MD5 with a key that is a parameter. Provoked equal hashes keep fewer
-groups, never more. A value has one text: DECIMAL keys are cast to their type, 0.0 stands for -0.0,
-and there is one NaN.
+Proof (PRIVACY.md R27, R89). The kept part of a unit follows from its own rows and the query's key.
+The first L0 groups are kept by hash and then by key. Values and cells are kept by hash and then by
+value, in any order of rows. The hash is MD5 with a key that is a parameter. Provoked equal hashes
+keep fewer groups, never more. A value has one text: DECIMAL keys are cast to their type, 0.0 stands
+for -0.0, and there is one NaN.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER, PRODUCT, SUM
 from dpsql.model.tree import NOWHERE, Kind, Literal, Span, SqlType
 
 SHORT = 18
-"""Digits of a DECIMAL that results from two equally short ones, whatever its type says; every
-integer of so many digits fits 64 bits.
+"""Digits of a DECIMAL that results from two equally short ones, regardless of its type. Every
+integer of this length fits 64 bits.
 """
 _LEAST, _PAST = "-9223372036854775808.0D", "9223372036854775808.0D"
 _INFINITY = double(float("inf"))

@@ -90,8 +90,8 @@ class Spill(NamedTuple):
 def private(sources: Sources, memory: str, spill: Spill | None = None) -> Any:
     """Open the owner's data, read only: a DuckDB file, or views over the owner's files.
 
-    Attaches the store, if there is one of this data. What does not fit into memory is spilled, or
-    fails. Raises `CannotOpen`.
+    Attaches the store, if there is one of this data. Data beyond the memory limit is spilled, or
+    the query fails. Raises `CannotOpen`.
     """
     read_only = sources.path is not None
     try:

@@ -1,4 +1,4 @@
-"""The lines of text files: one line is one row, whatever its content.
+"""The lines of text files: one line is one row, regardless of its content.
 
 A line ends with LF, CR LF or CR. DuckDB reads line by line if a file is UTF-8, has one kind of line
 ends and no very long line. Every file is read through before the first query, and other files are

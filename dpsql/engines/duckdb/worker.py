@@ -325,7 +325,7 @@ def _aggregate_over(
     *,
     by_columns: bool = True,
 ) -> Iterator[Any]:
-    """Run `_aggregate` over the results of queries, some of which may exist already.
+    """Run `_aggregate` over the results of queries. Some results may exist already.
 
     Results that this statement does not read are dropped first, so that no query holds more than
     one of its statements reads.

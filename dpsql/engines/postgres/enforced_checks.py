@@ -1,9 +1,9 @@
 """Facts about single columns that PostgreSQL's CHECK constraints prove.
 
-No stored row makes a constraint false, and one false part makes a conjunction false, whatever else
-is NULL. So every part that compares one column with constants holds for all values that are not
-NULL. Other parts prove nothing. Constraints are printed with pg_catalog alone on the search path:
-an operator or function of another schema has that schema's name.
+No stored row makes a constraint false, and one false part makes a conjunction false, even if other
+parts are NULL. So every part that compares one column with constants holds for all values that are
+not NULL. Other parts prove nothing. Constraints are printed with pg_catalog alone on the search
+path: an operator or function of another schema has that schema's name.
 
 SECURITY.md S25.
 """

@@ -66,9 +66,7 @@ class SparkEngine(ReadingEngine[Signature]):
         return statement(sql, self._files, tables, sampling_key)
 
     def declared(self) -> tuple[SchemaTable, ...]:
-        """Return the columns of the files, each of which is read once; files have no
-        constraints.
-        """
+        """Return the columns of the files. Each file is read once; files have no constraints."""
         self.verify()
         columns: dict[str, list[SchemaColumn]] = {table: [] for table in self._files}
         for table, name, kind in self._ask("declared", self._database.files):

@@ -451,7 +451,7 @@ _EPSILON, _REQUESTED = (
 
 
 def _in_parts(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a row whose ε also shows the requested ε if memory answered a part."""
+    """Return a row with the requested ε next to the charged ε if memory answered a part."""
     paid, whole = row[_EPSILON], row[_REQUESTED]
     if whole is None or paid == whole:
         return row

@@ -86,10 +86,10 @@ def _joined(pieces: Sequence[Sequence[Row]]) -> Sequence[Row]:
 class Cursor:
     """Cursor that runs statements and returns rows. Threads must not share it.
 
-    After `execute`, `receipt` is the charge (None: no private row was read). `errors` and `margins`
-    hold the standard error and the half width of the 95 % interval of each number, in the shape of
-    the rows (None: exact, NaN: noisy with unknown error). `notices` are sentences on clipping and
-    hidden data, and `marked` the indices of the columns that they concern.
+    After `execute`, `receipt` is the charge (None: no private row was read). `errors` holds the
+    standard error of each number, and `margins` the half width of its 95 % interval, in the shape
+    of the rows. None means exact, NaN noisy with unknown error. `notices` are sentences on clipping
+    and hidden data, and `marked` the indices of the columns that they concern.
     """
 
     lastrowid = None

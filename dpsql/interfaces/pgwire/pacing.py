@@ -2,7 +2,7 @@
 
 A step is predicted from public facts. An early answer waits for it, and its engine stays reserved.
 A late answer appears at the next step and is counted, and so is a failure. It is recorded at the
-predicted step, whenever the query really ends. The ledger, whose changes others may see, is not
+predicted step, whenever the query really ends. Others may see changes of the ledger, so it is not
 written between the charge and that step. After `max_late` late answers the owner has to act. So N
 queries, G later steps and K outcomes reveal at most log2 of the sum over i <= max_late of C(N, i) *
 (G * K)**i bits, for all queries.

@@ -23,7 +23,7 @@ _QUERIES = ("with", "select", "values", "table", "from", "(")
 
 
 def created(command: CreateView, columns: Sequence[WireColumn], views: Views) -> Views:
-    """Return the views with a new one, whose query has these columns. Raises `Fault`."""
+    """Return the views with a new one, for a query with these columns. Raises `Fault`."""
     if len(command.columns) > len(columns):
         raise Fault("42601", "CREATE VIEW specifies more column names than columns")
     names = (*command.columns, *(column.name for column in columns[len(command.columns) :]))

@@ -17,7 +17,7 @@ from dpsql.model.query_options import sensible
 from dpsql.model.table_names import nearest
 
 VERSION = "15.0"
-"""The PostgreSQL version whose catalogue and behaviour are shown."""
+"""Version of PostgreSQL that the catalogue and the behaviour follow."""
 
 
 class BadSetting(Exception):

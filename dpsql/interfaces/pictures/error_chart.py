@@ -14,7 +14,7 @@ from dpsql.preparation.explanation import Explanation, approximate
 def error_chart(plan: Explanation, others: Sequence[Explanation]) -> Chart:
     """Return the 95 % intervals around zero, least ε first, for a plan and the same at other ε.
 
-    Only columns whose error does not depend on the data have a panel.
+    Only columns with errors that do not depend on the data have a panel.
     """
     plans = sorted((plan, *others), key=lambda each: each.epsilon)
     labels = tuple(f"ε = {plain(p.epsilon)}{', as asked' * (p is plan)}" for p in plans)

@@ -100,7 +100,7 @@ class Walk:
     """State of the descent: weights after each released gradient, and a running count of rows.
 
     `counted` is the contribution of a row to the count, and `deviation` the noise in each sum.
-    Steps of the cells `bends` are shrunk by 1 / (1 + s²), as a Wiener filter does: s is the
+    Steps of the cells `bends` are shrunk by 1 / (1 + s²), as a Wiener filter does. Here s is the
     standard deviation of a weight from noise alone, and 1 a typical size of such a weight.
     """
 

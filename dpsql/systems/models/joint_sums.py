@@ -135,7 +135,7 @@ def _as_proved(total: Measurement, _vectors: RowVectors) -> Measurement:
 
 
 def _scaled(total: Measurement, vectors: RowVectors) -> Measurement:
-    """Return a total whose vector per unit is scaled to the bound of the allowed rows."""
+    """Return a total with each unit's vector scaled to the bound of the allowed rows."""
     assert isinstance(total, ClippedSum)
     bound = vectors.rows.most * vectors.length
     total = replace(total, total_lower=-bound, total_upper=bound)

@@ -55,9 +55,9 @@ class DescentOptions:
 class CreateModel:
     """A CREATE MODEL statement: the name, the SELECT of the rows, and the options.
 
-    `label` is the explained column, or None for principal components, of which there are
-    `components`. `features` are the explanatory columns; () stands for all others. Numeric columns
-    have `knots` knots (None: see `dpsql.systems.models.descent.knots_of`).
+    `label` is the explained column, or None for principal components; `components` is their number.
+    `features` are the explanatory columns; () stands for all others. Numeric columns have `knots`
+    knots (None: see `dpsql.systems.models.descent.knots_of`).
     """
 
     name: str

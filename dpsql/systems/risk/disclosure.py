@@ -163,7 +163,7 @@ class IdentifyingColumn:
 
 @dataclass(frozen=True, slots=True)
 class LinkedTable:
-    """Another table, with columns that link a row to each of `people` privacy units."""
+    """Columns of another table that identify `people` privacy units here."""
 
     table: str
     columns: tuple[str, ...]

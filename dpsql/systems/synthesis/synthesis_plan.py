@@ -2,9 +2,9 @@
 
 Nothing is run. A third of the budget is for tables of single columns, a tenth for the selection of
 pairs, and the rest for their tables in equal parts. There are enough pairs for a tree, plus half as
-many as columns (after MST, which takes thirds, and AIM: McKenna, Miklau and Sheldon 2021, McKenna,
-Mullins, Sheldon and Miklau 2022). If texts are not listed, a sixth goes to the selection of their
-values first. Then the plan is made again over these values.
+many as columns. This follows MST, which takes thirds, and AIM (McKenna, Miklau and Sheldon 2021;
+McKenna, Mullins, Sheldon and Miklau 2022). If texts are not listed, a sixth goes to the selection
+of their values first. Then the plan is made again over these values.
 
 Proof (PRIVACY.md R78, R86). Every table is an ordinary counting query at its share of the budget,
 so its loss is at most that share (PRIVACY.md R62). Pairs are selected privately. Their values and

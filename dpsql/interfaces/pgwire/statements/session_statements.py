@@ -468,7 +468,7 @@ _PATTERNS: tuple[tuple[str, Callable[..., Command]], ...] = (
 """Rows of patterns, each with the function that makes the command.
 
 Words stand in order: `A|B` is either, `A_B` both, `[A]` optional, `{slot}` a slot. A text that
-matches up to `!` is this statement, whatever follows.
+matches up to `!` is this statement, regardless of the rest.
 """
 
 _ROWS = {

@@ -1,7 +1,6 @@
 """Translation of one statement: SELECT, UNION, VALUES and WITH, printed from its tree.
 
-Every column has the name that PostgreSQL gives it. Unsupported parts are refused, and only what was
-read is printed.
+Every column has the name that PostgreSQL gives it. Unsupported parts are refused.
 """
 
 from __future__ import annotations
