@@ -18,10 +18,14 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError
 
 from dpsql.dialects.reading.interval_tokens import with_durations
+from dpsql.dialects.reading.joined_tokens import (
+    with_bare_counts,
+    with_leading_zeros,
+    without_zone_words,
+)
 from dpsql.dialects.reading.nodes import Origin, is_bare_values, nodes_of
-from dpsql.dialects.reading.queries import query
+from dpsql.dialects.reading.queries import is_union_all, query
 from dpsql.dialects.reading.request_options import OptionedQuery, read_request
-from dpsql.dialects.reading.row_counts import with_bare_counts, without_zone_words
 from dpsql.dialects.reading.token_checks import (
     check_clauses,
     check_joins,
@@ -48,7 +52,7 @@ def statement(
     check_nesting(request.tokens)
     ordered = grouped_apart(select_first(request.tokens))
     check_joins(ordered)
-    counted = with_bare_counts(without_zone_words(ordered))
+    counted = with_bare_counts(without_zone_words(with_leading_zeros(ordered)))
     check_clauses(counted)
     tokens = prepare(with_durations(counted), dialect)
     _require_all(tokens.placeholders, parameters)
@@ -213,8 +217,8 @@ def _own_span(node: exp.Expression, tokens: Tokens) -> Span:
 
 
 MAX_DEPTH = 64
-"""Limit on the depth of a tree, with chains of AND or OR as one level: our passes recurse
-over it.
+"""Limit on the depth of a tree, with chains of AND, OR and UNION ALL as one level: our passes
+recurse over it.
 """
 
 _SILENT_WORDS = frozenset(
@@ -238,6 +242,7 @@ def check_depth(root: exp.Expression, limit: int = MAX_DEPTH) -> None:
         for child in node.iter_expressions():
             assert isinstance(child, exp.Expression)
             same = isinstance(node, exp.And | exp.Or) and type(child) is type(node)
+            same |= child is node.this and is_union_all(node) and is_union_all(child)
             pending.append((child, depth if same else depth + 1))
 
 

@@ -230,10 +230,11 @@ def _set_operation(node: exp.Expression, origin: Origin) -> SetOperation:
         if isinstance(node, exp.Intersect) and isinstance(side, exp.Union | exp.Except):
             # INTERSECT binds closer than UNION; some parsers read from left to right.
             raise origin.refusal(node, "INTERSECT beside UNION or EXCEPT without parentheses")
+    left = _balanced(taken["this"], origin) if is_union_all(node) else query(taken["this"], origin)
     return SetOperation(
         kind=type(node).__name__.upper(),
         all=taken["distinct"] is False,
-        left=query(taken["this"], origin),
+        left=left,
         right=query(taken["expression"], origin),
         order_by=sort_keys(taken["order"], origin, expression),
         limit=_count(taken["limit"], origin),
@@ -242,6 +243,38 @@ def _set_operation(node: exp.Expression, origin: Origin) -> SetOperation:
         span=origin.span(node),
         by_name=bool(taken["by_name"]),
     )
+
+
+def is_union_all(node: exp.Expression) -> bool:
+    """Whether a node is UNION ALL of two sides and nothing else, which is associative."""
+    said = {name for name, value in node.args.items() if value}
+    return isinstance(node, exp.Union) and node.args.get("distinct") is False and said <= _BARE
+
+
+_BARE = frozenset(("this", "expression"))
+_LONG, _MOST_SIDES = 16, 128
+"""Sides of a chain of UNION ALL that become a tree of few levels, and the most that it may have."""
+
+
+def _balanced(node: exp.Expression, origin: Origin) -> Query:
+    """Return a chain of UNION ALL as a tree of few levels, and anything else as it is."""
+    sides, inner = list[exp.Expression](), node
+    while is_union_all(inner):
+        sides.append(inner.expression)
+        inner = inner.this
+    sides.append(inner)
+    if len(sides) < _LONG:
+        return query(node, origin)
+    if len(sides) >= _MOST_SIDES:
+        raise Refused(Reason.TOO_LARGE, origin.span(node), what="parts of UNION ALL")
+    while is_union_all(node):
+        node, *_ = origin.take(node, "this", "expression", "distinct")
+    queries = [query(side, origin) for side in reversed(sides)]
+    while len(queries) > 1:
+        pairs = zip(queries[::2], queries[1::2], strict=False)
+        joined: list[Query] = [SetOperation("UNION", True, a, b) for a, b in pairs]
+        queries = joined + queries[len(queries) // 2 * 2 :]
+    return queries[0]
 
 
 def _common_tables(node: exp.Expression | None, origin: Origin) -> tuple[CommonTable, ...]:

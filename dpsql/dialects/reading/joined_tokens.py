@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from sqlglot import Token, TokenType
 
+from dpsql.dialects.reading.token_words import ends_operand
+
 MOST_DIGITS = 18
 _ZONE_WORDS = ["WITHOUT", "TIME", "ZONE"]
 _NOT_CONSTANT = ValueError()
@@ -47,6 +49,28 @@ def without_zone_words(tokens: Sequence[Token]) -> tuple[Token, ...]:
         if [t.text.upper() for t in short[-3:]] == _ZONE_WORDS and _is_time(short[-4:-3]):
             del short[-3:]
     return tuple(short)
+
+
+def with_leading_zeros(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """Return the tokens with .25 as one number, where no name or value stands before the point."""
+    joined: list[Token] = []
+    for token in tokens:
+        *_, before, point = (None, None, *joined)
+        if (
+            token.token_type is TokenType.NUMBER
+            and token.text[:1].isdigit()
+            and point is not None
+            and point.token_type is TokenType.DOT
+            and point.end + 1 == token.start
+            and (before is None or before.token_type is TokenType.STAR or not ends_operand(before))
+        ):
+            text = f".{token.text}"
+            joined[-1] = Token(
+                TokenType.NUMBER, text, point.line, point.col, point.start, token.end
+            )
+        else:
+            joined.append(token)
+    return tuple(joined)
 
 
 def _is_time(before: Sequence[Token]) -> bool:
