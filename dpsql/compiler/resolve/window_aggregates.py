@@ -10,6 +10,8 @@ with windows. With rn the rank and n the number of the rows of a partition:
 
 The first three need that NULL has no rank: x is never NULL, or n counts x and NULLs come last. A
 descending order mirrors them: MAX stands for MIN. Every other form stays as it is.
+
+A group key that is computed of other keys has one value for each of them: it follows the aggregate.
 """
 
 from __future__ import annotations
@@ -64,8 +66,37 @@ def as_aggregates(relation: Relation, policy: Policy, identities: Identities) ->
         return relation
     ranked = _Ranked.below(relation, policy)
     if ranked is None:
-        return relation
+        return _with_fewer_keys(relation)
     return ranked.quantiles(identities) or ranked.groups(identities) or relation
+
+
+def _with_fewer_keys(aggregate: Aggregate) -> Relation:
+    """Return the aggregate without the keys that are computed of others, which follow it."""
+    values = dict[int, Expression]()
+    relation = aggregate.input
+    if isinstance(relation, Project):
+        values = {item.field.id: item.expression for item in relation.items}
+        relation = relation.input
+    keys = [substitute(key.expression, values) for key in aggregate.keys]
+    plain = {key.id for key in keys if isinstance(key, Ref)}
+    computed = [not isinstance(key, Ref) and bool(refs(key)) and refs(key) <= plain for key in keys]
+    if not any(computed):
+        return aggregate
+    fields = {
+        key.id: item.field
+        for item, key in zip(aggregate.keys, keys, strict=True)
+        if isinstance(key, Ref)
+    }
+    items = [
+        Item(
+            item.field,
+            substitute(key, {i: f.ref for i, f in fields.items()}) if more else item.field.ref,
+        )
+        for item, key, more in zip(aggregate.keys, keys, computed, strict=True)
+    ]
+    left = tuple(item for item, more in zip(aggregate.keys, computed, strict=True) if not more)
+    measured = [measure.field.item for measure in aggregate.measures]
+    return Project(replace(aggregate, keys=left), (*items, *measured))
 
 
 _Parts: TypeAlias = tuple[Expression, ...]

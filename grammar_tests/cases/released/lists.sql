@@ -265,3 +265,15 @@ SELECT json_agg(n ORDER BY status) AS numbers, jsonb_agg(DISTINCT status) AS nam
 -- case: a json array of private rows
 SELECT json_group_array(status) AS names FROM orders;
 -- refuse: unsupported-aggregate at 1:8
+
+-- case: a list with a column computed of its key, joined
+WITH k AS (SELECT DISTINCT device, CASE WHEN device LIKE '%o%' THEN 1 ELSE 0 END AS flag FROM events) SELECT COUNT(*) AS n FROM events e JOIN k ON e.device = k.device WHERE k.flag = 1;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=5
+
+-- case: a list with a column of its own, joined
+WITH k AS (SELECT DISTINCT device, duration FROM events) SELECT COUNT(*) AS n FROM events e JOIN k ON e.device = k.device;
+-- refuse: unsupported-private-operator at 1:98
