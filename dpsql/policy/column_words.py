@@ -36,12 +36,26 @@ PEOPLE = frozenset(
 _ALWAYS = frozenset(
     "email mail phone telephone mobile fax ssn passport iban password passwd surname lastname "
     "firstname forename fullname nickname username login street imei cookie latitude longitude "
-    "lat lon lng gps ip".split()
+    "lat lon lng gps ip mrn".split()
 )
 """Words that name a person, or a way to one, in any context."""
 
 _ALONE = frozenset("address addr name".split())
 """Words that do so together with words of people, or in a table of people."""
+
+_PARTS_OF_NAMES = frozenset("first last middle maiden given family".split())
+"""Words that are a person's name where they are a whole column of a table of people."""
+
+_FREE_TEXT = frozenset({("note", "text"), ("free", "text"), ("source", "value")})
+"""Last words of a column in which anything may be written, as it came from elsewhere."""
+
+_TEXTS = frozenset("notes comment comments remarks narrative memo".split())
+
+_PROPERTIES = frozenset("model type brand vendor os version flag count verified confirmed".split())
+"""Last word of a property of a device or an account: `MobilePhoneModel`."""
+
+_QUESTIONS = frozenset("is has can did was".split())
+"""First word of what is true or false: `IsMobile`."""
 
 _PERSONAL = PEOPLE | frozenset("first last full middle maiden given family display home".split())
 
@@ -122,8 +136,16 @@ def identifies(table: SchemaTable, column: str) -> bool:
     [True, True, True, False, False]
     >>> [identifies(SchemaTable("products", ()), c) for c in ("name", "contact_phone")]
     [False, True]
+    >>> [identifies(people, c) for c in ("FIRST", "MRN", "gender_source_value", "IsMobile")]
+    [True, True, True, False]
     """
     own = column_words(table, column)
+    if _QUESTIONS & {*own[:1]} or _PROPERTIES & {*own[-1:]}:
+        return False
+    if own[-2:] in _FREE_TEXT or _TEXTS & {*own[-1:]}:
+        return True
+    if is_of_people(table) and len(own) == 1 and own[0] in _PARTS_OF_NAMES:
+        return True
     if names_rows(own):
         return "ssn" in own or "passport" in own
     if _ALWAYS & {*own}:

@@ -19,10 +19,12 @@ from dpsql.policy.private_views import materialize
 from dpsql.policy.unit_paths import (
     Routes,
     UnitColumns,
+    dictionaries,
     key_of,
     names_another,
     paths,
     proposals,
+    with_referenced_keys,
 )
 from dpsql.policy.value_reader import UNDECIDED
 
@@ -73,7 +75,7 @@ def draft(
         "",
         *drafter.defaults(),
     ]
-    for table in schema.tables:
+    for table in drafter.schema.tables:
         if drafter.is_drafted(table):
             lines += ["", *drafter.table(table)]
     lines += drafter.left_out()
@@ -108,6 +110,7 @@ class Drafter:
     @staticmethod
     def of(schema: Schema, decisions: Decisions) -> Drafter:
         """Return a drafter for the owner's decisions."""
+        schema = with_referenced_keys(schema)
         likely = proposals(schema) if decisions.unit is None else [decisions.unit]
         unit = likely[0] if likely else None
         proposed = {} if unit is None else paths(schema, unit)
@@ -136,6 +139,10 @@ class Drafter:
         targets = [self.schema.table(link.table) for link in routes.links]
         declared = any(target is not None and target.primary_key for target in targets)
         return declared or (unit.has_table and any(unit.column(k.table) for k in routes.links))
+
+    def dictionaries(self) -> list[str]:
+        """Return tables that may be public, as far as keys and names tell."""
+        return dictionaries(self.schema, self.routes)
 
     def hidden(self) -> list[str]:
         """Return the columns that look as if they named people, as table.column."""
@@ -192,7 +199,10 @@ class Drafter:
         yield "# They do not exist until you decide. Uncomment one and say which column leads to"
         yield "# people. A table in which no row is about a person may be public instead: anybody"
         yield '# then reads every row of it, exactly. Write access = "public" in the place of link.'
+        proposed = self.dictionaries()
         for table in absent:
+            if table.name in proposed:
+                yield "# Proposed as public: others refer to it, and no column looks like people."
             yield from (f"# {line}" for line in self.undecided(table))
 
     def table(self, table: SchemaTable) -> Iterator[str]:
@@ -264,6 +274,8 @@ class Drafter:
             parts = [] if check is None else _declared(check)
             if column.enum_values and not parts:
                 parts = [f"values = {json.dumps(list(column.enum_values), ensure_ascii=False)}"]
+            if not parts and (listed := self._listed(table, column)):
+                parts = [f"values_from = {_text(listed)}"]
             if not parts and self._is_number(table, column):
                 parts = ["private_bounds = true"]
         if self.nullable and column.is_never_null:
@@ -284,6 +296,12 @@ class Drafter:
         if is_looked and is_text(dict(self.database.files)[table.name]):
             return "read from the data: public"
         return f"{column.type_name}, by its name" if UNDECIDED in said else column.type_name
+
+    def _listed(self, table: SchemaTable, column: SchemaColumn) -> str | None:
+        """Return the column of a public table that lists the values, by a foreign key."""
+        keys = (key for key in table.foreign_keys if key.columns == (column.name,) and key.exact)
+        public = (f"{k.table}.{k.referenced[0]}" for k in keys if k.table in self.decisions.public)
+        return next(public, None)
 
     def _is_hidden(self, table: SchemaTable, column: SchemaColumn) -> bool:
         """Test whether a column looks as if it named people and is not declared harmless."""

@@ -7,18 +7,20 @@ data.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from dpsql.model.dataclass import dataclass
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import Kind
 from dpsql.policy.column_words import (
     PEOPLE,
     Words,
     column_words,
+    identifies,
     is_of_people,
     is_surrogate,
     names_rows,
+    personal_data,
     singular,
     table_words,
     words,
@@ -236,6 +238,8 @@ def _by_name(table: SchemaTable, target: SchemaTable) -> Iterator[ForeignKey]:
     there = _column(target, key[0])
     assert there is not None
     called = column_words(target, there.name)
+    of_table = _one(table_words(target))
+    by_table = is_of_people(target) or len(called) == 1
     if len(called) == 1 and names_rows(called):
         called = (*table_words(target), *called)
     elif not names_rows(called) and not target.primary_key:
@@ -247,8 +251,9 @@ def _by_name(table: SchemaTable, target: SchemaTable) -> Iterator[ForeignKey]:
         if column.name.lower() in own_key:  # only a foreign key says that it leads elsewhere
             continue
         if column.reading is None and column.type == there.type and _can_identify(column):
-            own = _one(column_words(table, column.name))
-            if own[-len(called) :] == _one(called) or "".join(own) == "".join(called):
+            own = tuple(w for w in _one(column_words(table, column.name)) if w != "row")
+            whole = own[-len(called) :] == _one(called) or "".join(own) == "".join(called)
+            if whole or (by_table and own == of_table):
                 yield ForeignKey((column.name,), target.name, key)
 
 
@@ -274,3 +279,48 @@ def _can_identify(column: SchemaColumn) -> bool:
     """Test whether equal values of a column's type are identical."""
     whole = column.reading is None
     return whole and column.type is not None and column.type.kind not in (Kind.DOUBLE, Kind.BOOLEAN)
+
+
+def with_referenced_keys(schema: Schema) -> Schema:
+    """Return the schema in which the key of a table is what all foreign keys to it reference.
+
+    Other tables know its rows by these columns, even if its primary key is another one.
+    """
+
+    def keyed(table: SchemaTable) -> SchemaTable:
+        keys = {
+            key.referenced
+            for other in schema.tables
+            for key in other.foreign_keys
+            if key.table == table.name and other is not table
+        }
+        (key, *more) = keys or {table.primary_key}
+        return table if more or key == table.primary_key else replace(table, primary_key=key)
+
+    return replace(schema, tables=tuple(map(keyed, schema.tables)))
+
+
+def dictionaries(schema: Schema, reached: Mapping[str, Routes]) -> list[str]:
+    """Return tables that may be public: others refer to them, and nothing in them is of people.
+
+    Only keys, names and types are looked at. The owner has to confirm each of them.
+    """
+    referred = {
+        key.table
+        for table in schema.tables
+        for key in table.foreign_keys
+        if key.exact and key.table != table.name
+    }
+    return [
+        table.name
+        for table in schema.tables
+        if table.name in referred - reached.keys() and not table.is_derived
+        if not is_of_people(table)
+        if not any(_is_of_people(table, column.name) for column in table.columns)
+    ]
+
+
+def _is_of_people(table: SchemaTable, column: str) -> bool:
+    """Test whether a column is called like a person, or like what tells who it is."""
+    named = bool(PEOPLE & {*map(singular, words(column))})
+    return named or identifies(table, column) or personal_data(table, column) is not None

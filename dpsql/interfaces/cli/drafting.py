@@ -37,7 +37,8 @@ _UNKNOWN = "secret"
 class Decision:
     """A decision: its question, reason, recommendation, and the parser of answers.
 
-    `read` raises `click.BadParameter`. `recommended` is None if there is none.
+    `read` raises `click.BadParameter`. `recommended` is None if there is none. What is `proposed`
+    to a person is taken only if that person confirms it.
     """
 
     option: str
@@ -46,6 +47,7 @@ class Decision:
     recommended: str | None
     read: Callable[[str], Any]
     doubt: str = ""
+    proposed: str | None = None
 
 
 Decide = Callable[[Decision], str | None]
@@ -88,7 +90,14 @@ def person(decision: Decision) -> str:
         return text
 
     question = f"{decision.question} ({decision.option})"
-    return str(click.prompt(question, default=decision.recommended, value_proc=readable, err=True))
+    return str(
+        click.prompt(
+            question,
+            default=decision.proposed or decision.recommended,
+            value_proc=readable,
+            err=True,
+        )
+    )
 
 
 def decided(schema: Schema, given: Given, decide: Decide) -> Decisions:
@@ -97,13 +106,15 @@ def decided(schema: Schema, given: Given, decide: Decide) -> Decisions:
     Raises `click.BadParameter` for invalid answers, and `click.UsageError`.
     """
     from dpsql.policy.init import Decisions, Drafter  # noqa: PLC0415
+    from dpsql.policy.unit_paths import with_referenced_keys  # noqa: PLC0415
     from dpsql.policy.value_reader import UNDECIDED  # noqa: PLC0415
 
+    schema = with_referenced_keys(schema)
     unit = _answer(_unit(schema), given.unit, decide)
     drafter = Drafter.of(schema, Decisions(unit))
     absent = [t.name for t in schema.tables if t.name not in drafter.routes]
     further = [n for n, routes in drafter.routes.items() if not drafter.names_people(n, routes)]
-    choice = _public(absent, further, drafter.unit)
+    choice = _public(absent, further, drafter.unit, drafter.dictionaries())
     public = _answer(choice, given.public, decide if absent else nobody)
     hidden = drafter.hidden()
     shown = _answer(_shown(hidden), given.show, decide if hidden else nobody)
@@ -194,15 +205,23 @@ def _names(options: Sequence[str], what: str) -> Callable[[str], list[str]]:
     return read
 
 
-def _public(absent: Sequence[str], further: Sequence[str], unit: UnitColumns | None) -> Decision:
+def _public(
+    absent: Sequence[str],
+    further: Sequence[str],
+    unit: UnitColumns | None,
+    dictionaries: Sequence[str],
+) -> Decision:
     people = "the unit" if unit is None else printable(unit.name)
+    lists = f" Dictionaries, by keys and names alone: {_listed(dictionaries)}."
     return Decision(
         "--public",
         "Of which of these may anybody see every row?",
         f"By no key and no name these lead to {people}: {_listed(absent)}. Those that are not "
-        "public do not exist for analysts. Nothing is public unless you know that it is.",
+        "public do not exist for analysts. Nothing is public unless you know that it is: anybody "
+        f"then reads every row, exactly.{lists if dictionaries else ''}",
         _NONE,
         _names([*absent, *further], "table without people in it"),
+        proposed=",".join(dictionaries) or None,
     )
 
 
