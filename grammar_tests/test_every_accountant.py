@@ -110,7 +110,10 @@ SLICED = [case for n, case in enumerate(WITHOUT_LIMITS) if n % 12 == 0 or "Gauss
 """The cases of the default tests."""
 
 
-@pytest.mark.parametrize("accountant", ["approximate", "zcdp"])
+@pytest.mark.parametrize(
+    "accountant",
+    ["approximate", pytest.param("zcdp", marks=pytest.mark.full("a further accountant"))],
+)
 def test_polls_are_answered_wherever_their_question_is(accountant: str) -> None:
     held, refusals = polls_refused(accountant, SLICED)
     assert held >= 20
@@ -120,7 +123,7 @@ def test_polls_are_answered_wherever_their_question_is(accountant: str) -> None:
 @pytest.mark.parametrize(
     "every",
     [
-        pytest.param(3, marks=pytest.mark.full("one case in three instead of twelve")),
+        pytest.param(6, marks=pytest.mark.full("one case in six instead of twelve")),
         pytest.param(1, marks=pytest.mark.campaign),
     ],
 )

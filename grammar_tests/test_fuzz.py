@@ -30,13 +30,13 @@ from grammar_tests.laws import compiled, noiseless
 
 V = TypeVar("V")
 ENOUGH = 5_000
-"""Accepted queries of law 1."""
+"""Accepted queries of law 1 in a campaign."""
 PARTS = 10
 """Tests among which they are divided."""
-EVERY_RUN = 2
-"""So many of these tests are in every run; `pytest -m campaign` asks the others too."""
+SLICE = 100
+"""Accepted queries of law 1 in the full tier."""
 SOME = 600
-"""Queries of law 2 and of totality on adversarial data per run."""
+"""Queries of law 2 and of totality on adversarial data in a campaign."""
 SWAYS = 100
 """Queries of law 2 about what is chosen, sampled, tested or has several moments, per run."""
 FEW = 200
@@ -86,14 +86,19 @@ def damaged(damage: Damage) -> Callable[[str, int], Verdict]:
 # --- law 1 ---
 
 
-OTHERS = (pytest.param(n, marks=pytest.mark.campaign) for n in range(EVERY_RUN, PARTS))
+def sliced(count: int, parts: int, each: int) -> pytest.MarkDecorator:
+    """A slice of `count` queries in the full tier, and `parts` of `each` in a campaign."""
+    first = pytest.param(parts, count, marks=pytest.mark.full("a slice of a campaign"))
+    others = [pytest.param(part, each, marks=pytest.mark.campaign) for part in range(parts)]
+    return pytest.mark.parametrize(("part", "count"), [first, *others])
 
 
-@pytest.mark.full("hundreds of random queries")
-@pytest.mark.parametrize("part", [*range(EVERY_RUN), *OTHERS])
-def test_without_noise_random_queries_are_answered_as_plain_duckdb_answers(part: int) -> None:
-    said = tally(ENOUGH // PARTS * 11 // 10, law_one, start=part)
-    assert said.total() - said[Verdict.REFUSED] >= ENOUGH // PARTS
+@sliced(SLICE, PARTS, ENOUGH // PARTS)
+def test_without_noise_random_queries_are_answered_as_plain_duckdb_answers(
+    part: int, count: int
+) -> None:
+    said = tally(count * 11 // 10, law_one, start=part)
+    assert said.total() - said[Verdict.REFUSED] >= count
     assert said[Verdict.HELD] >= 0.8 * said.total()
 
 
@@ -181,11 +186,10 @@ def test_a_null_among_the_values_is_not_passed_over(monkeypatch: pytest.MonkeyPa
 # --- law 2 ---
 
 
-@pytest.mark.full("hundreds of random queries")
-@pytest.mark.parametrize("part", range(SOME // FEW))
-def test_a_unit_of_random_queries_moves_no_more_than_claimed(part: int) -> None:
-    said = tally(FEW, lambda sql, _: law_two(sql), start=part)
-    assert said[True] >= 0.6 * FEW
+@sliced(FEW // 4, SOME // FEW, FEW)
+def test_a_unit_of_random_queries_moves_no_more_than_claimed(part: int, count: int) -> None:
+    said = tally(count, lambda sql, _: law_two(sql), start=part)
+    assert said[True] >= 0.6 * count
 
 
 def one_group(prepared: Prepared) -> Prepared:
@@ -226,11 +230,10 @@ def test_a_wrong_range_is_found() -> None:
 # --- totality ---
 
 
-@pytest.mark.full("hundreds of random queries")
-@pytest.mark.parametrize("part", range(SOME // FEW))
-def test_random_queries_raise_nothing_on_adversarial_data(part: int) -> None:
-    said = tally(FEW, totality, start=part)
-    assert said[True] >= 0.6 * FEW
+@sliced(FEW // 2, SOME // FEW, FEW)
+def test_random_queries_raise_nothing_on_adversarial_data(part: int, count: int) -> None:
+    said = tally(count, totality, start=part)
+    assert said[True] >= 0.6 * count
 
 
 def untried(prepared: Prepared) -> Prepared:
