@@ -76,6 +76,7 @@ def of_cases(cases: Sequence[Case], draws: int) -> list[Cell]:
     return [cell for found in each for cell in found]
 
 
+@pytest.mark.full("a slice of a campaign")
 def test_a_slice_of_all_intervals_holds_the_plain_numbers() -> None:
     found = of_cases([MEANS, *Random(3).sample(ALL, 14)], FEW_DRAWS)  # noqa: S311 - a test's
     sure = [cell for cell in found if not cell.clipped]

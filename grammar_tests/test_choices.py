@@ -197,6 +197,7 @@ def replaced(sql: str, one: int, other: int, share: int = 1) -> bool:
     return sum(moved) <= limit * choice.rounds and squares <= limit**2 * choice.rounds
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("sql", [MEDIAN, BY_STATUS, BY_HOUR, MINIMUM, MODE, LARGE, COUNTRY, AGE])
 def test_a_replaced_unit_sways_no_more_than_claimed(sql: str) -> None:
     assert all(replaced(sql, *pair) for pair in ((1, 7), (2, 7), (1, 2)))

@@ -109,6 +109,7 @@ def test_without_the_extra_four_are_shown_and_the_fifth_names_it(
 # --- PLD -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full("audits of further questions")
 def test_pld_of_gaussians_is_what_one_gaussian_has() -> None:
     exact = of_peer("get_epsilon_gaussian")
     ours = reports.pld([Event((NOISE,))] * 30, DELTA)

@@ -132,6 +132,7 @@ def test_a_worker_compiles_what_is_compiled_here(pair: tuple[Proxy, Proxy], sql:
     assert theirs == ours  # remembered
 
 
+@pytest.mark.full("starts processes")
 def test_a_worker_finds_types_and_prices_as_they_are_found_here(pair: tuple[Proxy, Proxy]) -> None:
     sql = "SELECT COUNT(*) FROM customers WHERE age > ?"
     theirs, ours = (
@@ -285,6 +286,7 @@ def test_memory_ends_one_call(odd: RemoteObject) -> None:
         assert roomy.ask(Stop(), "fill") == MUCH
 
 
+@pytest.mark.full("starts processes")
 def test_of_an_unknown_error_only_its_name_is_told(odd: RemoteObject) -> None:
     with pytest.raises(RemoteBroke) as caught:
         odd.ask(Stop(), "tell")

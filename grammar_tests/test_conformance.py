@@ -100,6 +100,7 @@ def test_a_core_that_deviates_once_is_asked_again(tmp_path: Path, untried: list[
     Proxy.open(str(policy)).close()
 
 
+@pytest.mark.full("starts processes")
 def test_the_outcome_is_kept_for_its_owner_alone(tmp_path: Path, untried: list[str]) -> None:
     policy = shop(tmp_path / "shop")
     untried.append("sqrt")

@@ -171,6 +171,7 @@ def test_wrong_twin_a_cube_that_is_not_entered_or_in_parts(
         assert {"ada", "bob"} <= set(miscounted(proxy))
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_who_cannot_pay_for_a_cube_is_refused_and_charged_nothing(folder: Path) -> None:
     with capped(folder, "refused") as proxy:
         before = spent(proxy), proxy.ledger.shares()
@@ -188,6 +189,7 @@ def test_who_cannot_pay_for_a_cube_is_refused_and_charged_nothing(folder: Path) 
         assert refused.value.reason is Reason.STOPPED_BY_OWNER
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_statements_at_one_price_receive_a_cube_that_is_free(folder: Path) -> None:
     with capped(folder, "plans") as proxy:
         whole = cubes.cubes(proxy.ledger)[0].spent.amount
@@ -203,6 +205,7 @@ def test_statements_at_one_price_receive_a_cube_that_is_free(folder: Path) -> No
         assert len(proxy.ledger.shares("bob")) == 1
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_is_measured_later_is_entered_once_more(folder: Path) -> None:
     more = CUBE.replace("(sex, band)", "(sex, band, vip)").replace("sex, band,", "sex, band, vip,")
     with capped(folder, "grown") as proxy:

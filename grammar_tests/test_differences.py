@@ -92,6 +92,7 @@ def too_far(proxy: Proxy) -> bool:
     return False
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_person_moves_differences_no_farther_than_claimed(proxy: Proxy) -> None:
     assert not too_far(proxy)
 

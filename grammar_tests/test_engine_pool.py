@@ -265,6 +265,7 @@ def test_cancel_and_close_reach_all(threads: ThreadPoolExecutor) -> None:
 # --- the real engine ---
 
 
+@pytest.mark.full("starts processes")
 def test_a_long_statement_holds_up_nobody(folder: Path, threads: ThreadPoolExecutor) -> None:
     database = Database("duckdb", str(folder / "shop.duckdb"))
     pool = EnginePool(lambda: DuckDBEngine(database, SMALL), 2)
@@ -336,6 +337,7 @@ def meeting(monkeypatch: pytest.MonkeyPatch) -> type[Meeting]:
     return Meeting
 
 
+@pytest.mark.full("starts processes")
 def test_statements_of_one_proxy_run_side_by_side(
     tmp_path: Path,
     threads: ThreadPoolExecutor,

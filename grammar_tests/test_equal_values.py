@@ -80,7 +80,10 @@ def questions() -> Iterator[tuple[str, str]]:
     )
 
 
-@pytest.fixture(scope="module", params=("DOUBLE", "FLOAT"))
+FLOAT = pytest.param("FLOAT", marks=pytest.mark.full("a further type"))
+
+
+@pytest.fixture(scope="module", params=("DOUBLE", FLOAT))
 def tables(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[duckdb.DuckDBPyConnection, list[str]]:

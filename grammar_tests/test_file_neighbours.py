@@ -282,15 +282,20 @@ PARTS = [
 ]
 
 
+FURTHER = pytest.mark.full("further formats")
+"""The default tier tries one format of text and Parquet."""
+FORMATS = [pytest.param(k, marks=() if k in ("csv", "parquet") else FURTHER) for k in KINDS]
+
+
 @pytest.mark.parametrize("numbers", PARTS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_one_row_of_a_file_moves_no_more_than_claimed(
     kind: str, numbers: range, tmp_path: Path
 ) -> None:
     assert not found(Law(tmp_path, kind), numbers)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_no_row_changes_what_init_drafts(kind: str, tmp_path: Path) -> None:
     law, dice = Law(tmp_path, kind), dice_of(kind, "drafts")
     for rows in ([], [own_row(dice, kind)], [own_row(dice, kind) for _ in range(9)]):

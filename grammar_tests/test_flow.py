@@ -191,6 +191,7 @@ def test_the_database_api_has_all_rows_and_few_of_them_in_memory(
             cursor.executemany(rows(4), [()])
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize(("style", "head"), [("csv", 1), ("jsonl", 0), ("json", 0)])
 def test_the_command_line_passes_all_rows_on(
     folder: Path, monkeypatch: pytest.MonkeyPatch, style: str, head: int

@@ -130,6 +130,7 @@ def variance_of_a_step(neighbours: Neighbours) -> float:
     return float(plan_of(Compiler(policy, engine.public), VIPS, PEOPLE).noise.scale)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_replaced_unit_has_four_times_the_variance() -> None:
     """Its rows may point the opposite way: the distance doubles."""
     apart, replaced = map(variance_of_a_step, (Neighbours.ADD_REMOVE, Neighbours.REPLACE))

@@ -105,6 +105,7 @@ def test_wrong_twin_who_waits_for_nobody_pays_too(
         assert min(charged([first, second])) > 0
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize("shares", [False, True])
 def test_others_are_waited_for_where_their_answers_are_shared(
     shares: bool,  # noqa: FBT001

@@ -196,6 +196,7 @@ def plan_any(seed: int, cases: int) -> int:
     return planned
 
 
+@pytest.mark.full("draws random questions or values")
 def test_limits_of_any_size_are_planned_or_refused() -> None:
     assert sum(plan_any(seed, 40) for seed in range(2)) >= 40
 

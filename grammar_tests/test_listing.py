@@ -120,6 +120,7 @@ def test_wrong_twin_a_shown_column_would_be_seen() -> None:
     assert HIDDEN in described(replace(policy, tables=tuple(bare)))
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_python_asks_the_catalogue_and_what_it_spent(connection: dpsql.Connection) -> None:
     cursor = connection.execute("SELECT budget, questions_left FROM dpsql_budget()")
     assert [column[0] for column in cursor.description or ()] == ["budget", "questions_left"]

@@ -87,6 +87,7 @@ def test_a_process_that_reads_long_texts_would_be_seen(
     assert client.error["C"] == "XX000"
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize(
     "make",
     [lambda text: (Query(text),), lambda text: (Parse("", text, ()), Sync())],

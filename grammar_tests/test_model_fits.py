@@ -122,6 +122,7 @@ def test_components_are_the_directions_of_the_largest_variance() -> None:
     assert 0 < found.errors[0] < 0.01
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("noise", [1.0, 60.0, 250.0])
 def test_shares_are_of_the_rows_and_their_intervals_cover(noise: float) -> None:
     dice, columns = np.random.default_rng(9), [input_of(f"c{n}", NUMBER) for n in range(10)]

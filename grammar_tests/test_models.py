@@ -467,6 +467,7 @@ def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(
         assert "stopped" not in own.explain(Request(fewer, "ana")).notes[0]  # remembered
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_name_is_of_what_was_paid_for_it_and_not_of_a_default_epsilon(tmp_path: Path) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as own:
         own.ask(Request(LINEAR, "ana", epsilon=Decimal("0.5")))
@@ -494,6 +495,7 @@ def test_a_model_whose_text_is_read_otherwise_now_is_lost_until_it_is_made_again
         assert spent(own) == before
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_who_asks_a_model_never_pays_for_it_though_its_data_change_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,7 +198,13 @@ def ask_more_than_there_are_threads(served: Door, threads: ThreadPoolExecutor) -
     return [threads.submit(asked, served, number) for number in range(WAITING)]
 
 
-@pytest.mark.parametrize(("max_late", "running"), [(1000, WORKERS), (1, 1)])
+@pytest.mark.parametrize(
+    ("max_late", "running"),
+    [
+        pytest.param(1000, WORKERS, marks=pytest.mark.full("opens servers or connects clients")),
+        (1, 1),
+    ],
+)
 def test_others_are_answered_while_every_worker_is_busy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_late: int, running: int
 ) -> None:
@@ -233,6 +239,7 @@ def test_waiting_in_threads_would_be_seen(tmp_path: Path, monkeypatch: pytest.Mo
         assert all(answer.result(60) for answer in answers)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_who_waits_can_be_cancelled_or_go_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +256,7 @@ def test_who_waits_can_be_cancelled_or_go_and_leaves_nothing(
         until(lambda: served.proxy.load()["busy"] == 0)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_those_who_ask_the_same_wait_for_it_without_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +342,7 @@ def told(folder: Path, parking: Parking | None) -> dict[str, object]:
         return said
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_answers_and_charges_are_the_same_wherever_it_is_parked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,6 +159,7 @@ def test_whole_numbers_and_keys_are_exact(engine: PostgresEngine) -> None:
     ) == [(date.max, datetime(2024, 1, 1, tzinfo=UTC))]
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("sql", ["SELECT 1, 1.5", "SELECT 1, 1e0::float8", "SELECT 1", "SELECT x"])
 def test_what_is_no_whole_number_fails(engine: PostgresEngine, sql: str) -> None:
     with pytest.raises(EngineFailed):
@@ -650,6 +651,7 @@ key = "login_id"
 link = { column = "customer_id", references = "customers.customer_id" }"""
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("named", [True, False])
 def test_keys_of_people_in_a_public_table_are_found(
     server: Postgres,

@@ -173,6 +173,7 @@ def _counted(
         engine.schema = "public"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_equal_rows_give_equal_integers(shop: tuple[Policy, Stored]) -> None:
     found, asked = differing(*shop, [*OWN, *(case.sql for case in CASES[::EVERY])])
     assert found == []

@@ -375,6 +375,7 @@ def broken(damage: Callable[[Prepared], Prepared] = lambda plan: plan) -> list[s
     return found_
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_neighbours_differ_by_no_more_than_claimed_whatever_is_found() -> None:
     assert broken() == []
 

@@ -75,6 +75,7 @@ def test_without_owners_most_false_claims_would_pass(monkeypatch: pytest.MonkeyP
 CASES = [case for case in casefile.all_cases() if case.accepted][::12]
 
 
+@pytest.mark.full("counts on data what all plans claim")
 def test_what_is_proved_of_the_cases_holds() -> None:
     """On the rows of the catalogue; nearly all of their blocks are counted."""
     holds, left_out = 0, 0
@@ -90,6 +91,7 @@ def test_what_is_proved_of_the_cases_holds() -> None:
     assert holds > 10 * left_out
 
 
+@pytest.mark.full("starts processes")
 def test_all_suggested_statements_are_accepted_and_hold() -> None:
     of, engine = shop()
     counter = ProofCounter(of, engine.public, engine.rows)
@@ -131,6 +133,7 @@ def run(folder: Path, *args: str, code: int = 0, text: str | None = None) -> Res
     return done
 
 
+@pytest.mark.full("starts processes")
 def test_the_command_prints_claim_bound_and_count(folder: Path) -> None:
     done = run(folder)
     assert "  ok: rows of one unit: at most 2 proved, 2 counted\n" in done.stdout

@@ -143,7 +143,9 @@ def written(keys: Any, values: Keys) -> Keys:
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=lambda keys: keys.__name__)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "seed", [0, pytest.param(1, marks=pytest.mark.full("further lookup tables"))]
+)
 def test_a_lookup_table_holds_no_keys(keys: Any, seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)  # noqa: S311 - a test's own
     public = {name: written(keys, values) for name, values in lookups(dice).items()}
@@ -186,6 +188,7 @@ def test_by_names_alone_such_columns_would_pass(
     assert list(found(tmp_path, "VARCHAR", keys, {"who": keys, "patient": keys})) == ["patient"]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(
     ("kind", "keys", "values"),
     [

@@ -48,6 +48,7 @@ def test_rows_have_their_errors_notices_and_cost(url: str) -> None:
     assert "at 95 %" not in result.output
 
 
+@pytest.mark.full("starts processes")
 def test_a_password_in_the_url_is_warned_of(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "The URL holds a password" in run(url, "\\dt").stderr
     monkeypatch.setenv("PGPASSWORD", PASSWORD)

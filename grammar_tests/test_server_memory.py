@@ -152,6 +152,7 @@ def fill(client: Client, way: Any) -> int:
     return 1500
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("way", WAYS)
 def test_what_a_session_keeps_is_limited(proxy: Proxy, way: Any) -> None:
     server = ServerBytes(LIMITS, shares=2)

@@ -187,6 +187,7 @@ def test_what_a_colleague_asked_costs_those_limits_that_it_did_not(
     assert charged(ask(proxy, first, "kim")) == whole  # of another budget
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("memory", ["slice", "wide"])
 def test_nobody_pays_more_than_for_an_answer_of_their_own(proxy: Proxy, memory: str) -> None:
     proxy.refresh()

@@ -118,6 +118,7 @@ def test_without_noise_charts_show_what_the_plain_engine_says(
     assert same_rows(ours, errors, plain)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_band_is_the_interval_of_its_line(cursor: Any) -> None:
     (sql,) = set(ANSWERED) - set(OF_THE_ENGINE)
     cursor.execute(sql)

@@ -293,6 +293,7 @@ def random_views(folder: Path, count: int) -> Iterator[tuple[Schema, str, str]]:
 RANDOM = 160
 
 
+@pytest.mark.full("draws random questions or values")
 def test_random_joins_that_are_accepted_are_local(tmp_path: Path) -> None:
     """Law: without a person, the rows of all others and of nobody stay; keys are unique."""
     accepted = 0
@@ -377,6 +378,7 @@ QUESTIONS = (
 )
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_person_of_a_joined_view_moves_no_more_than_claimed(tmp_path: Path) -> None:
     """Law 2 from text to integers; the wrong twin halves what is claimed."""
     engine, caught = PlainEngine(databases()), 0

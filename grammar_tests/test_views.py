@@ -490,6 +490,7 @@ access = "public"
 """
 
 
+@pytest.mark.full("starts processes")
 def test_check_names_a_public_view_that_raises_and_goes_on(tmp_path: Path) -> None:
     """The wrong twin of the finding is the same view over rows that do not raise."""
     view = "CREATE VIEW listed AS SELECT CAST(code AS INTEGER) AS code FROM raw"

@@ -94,6 +94,7 @@ def test_psql_with_tls_and_channel_binding(served: Door) -> None:
     )
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_psql_shows_a_refusal_with_its_place(served: Door) -> None:
     done = psql(served, "SELECT customer_id FROM customers")
     assert done.returncode == 1
@@ -189,6 +190,7 @@ def test_psycopg_survives_an_error_inside_a_transaction(served: Door) -> None:
         assert client.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_session_knows_its_own_number_and_that_the_server_speaks_tls(served: Door) -> None:
     with psycopg.connect(**verified(served)) as client:
         assert client.execute("SELECT pg_backend_pid()").fetchone() == (client.info.backend_pid,)
@@ -409,6 +411,7 @@ def test_what_int8_cannot_hold_is_refused_before_it_is_charged(wide: Door) -> No
         assert spent(client) > before
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_multiples_of_a_sum_are_exact(wide: Door) -> None:
     with psycopg.connect(**wide.conninfo()) as client:
         asked = "SELECT SUM(steps) AS s, SUM(steps) * 4096 AS m, 4096 * SUM(steps) AS n FROM people"

@@ -132,6 +132,7 @@ def asked_on(client: psycopg.Connection[Any]) -> None:
         client.execute("SELECT 1")
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_who_is_taken_off_the_list_is_put_out(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
