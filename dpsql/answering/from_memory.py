@@ -340,8 +340,8 @@ def _cheapest(
 def _least(
     wide: WideTable, tables: Sequence[MeasuredCells], targets: Sequence[Target], floor: float
 ) -> tuple[float, tuple[int, ...]] | None:
-    """Return the least share of its loss at which a wide table suffices, about, and its keys of
-    differences.
+    """Return the approximate least share of its loss that suffices for a wide table, and its keys
+    of differences.
 
     The share is at least the `floor`. None if it is nearly the whole. Keys are added one by one,
     the most saving first: known means are not paid for again.

@@ -152,7 +152,7 @@ class PaidNames(Generic[T]):
         return unknown_name(self.kind, name, tuple(each.name for each in names.values()))
 
     def require_free(self, vault: Vault, whose: Owner, named: T) -> None:
-        """Raises `Refused` if the name means something else, or if there are too many."""
+        """Raise `Refused` if the name means something else, or if there are too many."""
         names = self.of(vault, whose)
         before = names.get(named.name.lower())
         if before is None and len(names) >= MOST_NAMES:

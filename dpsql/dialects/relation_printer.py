@@ -127,7 +127,7 @@ class RelationPrinter(ABC):
 
     @abstractmethod
     def accept(self, relation: Relation) -> None:
-        """Raises `Refused` for a relation that the engine lacks."""
+        """Raise `Refused` for a relation that the engine lacks."""
 
     def select(self, relation: Relation, outputs: tuple[Expression, ...]) -> str:
         """Return one SELECT of `outputs` over `relation`, with its columns named c0, c1, ..."""

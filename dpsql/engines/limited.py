@@ -32,7 +32,7 @@ class WorkLimit:
     outer: WorkLimit | None = None
 
     def __call__(self) -> None:
-        """Raises `Interrupted` or `TimedOut` if the work must end."""
+        """Raise `Interrupted` or `TimedOut` if the work must end."""
         if self.stop.requested:
             raise Interrupted
         if self.clock() > self.deadline:

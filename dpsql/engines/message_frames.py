@@ -17,7 +17,7 @@ ID_BYTES = 8
 
 
 def encode(message: Any) -> bytes:
-    """Return one frame.
+    """Return a message as one frame.
 
     >>> import io
     >>> read(io.BytesIO(encode(("done", None))))

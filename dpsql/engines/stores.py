@@ -23,7 +23,7 @@ class Grown:
 
 
 class StoreWriter(Protocol):
-    """Writes one store next to its place, and then moves it there; a context manager.
+    """Writer of one store, first next to its place, then moved there; a context manager.
 
     Private values are only in its folder, which no other user may read. An unfinished store is
     continued: each table is there whole, or not at all. Raises `errors.Unreachable` if data or disk

@@ -29,7 +29,7 @@ def within(installed: str, first: str, end: str) -> bool:
 
 
 def require_tested(installed: Callable[[str], str] = version) -> None:
-    """Raises `WrongVersion` if the engine or the parser is not a tested version."""
+    """Raise `WrongVersion` if the engine or the parser is not a tested version."""
     for package, (first, end) in TESTED.items():
         try:
             present = installed(package)
@@ -43,7 +43,7 @@ def require_tested(installed: Callable[[str], str] = version) -> None:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    """Return the numbers of a version, without the part after its release."""
+    """Return the first three numbers of a version, 0 for missing ones; suffixes are ignored."""
     match = re.match(r"\d+(?:\.\d+)*", text)
     numbers = [int(part) for part in match[0].split(".")] if match else []
     return (*numbers, 0, 0, 0)[:3]

@@ -96,7 +96,9 @@ def _object(tuned: Tuned) -> dict[str, Any]:
 
 
 def _values(e: Estimate, tuned: Tuned) -> tuple[float | None, ...]:
-    """Return the numbers of an estimate; None for those hidden by noise."""
+    """Return the numbers of an estimate in the order of `_FIELDS`; `cut` and `margin` are None if
+    hidden by noise.
+    """
     seen = e.limit < tuned.reached
     cut, margin = (e.cut, e.margin) if seen else (None, None)
     return float(e.limit), e.noise, cut, margin, e.above, e.error

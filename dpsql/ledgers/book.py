@@ -76,7 +76,7 @@ class Book:
         self.catch_up(state)
 
     def check_mark(self) -> None:
-        """Raises LedgerError unless this ledger is the marked one, possibly with more entries."""
+        """Raise LedgerError unless this ledger is the marked one, possibly with more entries."""
         mark = read_mark(self._path)
         digest = None if mark is None else store.hash_at(self.opened, mark.sequence)
         marked = None if digest is None else digest.hex()
@@ -125,7 +125,7 @@ class Book:
         return bool(self.find(EntryKind.ANSWER, "query_id = ?", query_id))
 
     def confirm(self, row: EntryRow) -> None:
-        """Raises LedgerError if a row that is read again does not match its recorded hash."""
+        """Raise LedgerError if a row that is read again does not match its recorded hash."""
         before = store.hash_at(self.opened, row.sequence - 1)
         if before is None or link(before, row) != store.hash_at(self.opened, row.sequence):
             raise self.edited(row.sequence)

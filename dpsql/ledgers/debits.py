@@ -102,7 +102,7 @@ def _append_unseen(book: Book, charge: Charge) -> None:
 
 
 def _require_allowed(state: State, charge: Charge, ceilings: Sequence[Ceiling]) -> None:
-    """Raises Refused or LedgerError if a charge is not allowed or does not fit below these
+    """Raise Refused or LedgerError if a charge is not allowed or does not fit below these
     limits.
     """
     accountant = state.accountants.get(charge.budget, charge.accountant)
@@ -122,7 +122,7 @@ def _require_allowed(state: State, charge: Charge, ceilings: Sequence[Ceiling]) 
 
 
 def _require_fits(state: State, charge: Charge, ceiling: Ceiling) -> None:
-    """Raises Refused if a charge does not fit below a limit."""
+    """Raise Refused if a charge does not fit below a limit."""
     most = ceiling.most
     if ceiling.budget is None and {*state.accountants.values()} - {charge.accountant}:
         raise LedgerError(

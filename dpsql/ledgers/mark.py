@@ -114,7 +114,7 @@ def sync_folder(path: str) -> None:
 
 
 def check_mark(mark: Mark | None, state: State, marked: str | None, ledger: str) -> None:
-    """Raises LedgerError unless the ledger at this path is the marked one, possibly with more
+    """Raise LedgerError unless the ledger at this path is the marked one, possibly with more
     entries.
 
     `state` is the ledger's own; `marked` is its hash (hex) at the marked entry, or None.

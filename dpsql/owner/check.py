@@ -357,7 +357,7 @@ class _Table:
         return [finding for finding in findings if finding is not None]
 
     def _beyond(self, limit: GroupingLimit, name: str, what: str) -> Finding | None:
-        """Count the units beyond a limit by a grouping; None if there are none."""
+        """Return a finding that counts the units beyond a limit by a grouping, or None."""
         assert limit.key is not None
         columns = {n: self._read(c) for n, c in enumerate(self.table.columns)}
         key = dialects(self.policy.database).database.expression(limit.key, columns)
@@ -372,7 +372,7 @@ class _Table:
         return self._finding(kind, count, (name, limit.by), said, fix, limit.by)
 
     def _total(self, column: ColumnPolicy) -> Finding | None:
-        """Count units with a total beyond its limit; None if there are none."""
+        """Return a finding that counts the units with a total beyond its limit, or None."""
         if column.max_per_unit is None:
             return None
         rows = self._unit_rows(f"{self._read(column)} AS x")

@@ -34,7 +34,7 @@ class Owned:
 
 @dataclass(slots=True)
 class OwnerTracer:
-    """Adds owners to relations; `mixed` are combined rows with owners to compare."""
+    """Tracer of the owners of relations; `mixed` are combined rows with owners to compare."""
 
     policy: Policy
     mixed: list[Owned] = field(default_factory=list)

@@ -152,7 +152,9 @@ class _Sizes:
         return inf if table.private else self.public(name)
 
     def of_join(self, join: Join) -> float:
-        """Return the larger side if rows are looked up by equality, else the product of both."""
+        """Return the rows to process: those of the larger side for equality joins, else the
+        product.
+        """
         sides = self.of(join.left), self.of(join.right)
         here = {f.id for f in join.left.fields}
         looked_up = join.kind is not JoinKind.CROSS and equal_columns(join.condition, here)

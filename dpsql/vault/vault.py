@@ -267,13 +267,13 @@ class Vault:
             yield paid, engine
 
     def require_bound(self, prepared: Prepared, stop: Stop) -> None:
-        """Raises `Failed`, without a charge, if a statement would always fail."""
+        """Raise `Failed`, without a charge, if a statement would always fail."""
         self._bound.require(self.engine, tuple(statements(prepared)), prepared.data, stop)
 
     # --- a monitor ---
 
     def require_stream(self, stream: QueryStream) -> None:
-        """Raises `Failed`, without a charge, if the stream's statement would always fail."""
+        """Raise `Failed`, without a charge, if the stream's statement would always fail."""
         shape = len(stream.sql.keys), stream.sql.parts
         measured = Unrun(stream.sql.sql, stream.tables, shape)
         self._bound.require(self.engine, (measured,), stream.data, Stop())
@@ -424,7 +424,7 @@ class Vault:
             yield guarded(query_id, lambda: stack.enter_context(taken), charged=False)
 
     def _require_room(self, compiler: Compiler, prepared: Prepared, stop: Stop) -> None:
-        """Raises `Refused` if the answer would always have more values than the limit."""
+        """Raise `Refused` if the answer would always have more values than the limit."""
         plan, most = prepared.plan, compiler.policy.limits.max_result_cells
         assert plan is not None
         outer = plan.outer

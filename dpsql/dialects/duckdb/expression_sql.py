@@ -262,8 +262,8 @@ class _Printer:
         return sort_key(key, self.column, total=self.total, nan=self.nan)
 
     def _window_key(self, key: SortKey, call: WindowCall) -> str:
-        """Return SQL for a sort key; as DOUBLE for a RANGE frame, with distances that would
-        overflow integers.
+        """Return SQL for a sort key, as DOUBLE for a RANGE frame with distances: integers might
+        overflow.
         """
         frame = call.frame
         if frame is None or frame.unit != "RANGE" or not frame.has_distance:

@@ -76,8 +76,8 @@ class Printer(RelationPrinter):
         return " AND ".join(f"({each})" for each in [*conjuncts, *tested])
 
     def table(self, name: str) -> str:
-        """Return a table's address, with its schema if a stage of our statement has the same
-        name.
+        """Return the SQL name of a table, with the schema "main" if a stage of our statement has
+        the same name.
         """
         return f'"main".{identifier(name)}' if name.lower() in WITHIN else address(name)
 

@@ -230,7 +230,7 @@ _SILENT_WORDS = frozenset(
 
 
 def check_depth(root: exp.Expression, limit: int = MAX_DEPTH) -> None:
-    """Raises `Refused` (TOO_LARGE) for a tree of more than `limit` levels; does not recurse.
+    """Raise `Refused` (TOO_LARGE) for a tree of more than `limit` levels; does not recurse.
 
     Chains of one connective count as one level, because the importer flattens them.
     """
@@ -247,7 +247,7 @@ def check_depth(root: exp.Expression, limit: int = MAX_DEPTH) -> None:
 
 
 def check_nothing_dropped(root: exp.Expression, tokens: Tokens) -> None:
-    """Raises `Refused` at the first name, number, string or SELECT that is in no node.
+    """Raise `Refused` at the first name, number, string or SELECT that is in no node.
 
     This is a second wall behind `Origin.take`. sqlglot may swallow syntax without a trace in its
     tree, and writes a SELECT * of its own for a query that begins with FROM.

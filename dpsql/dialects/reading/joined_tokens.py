@@ -84,7 +84,7 @@ def _takes_count(before: Sequence[Token]) -> bool:
 
 
 class _CountReader:
-    """Reads one constant expression of whole numbers, or one placeholder, from `at` on."""
+    """Reader of one constant expression of whole numbers, or one placeholder, from `at` on."""
 
     def __init__(self, tokens: Sequence[Token], at: int) -> None:
         self._tokens, self.at = tokens, at

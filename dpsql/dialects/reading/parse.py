@@ -56,7 +56,7 @@ def divide(text: str, dialect: str = DEFAULT_SPELLING) -> tuple[Span, ...]:
 
 
 def _check_characters(text: str) -> None:
-    """Raises `Refused` for a text that is too long or that no engine could receive."""
+    """Raise `Refused` for a text that is too long or that no engine could receive."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:

@@ -57,7 +57,7 @@ class _Level:
 
 
 def check_nesting(tokens: Sequence[Token], most: int = MAX_NESTING) -> None:
-    """Raises `Refused` (TOO_LARGE) if more than `most` constructs are open."""
+    """Raise `Refused` (TOO_LARGE) if more than `most` constructs are open."""
     levels = [_Level()]
     for before, token in zip((None, *tokens), tokens, strict=False):
         kind = token.token_type
@@ -150,7 +150,7 @@ def _check_from(before: Token | None, token: Token) -> None:
 
 
 def check_joins(tokens: Sequence[Token]) -> None:
-    """Raises `Refused` unless each JOIN has its ON or USING before the next JOIN.
+    """Raise `Refused` unless each JOIN has its ON or USING before the next JOIN.
 
     CROSS JOIN takes none; NATURAL JOIN finds its own condition.
     """

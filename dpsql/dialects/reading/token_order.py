@@ -35,7 +35,7 @@ def select_first(tokens: Sequence[Token]) -> tuple[Token, ...]:
 
 
 def _spelled(tokens: Sequence[Token], i: int) -> Token:
-    """Return token `i` as the parser knows it."""
+    """Return token `i` in the spelling that the parser knows."""
     token = tokens[i]
     if _begins_table(tokens, i):
         return as_token(token, TokenType.FROM, "FROM")

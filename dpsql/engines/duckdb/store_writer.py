@@ -214,7 +214,7 @@ class StoreOfDuckDB:
 
 
 def require_own_names(folder: Path) -> None:
-    """Raises `Unreachable` if other users could replace the store's file."""
+    """Raise `Unreachable` if other users could replace the store's file."""
     about = folder.stat()
     others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not about.st_mode & stat.S_ISVTX
     if others or about.st_uid not in (os.geteuid(), 0):

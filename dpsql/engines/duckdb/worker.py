@@ -368,7 +368,7 @@ def _bind(
 
 
 def _shaped(types: list[Any], keys: int, parts: int) -> None:
-    """Raises `ValueError` if the number of columns is not `keys + parts`."""
+    """Raise `ValueError` if the number of columns is not `keys + parts`."""
     if len(types) != keys + parts:
         raise ValueError
 

@@ -31,7 +31,7 @@ def _opened(settings: PostgresSettings, shared: Snapshot | None) -> ReadingSessi
 
 
 def _ready(session: ReadingSession) -> Iterator[Any]:
-    """Raises an error if the server is gone or its data is not the opened data."""
+    """Raise an error if the server is gone or its data is not the opened data."""
     session.same()
     yield from ()
 
@@ -39,7 +39,7 @@ def _ready(session: ReadingSession) -> Iterator[Any]:
 def _bind(
     session: ReadingSession, statements: Sequence[tuple[str, int, tuple[int, int] | None]]
 ) -> Iterator[Any]:
-    """Raises an error if a statement does not parse, or has other columns or parameters."""
+    """Raise an error if a statement does not parse, or has other columns or parameters."""
     for sql, parameters, shape in statements:
         types, given = session.prepared(sql)
         if given != parameters:
@@ -50,7 +50,7 @@ def _bind(
 
 
 def _require_shape(types: Sequence[int], keys: int, parts: int) -> None:
-    """Raises `ValueError` if the number of columns is wrong or a part is not an integer."""
+    """Raise `ValueError` if the number of columns is wrong or a part is not an integer."""
     if len(types) != keys + parts or not set(types[keys:]) <= _WHOLE:
         raise ValueError
 

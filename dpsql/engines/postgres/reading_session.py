@@ -236,7 +236,7 @@ def _connected(settings: PostgresSettings) -> psycopg.Connection[Any]:
 
 
 def _require(connection: psycopg.Connection[Any]) -> None:
-    """Raises `CannotRead` if the server or the role fails a test."""
+    """Raise `CannotRead` if the server or the role fails a test."""
     for why, sql in _TESTS:
         try:
             row = connection.execute(sql).fetchone()

@@ -124,7 +124,7 @@ class SparkReading:
             raise CannotRead("missing") from None
 
     def same(self) -> None:
-        """Raises `DataMoved` if the files are not those that were opened."""
+        """Raise `DataMoved` if the files are not those that were opened."""
         try:
             now = signature(self._settings.files)
         except OSError:
@@ -170,7 +170,7 @@ class SparkReading:
         """Do nothing: a statement does not change the session's state."""
 
     def ping(self) -> None:
-        """Raises an error if the server is gone."""
+        """Raise an error if the server is gone."""
         self._query("SELECT 1", None).toArrow()
 
     def cancel(self) -> None:
@@ -219,7 +219,7 @@ def _connected(settings: SparkSettings) -> Any:
 
 
 def _require(session: Any) -> None:
-    """Raises `CannotRead` if the server fails a test."""
+    """Raise `CannotRead` if the server fails a test."""
     version = tuple(map(int, re.findall(r"\d+", session.version)[:2]))
     if version < _FIRST:
         raise CannotRead("old")

@@ -32,7 +32,7 @@ def _opened(settings: SparkSettings, shared: Signature | None) -> SparkReading:
 
 
 def _ready(session: SparkReading) -> Iterator[Any]:
-    """Raises an error if the server is gone."""
+    """Raise an error if the server is gone."""
     session.same()
     session.ping()
     yield from ()
@@ -46,7 +46,7 @@ def _declared(session: SparkReading, files: Sequence[tuple[str, str]]) -> Iterat
 
 
 def _verify(session: SparkReading, path: str) -> Iterator[Any]:
-    """Raises an error if a file has values on which a statement would fail."""
+    """Raise an error if a file has values on which a statement would fail."""
     session.verify(path)
     yield from ()
 
@@ -54,7 +54,7 @@ def _verify(session: SparkReading, path: str) -> Iterator[Any]:
 def _bind(
     session: SparkReading, statements: Sequence[tuple[str, int, tuple[int, int] | None]]
 ) -> Iterator[Any]:
-    """Raises an error if a statement does not parse, or has other columns or parameters."""
+    """Raise an error if a statement does not parse, or has other columns or parameters."""
     for sql, parameters, shape in statements:
         columns = session.columns(sql, {KEY: "0"} if parameters else None)
         if shape is not None:
@@ -63,7 +63,7 @@ def _bind(
 
 
 def _require_shape(kinds: Sequence[str], keys: int, parts: int) -> None:
-    """Raises `ValueError` if the number of columns is wrong or a part is not an integer."""
+    """Raise `ValueError` if the number of columns is wrong or a part is not an integer."""
     if len(kinds) != keys + parts or not all(map(_WHOLE.fullmatch, kinds[keys:])):
         raise ValueError
 
