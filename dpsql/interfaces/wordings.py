@@ -184,13 +184,13 @@ WORDINGS: dict[Reason, Wording] = {
         "22023",
         (
             "There is no {role} {name}.",
-            "The {role} {lost} can't be made again of what is remembered.",
+            "The {role} {lost} cannot be made again from remembered answers.",
             "There are several: say which {role}.",
-            "There is nobody of this name.",
+            "There is no such name.",
         ),
         "Analysts and budgets are those that the policy names, users those that the owner added;"
         " models and synthetic tables are of the analyst who made them.",
-        "Create {lost} anew: that costs nothing where its measurements are remembered.",
+        "Create {lost} again: that is free if its measurements are remembered.",
         *_SAYS_WHAT[:-1],
         "Ask the owner of the policy.",
     ),
@@ -203,9 +203,9 @@ WORDINGS: dict[Reason, Wording] = {
     Reason.UNSUPPORTED_SYNTAX: _privacy(
         "0A000",
         ("Not supported: {construct}.", "This syntax is not supported."),
-        ("No privacy rule exists for it, and what has no rule is not run.",),
-        "Write it otherwise: {by_manual} lists what is answered.",
-        "Write it otherwise: the page on SQL lists what is answered.",
+        ("No privacy rule exists for it, and nothing runs without a rule.",),
+        "Write it differently: {by_manual} lists the supported SQL.",
+        "Write it differently: the page on SQL lists the supported SQL.",
     ),
     Reason.UNSUPPORTED_STATEMENT: _privacy(
         "0A000",
@@ -255,7 +255,7 @@ WORDINGS: dict[Reason, Wording] = {
             "{function} has no privacy rule.",
             "This aggregate has no privacy rule.",
         ),
-        ("What one person can change in it is not known, so its noise cannot be sized.",),
+        ("The effect of one person on it is not known, so its noise cannot be sized.",),
         "Counts, sums, averages, quantiles and their kin are answered; {by_manual} lists them.",
         "Counts, sums, averages, quantiles and their kin are answered; the page on SQL lists them.",
     ),
@@ -353,7 +353,7 @@ WORDINGS: dict[Reason, Wording] = {
             f"{_NEEDS}: {{nothing}} fits.",
             "It needs {needed}; left is {left} of {limit}.",
             "It needs {needed}; left is {left}.",
-            "What was spent is never refunded.",
+            "A charge is never refunded.",
         ),
         (
             "Ask without cube {cube}, with OPTIONS(memory = 'off'), or ask the owner.",
@@ -367,8 +367,8 @@ WORDINGS: dict[Reason, Wording] = {
         ExitCode.BUDGET,
         "53400",
         ("The monitor has given its {alarms} alarms.", "The monitor has given all its alarms."),
-        ("What was paid when it was opened pays for so many alarms and no more.",),
-        ("Open another monitor, which is charged anew; questions asked before stay free.",),
+        ("The charge at its opening covers this number of alarms and no more.",),
+        ("Open another monitor, which is charged again; earlier questions stay free.",),
     ),
     Reason.ANALYST_STOPPED: Wording(
         ExitCode.BUDGET,
@@ -378,7 +378,7 @@ WORDINGS: dict[Reason, Wording] = {
             "{late} answers came later than predicted, and how late they came may tell something.",
             "Too many answers came later than predicted, which may tell something.",
         ),
-        ("Ask the owner; what was asked before stays free.",),
+        ("Ask the owner; earlier questions stay free.",),
     ),
     Reason.STOPPED_BY_OWNER: Wording(
         ExitCode.BUDGET,
@@ -389,7 +389,7 @@ WORDINGS: dict[Reason, Wording] = {
             "Nothing new may be asked for now.",
         ),
         ("The owner has stopped it.",),
-        ("Ask the owner; what was asked before stays free.",),
+        ("Ask the owner; earlier questions stay free.",),
     ),
     Reason.LIMIT_CHANGED: Wording(
         ExitCode.BUDGET,
@@ -399,6 +399,6 @@ WORDINGS: dict[Reason, Wording] = {
             "The policy has other limits than the owner has confirmed.",
         ),
         ("Nothing is charged until the owner confirms what it says now, or writes what it said.",),
-        ("Ask the owner: dpsql budget confirm. What was asked before stays free.",),
+        ("Ask the owner: dpsql budget confirm. Earlier questions stay free.",),
     ),
 }

@@ -83,9 +83,7 @@ def _question(command: Command) -> Command:
     parameters = (
         click.argument("sql", required=False, metavar="[SQL|-]"),
         click.option("-f", "--file", type=click.Path(dir_okay=False), help="Read the SQL here."),
-        click.option(
-            "--epsilon", callback=exact_epsilon, metavar="E", help="What this query may cost."
-        ),
+        click.option("--epsilon", callback=exact_epsilon, metavar="E", help="The ε of this query."),
         click.option(
             "--within",
             metavar="ERROR",
@@ -100,7 +98,7 @@ def _question(command: Command) -> Command:
         click.option(
             "--nonnegative",
             is_flag=True,
-            help="Show zero for counts, and sums of what is never negative, below it.",
+            help="Show negative counts, and sums that are never negative, as zero.",
         ),
         DIALECT,
         with_settings,
@@ -116,7 +114,7 @@ def _question(command: Command) -> Command:
 @click.option("-o", "--output", "target", metavar="FILE", help="Write the result here, atomically.")
 @click.option("--plot", "draws", is_flag=True, help="Draw the numbers below the table.")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the plan and the price; free.")
-@click.option("--yes", is_flag=True, help="Ask even what cannot be of use, without asking back.")
+@click.option("--yes", is_flag=True, help="Answer even useless queries, without asking back.")
 @click.pass_context
 def query(
     context: click.Context,

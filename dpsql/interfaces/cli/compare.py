@@ -40,7 +40,7 @@ _DELTA = Decimal("1e-6")
     "--delta",
     callback=exact_epsilon,
     metavar="D",
-    help="The δ at which an ε is told; default the budget's.",
+    help="The δ of each ε; default the budget's.",
 )
 @written_as("How the report is written.", "table", "json", "csv")
 @click.option("--plot", "picture", metavar="FILE", help="Draw it too: .png, .svg or .pdf.")

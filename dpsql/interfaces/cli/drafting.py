@@ -322,8 +322,12 @@ def _listed(names: Iterable[str], most: int = 40) -> str:
 @click.command()
 @with_policy
 @click.argument("sources", nargs=-1, metavar="[DATA]...")
-@click.option("--unit", metavar="T.C", help="Whose privacy: a key, or a column that names people.")
-@click.option("--public", metavar="T,…", help="Tables of which anybody may see every row, or none.")
+@click.option(
+    "--unit", metavar="T.C", help="The privacy unit: a key, or a column that names people."
+)
+@click.option(
+    "--public", metavar="T,…", help="Public tables, all rows of which anybody may see; or none."
+)
 @click.option("--show", metavar="T.C,…", help="Columns to use that look like names of people.")
 @click.option("--other-people", help="Others whom a row names: protected or unprotected.")
 @click.option("--units", metavar="N", help="About how many people, as anybody may know; or secret.")
@@ -331,8 +335,8 @@ def _listed(names: Iterable[str], most: int = 40) -> str:
 @click.option("--delta", metavar="D", help="δ of all questions together.")
 @click.option("--accountant", default=DEFAULT_ACCOUNTANT, show_default=True, help="What adds up.")
 @click.option("--look", is_flag=True, help="Propose types from rows of texts: becomes public.")
-@click.option("-y", "--yes", is_flag=True, help="Take what is recommended where nothing is said.")
-@click.option("--update", is_flag=True, help="Mark in the policy what a changed schema has anew.")
+@click.option("-y", "--yes", is_flag=True, help="Take the recommendation for each missing option.")
+@click.option("--update", is_flag=True, help="Mark additions of a changed schema in the policy.")
 @click.option("-o", "--output", "target", metavar="FILE", help="Default dpsql.toml; - is stdout.")
 def init(
     settings: CommandSettings,

@@ -48,14 +48,14 @@ _WELCOME = "dpsql shell as {analyst}. A statement ends with ; and \\? lists the 
 @with_settings
 @DIALECT
 @click.option("-f", "--file", type=click.Path(dir_okay=False), help="Do what stands here, and end.")
-@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What each query may cost.")
+@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="The ε of each query.")
 @click.option(
     "--confirm-above",
     callback=exact_epsilon,
     metavar="E",
     help="Ask back before more; default the policy's confirm_above, or its query_epsilon.",
 )
-@click.option("--yes", is_flag=True, help="Never ask back, even about what cannot be of use.")
+@click.option("--yes", is_flag=True, help="Never ask back, even about useless queries.")
 @click.option("--connect", metavar="URL", help="Ask a server: postgresql://NAME@HOST:5439/dpsql.")
 @click.pass_context
 def shell(
@@ -342,11 +342,11 @@ _COMMANDS: dict[str, _Command] = {
         _Command("\\?", "these commands", Shell.help),
         _Command("\\d [TABLE]", "the tables, or the columns of one", Shell.describe),
         _Command("\\dt", "the tables", Shell.tables),
-        _Command("\\explain SELECT …", "price, expected error, what would help", Shell.explain),
+        _Command("\\explain SELECT …", "price, expected error, proposals", Shell.explain),
         _Command("\\plot [SELECT …]", "the latest answer, or this one, as a picture", Shell.plot),
-        _Command("\\budget", "what is left to spend", Shell.budget),
-        _Command("\\history", "what was asked and what it cost", Shell.history),
-        _Command("\\epsilon [E]", "what each statement asks for from here on", Shell.epsilon),
+        _Command("\\budget", "the remaining budget", Shell.budget),
+        _Command("\\history", "the charged queries", Shell.history),
+        _Command("\\epsilon [E]", "the ε of each statement from here on", Shell.epsilon),
         _Command("\\i FILE", "the statements of a file, up to the first that fails", Shell.include),
         _Command("\\q", "leave", Shell.help),
     )

@@ -63,7 +63,7 @@ def manual(context: click.Context, topic: str | None) -> None:
     if topic is None:
         lines = grid([(name, title(name)) for name in TOPICS])
         click.echo(encodable("\n".join(["Topics:", *lines]), sys.stdout.encoding))
-        click.echo("\nRead one with dpsql help TOPIC. What a command takes: dpsql COMMAND --help.")
+        click.echo("\nRead one with dpsql help TOPIC. Options of a command: dpsql COMMAND --help.")
     elif topic in TOPICS:
         _show(page(topic))
     elif topic in _REASONS:

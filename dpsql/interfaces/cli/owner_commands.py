@@ -48,7 +48,7 @@ def refresh(settings: CommandSettings, *, record: bool) -> None:
 
         checked = check_policy(settings.policy, record=True, refresh=True)
         _show(settings.policy, checked.reviews)
-        note("A new data version has begun; what the data confirms is recorded.")
+        note("A new data version has begun; the facts that it confirms are recorded.")
         return
     with settings.open(settings.policy) as proxy:
         click.echo(f"data version {proxy.refresh()}")
@@ -80,7 +80,7 @@ def check(
     else:
         _show(settings.policy, checked.reviews)
     if record:
-        note("What the data confirms is recorded, until the data changes.")
+        note("The facts that the data confirms are recorded, until it changes.")
     if checked.facts_lapsed:
         note_lapsed_facts()
     if checked.store_unused:

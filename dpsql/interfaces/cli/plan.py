@@ -50,7 +50,7 @@ _WIDEST = 60
     "--epsilon",
     callback=exact_epsilon,
     metavar="E",
-    help="What all of it may cost; else the least for which each is as exact as alone.",
+    help="The total ε; else the least for which each is as exact as alone.",
 )
 @click.option("--within", metavar="ERROR", help="The error that each statement may have, as 100.")
 @click.option("--confidence", type=float, metavar="P", help="How sure --within is; else 0.95.")

@@ -37,7 +37,7 @@ PICTURES = (".png", ".svg", ".pdf")
     "totals",
     multiple=True,
     metavar="COLUMN",
-    help="A column of which one unit's values add up; may be given again.",
+    help="A column whose sum per unit is limited; may be given again.",
 )
 @click.option(
     "--epsilon",
@@ -45,11 +45,11 @@ PICTURES = (".png", ".svg", ".pdf")
     default="0.1",
     show_default=True,
     metavar="E",
-    help="What all of it may cost.",
+    help="The total ε.",
 )
 @written_as("How the estimates are written.", "table", "json", "csv")
 @click.option("--plot", "picture", metavar="FILE", help="Draw them too: .png, .svg or .pdf.")
-@click.option("--write", is_flag=True, help="Write what is recommended into the policy.")
+@click.option("--write", is_flag=True, help="Write the recommendation into the policy.")
 @with_settings
 def tune(
     settings: CommandSettings,

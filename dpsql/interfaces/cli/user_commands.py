@@ -130,7 +130,7 @@ def resume(settings: CommandSettings, name: str, *, reason: str) -> None:
     with _ledger_of(settings, name) as ledger:
         late = ledger.late(name)
         ledger.resume(Stopped(None, name), reason)
-    note(f"{printable(name)} may ask anew; {late} late answers no longer count.")
+    note(f"{printable(name)} may ask again; {late} late answers no longer count.")
 
 
 @contextmanager

@@ -35,7 +35,9 @@ def cube() -> None:
 @cube.command()
 @click.argument("sql", required=False, metavar="[SQL|-]")
 @click.option("-f", "--file", type=click.Path(dir_okay=False), help="Read the SQL here.")
-@click.option("--budget", metavar="NAME", help="Which pays, and whose analysts it is for.")
+@click.option(
+    "--budget", metavar="NAME", help="The budget that pays; its analysts may use the cube."
+)
 @click.option("--yes", is_flag=True, help="Measure it at this price, without asking back.")
 @DIALECT
 @with_policy
@@ -126,7 +128,7 @@ def drop(settings: CommandSettings, *, name: str, reason: str) -> None:
 
 
 @cube.command()
-@click.option("--budget", metavar="NAME", help="Whose questions are asked again.")
+@click.option("--budget", metavar="NAME", help="The budget with the past queries.")
 @DIALECT
 @with_policy
 def suggest(settings: CommandSettings, *, budget: str | None, dialect: str) -> None:

@@ -150,7 +150,7 @@ def _origins(
     multiple=True,
     metavar="URL",
     callback=_origins,
-    help="Whose pages may send, beside this server's own; https://example.org.",
+    help="Another web origin that may send, such as https://example.org.",
 )
 @click.option(
     "--least",

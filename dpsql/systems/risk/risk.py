@@ -44,10 +44,10 @@ def _pairs(
     multiple=True,
     callback=_names,
     metavar="A,B",
-    help="What outsiders may know; default: all that can be seen but keys and --sensitive.",
+    help="Columns known to outsiders; default: all visible ones but keys and --sensitive.",
 )
 @click.option(
-    "--sensitive", multiple=True, callback=_names, metavar="A,B", help="What nobody should learn."
+    "--sensitive", multiple=True, callback=_names, metavar="A,B", help="Columns to protect."
 )
 @click.option(
     "--generalise",
@@ -79,7 +79,7 @@ def _pairs(
     type=click.FloatRange(0, 1, min_open=True),
     default=0.05,
     show_default=True,
-    help="A set identifies where so many people are alone by it.",
+    help="Least share of unique people for a set to identify.",
 )
 @written_as("How it is written.", "table", "json")
 @click.option("--plot", "picture", metavar="FILE", help="Draw k too: .png, .svg or .pdf.")

@@ -56,7 +56,7 @@ def _pairs(
 
 @click.command()
 @click.argument("source", metavar="TABLE|QUERY")
-@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What all of it may cost.")
+@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="The total ε.")
 @click.option("--rows", type=click.IntRange(1), metavar="N", help="How many; else as there are.")
 @click.option(
     "--keep", callback=_pairs, metavar="A,B;B,C", help="Pairs of columns to measure in any case."
@@ -72,7 +72,7 @@ def _pairs(
     "--fit",
     type=click.Choice(("own", "mbi")),
     default="own",
-    help="By whose means rows are fitted; mbi needs the extra synth.",
+    help="The method of the fit; mbi needs the extra synth.",
 )
 @click.option("--plot", "picture", metavar="FILE", help="Draw how near they are: .png, .svg, .pdf.")
 @click.option("--truth", is_flag=True, help="For the owner only: how near to the private rows.")

@@ -59,12 +59,12 @@ def _exact_number(_context: click.Context, _option: click.Parameter, text: str) 
     metavar="C",
     help='How many answers "above" are paid for; then the watch ends.',
 )
-@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What all of it costs.")
+@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="The total ε.")
 @click.option(
     "--measure",
     callback=exact_epsilon,
     metavar="E",
-    help="Pay so much more: what is above is told with its noisy number.",
+    help="Additional ε: each alarm comes with its noisy number.",
 )
 @DIALECT
 @written_as("How the answers are written.", "table", "json")
