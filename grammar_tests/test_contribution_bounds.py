@@ -154,7 +154,7 @@ def test_over_many_groups_either_norm_may_be_taken(
     asked = parsed(BY_DAY, "duckdb"), policy, budget, Fraction(1), public, public.evaluate
     polls = prepare(*asked).polls
     votes = [poll.block.vote for poll in polls]
-    assert all(isinstance(vote, Vote) and vote.parts == 2 for vote in votes)
+    assert all(isinstance(vote, Vote) and vote.parts == 1 for vote in votes)
     assert [vote.norm for vote in votes if isinstance(vote, Vote)] == (
         [Norm.L1] if accountant == "pure" else [Norm.L2, Norm.L1]
     )

@@ -8,6 +8,7 @@ from math import floor, isfinite, isnan, log10
 from typing import Any
 
 from dpsql.model.durations import spelled
+from dpsql.model.interval_ends import ends
 from dpsql.model.vocabulary import Loss
 
 _WIDE = Context(prec=80, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -113,6 +114,17 @@ def number_text(value: Any, margin: float | None, scale: int | None) -> tuple[st
     shown = places if scale is None else min(places, scale)
     # z: a small negative number rounds to 0, not to -0.
     return f"{value:z,.{shown}f}", f"{margin:,.{places}f}"
+
+
+def ends_text(value: Any, half: tuple[float, float], scale: int | None) -> tuple[str, str]:
+    """The ends of an interval as text, rounded to what its shorter half makes meaningful.
+
+    >>> ends_text(1234567, (89.4, 4321.0), 0)
+    ('1,234,478', '1,238,888')
+    """
+    low, high = ends(value, max(half), half) or (None, None)
+    shorter = min(half)
+    return number_text(low, shorter, scale)[0], number_text(high, shorter, scale)[0]
 
 
 def _few_digits(value: float | Decimal) -> str:

@@ -31,7 +31,7 @@ def answered(
     whole = answer.explanation.form is PlanForm.JSON
     rows = tuple((line,) for line in ([text] if whole else text.splitlines()))
     exact = ((None,),) * len(rows)
-    return replace(answer, rows=rows, errors=exact, margins=exact)
+    return replace(answer, rows=rows, errors=exact, margins=exact, halves=())
 
 
 def stored(answer: Answer) -> Answer:
@@ -43,4 +43,4 @@ def stored(answer: Answer) -> Answer:
         return answer
     rows = answer.flow.stored()
     exact = Repeated((None,) * len(answer.columns), len(rows))
-    return replace(answer, rows=rows, errors=exact, margins=exact, flow=None)
+    return replace(answer, rows=rows, errors=exact, margins=exact, halves=(), flow=None)

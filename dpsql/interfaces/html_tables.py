@@ -21,7 +21,8 @@ def table_html(answer: Answer, most: int | None = None) -> str:
     """Return the rows as an HTML table, at most `most`, with footnotes below."""
     rows = len(answer.rows)
     if most is not None and rows > most:
-        answer = replace(answer, rows=answer.rows[:most], margins=answer.margins[:most])
+        parts = {name: getattr(answer, name)[:most] for name in ("rows", "margins", "halves")}
+        answer = replace(answer, **parts)
     columns = text_columns(answer)
     head = "".join(_cell("th", column, column.header) for column in columns)
     lines = [

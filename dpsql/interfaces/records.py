@@ -1,16 +1,17 @@
 """Answers for programs: JSON, JSON lines, CSV and Parquet.
 
 Every numeric column `n` is followed by `n_margin`, the half width of its 95 % interval. It is
-absent (null, empty) for exact values, and NaN for noisy values of unknown error. The columns depend
-only on the query's text. Decimals and large integers keep every digit; dates are ISO 8601. In JSON,
-a column with notices is followed by `n_notice`, in words.
+absent (null, empty) for exact values, and NaN for noisy values of unknown error. `n_low` and
+`n_high` are the ends of the interval, absent where there is none. The columns depend only on the
+query's text. Decimals and large integers keep every digit; dates are ISO 8601. In JSON, a column
+with notices is followed by `n_notice`, in words.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from io import BufferedIOBase, BytesIO, RawIOBase
 from math import isfinite
@@ -21,16 +22,17 @@ from dpsql.interfaces.data_frames import arrow_type, plain, unique
 from dpsql.interfaces.sentences import sentence
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import MissingExtra
+from dpsql.model.interval_ends import Half, Halves, ends
 from dpsql.model.notices import places
 from dpsql.model.table import Repeated
-from dpsql.model.tree import DOUBLE, SqlType
+from dpsql.model.tree import DOUBLE, INTERVAL, SqlType
 from dpsql.model.vocabulary import Answer, Column
 
 if TYPE_CHECKING:
     from dpsql.model.stored import Flow, Stored
     from dpsql.model.table import Table
 
-_MARGIN = "_margin"
+_MARGIN, _LOW, _HIGH = "_margin", "_low", "_high"
 _NOTICE = "_notice"
 _BETWEEN = ",\n "
 """Separator of two objects in a JSON array."""
@@ -39,12 +41,27 @@ Write: TypeAlias = Callable[[str | bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class RecordColumn:
-    """A column of the output: its unique name, its type, and the source of its cells."""
+    """A column of the output: its unique name, its type, and the source of its cells.
+
+    It has the numbers themselves, or what stands `beside` them.
+    """
 
     name: str
     type: SqlType
     source: int
-    margin: bool
+    beside: str = ""
+
+    def cell(self, value: Any, margin: float | None, half: Half) -> Any:
+        """The cell for a number; an end that is not known is None."""
+        match self.beside:
+            case "":
+                return value
+            case "_margin":
+                return margin
+            case _:
+                low, high = ends(value, margin, half) or (None, None)
+                end = low if self.beside == _LOW else high
+                return end if end is None or isinstance(end, timedelta) or isfinite(end) else None
 
 
 def record_columns(answer: Answer, *, margins: bool = True) -> tuple[RecordColumn, ...]:
@@ -52,10 +69,12 @@ def record_columns(answer: Answer, *, margins: bool = True) -> tuple[RecordColum
     taken: set[str] = set()
     columns = []
     for i, column in enumerate(answer.columns):
-        columns.append(RecordColumn(unique(column.name, taken), column.type, i, margin=False))
+        columns.append(RecordColumn(unique(column.name, taken), column.type, i))
         if margins and column.type.is_measured:
-            name = unique(f"{columns[-1].name}{_MARGIN}", taken)
-            columns.append(RecordColumn(name, DOUBLE, i, margin=True))
+            name, kind = columns[-1].name, column.type if column.type == INTERVAL else DOUBLE
+            for beside in (_MARGIN, _LOW, _HIGH):
+                own = DOUBLE if beside == _MARGIN else kind
+                columns.append(RecordColumn(unique(name + beside, taken), own, i, beside))
     return tuple(columns)
 
 
@@ -83,12 +102,16 @@ def with_margin_columns(answer: Answer) -> Answer:
         rows=tuple((*row, *(margins[n] for n in places)) for row, margins in rows),
         errors=tuple((*errors, *nothing) for errors in answer.errors),
         margins=tuple((*margins, *nothing) for margins in answer.margins),
+        halves=tuple(halves and (*halves, *nothing) for halves in answer.halves),
     )
 
 
 def _records(answer: Answer, columns: tuple[RecordColumn, ...]) -> Iterator[tuple[Any, ...]]:
-    for row, margins in zip(answer.rows, answer.margins, strict=True):
-        yield tuple((margins if c.margin else row)[c.source] for c in columns)
+    exact: Halves = (None,) * len(answer.columns)
+    rows = answer.halves or Repeated(exact, len(answer.rows))
+    for row, margins, halves in zip(answer.rows, answer.margins, rows, strict=True):
+        cells = list(zip(row, margins, halves or exact, strict=True))
+        yield tuple(c.cell(*cells[c.source]) for c in columns)
 
 
 def flowed(answer: Answer, write: Write, style: str) -> Answer:

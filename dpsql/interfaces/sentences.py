@@ -237,7 +237,22 @@ def _scaled(notice: Scaled | SharedPresence, names: str) -> str:
         return f"{bound}: there are too few of them to find a better bound; declare max_per_unit"
     beyond = f"at most about {notice.above:,} have more, which is missing"
     side = "" if notice.side is CutSide.EITHER else f" ({notice.side})"
-    return f"{bound}, a bound found privately; {beyond}{side}"
+    clipped = f"{bound}, a bound found privately; {beyond}{side}"
+    return f"{clipped}. {_guess(notice)}" if notice.guess else clipped
+
+
+def _guess(notice: Scaled) -> str:
+    """Which end of an interval holds where few units hold much."""
+    why = f"a few {notice.units} hold much of this. Declare max_per_unit."
+    match notice.side:
+        case CutSide.ABOVE:
+            return f"The lower end holds; the upper end is a guess: {why}"
+        case CutSide.BELOW:
+            return f"The upper end holds; the lower end is a guess: {why}"
+        case CutSide.EITHER:
+            return f"The interval is a guess: {why}"
+        case _:
+            assert_never(notice.side)
 
 
 def _spread(notice: SharedPresence, names: str) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isnan
 from textwrap import wrap
+from typing import Any
 
-from dpsql.interfaces.amounts import number_text
+from dpsql.interfaces.amounts import ends_text, number_text
 from dpsql.interfaces.messages import printable, width
 from dpsql.interfaces.sentences import footnotes
 from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.interval_ends import Half
 from dpsql.model.notices import sides
 from dpsql.model.tree import Kind, SqlType
 from dpsql.model.vocabulary import Answer
@@ -96,7 +98,7 @@ def broken(answer: Answer, room: int | None) -> Answer:
         first, *others = wrap(str(text), max(room - before, _NARROWEST)) or [""]
         rows += [(*cells, first), *((*[""] * len(cells), line) for line in others)]
     exact = ((None,) * len(answer.columns),) * len(rows)
-    return replace(answer, rows=tuple(rows), errors=exact, margins=exact)
+    return replace(answer, rows=tuple(rows), errors=exact, margins=exact, halves=())
 
 
 def grid(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -130,18 +132,29 @@ def sheet(headers: Sequence[str], rows: Sequence[Sequence[str]], room: int | Non
 
 def text_columns(answer: Answer) -> tuple[TextColumn, ...]:
     """Return the columns as text, with marks on those with notices."""
-    places = sides(answer.notices)
+    places, nothing = sides(answer.notices), (None,) * len(answer.columns)
+    both = [halves or nothing for halves in answer.halves or [None] * len(answer.rows)]
     return tuple(
         _column(
             f"{column.name} {places[i]}" if i in places else column.name,
             column.type,
             tuple(
-                number_text(row[i], margins[i], _scale(column.type))
-                for row, margins in zip(answer.rows, answer.margins, strict=True)
+                _number(row[i], margins[i], halves[i], _scale(column.type))
+                for row, margins, halves in zip(answer.rows, answer.margins, both, strict=True)
             ),
         )
         for i, column in enumerate(answer.columns)
     )
+
+
+def _number(value: Any, margin: float | None, half: Half, scale: int | None) -> tuple[str, str]:
+    """Return a number, and its ± or, if one side reaches farther, both ends."""
+    shown, around = number_text(value, margin, scale)
+    if half is None or not around or around == "?":
+        return shown, f"± {around}" if around else ""
+    if len({number_text(value, each, scale)[1] for each in half}) == 1:
+        return shown, f"± {around}"
+    return shown, f"({' … '.join(ends_text(value, half, scale))})"
 
 
 def _scale(kind: SqlType) -> int | None:
@@ -150,19 +163,29 @@ def _scale(kind: SqlType) -> int | None:
 
 
 def _column(name: str, kind: SqlType, pairs: tuple[tuple[str, str], ...]) -> TextColumn:
-    """Return a column with values and margins aligned at the ± signs."""
+    """Return a column with values and margins aligned at the ± signs, or values and both ends."""
     values = [printable(value) for value, _ in pairs]
     margins = [margin for _, margin in pairs]
     left, right = (max((width(t) for t in texts), default=0) for texts in (values, margins))
     noisy = right > 0
     cells = tuple(
         _pad(value, left, right=True)
-        + (f" ± {_pad(margin, right, right=True)}" if margin else " " * (3 + right))
+        + (f" {_behind(margin, right)}" if margin else " " * (1 + right))
         if noisy
         else value
         for value, margin in zip(values, margins, strict=True)
     )
     return TextColumn(printable(name), cells, noisy or kind.is_numeric)
+
+
+def _behind(text: str, cells: int) -> str:
+    """A margin, aligned at its last digit behind the sign; or both ends."""
+    sign, space, digits = text.partition(" ")
+    return (
+        f"± {_pad(digits, cells - 2, right=True)}"
+        if sign == "±" and space
+        else _pad(text, cells, right=True)
+    )
 
 
 def _fit(

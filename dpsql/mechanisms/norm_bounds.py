@@ -80,6 +80,7 @@ _SHARES = {(1, False): Fraction(3, 20), (1, True): Fraction(1, 10)} | {
     (2, False): Fraction(1, 5),
     (2, True): Fraction(3, 20),
 }
+_SHARES_OF_TOTALS = {False: Fraction(3, 10), True: Fraction(1, 5)}
 _MANY_GROUPS = 8
 HALVED = 16
 """Number of groups from which the histogram has halves of octaves."""
@@ -157,17 +158,18 @@ def octave_of(norm: int, whole: int) -> int:
     return 1 - (whole // norm).bit_length()
 
 
-def share(order: int, groups: int) -> Fraction:
+def share(order: int, groups: int, *, total: bool = False) -> Fraction:
     """Return the share of the budget for the histogram, by the accountant's order and public
     groups.
 
     The order is 1 where amounts are ρ and 2 where they are ε. A single number needs a bound that
-    clips few units, and finding it takes more.
+    clips few units, and finding it takes more. For a `total` the tail is estimated as well.
 
-    >>> share(1, 53), share(2, 1)
-    (Fraction(1, 10), Fraction(1, 5))
+    >>> share(1, 53), share(2, 1), share(2, 1, total=True)
+    (Fraction(1, 10), Fraction(1, 5), Fraction(3, 10))
     """
-    return _SHARES[order, groups >= _MANY_GROUPS]
+    many = groups >= _MANY_GROUPS
+    return _SHARES_OF_TOTALS[many] if total else _SHARES[order, many]
 
 
 def largest(octaves: Octaves, counts: Sequence[int], votes: Noise) -> tuple[int, bool]:
@@ -350,6 +352,11 @@ def for_keys(
     bound = max(clip for clip, each in zip(clips, units, strict=True) if each <= about)
     more = counts[octaves.beyond(bound) :]
     return NormBound(bound, at_most(more, votes), visible)
+
+
+def last_octave(counts: Sequence[int], votes: Noise) -> int:
+    """Return the place of the outermost octave that stands out, or of the largest."""
+    return _last(counts, votes)[0]
 
 
 def _last(counts: Sequence[int], votes: Noise) -> tuple[int, bool]:

@@ -106,7 +106,7 @@ class Scaled:
     """All `what` that a unit contributes is scaled to a norm of at most `most`, found privately.
 
     About `above` units at most have more (95 %). Without enough units the norm is not `visible`.
-    The truth lies on one `side`.
+    The truth lies on one `side`, where the end of the interval may be a `guess`.
     """
 
     columns: tuple[int, ...]
@@ -116,6 +116,7 @@ class Scaled:
     above: int
     visible: bool
     side: CutSide
+    guess: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpsql.model.dataclass import dataclass, field, replace
+from dpsql.model.interval_ends import Halves, Intervals, intervals
 from dpsql.model.local_reports import LocalColumn
 from dpsql.model.notices import Notice
 from dpsql.model.prepared_store import PreparedStore
@@ -457,9 +458,10 @@ class Answer:
     """Columns, rows, and the standard error of every number in the shape of the rows.
 
     An error is None where the value is exact (keys, public data) and NaN where it is noisy and its
-    error unknown. `margins` are the 95 % half-widths, same shape. `explanation` answers EXPLAIN
-    PRIVACY; the interface writes its rows. A `flow` holds its rows itself, and all of them are
-    exact.
+    error unknown. `margins` are the 95 % half-widths, same shape. Intervals that reach farther on
+    one side have two `halves`, below and above; their margin is the larger one. Without any such
+    interval `halves` is empty. `explanation` answers EXPLAIN PRIVACY; the interface writes its
+    rows. A `flow` holds its rows itself, and all of them are exact.
     """
 
     columns: tuple[Column, ...]
@@ -470,6 +472,14 @@ class Answer:
     notices: tuple[Notice, ...] = ()
     explanation: object | None = None
     flow: Flow | None = None
+    halves: Sequence[Halves | None] = ()
+
+    @property
+    def intervals(self) -> tuple[Intervals, ...]:
+        """The low and the high end of each number at 95 %: see `intervals`."""
+        halves = self.halves or (None,) * len(self.rows)
+        rows = zip(self.rows, self.margins, halves, strict=True)
+        return tuple(intervals(*row) for row in rows)
 
 
 @dataclass(frozen=True, slots=True)

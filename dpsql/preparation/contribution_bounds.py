@@ -1,7 +1,7 @@
 """Contribution bounds: the price of polls, and the clipping bounds from their noisy counts.
 
-Proof (PRIVACY.md R64, R71). A poll is an ordinary question over public keys. Choosing a bound by
-its noisy counts is post-processing, and clipping is valid for any bound.
+Proof (PRIVACY.md R64, R71, R97). A poll is an ordinary question over public keys. Choosing a bound
+by its noisy counts is post-processing, and clipping is valid for any bound.
 """
 
 from __future__ import annotations
@@ -17,14 +17,30 @@ from dpsql import accountants
 from dpsql.accountants import Accountant
 from dpsql.compiler.calibrate.poll_queries import places
 from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS
-from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, RatioVote, Vote
+from dpsql.compiler.plan.measurement_kinds import (
+    ClippedSum,
+    MeanVote,
+    RangeVote,
+    RatioVote,
+    RowCount,
+    Vote,
+)
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import FoundNorm, Payment, Poll
 from dpsql.compiler.plan.published_keys import ThresholdKeys
 from dpsql.mechanisms import norm_bounds, standard_deviation
-from dpsql.mechanisms.norm_bounds import NormBound, Octaves, chosen, for_keys, seen, spread
+from dpsql.mechanisms.clipping_bias import ClippedAnswer, best_bound
+from dpsql.mechanisms.norm_bounds import (
+    NormBound,
+    Octaves,
+    chosen,
+    for_keys,
+    seen,
+    spread,
+    visible_from,
+)
 from dpsql.mechanisms.tails import reach
-from dpsql.model.dataclass import dataclass
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.vocabulary import Answer, Budget, Mechanism, Noise, Norm
 from dpsql.preparation.private_bounds import shares
 
@@ -40,6 +56,8 @@ roughly.
 """
 _FAR = 8
 """Limit on a place of means, as a multiple of the median."""
+_BETWEEN_NORMS = 1.41
+"""How many times more all groups lose than an L2 norm, where both norms end in one octave."""
 _FOR_CENTRES = Fraction(1, 20)
 
 
@@ -47,7 +65,15 @@ def share(polls: Sequence[Poll], accountant: Accountant) -> Fraction:
     """Return the share of a question's loss that all its searches for norms may spend together."""
     if polls[0].first:
         return _FOR_CENTRES
-    return max(norm_bounds.share(accountant.order, poll.groups) for poll in polls)
+    order = accountant.order
+    return max(norm_bounds.share(order, poll.groups, total=_is_of_total(poll)) for poll in polls)
+
+
+def _is_of_total(poll: Poll) -> bool:
+    """Return whether the norm bounds a sum of rows by public groups, whose bias is estimated."""
+    vote = poll.block.vote
+    total = vote.total if isinstance(vote, Vote) else None
+    return poll.listed and poll.column is not None and isinstance(total, RowCount | ClippedSum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +139,8 @@ class _Result:
 def _norm_of(widest: Prepared, poll: Poll, result: _Result) -> FoundNorm:
     vote, counts, noise = poll.block.vote, result.counts(poll), result.noise
     match vote:
+        case Vote() if _is_of_total(poll):
+            return _of_total(poll, vote, counts, noise, _law(widest, poll, vote), 0.0)[0]
         case Vote():
             choose = _for_keys if poll.of_keys else _chosen
             best = choose(widest, poll, vote, counts, noise)
@@ -146,6 +174,27 @@ def _chosen(
     return _least(vote, counts, noise, law, groups, weight)
 
 
+def _of_total(
+    poll: Poll, vote: Vote, counts: Sequence[int], noise: Noise, law: _Law, more: float
+) -> tuple[FoundNorm, float]:
+    """The bound with the narrowest interval, and half of its width.
+
+    All groups together lose at most `more` times what norms lose (0: that is not known).
+    """
+    spread = 1.0 if vote.norm is not Norm.L2 else sqrt(min(poll.groups, law.l0))
+    answer = ClippedAnswer(
+        deviation=law.deviation,
+        gaussian=law.gaussian,
+        groups=poll.groups,
+        weight=min(more or spread, spread),
+        signs=vote.total.total_lower < 0 < vote.total.total_upper,
+    )
+    best = best_bound(vote.bins, vote.most, counts, noise, answer)
+    above = norm_bounds.at_most(counts[vote.bins.beyond(best.bound) :], noise)
+    visible = max(counts) >= visible_from(noise)
+    return FoundNorm(poll.key, best.bound, above, visible, bias=best.bias), best.width
+
+
 def _of_both(
     widest: Prepared, norms: tuple[Poll, _Result], sizes: tuple[Poll, _Result]
 ) -> Iterator[FoundNorm]:
@@ -155,19 +204,39 @@ def _of_both(
     shows how much more clipping affects all groups together than the L2 norm does.
     """
     both = [(poll, result.counts(poll), result.noise) for poll, result in (norms, sizes)]
-    poll, votes = norms[0], [p.block.vote for p, _, _ in both]
-    first, second = votes
+    (poll, *_), (first, second) = norms, [p.block.vote for p, _, _ in both]
     assert isinstance(first, Vote)
     assert isinstance(second, Vote)
-    of_norms, of_sizes = (seen(counts, noise, first.parts) for _, counts, noise in both)
-    more = min(spread(of_norms, of_sizes, both[0][2]), sqrt(poll.groups))
     law = _law(widest, poll, first)
+    if not _is_of_total(poll):
+        yield from _of_both_by_error(both, (first, second), law)
+        return
+    ends = [norm_bounds.last_octave(counts, noise) for _, counts, noise in both]
+    more = _BETWEEN_NORMS * 2.0 ** max(0, ends[1] - ends[0])
+    laws = (first, law, more), (second, law.of_sizes, 1.0)
+    best = [
+        _of_total(each, vote, counts, noise, of, weight)
+        for (each, counts, noise), (vote, of, weight) in zip(both, laws, strict=True)
+    ]
+    instead = poll.either and best[1][1] < best[0][1]
+    for norm, _ in best:
+        yield replace(norm, instead=instead and norm.key != poll.key)
+
+
+def _of_both_by_error(
+    both: Sequence[tuple[Poll, Sequence[int], Noise]], votes: tuple[Vote, Vote], law: _Law
+) -> Iterator[FoundNorm]:
+    """The same for private groups, whose bias is not known: the norm with the least mean error."""
+    poll = both[0][0]
+    of_norms, of_sizes = (
+        seen(counts, noise, vote.parts)
+        for vote, (_, counts, noise) in zip(votes, both, strict=True)
+    )
+    more = min(spread(of_norms, of_sizes, both[0][2]), sqrt(poll.groups))
     laws = law, law.of_sizes
     clips = [
         _least(vote, counts, noise, of, poll.groups, weight)
-        for vote, (_, counts, noise), of, weight in zip(
-            (first, second), both, laws, (more, 1.0), strict=True
-        )
+        for vote, (_, counts, noise), of, weight in zip(votes, both, laws, (more, 1.0), strict=True)
     ]
     instead = poll.either and clips[1].error < clips[0].error
     for (each, _, _), best in zip(both, clips, strict=True):
@@ -252,11 +321,12 @@ class _Law:
     gaussian: bool
     one_group: bool
     in_l1: float = inf
+    l0: int = 1
 
     @property
     def of_sizes(self) -> _Law:
         """Deviation for answers with a bounded L1 norm."""
-        return _Law(self.in_l1, gaussian=False, one_group=self.one_group)
+        return _Law(self.in_l1, gaussian=False, one_group=self.one_group, l0=self.l0)
 
 
 def _law(widest: Prepared, poll: Poll, vote: Vote) -> _Law:
@@ -266,7 +336,7 @@ def _law(widest: Prepared, poll: Poll, vote: Vote) -> _Law:
         one = block.l0 == 1
         for release in block.releases:
             if release.field.id == poll.column:
-                return _law_of(release.payment, one_group=one)
+                return _law_of(release.payment, block.l0)
         for choice in block.choices:
             if choice.expected is not None and choice.query.histogram.rows == most:
                 return _Law(choice.expected / most, gaussian=False, one_group=one)
@@ -276,11 +346,11 @@ def _law(widest: Prepared, poll: Poll, vote: Vote) -> _Law:
     raise AssertionError(poll)
 
 
-def _law_of(payment: Payment, *, one_group: bool) -> _Law:
+def _law_of(payment: Payment, l0: int) -> _Law:
     sensitivity = payment.sensitivity
     gaussian = payment.alone.mechanism is Mechanism.DISCRETE_GAUSSIAN
     deviation = standard_deviation(payment.alone) / max(sensitivity.linf, 1)
     noises = (payment.alone, payment.runner_up)
     others = (n for n in noises if n and n.mechanism is Mechanism.DISCRETE_LAPLACE)
     in_l1 = min((standard_deviation(n) / max(sensitivity.l1, 1) for n in others), default=inf)
-    return _Law(deviation, gaussian, one_group, in_l1)
+    return _Law(deviation, gaussian, l0 == 1, in_l1, l0)

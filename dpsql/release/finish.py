@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from decimal import Decimal
-from math import isnan
+from math import isnan, nan
 from statistics import NormalDist
 from typing import Any
 
 from dpsql.compiler.plan.private_plan import PrivatePlan, ReleasedTable, Rewritten
 from dpsql.engines import ScratchTable
 from dpsql.mechanisms import widest
+from dpsql.model.interval_ends import Halves
 from dpsql.model.notices import Empty, Hidden, Notice, Unclear
 from dpsql.model.table import Table, Values, listed
 from dpsql.model.table_names import STAGE
 from dpsql.model.tree import INTERVAL
 from dpsql.model.vocabulary import Answer, Column, Noisy, Receipt
+from dpsql.release.biases import biases
 from dpsql.release.consistent_tables import consistent_tables, each_consistent
 from dpsql.release.release import in_units
 
@@ -45,7 +47,7 @@ def finish(
     """
     tables = _tables(plan, rewritten.tables, consistent_tables(plan, noisy), public)
     rows = scratch(rewritten.outer_sql, tables)
-    values, errors, margins = _split(rewritten, rows, margin_factor(plan))
+    values, errors, margins, halves = _split(rewritten, rows, margin_factor(plan))
     columns = tuple(Column(f.name, f.type) for f in rewritten.output)
     more = _unclear(values, margins) if values else (_empty(notices),)
     return Answer(
@@ -55,19 +57,43 @@ def finish(
         margins=margins,
         receipt=receipt,
         notices=(*notices, *more),
+        halves=halves,
     )
 
 
 Errors = tuple[tuple[float | None, ...], ...]
 
 
-def _split(rewritten: Rewritten, rows: Rows, factor: float) -> tuple[Rows, Errors, Errors]:
-    """Split rows into values, standard errors and 95 % half-widths."""
+def _split(
+    rewritten: Rewritten, rows: Rows, factor: float
+) -> tuple[Rows, Errors, Errors, tuple[Halves, ...]]:
+    """Split rows into values, standard errors, 95 % half-widths, and both halves of intervals."""
     width, units = len(rewritten.output), _units(rewritten)
     values = presented(rewritten, tuple(row[:width] for row in rows))
-    errors = tuple(_in_units(row[width:], units) for row in rows)
+    errors = tuple(_in_units(row[width : 2 * width], units) for row in rows)
     margins = tuple(tuple(None if e is None else e * factor for e in row) for row in errors)
-    return values, errors, margins
+    if not rewritten.halved:
+        return values, errors, margins, ()
+    halves = tuple(_halves(rewritten, row[2 * width :], units) for row in rows)
+    pairs = zip(margins, halves, strict=True)
+    margins = tuple(tuple(map(_larger, *each)) for each in pairs)
+    return values, errors, margins, halves
+
+
+def _halves(rewritten: Rewritten, ends: Sequence[float | None], units: Sequence[float]) -> Halves:
+    """How far the intervals of a row reach below and above its numbers."""
+    halves: list[tuple[float, float] | None] = [None] * len(units)
+    for n, place in enumerate(rewritten.halved):
+        below, above = (
+            nan if end is None else end / units[place] for end in ends[2 * n : 2 * n + 2]
+        )
+        halves[place] = below, above
+    return tuple(halves)
+
+
+def _larger(margin: float | None, halves: tuple[float, float] | None) -> float | None:
+    """The half-width of a symmetric interval that holds both halves."""
+    return margin if margin is None or halves is None else max(halves) if sum(halves) >= 0 else nan
 
 
 def presented(rewritten: Rewritten, rows: Rows) -> Rows:
@@ -182,7 +208,7 @@ def _tables(
         ScratchTable(
             table.name,
             table.columns,
-            _natural(plan, table.block, noisy)
+            _natural(plan, table, noisy)
             if table.block is not None
             else public(table.public_sql or ""),
         )
@@ -198,18 +224,23 @@ def unnoised(rewritten: Rewritten, rows: Sequence[tuple[Any, ...]]) -> Answer:
     if not rewritten.expected:
         nothing: tuple[tuple[None, ...], ...] = ((None,) * len(columns),) * len(rows)
         return Answer(columns, rows, nothing, nothing)
-    values, errors, margins = _split(rewritten, rows, NORMAL)
+    values, errors, margins, _ = _split(rewritten, rows, NORMAL)
     notices = tuple(_unclear(values, margins)) if values else ()
     return Answer(columns, values, errors, margins, notices=notices)
 
 
-def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
-    """List keys and noisy values of one block, in the units of their columns."""
-    lattices = [column.lattice for column in plan.blocks[block].columns]
-    return [
+def _natural(plan: PrivatePlan, table: ReleasedTable, noisy: Sequence[Noisy]) -> Rows:
+    """List keys, noisy values in the units of their columns, and biases if the query reads them."""
+    assert table.block is not None
+    block, released = plan.blocks[table.block], noisy[table.block]
+    lattices = [column.lattice for column in block.columns]
+    rows = [
         (*key, *(in_units(v, lattice) for v, lattice in zip(parts, lattices, strict=True)))
-        for key, parts in zip(noisy[block].keys, noisy[block].parts, strict=True)
+        for key, parts in zip(released.keys, released.parts, strict=True)
     ]
+    if len(table.columns) == len(block.ids):
+        return rows
+    return [(*row, *more) for row, more in zip(rows, biases(block, released), strict=True)]
 
 
 def expected_margins(plan: PrivatePlan | None, rewritten: Rewritten) -> tuple[float | None, ...]:

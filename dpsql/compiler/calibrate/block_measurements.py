@@ -116,6 +116,7 @@ def _with_polls(measured: Measured, polls: Polls, named: _Columns) -> Measured:
         measured,
         polls=polls.held_before(named.places),
         norms=polls.released,
+        biased=polls.biased(named.places),
         totals=tuple(polls.totals.binding),
     )
 

@@ -261,6 +261,7 @@ def _released(
         trees=trees,
         agreements=measured.measurements.agreed,
         norms=measured.norms,
+        biased=tuple(b for b in measured.biased if b.column in {r.field.id for r in releases}),
         totals=measured.totals,
         ranges=tuple(_range_strategies(measured, allowances, payer)),
     )

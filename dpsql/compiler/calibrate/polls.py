@@ -33,6 +33,7 @@ from dpsql.compiler.calibrate.declared_limits import (
     within_integers,
 )
 from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS, ratio_edges
+from dpsql.compiler.plan.biased_columns import BiasedColumn
 from dpsql.compiler.plan.canonical import Writer, written_rows
 from dpsql.compiler.plan.lattices import WHOLE, ChoiceQuery
 from dpsql.compiler.plan.measurement_kinds import (
@@ -59,7 +60,7 @@ from dpsql.compiler.plan.private_plan import (
     PrivateBlock,
 )
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.mechanisms.norm_bounds import HALVED, octave_of
+from dpsql.mechanisms.norm_bounds import octave_of
 from dpsql.mechanisms.threshold import ALONE, UnitCounting
 from dpsql.model.algebra import (
     Item,
@@ -384,6 +385,16 @@ class Polls:
         ]
         return tuple([poll for poll in polls if poll.first] or polls)
 
+    def biased(self, columns: Mapping[Measurement, int]) -> tuple[BiasedColumn, ...]:
+        """The released columns of which bounds that were found remove something."""
+        keyed = ((part, column, self.keys.get(part)) for part, column in columns.items())
+        norms = ((part, column, self.norms.get(key)) for part, column, key in keyed if key)
+        return tuple(
+            BiasedColumn(column, norm.bias, part.total_lower < 0, part.total_upper > 0)
+            for part, column, norm in norms
+            if norm is not None and norm.bias is not None
+        )
+
     def _total(
         self, part: RowCount | ClippedSum, measure: int, digits: int, most: int | None = None
     ) -> tuple[str, Measurement]:
@@ -473,8 +484,7 @@ class Polls:
         elif norm is not Norm.MAX:
             highest = min(62, highest + self.totals.groups.bit_length())
         octaves = max(octave_of(1, whole), highest - OCTAVES), highest
-        parts, keys = self._parts(norm), self.block.keys
-        vote = Vote(part, keys, norm, digits, octaves, parts=parts, whole=whole)
+        vote = Vote(part, self.block.keys, norm, digits, octaves, whole=whole, limit=most)
         key = self._key(vote)
         self._asks(key, vote, of_keys=of_keys)
         if key not in self.norms:
@@ -482,17 +492,18 @@ class Polls:
         bound = self.norms[key].bound
         return key, bound if most is None else min(bound, most)
 
-    def _parts(self, norm: Norm) -> int:
-        """Return the number of bins per octave: 2 where the clipped amount of a unit is spread over
-        groups.
-        """
-        spread = norm is not Norm.MAX or self.totals.groups == 1
-        return 2 if spread and self.listed >= HALVED else 1
-
     def _asks(self, key: str, vote: UnitVote, *, of_keys: bool = False) -> None:
         if key not in self.norms and key not in self.missing:
             alone = self.first is not None and not self.listed
-            self.missing[key] = Poll(key, self._polled(vote), None, self.size, of_keys, alone=alone)
+            self.missing[key] = Poll(
+                key,
+                self._polled(vote),
+                None,
+                self.size,
+                of_keys,
+                alone=alone,
+                listed=self.listed > 0 and not of_keys,
+            )
 
     def _key(self, vote: UnitVote) -> str:
         """Return the identity of a poll."""

@@ -25,8 +25,14 @@ from dpsql.compiler.calibrate.quantile_trees import HistogramQueries
 from dpsql.compiler.calibrate.splitting import ROWS, Part, better, split
 from dpsql.compiler.calibrate.squares_vectors import with_squares_together
 from dpsql.compiler.errors.outputs import NOTHING_APART, Apart, shown
+from dpsql.compiler.plan.biased_columns import BiasedColumn
 from dpsql.compiler.plan.measurement_kinds import DistinctCount, DistinctSum, ScaledTotal
-from dpsql.compiler.plan.private_plan import BoundedBlock, ContributionBound, Poll, TotalLimit
+from dpsql.compiler.plan.private_plan import (
+    BoundedBlock,
+    ContributionBound,
+    Poll,
+    TotalLimit,
+)
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field, Item, Measure, OneRow, Project, Relation, Released
 from dpsql.model.dataclass import dataclass, replace
@@ -53,6 +59,7 @@ class Measured:
     rival: Rival | None = None
     polls: tuple[Poll, ...] = ()
     norms: tuple[ContributionBound, ...] = ()
+    biased: tuple[BiasedColumn, ...] = ()
     totals: tuple[TotalLimit, ...] = ()
     first: int | None = None
 

@@ -104,7 +104,7 @@ def _of_sum(
     It replaces the formula that moves each base separately, which is as long as the square of the
     sum.
     """
-    slopes = _slopes(expression)
+    slopes = slopes_of(expression)
     if slopes is None:
         return None
     moves = dict[int, float]()
@@ -147,7 +147,7 @@ def _of_weighed(expression: Expression, errors: Mapping[int, Expression]) -> Exp
     return scalar("coalesce", scalar("sqrt", reduce(add, squares)), NAN)
 
 
-def _slopes(expression: Expression) -> dict[int, float] | None:
+def slopes_of(expression: Expression) -> dict[int, float] | None:
     """Return the slope of each column in a sum of multiples of columns; None for others."""
     match expression:
         case Ref(id=base):
@@ -155,15 +155,15 @@ def _slopes(expression: Expression) -> dict[int, float] | None:
         case Literal(value=int() | float() | Decimal()):
             return {}
         case Cast(arg=arg):
-            return _slopes(arg)
+            return slopes_of(arg)
         case Call("add" | "sub" as sign, (left, right)):
-            return _added(_slopes(left), _slopes(right), 1.0 if sign == "add" else -1.0)
+            return _added(slopes_of(left), slopes_of(right), 1.0 if sign == "add" else -1.0)
         case Call("mul", (Literal(value=int() | float() | Decimal() as factor), other)):
-            return _added({}, _slopes(other), float(factor))
+            return _added({}, slopes_of(other), float(factor))
         case Call("mul", (other, Literal(value=int() | float() | Decimal() as factor))):
-            return _added({}, _slopes(other), float(factor))
+            return _added({}, slopes_of(other), float(factor))
         case Call("div", (other, Literal(value=int() | float() | Decimal() as divisor))) if divisor:
-            return _added({}, _slopes(other), 1 / float(divisor))
+            return _added({}, slopes_of(other), 1 / float(divisor))
         case _:
             return None
 
@@ -211,7 +211,7 @@ def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expressi
     values differ from the truth.
     """
     near = _moved(expression, steps, 1.0)
-    if _kind(near) is None:
+    if value_type(near) is None:
         return None
     if _is_linear(expression):
         return _distance(near, expression)
@@ -287,15 +287,15 @@ def _moves(
                 yield [{n: errors[n] * step for n, step in steps}]
 
 
-def _kind(expression: Expression) -> SqlType | None:
+def value_type(expression: Expression) -> SqlType | None:
     """Return the type of a scalar expression; None where a function accepts no DOUBLE for a
     base.
     """
     if not isinstance(expression, Call):
         arg = expression.arg if isinstance(expression, Cast) else None
-        typed = arg is None or _kind(arg) is not None
+        typed = arg is None or value_type(arg) is not None
         return type_of(expression) if typed else None
-    kinds = tuple(kind for arg in expression.args if (kind := _kind(arg)) is not None)
+    kinds = tuple(kind for arg in expression.args if (kind := value_type(arg)) is not None)
     function = functions.lookup(expression.function)
     if function is None or len(kinds) < len(expression.args):
         return None

@@ -9,8 +9,10 @@ from operator import add
 
 import numpy as np
 
+from dpsql.compiler.errors.bias_ends import Ends, ends_of
 from dpsql.compiler.errors.expression_errors import NAN, Joint, error_of
 from dpsql.compiler.errors.outputs import EXACT
+from dpsql.compiler.plan.biased_columns import BiasedColumn
 from dpsql.consistency.marginals import Reading, Spread
 from dpsql.mechanisms.shown_counts import Widening
 from dpsql.model.algebra import Field, Relation
@@ -113,6 +115,7 @@ class NoiseOfBlock:
     noise decides which groups exist. Columns that are `withheld` may be NULL because of noise. The
     errors of counts grow towards a threshold as `near` says. Derived numbers have the error
     `single` by themselves; in combinations they err at most as if each had its deviation.
+    Limits clip what units add to the columns that are `biased`.
     """
 
     deviations: Mapping[int, float | None]
@@ -125,6 +128,7 @@ class NoiseOfBlock:
     withheld: frozenset[int] = frozenset()
     near: Near | None = None
     single: Mapping[int, float] = field(default_factory=dict)
+    biased: tuple[BiasedColumn, ...] = ()
 
     @property
     def shown_deviations(self) -> Mapping[int, float | None]:
@@ -199,7 +203,7 @@ class Traced:
 
     Noise decides which rows exist if they are `selected`, and their order if `shuffled`: then the
     number of rows and aggregates over them are uncertain. Noise does not decide whether the bases
-    that are `certain` are NULL.
+    that are `certain` are NULL. The truth of a `biased` base may be farther off than its error.
     """
 
     relation: Relation
@@ -213,6 +217,7 @@ class Traced:
     selected: bool = False
     shuffled: bool = False
     certain: frozenset[int] = frozenset()
+    biased: Mapping[int, Ends] = field(default_factory=dict)
 
     def over(self, relation: Relation) -> Traced:
         return replace(self, relation=relation)
@@ -289,6 +294,11 @@ class Traced:
         deviation = {**self.deviation, **self.alone}
         return error_of(over_bases, deviation, [*others, *([together] if together.bases else [])])
 
+    def ends(self, expression: Expression) -> Ends | None:
+        """How far the truth may be beyond noise; None where no limit clips anything."""
+        over_bases = self.rewritten(expression)
+        return None if over_bases is None else ends_of(over_bases, self.biased)
+
     def error_in_total(self, expression: Expression) -> Expression:
         """Return the standard error of an expression as a term of a total: no less, and independent
         of others.
@@ -361,6 +371,7 @@ class Traced:
         """Return the columns that meanings and deviations read."""
         read = [*self.meaning.values(), *(d for d in self.deviation.values() if d is not None)]
         read += self.alone.values()
+        read += [end for ends in self.biased.values() for end in (ends.below, ends.above)]
         return frozenset().union(*map(refs, read))
 
 

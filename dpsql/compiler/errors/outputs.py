@@ -17,6 +17,25 @@ EXACT = Literal(None, DOUBLE)
 
 
 @dataclass(frozen=True, slots=True)
+class Propagated:
+    """A query with its hidden columns, its outputs and their errors.
+
+    The intervals of outputs that a limit clips have two `halves`, by their places.
+    """
+
+    relation: Relation
+    outputs: tuple[Expression, ...]
+    errors: tuple[Expression, ...]
+    halves: Mapping[int, tuple[Expression, Expression]]
+
+    @property
+    def columns(self) -> tuple[Expression, ...]:
+        """Everything that is computed for an answer."""
+        halves = (half for pair in self.halves.values() for half in pair)
+        return (*self.outputs, *self.errors, *halves)
+
+
+@dataclass(frozen=True, slots=True)
 class Apart:
     """Additional outputs of a block besides the columns of its query.
 

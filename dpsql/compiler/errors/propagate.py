@@ -9,19 +9,15 @@ Errors are post-processing too: PRIVACY.md R66.
 
 A total next to its rows, `n / (SELECT SUM(n) FROM t)`, is the row's own addition plus an
 independent rest, as with a window.
-
-DP_STDDEV, DP_INTERVAL_LOW and DP_INTERVAL_HIGH of released numbers are columns. They are computed
-from noise scales and released values, which are public, so they cost no budget. An exact number has
-the error 0. A stated error is exact itself, and does not influence the split of the budget: the
-same numbers are measured with and without their errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeVar, assert_never, cast
+from typing import assert_never
 
+from dpsql.compiler.errors.bias_ends import NOTHING, Ends, ends_of, rest_ends, united_ends
 from dpsql.compiler.errors.expression_errors import NAN, or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import (
     Addend,
@@ -33,17 +29,20 @@ from dpsql.compiler.errors.noisy_columns import (
     noise_of,
     of_totals,
 )
-from dpsql.compiler.errors.outputs import EXACT
+from dpsql.compiler.errors.outputs import EXACT, Propagated
 from dpsql.compiler.errors.reported_errors import with_estimates
 from dpsql.compiler.errors.selection_errors import Selection, error_of_extreme, widen_first
 from dpsql.compiler.errors.small_groups import as_ratio
+from dpsql.compiler.errors.stated_errors import OneInput, Stating, states
 from dpsql.compiler.errors.window_errors import (
     argument_error,
+    ends_of_many,
     error_of_many,
     is_noisy,
     trace_windows,
 )
-from dpsql.compiler.resolve.scopes import Identities, is_stated, require_none, stated_in
+from dpsql.compiler.plan.biased_columns import BiasedColumn
+from dpsql.compiler.resolve.scopes import Identities, require_none
 from dpsql.compiler.track.equalities import equal_columns
 from dpsql.compiler.track.uniqueness import Keys, key_within
 from dpsql.model.algebra import (
@@ -73,30 +72,22 @@ from dpsql.model.algebra import (
     WindowItem,
 )
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     DOUBLE,
     INTEGER,
     AggregateCall,
-    Call,
     Expression,
     JoinKind,
     Literal,
     Ref,
     WindowCall,
     operand,
-    scalar,
-    when,
 )
 from dpsql.model.walk import (
     composed,
-    map_children,
-    map_expressions,
     map_inputs,
     refs,
-    relations,
     substitute,
-    walk,
 )
 
 
@@ -106,7 +97,7 @@ def propagate(
     keys: Callable[[Relation], Keys],
     identities: Identities,
     selection: Selection,
-) -> tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]:
+) -> Propagated:
     """Return the outer query with its hidden columns, its outputs, and the error of each output.
 
     `noise` has the noise of each block, `keys` returns the keys of relations, `selection` widens
@@ -114,7 +105,7 @@ def propagate(
     not chosen, and NaN where it is unknown. The stated errors of the query become columns.
     """
     shown = frozenset() if states(outer) else frozenset(_of_unions(outer))
-    stating = Stating(identities, selection.half)
+    stating = Stating(identities, selection.reach)
     tracer = _Tracer(
         noise=noise,
         keys=keys,
@@ -125,11 +116,13 @@ def propagate(
     )
     traced = tracer.trace(outer)
     outputs = tuple(f.ref for f in outer.fields)
-    errors = (
+    errors = tuple(
         traced.error(ref) if ref.type.is_measured else NAN if traced.unknown(ref) else EXACT
         for ref in outputs
     )
-    return traced.relation, outputs, tuple(errors)
+    ends = ((n, traced.ends(ref)) for n, ref in enumerate(outputs) if errors[n] != EXACT)
+    halves = {n: selection.reach.halves(errors[n], each) for n, each in ends if each is not None}
+    return Propagated(traced.relation, outputs, errors, halves)
 
 
 _A_HAIR_LESS = 1 - 1e-9
@@ -198,12 +191,13 @@ class _Tracer:
         alone = {parts[n].id: error for n, error in noise.single.items() if n in parts}
         alone |= {n: cell.deviation for n, cell in cells.items()}
         shown = {n: f for n, f in parts.items() if n not in noise.halves.values()}
+        relation, biased = self._with_biases(relation, parts, noise.biased)
         rows, wider = self._with_factor(relation, parts, noise.near)
 
         def error(column: int) -> Expression | None:
             if column in noise.halves:
                 half = parts[noise.halves[column]]
-                return half.ref.to(DOUBLE) / (self.stating.factor * _A_HAIR_LESS)
+                return half.ref.to(DOUBLE) / (self.stating.reach.width * _A_HAIR_LESS)
             deviation = noise.deviations[column]
             if deviation is None:
                 return None
@@ -222,7 +216,24 @@ class _Tracer:
             certain=frozenset(
                 f.id for n, f in shown.items() if error(n) is not None and n not in noise.withheld
             ),
+            biased=biased,
         )
+
+    def _with_biases(
+        self, relation: Released, parts: Mapping[int, Field], biased: Sequence[BiasedColumn]
+    ) -> tuple[Released, Mapping[int, Ends]]:
+        """The rows with a column for the bias of each biased one, in this order."""
+        fields = [self.identities.field("bias", DOUBLE) for _ in biased]
+        ends = {
+            parts[each.column].id: Ends(
+                field.ref if each.below else NOTHING,
+                field.ref if each.above else NOTHING,
+                either=each.below and each.above,
+            )
+            for each, field in zip(biased, fields, strict=True)
+        }
+        columns = (*relation.columns, *(field.id for field in fields))
+        return replace(relation, fields=(*relation.fields, *fields), columns=columns), ends
 
     def _with_factor(
         self, relation: Released, parts: Mapping[int, Field], near: Near | None
@@ -303,11 +314,11 @@ class _Tracer:
 
     def _aggregate(self, relation: Aggregate) -> Traced:
         relation, source = self._read(relation)
-        extra: list[Measure] = []
-        below: list[WindowItem] = []
+        extra, below = list[Measure](), list[WindowItem]()
         totals: list[tuple[Field, AggregateCall]] = []
         fields: dict[int, Field] = {}
         deviation: dict[int, Expression | None] = {}
+        biased: dict[int, Ends | None] = {}
         regrouped = False
         keys = (key.expression for key in relation.keys)
         within = source.within(frozenset(key.id for key in keys if isinstance(key, Ref)))
@@ -318,19 +329,15 @@ class _Tracer:
         for measure in relation.measures:
             call = measure.call
 
-            def named(function: str, arg: Expression, call: AggregateCall = call) -> Expression:
-                kind = INTEGER if function == "count" else DOUBLE
-                hidden = self.identities.field("error", kind)
-                new = AggregateCall(function, (arg,), filter=call.filter, type=kind)
-                extra.append(Measure(hidden, new))
-                return Ref(hidden.id, kind)
-
+            named = partial(self._hidden, call, extra)
             if not (regrouped or is_noisy(source, call)):
                 continue
             fields[measure.field.id] = measure.field
             error = None if regrouped else argument_error(within, call)
             extreme = partial(self._extreme, relation, call, named, below)
             deviation[measure.field.id] = error_of_many(within, call, error, named, extreme)
+            if error is not None:
+                biased[measure.field.id] = ends_of_many(within, call, named)
             totals.append((measure.field, call))
         rows = Window(source.relation, tuple(below)) if below else source.relation
         result = replace(relation, input=rows, measures=relation.measures + tuple(extra))
@@ -340,7 +347,19 @@ class _Tracer:
             origin = _with_addends(source, totals, origin)
         selected = bool(relation.keys) and (regrouped or source.selected)
         certain = _certain_totals(source, totals) if relation.keys else frozenset[int]()
-        return Traced(result, meaning, deviation, origin, selected=selected, certain=certain)
+        traced = Traced(result, meaning, deviation, origin, selected=selected, certain=certain)
+        return replace(traced, biased={n: ends for n, ends in biased.items() if ends})
+
+    def _hidden(
+        self, call: AggregateCall, extra: list[Measure], function: str, arg: Expression
+    ) -> Ref:
+        """Add a hidden column to `extra`: another aggregate over the rows of a call."""
+        kind = INTEGER if function == "count" else DOUBLE
+        hidden = self.identities.field("error", kind)
+        extra.append(
+            Measure(hidden, AggregateCall(function, (arg,), filter=call.filter, type=kind))
+        )
+        return Ref(hidden.id, kind)
 
     def _extreme(
         self,
@@ -363,13 +382,13 @@ class _Tracer:
 
     def _union(self, relation: Union) -> Traced:
         left, right = self.trace(relation.left), self.trace(relation.right)
-        sides = (left, right)
-        old = (relation.left.fields, relation.right.fields)
+        sides, old = (left, right), (relation.left.fields, relation.right.fields)
         fields, items = list(relation.fields), [[f.item for f in side] for side in old]
         meaning: dict[int, Expression] = {}
         deviation: dict[int, Expression | None] = {}
         origin: dict[int, ErrorSource] = {}
         alone: dict[int, Expression] = {}
+        biased: dict[int, Ends] = {}
         common = noise_of(left.origin.values()) & noise_of(right.origin.values())
 
         def added(errors: Sequence[Expression]) -> Expression:
@@ -384,14 +403,14 @@ class _Tracer:
             noisy = [s.rewritten(r) is not None for s, r in zip(sides, refs_here, strict=True)]
             if not (new.type.is_measured and any(noisy)):
                 continue
-            meaning[new.id] = new.ref
-            deviation[new.id] = None
+            meaning[new.id], deviation[new.id] = new.ref, None
             read = [s.origin[n] for s, r in zip(sides, refs_here, strict=True) for n in s.bases(r)]
             many = bool(common) or any(one.many for one in read)
             origin[new.id] = ErrorSource(noise_of(read), relation.fields[0].id, many=many)
             if relation.kind == "UNION" and relation.all:
                 here = list(zip(sides, refs_here, strict=True))
                 deviation[new.id] = error = added([side.error(ref) for side, ref in here])
+                biased |= united_ends(new, [side.ends(ref) for side, ref in here], added)
                 if any(side.alone for side in sides) and new.id not in self.shown:
                     alone[new.id] = error
                     deviation[new.id] = added([side.error_in_total(ref) for side, ref in here])
@@ -400,7 +419,7 @@ class _Tracer:
         ]
         result = replace(relation, left=projected[0], right=projected[1], fields=tuple(fields))
         selected = _of_sides(relation, sides)
-        return Traced(result, meaning, deviation, origin, alone, selected=selected)
+        return Traced(result, meaning, deviation, origin, alone, selected=selected, biased=biased)
 
 
 def _of_unions(relation: Relation) -> Iterator[int]:
@@ -473,6 +492,7 @@ def joined(left: Traced, right: Traced, relation: Join, identities: Identities) 
         cells={**left.cells, **right.cells},
         table=left.table,
         certain=left.certain | right.certain,
+        biased={**left.biased, **right.biased},
     )
     for base, origin in right.origin.items():
         own = None if origin.addend is None else _own(left, origin.addend)
@@ -508,74 +528,12 @@ def _split(traced: Traced, base: int, own: Expression, identities: Identities) -
     whole = {base: or_zero(own) + Ref(rest.id, DOUBLE)}
     origin = replace(traced.origin[base], read=rest.id, many=True, by=frozenset(), addend=None)
     apart = frozenset({traced.table[1]})
+    ends = rest_ends(traced.biased.get(base), ends_of(own, traced.biased))
     return replace(
         traced,
         relation=Project(traced.relation, (*items, Item(rest, value))),
         meaning={n: substitute(e, whole) for n, e in traced.meaning.items()},
         deviation={**traced.deviation, rest.id: remaining(total * total, error * error)},
         origin={**traced.origin, rest.id: replace(origin, apart=apart)},
+        biased={**traced.biased, **({} if ends is None else {rest.id: ends})},
     )
-
-
-OneInput = TypeVar("OneInput", bound=Filter | Sort | Limit | Project | Aggregate | Window)
-
-
-def states(relation: Relation) -> bool:
-    """Test whether errors are stated anywhere in a query."""
-    return any(True for part in relations(relation) for _ in stated_in(part))
-
-
-@dataclass(frozen=True, slots=True)
-class Stating:
-    """Writer of stated errors as columns; `factor` is the half-width over the standard error."""
-
-    identities: Identities
-    factor: float
-
-    def over(self, relation: OneInput, source: Traced) -> tuple[OneInput, Traced]:
-        """Return the relation with errors read as columns, and its input with these columns.
-
-        Raises `Refused` where an error is unknown.
-        """
-        while calls := {c for c in stated_in(relation) if _is_innermost(c)}:
-            errors = {call: self.identities.field("error", DOUBLE) for call in calls}
-            items = (f.item for f in source.relation.fields)
-            stated = (Item(f, self._formula(call, source)) for call, f in errors.items())
-            source = source.over(Project(source.relation, (*items, *stated)))
-            read = {call: Ref(f.id, DOUBLE) for call, f in errors.items()}
-            relation = cast("OneInput", map_expressions(relation, partial(_put, read)))
-        return relation, source
-
-    def _formula(self, call: Call, source: Traced) -> Expression:
-        """Return the formula of a stated error: NULL where the number is, or where its error is
-        unknown.
-        """
-        (number,) = call.args
-        error = source.error(number)
-        if error is NAN:
-            construct = f"{call.function.upper()} of a number whose error is not known"
-            raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
-        deviation = operand(0.0)
-        if error is not EXACT:
-            deviation = scalar("nullif", scalar("coalesce", error, 0.0), NAN)
-        value, margin = number.to(DOUBLE), deviation * self.factor
-        match call.function:
-            case "dp_stddev":
-                bound = deviation
-            case "dp_interval_low":
-                bound = value - margin
-            case "dp_interval_high":
-                bound = value + margin
-            case _:
-                raise AssertionError(call.function)
-        return when(number.is_null(), EXACT, bound)
-
-
-def _is_innermost(call: Call) -> bool:
-    return not any(is_stated(node) for arg in call.args for node in walk(arg))
-
-
-def _put(columns: Mapping[Call, Ref], expression: Expression) -> Expression:
-    if isinstance(expression, Call) and expression in columns:
-        return columns[expression]
-    return map_children(expression, partial(_put, columns))

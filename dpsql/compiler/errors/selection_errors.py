@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import log
 
+from dpsql.compiler.errors.bias_ends import Reach
 from dpsql.compiler.errors.expression_errors import NAN
 from dpsql.compiler.errors.noisy_columns import Traced
 from dpsql.compiler.errors.outputs import EXACT
@@ -32,18 +33,18 @@ _LONG_GROWS = 1 / log(20)
 class Selection:
     """Wider errors for selected numbers.
 
-    `half` is half an interval over a standard error, for noise without `long_tails` (Laplace) and
+    `reach` has half an interval over a standard error, for noise without `long_tails` (Laplace) and
     with them. Before any data is seen no number is `selected`: all are expected to be far apart.
     """
 
-    half: float = 0.0
+    reach: Reach = Reach(0.0, 0.0)
     long_tails: bool = True
     selected: bool = True
 
     def is_near(self, value: Expression, cut: Expression, error: Expression) -> Expression:
         """Return 1 where a row is within two half-widths of the cut, else 0."""
         apart = scalar("abs", value.to(DOUBLE) - cut)
-        return when(apart.le(error * (2 * self.half)), 1.0, 0.0)
+        return when(apart.le(error * (2 * self.reach.width)), 1.0, 0.0)
 
     def factor(self, rivals: Expression) -> Expression:
         """Return the factor of the errors, with `rivals` competing rows for each selected one.

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
+from dpsql.compiler.errors.bias_ends import Ends, rest_ends, total_ends
 from dpsql.compiler.errors.expression_errors import or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import Traced, is_linear
 from dpsql.compiler.errors.selection_errors import Selection, error_of_extreme
@@ -92,6 +93,21 @@ def error_of_many(
             return None
 
 
+def ends_of_many(
+    source: Traced,
+    call: AggregateCall | WindowCall,
+    named: Callable[[str, Expression], Expression],
+) -> Ends | None:
+    """How far the truth of an aggregate may be beyond noise; None where no limit clips anything."""
+    value = call.args[0]
+    ends = source.ends(value)
+
+    def counted(end: Expression) -> Expression:
+        return of_counted(value, end)
+
+    return total_ends(ends, call.function, counted, named, lambda: named("count", value))
+
+
 def of_counted(value: Expression, error: Expression) -> Expression:
     """Return the error of a counted value: 0 where it is NULL."""
     return when(value.is_null(), 0.0, error)
@@ -113,8 +129,8 @@ def trace_windows(
 class _Part:
     """A part of a total: its own row, or the total of the window `call`.
 
-    It has its value over the rows' columns and over bases, its variance, and the reads of its
-    bases.
+    It has its value over the rows' columns and over bases, its variance, the reads of its
+    bases, and its ends.
     """
 
     value: Expression
@@ -122,6 +138,7 @@ class _Part:
     variance: Expression
     reads: frozenset[int]
     call: WindowCall | None = None
+    ends: Ends | None = None
 
 
 class _Windows:
@@ -138,7 +155,7 @@ class _Windows:
         self._parts: list[_Part] = []
         self._reads: dict[tuple[WindowCall, frozenset[int]], int] = {}
         self._meaning, self._deviation = dict(source.meaning), dict(source.deviation)
-        self._origin = dict(source.origin)
+        self._origin, self._biased = dict(source.origin), dict(source.biased)
 
     def traced(self) -> Traced:
         below = self._source.relation
@@ -152,6 +169,7 @@ class _Windows:
             meaning=self._meaning,
             deviation=self._deviation,
             origin=self._origin,
+            biased=self._biased,
         )
 
     def add(self, item: WindowItem) -> None:
@@ -173,6 +191,8 @@ class _Windows:
         self._deviation[base] = error_of_many(
             self._source, call, error, partial(self._named, call), partial(self._extreme, call)
         )
+        if error is not None:
+            self._add_ends(base, self._ends(call))
         origin = self._source.total(call.args[0], base) if call.args else None
         if origin is not None:
             self._origin[base] = replace(origin, place=None, apart=apart, many=True)
@@ -189,6 +209,7 @@ class _Windows:
         error = of_counted(argument, error)
         square = error * error
         part = _Part(argument, meaning, square, reads)
+        part = replace(part, ends=self._source.ends(argument))
         for smaller in self._parts:
             if smaller.call is not None and _holds(call, smaller.call):
                 part = smaller
@@ -200,8 +221,10 @@ class _Windows:
         origin = self._source.total(argument, read)
         assert origin is not None
         self._origin[rest.id] = replace(origin, apart=part.reads, many=True)
+        ends = self._ends(replace(call, function="sum"))
+        self._add_ends(rest.id, rest_ends(ends, part.ends))
         whole = or_zero(part.meaning) + Ref(rest.id, DOUBLE)
-        self._parts.append(_Part(total, whole, variance, part.reads | {read}, call))
+        self._parts.append(_Part(total, whole, variance, part.reads | {read}, call=call, ends=ends))
         if call.function == "avg":
             whole = whole / self._named(call, "count", argument).to(DOUBLE)
         self._meaning[item.field.id] = whole
@@ -214,6 +237,13 @@ class _Windows:
             self._below.append(WindowItem(cut, replace(call, args=(call.args[0].to(DOUBLE),))))
             rivals = self._selection.is_near(call.args[0], cut.ref, error)
         return error_of_extreme(error, rivals, partial(self._named, call), self._selection)
+
+    def _ends(self, call: WindowCall) -> Ends | None:
+        return ends_of_many(self._source, call, partial(self._named, call))
+
+    def _add_ends(self, base: int, ends: Ends | None) -> None:
+        if ends is not None:
+            self._biased[base] = ends
 
     def _named(self, call: WindowCall, function: str, arg: Expression) -> Expression:
         """Return a hidden column: another function over the same rows."""

@@ -260,12 +260,21 @@ class _Block:
     def _scaled(
         self, bound: ContributionBound, measure: int, columns: tuple[int, ...]
     ) -> Iterator[Scaled | SharedPresence]:
-        beyond = () if bound.norm is None else (bound.norm.above, bound.norm.visible)
+        norm = bound.norm
         if bound.groups is not None:
+            beyond = () if norm is None else (norm.above, norm.visible)
             yield SharedPresence(columns, self.units, bound.groups, *beyond)
-        elif beyond:
-            side = self._side(bound, measure)
-            yield Scaled(columns, self.units, bound.what, bound.most, *beyond, side=side)
+        elif norm is not None:
+            yield Scaled(
+                columns,
+                self.units,
+                bound.what,
+                bound.most,
+                above=norm.above,
+                visible=norm.visible,
+                side=self._side(bound, measure),
+                guess=norm.bias is not None and norm.bias.guess,
+            )
 
     def _side(self, bound: ContributionBound, measure: int) -> CutSide:
         """Return the side of the truth for a measure from which something is missing."""

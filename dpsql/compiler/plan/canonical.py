@@ -84,6 +84,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "totals": _FOLLOWS,
         "ranges": _DISPLAYED,
         "answering": _FOLLOWS,
+        "biased": _FOLLOWS,
     },
     ListedKeys: {"within": _FOLLOWS},
     TopKeys: {"within": _FOLLOWS, "otherwise": _DISPLAYED, "place": "a label"},

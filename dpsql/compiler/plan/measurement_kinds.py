@@ -307,7 +307,7 @@ class Vote:
     A unit with a norm in (2^(i - 1), 2^i] votes for i; norms beyond the `octaves` count in the
     first or last one. A unit that adds nothing does not vote. Norms are those of `total`, with
     `digits` more digits, where `whole` steps are 1 here. With two `parts` it votes for a half: a
-    norm in (2^(i/2 - 1/2), 2^(i/2)] for i.
+    norm in (2^(i/2 - 1/2), 2^(i/2)] for i. A declared `limit` bounds them.
     """
 
     total: AdditiveTotal | UnitCount | DistinctCount
@@ -317,6 +317,7 @@ class Vote:
     octaves: tuple[int, int]
     parts: int = 1
     whole: int = 1
+    limit: int | None = None
 
     @property
     def steps(self) -> int:
@@ -327,6 +328,11 @@ class Vote:
     def bins(self) -> Octaves:
         """The bins of the histogram."""
         return Octaves(*self.octaves, self.parts, self.whole)
+
+    @property
+    def most(self) -> int:
+        """The largest norm that is possible: a declared one, or the end of the last octave."""
+        return min(self.limit or self.bins.most, self.bins.most)
 
 
 @dataclass(frozen=True, slots=True)

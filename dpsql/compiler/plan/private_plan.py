@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar, assert_never
 
+from dpsql.compiler.plan.biased_columns import BiasedColumn
 from dpsql.compiler.plan.enforcement import Enforcement
 from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, RangeStrategy, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, RatioVote, UnitVote
@@ -23,6 +24,7 @@ from dpsql.compiler.plan.weighed_rows import Weighed
 from dpsql.consistency.least_squares import Agreement
 from dpsql.consistency.marginals import Marginals
 from dpsql.engines import MadeTotals
+from dpsql.mechanisms.clipping_bias import ClippingBias
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
@@ -299,7 +301,7 @@ class BlockPlan:
     satisfy `agreements`, and the noisy ones are made to after the release. `norms` are found bounds
     on a unit's contribution, `totals` are declared ones to which totals are clipped. `ranges` are
     the strategies for ranges of values. Votes are about the totals of the block `answering` with
-    their result, if that is known.
+    their result, if that is known. Found clipping bounds remove something of `biased` columns.
     """
 
     block: PrivateBlock
@@ -317,6 +319,7 @@ class BlockPlan:
     totals: tuple[TotalLimit, ...] = ()
     ranges: tuple[RangeStrategy, ...] = ()
     answering: BlockPlan | None = None
+    biased: tuple[BiasedColumn, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that payments name exactly the releases, each once. Ids are unique, and columns
@@ -436,7 +439,8 @@ class Poll:
     possible. Rows that choices keep may be `of_sums`: of the rows of a unit that are added up. An
     L2 norm over many groups is polled together with the L1 norm of the same totals, and `beside` is
     its key; the better one is taken where `either` may be. Clipping of a unit counts `alone` in the
-    largest private groups, because few units have several of them.
+    largest private groups, because few units have several of them. Groups are `listed` if they are
+    public, or if there is one.
     """
 
     key: str
@@ -448,6 +452,7 @@ class Poll:
     beside: str | None = None
     either: bool = False
     alone: bool = False
+    listed: bool = False
 
     @property
     def first(self) -> bool:
@@ -458,7 +463,8 @@ class Poll:
 class FoundNorm:
     """The result of the poll `key`: the bound of a norm in steps, and the units beyond it. About
     `above` units at most have more. Without `visible`, there are too few units to find a bound. Of
-    two norms of the same totals the L1 norm may be taken `instead`.
+    two norms of the same totals the L1 norm may be taken `instead`. The bound removes at most its
+    `bias` (None: unknown).
     """
 
     key: str
@@ -466,6 +472,7 @@ class FoundNorm:
     above: int
     visible: bool
     instead: bool = False
+    bias: ClippingBias | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -566,9 +573,10 @@ class StageSql:
 @dataclass(frozen=True, slots=True)
 class Rewritten:
     """The statements by place: blocks on the owner's engine, the outer query on scratch.
-    `outer_sql` returns the output columns and then one error column per output column; `shown_sql`
-    is the same without errors. `expected` is the standard error of each output, None if exact, NaN
-    where it depends on released values. Blocks read these `stored` tables.
+    `outer_sql` returns the output columns, one error column per output column, and the two halves
+    of the intervals of the `halved` ones; `shown_sql` is the same without errors. `expected` is the
+    standard error of each output, None if exact, NaN where it depends on released values. Blocks
+    read these `stored` tables.
     """
 
     blocks: tuple[BlockSql, ...]
@@ -579,3 +587,4 @@ class Rewritten:
     stages: tuple[StageSql, ...] = ()
     expected: tuple[float | None, ...] = ()
     stored: tuple[str, ...] = ()
+    halved: tuple[int, ...] = ()

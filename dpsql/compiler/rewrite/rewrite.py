@@ -7,15 +7,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import nan
-from typing import TypeAlias
 
 import numpy as np
 
+from dpsql.compiler.errors.bias_ends import Reach
 from dpsql.compiler.errors.noisy_columns import Near, NoiseOfBlock, Settled
-from dpsql.compiler.errors.outputs import EXACT, steady
-from dpsql.compiler.errors.propagate import propagate, states
+from dpsql.compiler.errors.outputs import EXACT, Propagated, steady
+from dpsql.compiler.errors.propagate import propagate
 from dpsql.compiler.errors.selection_errors import Selection
 from dpsql.compiler.errors.small_groups import with_noise_known, written_out
+from dpsql.compiler.errors.stated_errors import states
 from dpsql.compiler.plan.private_plan import (
     BlockPlan,
     PrivatePlan,
@@ -49,7 +50,8 @@ from dpsql.model.tree import Expression
 from dpsql.model.vocabulary import Mechanism
 from dpsql.model.walk import expressions, inputs, map_inputs, refs, relations
 
-_Traced: TypeAlias = tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]
+ONE_END = 0.9
+"""Confidence of an interval of which each end holds in 95 %."""
 
 
 def rewrite(
@@ -70,27 +72,27 @@ def rewrite(
     with_noise = with_noise_known(plan.outer, [block.shown_deviations for block in noise])
     selection = _selection(plan)
 
-    def traced(relation: Relation, selection: Selection = selection) -> _Traced:
+    def traced(relation: Relation, selection: Selection = selection) -> Propagated:
         return propagate(relation, noise, keys, identities, selection)
 
-    outer, outputs, errors = foreseen, _, expected = traced(with_noise)
-    if any(isinstance(part, Limit) for part in relations(outer)):
-        foreseen, _, expected = traced(with_noise, replace(selection, selected=False))
-    tables = _Tables(dialects)
-    sql = tables.query(outer, outputs + errors, identities)
-    plain = outer if states(with_noise) else with_noise
-    shown = _Tables(dialects).query(plain, outputs, identities)
+    outer = foreseen = traced(with_noise)
+    if any(isinstance(part, Limit) for part in relations(outer.relation)):
+        foreseen = traced(with_noise, replace(selection, selected=False))
+    tables, far = _Tables(dialects), max(map(_far, noise), default=0.0)
+    sql = tables.query(outer.relation, outer.columns, identities)
+    plain = outer.relation if states(with_noise) else with_noise
     return Rewritten(
         blocks=tuple(map(dialects.database.block, blocks or plan.blocks)),
         tables=tuple(tables.listed),
         outer_sql=sql,
-        shown_sql=shown,
+        shown_sql=_Tables(dialects).query(plain, outer.outputs, identities),
         output=plan.outer.fields,
         stages=tuple(
-            _stage(traced, with_noise_known(stage, deviations), dialects, identities)
-            for stage in plan.stages
+            _stage(traced, with_noise_known(s, deviations), dialects, identities)
+            for s in plan.stages
         ),
-        expected=steady(foreseen, expected, max(map(_far, noise), default=0.0)),
+        expected=steady(foreseen.relation, foreseen.errors, far),
+        halved=tuple(outer.halves),
     )
 
 
@@ -98,7 +100,7 @@ def _selection(plan: PrivatePlan) -> Selection:
     """Return how the noise of a plan widens the errors of selected numbers."""
     drawn = [noise for block in plan.blocks for noise in block.noises]
     long_tails = any(noise.mechanism is Mechanism.DISCRETE_LAPLACE for noise in drawn)
-    return Selection(widest(drawn), long_tails)
+    return Selection(Reach(widest(drawn), widest(drawn, ONE_END)), long_tails)
 
 
 def _far(noise: NoiseOfBlock) -> float:
@@ -140,6 +142,7 @@ def _noise(block: BlockPlan) -> NoiseOfBlock:
             for release, step in zip(block.releases, steps.tolist(), strict=True)
             if release.single is not None
         },
+        biased=block.biased,
     )
 
 
@@ -158,7 +161,7 @@ def _near(block: BlockPlan) -> Near | None:
 
 
 def _stage(
-    traced: Callable[[Relation], _Traced],
+    traced: Callable[[Relation], Propagated],
     relation: Relation,
     dialects: Dialects,
     identities: Identities,
@@ -169,7 +172,7 @@ def _stage(
         return StageSql(columns, (), relation.sql, relation.rows)
     tables = _Tables(dialects)
     outputs = tuple(f.ref for f in relation.fields)
-    rows = traced(relation)[0] if states(relation) else relation
+    rows = traced(relation).relation if states(relation) else relation
     sql = tables.query(rows, outputs, identities)
     return StageSql(columns, tuple(tables.listed), sql)
 
@@ -181,12 +184,13 @@ def rewrite_public(
 
     It is exact, except for estimates from reports: then it has errors.
     """
-    rows, outputs, errors = propagate(relation, (), lambda _: (), identities, Selection(factor))
-    plain = dialect.query(rows if states(relation) else relation, outputs)
-    if all(error == EXACT for error in errors):
+    selection = Selection(Reach(factor, factor))
+    read = propagate(relation, (), lambda _: (), identities, selection)
+    plain = dialect.query(read.relation if states(relation) else relation, read.outputs)
+    if all(error == EXACT for error in read.errors):
         return Rewritten((), (), plain, plain, relation.fields)
-    expected = tuple(None if error == EXACT else nan for error in errors)
-    sql = dialect.query(rows, (*outputs, *errors))
+    expected = tuple(None if error == EXACT else nan for error in read.errors)
+    sql = dialect.query(read.relation, read.columns)
     return Rewritten((), (), sql, plain, relation.fields, expected=expected)
 
 

@@ -27,6 +27,7 @@ from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.records import with_margin_columns
 from dpsql.interfaces.sentences import sentences
 from dpsql.model.errors import DpsqlError
+from dpsql.model.interval_ends import Halves, Intervals
 from dpsql.model.notices import marked
 from dpsql.model.table import OnDemand
 from dpsql.model.tree import DOUBLE, Kind, Parameter
@@ -61,7 +62,13 @@ class _Results:
     def whole(self) -> Answer:
         """All answers as one, with the last receipt."""
         notices = tuple(dict.fromkeys(chain.from_iterable(a.notices for a in self.answers)))
-        return replace(self.answers[-1], rows=self.rows, margins=self.margins, notices=notices)
+        return replace(
+            self.answers[-1],
+            rows=self.rows,
+            margins=self.margins,
+            halves=self.halves,
+            notices=notices,
+        )
 
     @cached_property
     def rows(self) -> Sequence[Row]:
@@ -74,6 +81,18 @@ class _Results:
     @cached_property
     def margins(self) -> Deviations:
         return _joined([answer.margins for answer in self.answers])
+
+    @cached_property
+    def halves(self) -> tuple[Halves | None, ...]:
+        """Empty where all intervals are symmetric."""
+        if not any(answer.halves for answer in self.answers):
+            return ()
+        each = (answer.halves or (None,) * len(answer.rows) for answer in self.answers)
+        return tuple(chain.from_iterable(each))
+
+    @cached_property
+    def intervals(self) -> tuple[Intervals, ...]:
+        return tuple(chain.from_iterable(answer.intervals for answer in self.answers))
 
 
 def _joined(pieces: Sequence[Sequence[Row]]) -> Sequence[Row]:
@@ -88,8 +107,9 @@ class Cursor:
 
     After `execute`, `receipt` is the charge (None: no private row was read). `errors` holds the
     standard error of each number, and `margins` the half width of its 95 % interval, in the shape
-    of the rows. None means exact, NaN noisy with unknown error. `notices` are sentences on clipping
-    and hidden data, and `marked` the indices of the columns that they concern.
+    of the rows. None means exact, NaN noisy with unknown error. `intervals` has its low and high
+    ends, of which one is farther away where a limit clips. `notices` are sentences on clipping and
+    hidden data, and `marked` the indices of the columns that they concern.
     """
 
     lastrowid = None
@@ -205,6 +225,10 @@ class Cursor:
     @property
     def margins(self) -> Deviations:
         return self._results.margins if self._results else ()
+
+    @property
+    def intervals(self) -> tuple[Intervals, ...]:
+        return self._results.intervals if self._results else ()
 
     @property
     def notices(self) -> tuple[str, ...]:

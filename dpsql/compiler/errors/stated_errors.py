@@ -1,0 +1,100 @@
+"""Errors that a query states.
+
+DP_STDDEV, DP_INTERVAL_LOW and DP_INTERVAL_HIGH of released numbers are columns. They are computed
+from noise scales and released values, which are public, so they cost no budget. An exact number has
+the error 0. A stated error is exact itself, and does not influence the split of the budget: the
+same numbers are measured with and without their errors.
+
+It is post-processing: PRIVACY.md R66.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TypeVar, cast
+
+from dpsql.compiler.errors.bias_ends import Reach
+from dpsql.compiler.errors.expression_errors import NAN
+from dpsql.compiler.errors.noisy_columns import Traced
+from dpsql.compiler.errors.outputs import EXACT
+from dpsql.compiler.resolve.scopes import Identities, is_stated, stated_in
+from dpsql.model.algebra import (
+    Aggregate,
+    Filter,
+    Item,
+    Limit,
+    Project,
+    Relation,
+    Sort,
+    Window,
+)
+from dpsql.model.dataclass import dataclass
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import DOUBLE, Call, Expression, Ref, operand, scalar, when
+from dpsql.model.walk import map_children, map_expressions, relations, walk
+
+OneInput = TypeVar("OneInput", bound=Filter | Sort | Limit | Project | Aggregate | Window)
+
+
+def states(relation: Relation) -> bool:
+    """Test whether errors are stated anywhere in a query."""
+    return any(True for part in relations(relation) for _ in stated_in(part))
+
+
+@dataclass(frozen=True, slots=True)
+class Stating:
+    """Writer of stated errors as columns; `reach` is the half-width over the standard error."""
+
+    identities: Identities
+    reach: Reach
+
+    def over(self, relation: OneInput, source: Traced) -> tuple[OneInput, Traced]:
+        """Return the relation with errors read as columns, and its input with these columns.
+
+        Raises `Refused` where an error is unknown.
+        """
+        while calls := {c for c in stated_in(relation) if _is_innermost(c)}:
+            errors = {call: self.identities.field("error", DOUBLE) for call in calls}
+            items = (f.item for f in source.relation.fields)
+            stated = (Item(f, self._formula(call, source)) for call, f in errors.items())
+            source = source.over(Project(source.relation, (*items, *stated)))
+            read = {call: Ref(f.id, DOUBLE) for call, f in errors.items()}
+            relation = cast("OneInput", map_expressions(relation, partial(_put, read)))
+        return relation, source
+
+    def _formula(self, call: Call, source: Traced) -> Expression:
+        """Return the formula of a stated error: NULL where the number is, or where its error is
+        unknown.
+        """
+        (number,) = call.args
+        error = source.error(number)
+        if error is NAN:
+            construct = f"{call.function.upper()} of a number whose error is not known"
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
+        deviation = operand(0.0)
+        if error is not EXACT:
+            deviation = scalar("nullif", scalar("coalesce", error, 0.0), NAN)
+        value, margin = number.to(DOUBLE), deviation * self.reach.width
+        ends = None if error is EXACT else source.ends(number)
+        below, above = (margin, margin) if ends is None else self.reach.halves(deviation, ends)
+        match call.function:
+            case "dp_stddev":
+                bound = deviation
+            case "dp_interval_low":
+                bound = value - below
+            case "dp_interval_high":
+                bound = value + above
+            case _:
+                raise AssertionError(call.function)
+        return when(number.is_null(), EXACT, bound)
+
+
+def _is_innermost(call: Call) -> bool:
+    return not any(is_stated(node) for arg in call.args for node in walk(arg))
+
+
+def _put(columns: Mapping[Call, Ref], expression: Expression) -> Expression:
+    if isinstance(expression, Call) and expression in columns:
+        return columns[expression]
+    return map_children(expression, partial(_put, columns))
