@@ -139,10 +139,20 @@ def refs(expression: Expression) -> frozenset[int]:
 
 
 def substitute(expression: Expression, values: Mapping[int, Expression]) -> Expression:
-    """Replace each `Ref` with an id in `values`."""
-    if isinstance(expression, Ref):
-        return values.get(expression.id, expression)
-    return map_children(expression, lambda child: substitute(child, values))
+    """Replace each `Ref` with an id in `values`.
+
+    A formula may hold one node in many places, so each node is visited once.
+    """
+    replacements: dict[int, Expression] = {}
+
+    def change(node: Expression) -> Expression:
+        if isinstance(node, Ref):
+            return values.get(node.id, node)
+        if (replacement := replacements.get(id(node))) is None:
+            replacement = replacements[id(node)] = map_children(node, change)
+        return replacement
+
+    return change(expression)
 
 
 def composed(expression: Expression, values: Mapping[int, Expression]) -> Expression | None:
