@@ -220,7 +220,7 @@ class Proxy:
 
     def standing(self, analyst: str) -> Standing:
         """Return the rest for an analyst: of the budget, or of the cap with the least rest."""
-        return self.vault.standing(account(self.policy, analyst))
+        return self.vault.till.standing(account(self.policy, analyst))
 
     def standings(self) -> tuple[Standing, ...]:
         """Return each budget, then each cap, with its spending."""

@@ -52,7 +52,7 @@ def opened(folder: Path) -> Iterator[Proxy]:
 @pytest.fixture
 def proxy(opened: Proxy, monkeypatch: pytest.MonkeyPatch) -> Proxy:
     """A proxy for which 100 values are few, and 10,000 too many to be kept."""
-    monkeypatch.setattr("dpsql.vault.vault.FEW_CELLS", 100)
+    monkeypatch.setattr("dpsql.vault.public_rows.FEW_CELLS", 100)
     limits = replace(opened.policy.limits, max_result_cells=10_000)
     monkeypatch.setattr(opened.compiler, "policy", replace(opened.policy, limits=limits))
     return opened
@@ -168,7 +168,7 @@ def test_files_have_a_limit_and_an_owner_a_share_of_it(proxy: Proxy) -> None:
 def test_the_database_api_has_all_rows_and_few_of_them_in_memory(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpsql.vault.vault.FEW_CELLS", 100)
+    monkeypatch.setattr("dpsql.vault.public_rows.FEW_CELLS", 100)
     small = folder.with_name("cells.toml")
     small.write_text(folder.read_text().replace("[limits]", "[limits]\nmax_result_cells = 100"))
     with dpsql.connect(str(small), analyst="ana") as connection:
@@ -196,7 +196,7 @@ def test_the_database_api_has_all_rows_and_few_of_them_in_memory(
 def test_the_command_line_passes_all_rows_on(
     folder: Path, monkeypatch: pytest.MonkeyPatch, style: str, head: int
 ) -> None:
-    monkeypatch.setattr("dpsql.vault.vault.FEW_CELLS", 100)
+    monkeypatch.setattr("dpsql.vault.public_rows.FEW_CELLS", 100)
     arguments = ["query", "--policy", str(folder), "--analyst", "ana", "--format", style]
     found = CliRunner().invoke(main, [*arguments, rows(3)])
     assert found.exit_code == 0
@@ -212,7 +212,7 @@ def test_parquet_and_json_hold_what_they_do_of_few_rows(
     for style in ("json", "parquet"):
         kept, flowed = tmp_path / f"kept.{style}", tmp_path / f"flowed.{style}"
         for target, few in ((kept, 1_000_000), (flowed, 100)):
-            monkeypatch.setattr("dpsql.vault.vault.FEW_CELLS", few)
+            monkeypatch.setattr("dpsql.vault.public_rows.FEW_CELLS", few)
             found = CliRunner().invoke(main, [*arguments, str(target), "--format", style, huge])
             assert found.exit_code == 0, found.stderr
         if style == "json":
@@ -289,7 +289,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_cursor(proxy: Proxy) -> None:
 def test_memory_does_not_grow_with_the_rows_of_the_database_api(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpsql.vault.vault.FEW_CELLS", 100)
+    monkeypatch.setattr("dpsql.vault.public_rows.FEW_CELLS", 100)
     with dpsql.connect(str(folder), analyst="ana") as connection:
         cursor = connection.cursor().execute(rows(3))
 
@@ -312,7 +312,7 @@ def test_rows_that_are_kept_take_more(proxy: Proxy) -> None:
 def test_memory_does_not_grow_with_the_rows_of_a_file(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, style: str
 ) -> None:
-    monkeypatch.setattr("dpsql.vault.vault.FEW_CELLS", 100)
+    monkeypatch.setattr("dpsql.vault.public_rows.FEW_CELLS", 100)
     arguments = ["query", "--policy", str(folder), "--analyst", "ana", "--format", style, "-o"]
 
     def write(sql: str) -> None:

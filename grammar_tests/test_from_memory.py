@@ -38,6 +38,7 @@ from dpsql.model.vocabulary import (
 from dpsql.preparation import workload
 from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
+from dpsql.vault.answer_cache import AnswerCache
 from dpsql.vault.vault import Vault
 from grammar_tests.laws import no_noise
 
@@ -465,7 +466,7 @@ def of_any_budget(
 
 RELEASED = SqliteLedger.released
 MEMORIES = [
-    (Vault, "paid_for", of_whoever_asked, "another analyst"),
+    (AnswerCache, "paid_for", of_whoever_asked, "another analyst"),
     (debits, "_about", of_any_time, "another policy"),
     (debits, "_about", of_any_time, "other data"),
     (SqliteLedger, "released", of_any_budget, "another budget"),
@@ -559,7 +560,7 @@ def test_what_fails_behind_a_charge_says_that_it_was_charged(
         raise EngineFailed
 
     with monkeypatch.context() as patch:
-        patch.setattr("dpsql.vault.vault.finish", failing)
+        patch.setattr("dpsql.vault.answer_cache.finish", failing)
         with pytest.raises(Failed) as failed:
             ask(proxy, BY_BOTH)
         assert failed.value.charged

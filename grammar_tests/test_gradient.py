@@ -39,7 +39,7 @@ from dpsql.systems.models.model_inputs import STEPS
 from dpsql.systems.models.model_statement import CreateModel, statement
 from dpsql.systems.models.models import FindModel
 from dpsql.systems.models.released_gradients import kept_steps
-from dpsql.vault.vault import JointRun
+from dpsql.vault.joint_run import JointRun
 from grammar_tests import bound, laws, world
 from grammar_tests.model_kit import PEOPLE, wish
 from grammar_tests.test_pacing import Paced

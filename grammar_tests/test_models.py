@@ -54,7 +54,7 @@ from dpsql.systems.models.models import FindModel, ListModels
 from dpsql.systems.models.moment_layout import PRODUCT, SQUARE, Layout, layout_of
 from dpsql.systems.models.moments_plan import ONE, planned, sensitivities, vectors_of
 from dpsql.systems.models.released_moments import measured
-from dpsql.vault.vault import JointRun
+from dpsql.vault.joint_run import JointRun
 from grammar_tests import bound, laws, proxy_kit, world
 from grammar_tests.model_kit import MIXED, PEOPLE, wish
 from grammar_tests.session_kit import Client

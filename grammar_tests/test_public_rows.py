@@ -9,6 +9,7 @@ import pytest
 
 from dpsql.engines import ScratchTable, Stop
 from dpsql.model.algebra import Field
+from dpsql.model.stored import Room
 from dpsql.model.table import Table
 from dpsql.model.tree import DOUBLE, VARCHAR, Cast, Ref
 from dpsql.proxy import Proxy
@@ -72,7 +73,7 @@ class Rowed:
     ],
 )
 def test_what_is_large_is_not_kept(rows: Table | None, asked: int) -> None:
-    engine, known = Rowed(rows), PublicRows()
+    engine, known = Rowed(rows), PublicRows(Room())
     for _ in range(2):
         assert known.few(engine, "SELECT 1", 10, Stop()) is rows  # type: ignore[arg-type]
     assert engine.asked == asked

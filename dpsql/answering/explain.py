@@ -65,7 +65,7 @@ def explained_creation(
     compiler: Compiler, vault: Vault, account: Account, cost: Cost, creation: PlannedCreation
 ) -> Explanation:
     """Return the explanation of a named object that is measured once; a remembered one is free."""
-    standing, budget = vault.standing(account), account.budget
+    standing, budget = vault.till.standing(account), account.budget
     version = compiler.policy.version
     recalled = vault.ledger.recall(account.analyst, cost.question, version, account.epsilon)
     charge = cost.loss if recalled is None else Loss(0)
@@ -117,7 +117,7 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
         last,
         blocks=tuple(block for part in parts for block in part.blocks),
         charge=charge,
-        rest=rest(vault.standing(steps.query.account).budget, last.spent, charge),
+        rest=rest(vault.till.standing(steps.query.account).budget, last.spent, charge),
         epsilon=steps.query.account.epsilon,
         event=Event(tuple(e for part in parts if part.event for e in part.event.parts)),
         expected=tuple(None if e is None else nan for e in last.expected),
@@ -139,7 +139,7 @@ def _of_one(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
     else:
         plan, cheap = _to_pay(compiler, vault, query, question)
     charge = Loss(0) if recalled else plan.charge
-    standing = vault.standing(account)
+    standing = vault.till.standing(account)
     cheap = cheap and accountants.is_least(charge, budget)
     refusals = [] if recalled else _refusals(vault, account)
     return Explanation(

@@ -129,7 +129,7 @@ def _remembered_or_paid(compiler: Compiler, vault: Vault, query: Question) -> An
         delta = Fraction(payer.budget.query_delta)
         worth = accountants.get(payer.budget.accountant).epsilon(charged, delta)
         payer = replace(payer, epsilon=_FOUR.plus(Decimal(worth)))
-    receipt = vault.receipt(payer, query_id, charged if charged.amount else None)
+    receipt = vault.till.receipt(payer, query_id, charged if charged.amount else None)
     paid = replace(receipt, recalled=memory.recalled)
     return vault.derived(compiler, query, answering, noisy, paid)
 
@@ -164,7 +164,7 @@ def repeated(compiler: Compiler, vault: Vault, query: Question) -> tuple[Remembe
         return None
     if not query.memory.repeats and recollection(compiler, vault, query) is not None:
         return None
-    return vault.recalled(compiler, query, query.account.epsilon)
+    return vault.memory.recalled(compiler, query, query.account.epsilon)
 
 
 def recollection(compiler: Compiler, vault: Vault, query: Question) -> Recollection | None:
@@ -254,7 +254,7 @@ class _Measured:
         cubes last.
         """
         payer = query.account
-        tables = vault.tables(compiler, query, wide.prepared.question)
+        tables = vault.memory.tables(compiler, query, wide.prepared.question)
         new = {r: payer.price_of(r) for r in tables if not payer.has(r)}
         cost = {r: new.get(r, Loss(0)).amount > 0 for r in tables}
         order = sorted(tables, key=lambda r: (r in new, cost[r], cost[r] and bool(r.cube)))

@@ -202,11 +202,11 @@ def beside(compiler: Compiler, vault: Vault, query: Question) -> Beside:
         return Beside(query, prepared, paid=True)
     if two_steps.steps_of(compiler, vault, query) is not None:
         return Beside(query, prepared, steps=True)
-    if vault.recalled(compiler, query, query.account.epsilon) is not None:
+    if vault.memory.recalled(compiler, query, query.account.epsilon) is not None:
         return Beside(query, prepared, paid=True)
     if wide is None or not from_memory.is_little(compiler, query, prepared, wide):
         return Beside(query, prepared)
-    tables = tuple(vault.measurements(compiler, query, wide.prepared.question).values())
+    tables = tuple(vault.memory.measurements(compiler, query, wide.prepared.question).values())
     derived = from_memory.derivations(wide, tables)
     paid = from_memory.reaches(derived, from_memory.fresh_targets(prepared))
     return Beside(query, prepared, shares=True, paid=paid, tables=tables)
@@ -295,7 +295,7 @@ def _goals(each: Beside, measured: Sequence[Beside], epsilon: Decimal | None) ->
 
 
 def _recorded(compiler: Compiler, vault: Vault, each: Beside) -> Mapping[PaidAnswer, MeasuredCells]:
-    return vault.measurements(compiler, each.query, each.population)
+    return vault.memory.measurements(compiler, each.query, each.population)
 
 
 def _is_there(compiler: Compiler, vault: Vault, part: Beside) -> bool:
@@ -304,7 +304,7 @@ def _is_there(compiler: Compiler, vault: Vault, part: Beside) -> bool:
         return False
     if part.wide is None:
         epsilon = part.query.account.epsilon
-        return vault.recalled(compiler, part.query, epsilon) is not None
+        return vault.memory.recalled(compiler, part.query, epsilon) is not None
     measured = part.wide.measured
     needed = dict(zip(measured.parts, map(standard_deviation, measured.noises), strict=True))
     return any(
@@ -544,14 +544,14 @@ def answered(
     receipts = [each.receipt for each in answers if each.receipt is not None]
     query_id = paid or (receipts[0].query_id if receipts else "")
     charged = plan.price if plan.price != NOTHING else None
-    return answers, vault.receipt(plan.account, query_id, charged)
+    return answers, vault.till.receipt(plan.account, query_id, charged)
 
 
 def measure(compiler: Compiler, vault: Vault, plan: JointPlan) -> str:
     """Charge and run a plan's measurements; return the id of the first, "" if all exist. Raises as
     `Proxy.ask` does.
     """
-    for standing in vault.standings(plan.account):
+    for standing in vault.till.standings(plan.account):
         try:
             payable(standing, plan.price)
         except Refused as refused:
@@ -579,5 +579,5 @@ def _answer(
     if not count:
         raise Failed(paid, charged=bool(paid))
     tables, last = tuple(recorded.values())[:count], list(recorded)[count - 1]
-    receipt = replace(vault.receipt(each.query.account, last.query_id), recalled=100)
+    receipt = replace(vault.till.receipt(each.query.account, last.query_id), recalled=100)
     return from_memory.derived_answer(compiler, vault, each.query, each.wide, tables, receipt)

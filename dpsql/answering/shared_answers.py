@@ -51,7 +51,7 @@ def lent(compiler: Compiler, vault: Vault, query: Question) -> tuple[PaidAnswer,
     for question in compiler.questions(query):
         others = [
             each
-            for each in vault.paid_for(query, question, version)
+            for each in vault.memory.paid_for(query, question, version)
             if payer.epsilon <= each.epsilon
             and payer.price_of(each).fits(plan.loss)
             and question in compiler.questions(query.at(each.epsilon))
@@ -71,4 +71,4 @@ def shared(
     charge = query.account.charge("", nothing, compiler.policy.version, query.inquiry)
     queries = [each.query_id for each in lent]
     query.stop.settle()
-    return vault.debit(query.account, lambda: vault.ledger.share(queries, charge))
+    return vault.till.debit(query.account, lambda: vault.ledger.share(queries, charge))

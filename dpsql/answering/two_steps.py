@@ -328,7 +328,7 @@ def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:
     needed = steps_price(compiler, vault, steps)
     for step in (*_to_pay(compiler, vault, steps), steps.last):
         steps.query.require_useful(compiler.prepared(step).notices, needed)
-    for standing in vault.standings(steps.query.account):
+    for standing in vault.till.standings(steps.query.account):
         try:
             payable(standing, needed)
         except Refused as refused:

@@ -69,14 +69,14 @@ class MomentSums:
         answering = compiler.prepared(replace(self.query, derived=self.derived))
         answering = replace(answering, columns=self.prepared.columns)
         self.query.require_room_for(self.prepared.columns)
-        receipt = vault.receipt(self.query.account, self.of.moments.receipt.query_id)
+        receipt = vault.till.receipt(self.query.account, self.of.moments.receipt.query_id)
         noisy = Noisy(self.prepared.blocks[0].domain or (), (self.sums,))
         return vault.derived(compiler, self.query, answering, noisy, replace(receipt, recalled=100))
 
     def explanation(self, compiler: Compiler, vault: Vault) -> Explanation:
         """Return the plan of the query, free of charge."""
         plan = explained(compiler, vault, replace(self.query, derived=self.derived))
-        left = rest(vault.standing(self.query.account).budget, plan.spent, Loss(0))
+        left = rest(vault.till.standing(self.query.account).budget, plan.spent, Loss(0))
         note = f"From the second moments of the model {self.of.name}, which are paid for."
         return replace(plan, charge=Loss(0), event=Event(()), rest=left, notes=(note,))
 
@@ -90,7 +90,7 @@ def sums_of_moments(
     prepared = compiler.prepared(query)
     if not adds_up(prepared) or prepared.blocks[0].block.keys:
         return None
-    if vault.recalled(compiler, query, query.account.epsilon) is not None:
+    if vault.memory.recalled(compiler, query, query.account.epsilon) is not None:
         return None
     of_models = (_of_model(compiler, query, prepared, each) for each in paid)
     return next((sums for sums in of_models if sums is not None), None)

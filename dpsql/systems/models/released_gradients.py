@@ -23,7 +23,8 @@ from dpsql.systems.models.descent import Walk
 from dpsql.systems.models.gradient_plan import ONE, GradientPlan, planned
 from dpsql.systems.models.model_statement import CreateModel
 from dpsql.systems.models.moments_plan import MomentsWish
-from dpsql.vault.vault import JointRun, Vault
+from dpsql.vault.joint_run import JointRun
+from dpsql.vault.vault import Vault
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +108,7 @@ def remembered(
     if answer.epsilon != payer.epsilon:
         then = replace(wish, request=replace(wish.request, epsilon=answer.epsilon))
         plan = planned(compiler, then, said, stop)
-    return _gradients(plan, answer.answer, vault.receipt(payer, answer.query_id))
+    return _gradients(plan, answer.answer, vault.till.receipt(payer, answer.query_id))
 
 
 def _walk(plan: GradientPlan) -> Walk:

@@ -21,7 +21,8 @@ from dpsql.preparation.compilation import Compiler
 from dpsql.systems.models.model_inputs import Input
 from dpsql.systems.models.moment_layout import Layout, layout_of
 from dpsql.systems.models.moments_plan import ONE, MomentsPlan, MomentsWish, planned
-from dpsql.vault.vault import JointRun, Vault
+from dpsql.vault.joint_run import JointRun
+from dpsql.vault.vault import Vault
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +139,7 @@ def remembered(
     if recalled.epsilon != payer.epsilon:
         then = replace(wish, request=replace(wish.request, epsilon=recalled.epsilon))
         plan = planned(compiler, then, stop)
-    receipt = vault.receipt(plan.payer, recalled.query_id)
+    receipt = vault.till.receipt(plan.payer, recalled.query_id)
     return _moments(plan, recalled.answer[0], receipt)
 
 

@@ -38,7 +38,7 @@ from dpsql.systems.synthesis.synthesis_plan import (
     spent_by,
 )
 from dpsql.systems.synthesis.synthetic_columns import Codes, cells, together
-from dpsql.vault.vault import JointRun
+from dpsql.vault.joint_run import JointRun
 
 FREQUENT = 3
 """Threshold in standard deviations of noise above which a cell has its own code."""

@@ -35,7 +35,8 @@ from dpsql.systems.synthesis.released_marginals import (
 )
 from dpsql.systems.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, planned
 from dpsql.systems.synthesis.synthetic_columns import ListedColumn, SyntheticColumn, members
-from dpsql.vault.vault import JointRun, Vault
+from dpsql.vault.joint_run import JointRun
+from dpsql.vault.vault import Vault
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +119,7 @@ def _recalled(
         return None
     then = replace(wish, request=replace(wish.request, epsilon=recalled.epsilon))
     plan = planned(compiler, then, stop)
-    receipt = vault.receipt(plan.source.payer, recalled.query_id)
+    receipt = vault.till.receipt(plan.source.payer, recalled.query_id)
     return _Paid(plan, recalled.answer, receipt)
 
 

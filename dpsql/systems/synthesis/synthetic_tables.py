@@ -328,7 +328,7 @@ def over(alone: TablesAlone, request: Request, parts: Parts) -> Answer:
     doubts = Repeated(unknown_errors(given.columns), len(given.rows))
     notices = (*given.notices, _notice(compiler))
     payer = replace(account(compiler.policy, request.analyst), epsilon=alone.paid.epsilon)
-    receipt = vault.receipt(payer, alone.paid.query_id)
+    receipt = vault.till.receipt(payer, alone.paid.query_id)
     return replace(given, errors=doubts, margins=doubts, notices=notices, receipt=receipt)
 
 

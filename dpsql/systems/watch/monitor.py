@@ -305,7 +305,7 @@ def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
     recalled = _recalled(desk, law, question, streams)
     budget = desk.account.budget
     charge = Loss(0) if recalled else desk.cost(law, question).loss
-    standing = desk.vault.standing(desk.account)
+    standing = desk.vault.till.standing(desk.account)
     return Price(
         wish=wish,
         streams=tuple(streams),
@@ -345,7 +345,9 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
         _verdict(query, answers.get(query.question), desk.numbers) for query in streams
     )
     alarms = _alarms(recalled)
-    receipt = desk.vault.receipt(replace(desk.account, epsilon=recalled.epsilon), recalled.query_id)
+    receipt = desk.vault.till.receipt(
+        replace(desk.account, epsilon=recalled.epsilon), recalled.query_id
+    )
     return Watched(verdicts, law.alarms - alarms, receipt)
 
 

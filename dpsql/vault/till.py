@@ -1,0 +1,57 @@
+"""Standing of payers, receipts, and charges, from the ledger alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from dpsql.ledgers import Charge, Ledger
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.vocabulary import Loss, Receipt
+from dpsql.preparation.question import Account, Standing
+
+T = TypeVar("T")
+
+
+class Till:
+    """Charges and receipts of a ledger: thread-safe."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def receipt(self, account: Account, query_id: str, charged: Loss | None = None) -> Receipt:
+        """Return the receipt of an answer that now cost `charged` (None: it is remembered)."""
+        standing = self.standing(account)
+        return account.receipt(query_id, charged or Loss(0), standing, remembered=charged is None)
+
+    def standing(self, account: Account) -> Standing:
+        """Return the rest for a payer: of the budget, or of the cap with the least rest."""
+        return min(self.standings(account), key=lambda standing: standing.left)
+
+    def standings(self, account: Account) -> tuple[Standing, ...]:
+        """Return the budget and every cap that covers its payer, each with its spending."""
+        budget, spent = account.budget, self._ledger.spent
+        parts = (
+            Standing(cap.within(budget), spent(cap.budget, cap.analysts), cap.title)
+            for cap in account.caps
+        )
+        return (Standing(budget, spent(budget.name)), *parts)
+
+    def charge(self, account: Account, *charges: Charge) -> None:
+        """Charge a payer, for all or for none; a refusal for lack of budget is stated in ε."""
+        try:
+            self._ledger.charge(*charges)
+        except Refused as refused:
+            raise self._in_epsilon(account, refused) from None
+
+    def debit(self, account: Account, step: Callable[[], T]) -> T:
+        """Run a charge; a refusal for lack of budget is stated in ε."""
+        try:
+            return step()
+        except Refused as refused:
+            raise self._in_epsilon(account, refused) from None
+
+    def _in_epsilon(self, account: Account, refused: Refused) -> Refused:
+        if refused.reason is not Reason.BUDGET_EXHAUSTED:
+            return refused
+        return account.in_epsilon(refused, self.standing(account))
