@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Self, TypeVar
 
 from dpsql import accountants
-from dpsql.answering import any_statement
+from dpsql.answering import any_select
 from dpsql.answering.joint_plan import JointPlan, answered, planned
 from dpsql.answering.side_systems import Parts, SideStatement, SideSystems
 from dpsql.engines import Engine, Stop
@@ -138,7 +138,11 @@ class Proxy:
         charge stays), `Unreachable` or `LedgerError`.
         """
         with self._stops.watched(stop or Stop()) as registered:
-            return any_statement.ask(self.parts(registered), request)
+            parts = self.parts(registered)
+            if (read := self.systems.read(parts, request.sql)) is None:
+                return any_select.ask_select(parts, request)
+            system, statement = read
+            return system.ask(parts, request, statement)
 
     def explain(self, request: Request, stop: Stop | None = None) -> Explanation:
         """Return the plan and the price of a query: runs nothing on private data, writes
@@ -146,7 +150,11 @@ class Proxy:
 
         Raises `Refused`, or `Failed` if it takes too long or `stop` is requested.
         """
-        return any_statement.explain(self.parts(stop or Stop()), request)
+        parts = self.parts(stop or Stop())
+        if (read := self.systems.read(parts, request.sql)) is None:
+            return any_select.explain_select(parts, request)
+        system, statement = read
+        return system.explain(parts, request, statement)
 
     def explain_all(
         self, requests: Sequence[Request], epsilon: Decimal | None = None, stop: Stop | None = None
@@ -184,7 +192,10 @@ class Proxy:
         See `dpsql.preparation.signature`. Raises as `explain` does.
         """
         parts = self.parts(stop or Stop())
-        return any_statement.find_signature(parts, request, places, declared)
+        if (read := self.systems.read(parts, request.sql)) is None:
+            return any_select.select_signature(parts, request, places, declared)
+        system, statement = read
+        return Signature(system.columns(statement), ())
 
     def run(self, statement: SideStatement[T], stop: Stop | None = None) -> T:
         """Return the result of a side system's statement, such as a model or a monitor.

@@ -107,10 +107,10 @@ def _remembered_or_paid(compiler: Compiler, vault: Vault, query: Question) -> An
     remembered = told_again(compiler, vault, query) if query.memory.repeats else None
     if remembered is not None:
         return remembered
-    memory = recollection(compiler, vault, query)
+    memory, prepared = recollection(compiler, vault, query), compiler.prepared(query)
     if memory is None:
-        return vault.answered(compiler, query)
-    prepared = compiler.prepared(query)
+        remembered = vault.remembered(compiler, query)
+        return remembered or vault.charged(compiler, query, prepared)
     answering = compiler.prepared(replace(query, derived=memory.derived))
     answering = replace(answering, columns=prepared.columns)
     query.require_room_for(prepared.columns)

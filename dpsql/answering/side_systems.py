@@ -185,7 +185,7 @@ class SideSystems:
     def source(self, parts: Parts, query: Question) -> PaidSource | None:
         """Return a free answer to a question, from releases of a system, if there is one."""
         for system in SYSTEMS:
-            if system.answers and any(call.startswith(system.answers) for call in query.calls):
+            if not query.calls.isdisjoint(system.answers):
                 with suppress(MissingExtra):
                     opened: OpenSystem = self.open(system.name)
                     return opened.source(parts, query)

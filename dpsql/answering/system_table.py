@@ -26,7 +26,7 @@ class SideSystem:
 
     `opens` is the class of its `OpenSystem`, if it has one. `reads` turns a text that begins with
     one of `heads` into a statement. The system computes `calls`, which the parser does not know. It
-    answers queries with calls that begin with one of `answers`, and has tables if `tables`.
+    answers queries that call one of `answers`, and has tables if `tables`.
     """
 
     name: str
@@ -40,6 +40,10 @@ class SideSystem:
     values: Mapping[str, str] = _NOTHING
 
 
+_TWO_COLUMNS = tuple(
+    """corr covar_pop covar_samp regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
+    regr_sxx regr_sxy regr_syy""".split()
+)
 SYSTEMS = (
     SideSystem(
         "synthesis",
@@ -55,7 +59,7 @@ SYSTEMS = (
         reads="dpsql.systems.models.model_statement:statement",
         heads=(("create", "model"), ("drop", "model")),
         calls=("predict",),
-        answers=("corr", "regr_", "covar_"),
+        answers=_TWO_COLUMNS,
         commands={
             "fit": "dpsql.systems.models.model_commands:fit",
             "model": "dpsql.systems.models.model_commands:model",
@@ -85,6 +89,8 @@ SYSTEMS = (
 """All side systems. None comes from another package: an analyst's text would import it
 (SECURITY.md S23).
 """
+PAID_CALLS = frozenset(call for system in SYSTEMS for call in system.answers)
+"""Calls in queries that a system may answer from releases that are paid for."""
 
 
 def load(place: str) -> Any:

@@ -194,39 +194,35 @@ def _is_remembered(compiler: Compiler, vault: Vault, query: Question) -> bool:
 def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     """Return the answer, in steps if bounds must be found; raises as `Proxy.ask` does."""
     with keeping(vault.engine, query.stop):
-        return _answered(compiler, vault, query)
-
-
-def _answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
-    paid: list[Answer] = []
-    notices: list[Notice] = []
-    too_few: tuple[TooFew, ...] = ()
-    last, steps = query, steps_of(compiler, vault, query)
-    if steps is not None:
-        _require_pay(compiler, vault, steps)
-    while steps is not None:
-        # The first step is paid for the last; their statements differ only in constants.
-        vault.require_bound(compiler.prepared(steps.last), query.stop)
-        answers = []
-        for search, remembered in zip(steps.searches, steps.remembered, strict=True):
-            answer = remembered or _searched(compiler, vault, search)
-            answers.append(answer)
-            fresh = answer.receipt is not None and not answer.receipt.remembered
-            paid += [answer] if fresh else []
-        last = steps.then(compiler, vault, answers)
-        notices += steps.notices(last)
-        too_few = steps.too_few(compiler, last)
-        steps = steps_of(compiler, vault, last)
-    if last is query:
-        return from_memory.answered(compiler, vault, query)
-    # Found bounds must not decide the charge: a useless answer is refused after it is paid.
-    confirmed = replace(last, request=replace(last.request, confirmed=True))
-    answer = from_memory.answered(compiler, vault, confirmed)
-    whole = _together(query, paid, answer, notices)
-    if whole.receipt is not None and whole.receipt.charged.amount:
-        useless = (*too_few, *compiler.prepared(last).notices)
-        query.require_useful(useless, whole.receipt.charged, _KEPT)
-    return whole
+        paid: list[Answer] = []
+        notices: list[Notice] = []
+        too_few: tuple[TooFew, ...] = ()
+        last, steps = query, steps_of(compiler, vault, query)
+        if steps is not None:
+            _require_pay(compiler, vault, steps)
+        while steps is not None:
+            # The first step is paid for the last; their statements differ only in constants.
+            vault.require_bound(compiler.prepared(steps.last), query.stop)
+            answers = []
+            for search, remembered in zip(steps.searches, steps.remembered, strict=True):
+                answer = remembered or _searched(compiler, vault, search)
+                answers.append(answer)
+                fresh = answer.receipt is not None and not answer.receipt.remembered
+                paid += [answer] if fresh else []
+            last = steps.then(compiler, vault, answers)
+            notices += steps.notices(last)
+            too_few = steps.too_few(compiler, last)
+            steps = steps_of(compiler, vault, last)
+        if last is query:
+            return from_memory.answered(compiler, vault, query)
+        # Found bounds must not decide the charge: a useless answer is refused after it is paid.
+        confirmed = replace(last, request=replace(last.request, confirmed=True))
+        answer = from_memory.answered(compiler, vault, confirmed)
+        whole = _together(query, paid, answer, notices)
+        if whole.receipt is not None and whole.receipt.charged.amount:
+            useless = (*too_few, *compiler.prepared(last).notices)
+            query.require_useful(useless, whole.receipt.charged, _KEPT)
+        return whole
 
 
 def _searched(compiler: Compiler, vault: Vault, search: Question) -> Answer:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from dpsql.answering.any_statement import ask_select, explain_select, select_signature
+from dpsql.answering.any_select import ask_select, explain_select, select_signature
 from dpsql.answering.explain import PlannedCreation, explained_creation
 from dpsql.answering.paid_names import DROPPED, Owner, PaidNames, owner, request_of
 from dpsql.answering.side_systems import NoSystems, OpenSystem, OtherAnswers, Parts

@@ -1,52 +1,27 @@
-"""One statement of an analyst: of a side system, or a SELECT, which a side system may answer.
+"""One SELECT of an analyst, which a side system may answer.
 
-A side system answers texts that begin as its statements, and SELECTs with a call or a table of its
-own, which the parser or the policy refuses. It answers others from releases that are paid for.
+A side system answers SELECTs with a call or a table of its own, which the parser or the policy
+refuses. It answers others from releases that are paid for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.answering import precision
+from dpsql.answering import precision, two_steps
 from dpsql.answering.explain import explained, shown
 from dpsql.answering.side_systems import PaidSource, Parts
+from dpsql.answering.system_table import PAID_CALLS
 from dpsql.model.dataclass import replace
-from dpsql.model.errors import Refused
+from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Answer, Request
 from dpsql.preparation.explanation import Explanation
 from dpsql.preparation.question import Question
 from dpsql.preparation.signature import Signature
 
-
-def ask(parts: Parts, request: Request) -> Answer:
-    """Return the answer to a statement; see `Proxy.ask`."""
-    read = parts.systems.read(parts, request.sql)
-    if read is None:
-        return ask_select(parts, request)
-    system, statement = read
-    return system.ask(parts, request, statement)
-
-
-def explain(parts: Parts, request: Request) -> Explanation:
-    """Return the plan and the price of a statement; see `Proxy.explain`."""
-    read = parts.systems.read(parts, request.sql)
-    if read is None:
-        return explain_select(parts, request)
-    system, statement = read
-    return system.explain(parts, request, statement)
-
-
-def find_signature(
-    parts: Parts, request: Request, places: Sequence[Span], declared: Sequence[SqlType | None]
-) -> Signature:
-    """Return the columns and parameter types of a statement; see `Proxy.signature`."""
-    read = parts.systems.read(parts, request.sql)
-    if read is None:
-        return select_signature(parts, request, places, declared)
-    system, statement = read
-    return Signature(system.columns(statement), ())
+ANSWERED_ELSEWHERE = (Reason.UNKNOWN_TABLE, Reason.UNKNOWN_FUNCTION)
+"""Refusals of a SELECT that a side system may answer."""
 
 
 def ask_select(parts: Parts, request: Request) -> Answer:
@@ -54,7 +29,7 @@ def ask_select(parts: Parts, request: Request) -> Answer:
     compiler, vault = parts.compiler, parts.vault
     try:
         query = compiler.read(request, parts.stop)
-        source = parts.systems.source(parts, query)
+        source = parts.systems.source(parts, query) if query.calls & PAID_CALLS else None
         if query.explain:
             plan = (
                 source.explanation(compiler, vault) if source else explained(compiler, vault, query)
@@ -62,8 +37,12 @@ def ask_select(parts: Parts, request: Request) -> Answer:
             return shown(replace(plan, form=query.explain))
         if source is not None:
             return source.answer(compiler, vault)
-        return precision.answered(compiler, vault, query)
+        if query.precision is not None:
+            return precision.answered(compiler, vault, query)
+        return two_steps.answered(compiler, vault, query)
     except Refused as refused:
+        if refused.reason not in ANSWERED_ELSEWHERE:
+            raise
         other = parts.systems.instead(parts, request, refused)
     return other.answer(parts, request)
 
@@ -72,9 +51,11 @@ def explain_select(parts: Parts, request: Request) -> Explanation:
     """Return the plan and the price of a SELECT."""
     try:
         query = parts.compiler.read(request, parts.stop)
-        source = parts.systems.source(parts, query)
+        source = parts.systems.source(parts, query) if query.calls & PAID_CALLS else None
         return _plan(parts, query, source)
     except Refused as refused:
+        if refused.reason not in ANSWERED_ELSEWHERE:
+            raise
         other = parts.systems.instead(parts, request, refused)
     return other.explain(parts, request)
 
@@ -86,6 +67,8 @@ def select_signature(
     try:
         return parts.compiler.signature(request, places, declared, parts.stop)
     except Refused as refused:
+        if refused.reason not in ANSWERED_ELSEWHERE:
+            raise
         other = parts.systems.instead(parts, request, refused)
     return other.signature(parts, request, places, declared)
 
