@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 from dpsql import accountants
 from dpsql.answering import any_select
 from dpsql.answering.joint_plan import JointPlan, answered, planned
-from dpsql.answering.side_systems import Parts, SideStatement, SideSystems
+from dpsql.answering.side_systems import Parts, SideStatement, SideSystems, begins
 from dpsql.engines import Engine, Stop
 from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
@@ -139,7 +139,8 @@ class Proxy:
         """
         with self._stops.watched(stop or Stop()) as registered:
             parts = self.parts(registered)
-            if (read := self.systems.read(parts, request.sql)) is None:
+            read = self.systems.read(parts, request.sql) if begins(request.sql) else None
+            if read is None:
                 return any_select.ask_select(parts, request)
             system, statement = read
             return system.ask(parts, request, statement)
@@ -151,7 +152,8 @@ class Proxy:
         Raises `Refused`, or `Failed` if it takes too long or `stop` is requested.
         """
         parts = self.parts(stop or Stop())
-        if (read := self.systems.read(parts, request.sql)) is None:
+        read = self.systems.read(parts, request.sql) if begins(request.sql) else None
+        if read is None:
             return any_select.explain_select(parts, request)
         system, statement = read
         return system.explain(parts, request, statement)
@@ -192,7 +194,8 @@ class Proxy:
         See `dpsql.preparation.signature`. Raises as `explain` does.
         """
         parts = self.parts(stop or Stop())
-        if (read := self.systems.read(parts, request.sql)) is None:
+        read = self.systems.read(parts, request.sql) if begins(request.sql) else None
+        if read is None:
             return any_select.select_signature(parts, request, places, declared)
         system, statement = read
         return Signature(system.columns(statement), ())

@@ -6,16 +6,21 @@ import os
 import shutil
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
 
 from dpsql.answering.system_table import SYSTEMS, SideSystem, load
+from dpsql.ledgers import Charge
+from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import MissingExtra, Reason, Refused
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import request, shop
 
 ROOT = Path(__file__).parent.parent
+MOST_FRAMES = 9
+"""Calls from `Proxy.ask` to the charge of a question."""
 ALONE = """
 import sys
 from importlib import import_module
@@ -23,6 +28,8 @@ from pathlib import Path
 from click.testing import CliRunner
 import dpsql
 from dpsql.interfaces.cli import main
+from dpsql.ledgers import Charge
+from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import MissingExtra, Refused
 from dpsql.model.vocabulary import Request
 from dpsql.policy import demo
@@ -122,3 +129,18 @@ def test_the_owners_statement_is_refused_to_analysts(tmp_path: Path) -> None:
     with Proxy.open(str(shop(tmp_path))) as proxy, pytest.raises(Refused) as refused:
         proxy.ask(request("create  dp cube c as select 1"))
     assert refused.value.reason is Reason.UNSUPPORTED_SYNTAX
+
+
+def test_a_charge_is_few_calls_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, names = SqliteLedger.charge, list[str]()
+
+    def charge(ledger: SqliteLedger, *charges: Charge) -> None:
+        frames = traceback.extract_stack()[:-1]
+        names.extend(f.name for f in frames if f.filename.startswith(str(ROOT / "dpsql")))
+        real(ledger, *charges)
+
+    monkeypatch.setattr(SqliteLedger, "charge", charge)
+    with Proxy.open(str(shop(tmp_path))) as proxy:
+        proxy.ask(request("SELECT COUNT(*) AS n FROM orders"))
+    assert names[0] == "ask"
+    assert len(names) <= MOST_FRAMES

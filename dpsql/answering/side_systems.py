@@ -110,8 +110,8 @@ class OpenSystem:
         return ()
 
 
-_HEAD = re.compile(r"\s*(?:(?:--|/\*).*?)?\b(?:create|drop)\b", re.IGNORECASE | re.DOTALL)
-"""Beginning of a text that may be a statement of a side system, with comments."""
+begins = re.compile(r"\s*(?:(?:--|/\*).*?)?\b(?:create|drop)\b", re.IGNORECASE | re.DOTALL).match
+"""Match the beginning of a text that may be a statement of a side system, with comments."""
 
 
 def _read(text: str) -> tuple[str, Any] | None:
@@ -147,9 +147,10 @@ class SideSystems:
         return sum(each.changes for each in tuple(self._open.values()))
 
     def read(self, parts: Parts, text: str) -> tuple[OpenSystem, Any] | None:
-        """Return the system of a text and its statement; None for a SELECT. Raises `Refused`."""
-        if _HEAD.match(text) is None:
-            return None
+        """Return the system of a text that `begins` so, and its statement, if it has one.
+
+        Raises `Refused`.
+        """
         read = parts.compiler.apart(partial(_read, text), parts.stop)
         return None if read is None else (self.open(read[0]), read[1])
 

@@ -193,11 +193,12 @@ def _is_remembered(compiler: Compiler, vault: Vault, query: Question) -> bool:
 
 def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     """Return the answer, in steps if bounds must be found; raises as `Proxy.ask` does."""
+    steps = steps_of(compiler, vault, query)
     with keeping(vault.engine, query.stop):
         paid: list[Answer] = []
         notices: list[Notice] = []
         too_few: tuple[TooFew, ...] = ()
-        last, steps = query, steps_of(compiler, vault, query)
+        last = query
         if steps is not None:
             _require_pay(compiler, vault, steps)
         while steps is not None:

@@ -78,9 +78,8 @@ class Compiler:
             memory=memory,
             calls=statement.calls,
         )
-        precision = requested_precision(
-            request.precision, statement.max_error, statement.confidence
-        )
+        requested = request.precision, statement.max_error, statement.confidence
+        precision = requested_precision(*requested) if any(requested) else None
         if precision is None:
             return query
         if statement.divided or not (request.epsilon is statement.epsilon is None):

@@ -259,9 +259,12 @@ class Question:
 
         `spent` replaces its price in the refusal if a part is spent already.
         """
-        why, limit = useless(notices), self.account.budget.confirm_above
+        limit = self.account.budget.confirm_above
         epsilon, accountant = self.account.epsilon, self.account.budget.accountant
-        if why is None or limit is None or epsilon <= limit or self.request.confirmed:
+        if limit is None or epsilon <= limit or self.request.confirmed:
+            return
+        why = useless(notices)
+        if why is None:
             return
         facts = {field.name: getattr(why, field.name) for field in fields(why)}
         paid = {"epsilon": epsilon, "needed": needed, "accountant": accountant, "spent": spent}
@@ -289,6 +292,6 @@ def text_key(request: Request) -> tuple[Any, ...]:
         hash(request.parameters)
     except TypeError:
         raise Refused(Reason.BAD_PARAMETER, why="one of them is not a value") from None
-    types = types_of(request.parameters)
+    types = types_of(request.parameters) if request.parameters else ()
     spelling = request.sql, request.dialect, request.parameters, types
     return *spelling, request.nonnegative, request.at, request.search_path

@@ -158,7 +158,7 @@ class Vault:
             for query_id, (_, prepared), size in zip(ids, measured, sizes, strict=True):
                 pace = measuring(stop, query_id, size, compiler.policy.limits.statement_seconds)
                 step = partial(self._released, prepared, engine, pace, stop)
-                noisy = guarded(query_id, step)
+                noisy = self._guarded(query_id, step)
                 self.ledger.remember(query_id, noisy)
                 paid.append((query_id, noisy))
             yield paid, engine
@@ -202,7 +202,7 @@ class Vault:
         """Return the exact integers of a stream, for a charged query."""
         sql, key = stream.sql, int.from_bytes(os.urandom(16))
         shape = len(sql.keys), sql.parts, key
-        return guarded(
+        return self._guarded(
             query_id,
             lambda: self.engine.aggregate(sql.sql, *shape, stream.tables, data=stream.data),
         )
@@ -242,7 +242,7 @@ class Vault:
                 with measuring(stop, query_id, size, seconds) as ending:
                     return measure(JointRun(engine, self.sampler, self._chooser, stop, ending))
 
-            noisy = guarded(query_id, measured)
+            noisy = self._guarded(query_id, measured)
             self.ledger.remember(query_id, noisy)
         return self.till.receipt(account, query_id, cost.loss), noisy
 
@@ -267,6 +267,8 @@ class Vault:
 
     # --- the steps of an answer ---
 
+    _guarded = staticmethod(guarded)
+
     @contextmanager
     def _taken(self, query_id: str, stop: Stop) -> Iterator[Engine]:
         """Reserve one engine for a question; raises `Failed`, without a charge."""
@@ -280,8 +282,6 @@ class Vault:
         with pace:
             noisy = released(prepared, engine, self.sampler, self._chooser, stop)
         return tuple(replace(table, origin=prepared.measured) for table in noisy)
-
-    _guarded = staticmethod(guarded)
 
 
 def _charges(
