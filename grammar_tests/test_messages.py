@@ -101,6 +101,11 @@ def test_the_compilers_own_fix_wins() -> None:
         ),
         ("SELECT COUNT(*) FROM orders, events", ["both rows have the same customer_id"]),
         ("SELECT COUNT(*) FROM customers WHERE name = 'Zoe'", ["Use another column: DESCRIBE"]),
+        (
+            'SELECT COUNT(*) FROM customers WHERE city = "Oslo"',
+            ["Double quotes name columns. Write a text in single quotes."],
+        ),
+        ('SELECT COUNT(*) FROM customers WHERE "citi" = 3', ["There is no column citi", "city"]),
         ("SELECT COUNT(*) FROM customers LIMIT -1", ["Write a whole number"]),
         ("SELECT COUNT(*) FROM read_csv('x')", ["a table that SHOW TABLES lists"]),
     ],

@@ -48,6 +48,7 @@ def bound(path: str, tables: world.Tables, *, constraints: bool = False) -> Poli
 MISTAKES = [
     # (what to replace, with what, where the error is, a word of the message or the fix)
     ('table = "customers"\nkey', 'table = "clients"\nkey', 'table = "clients"', "clients"),
+    ('references = "customers.customer_id"', 'references = "customer.customer_id"', 'references = "customer.', "Did you mean customers?"),
     ('key = "customer_id"\nneigh', 'key = "age"\nneigh', 'key = "age"', "not the key"),
     ('neighbours = "add_remove"', 'neighbours = "near"', 'neighbours = "near"', "replace"),
     ("age = { bounds = [0, 120]", "age = { bounds = [120, 0]", "age = { bounds = [120", "Swap"),
@@ -299,3 +300,15 @@ def test_limits_of_a_unit_may_be_found(tmp_path: Path) -> None:
     with pytest.raises(PolicyError) as refused:
         load(written(tmp_path, wrong))
     assert refused.value.line == line_of(wrong, 'max_public_groups = "private"')
+
+
+def test_a_database_is_no_policy(tmp_path: Path) -> None:
+    path = tmp_path / "shop.duckdb"
+    duckdb.connect(str(path)).close()
+    with pytest.raises(PolicyError) as error:
+        load(str(path))
+    assert error.value.fix.startswith("If it is the database")
+    (tmp_path / "latin.toml").write_bytes(b"# \xff")
+    with pytest.raises(PolicyError) as error:
+        load(str(tmp_path / "latin.toml"))
+    assert error.value.fix == "Save it as UTF-8 text."

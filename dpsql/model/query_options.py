@@ -98,7 +98,8 @@ def parsed(text: str) -> Precision:
 
 def _check(precision: Precision) -> None:
     if not sensible(precision.error, _ERRORS):
-        raise Refused(Reason.BAD_OPTION, option="max_error", why="it is not a positive number")
+        why, fix = "it is not a positive number", "Give a number or a percentage: 25, 5%."
+        raise Refused(Reason.BAD_OPTION, option="max_error", why=why, fix=fix)
     sure = precision.confidence
     if not (sure.is_finite() and Decimal("0.5") <= sure <= Decimal("0.9999")):
         raise Refused(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime
 from decimal import Decimal
@@ -56,7 +57,7 @@ def load(path: str = "dpsql.toml") -> Draft:
             path, None, "There is no such file.", "Draft one with dpsql init DATA."
         ) from None
     except (OSError, UnicodeDecodeError):
-        raise PolicyError(path, None, "It cannot be read.", "Save it as UTF-8 text.") from None
+        raise PolicyError(path, None, "It cannot be read.", _readable(file)) from None
     except tomllib.TOMLDecodeError as error:
         raise PolicyError(path, _line_of(error), "This is not TOML.", f"{error}.") from None
     except (ValueError, ArithmeticError, RecursionError):
@@ -66,6 +67,14 @@ def load(path: str = "dpsql.toml") -> Draft:
     reader = Reader(path, Lines(text), values)
     _decided(reader)
     return _draft(with_defaults(reader), file.resolve().parent)
+
+
+def _readable(file: Path) -> str:
+    """Return what to do about a policy that is no text: a database is no policy."""
+    with suppress(OSError), file.open("rb") as opened:
+        if b"\0" in opened.read(64):
+            return "If it is the database, name the TOML that has its path in [database]."
+    return "Save it as UTF-8 text."
 
 
 def _line_of(error: tomllib.TOMLDecodeError) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import get_close_matches
 
 from dpsql.model.vocabulary import Link, Neighbours, PrivacyUnit
 from dpsql.policy.draft import Draft, DraftTable
@@ -141,7 +142,10 @@ def _target(draft: Draft, link: Link, place: Reader) -> DraftTable:
     """Return the table that a link leads to, which must be private and linked by its key."""
     target = draft.table(link.table)
     if target is None or not target.private:
-        place.fail("link", f"{link.table} is not a private table.", "Link towards the unit.")
+        private = [t.name for t in draft.tables if t.private]
+        near = get_close_matches(link.table, private, 1)
+        fix = f"Did you mean {near[0]}?" if near and target is None else "Link towards the unit."
+        place.fail("link", f"{link.table} is not a private table.", fix)
     if target.name != link.table:
         place.fail("link", f"{link.table} is written {target.name} above.", "Write it alike.")
     if sorted(target.key) != sorted(link.keys):

@@ -105,13 +105,18 @@ class Scope:
             if table is not None:
                 raise Refused(Reason.HIDDEN_COLUMN, name.span, column=name.name, others=table)
         existing = tuple(dict.fromkeys(f.name for source in sources for f in source.fields))
+        near, facts = nearest(name.name, existing), dict[str, str]()
+        has_quotes = name.span.stop - name.span.start == len(name.name) + 2
+        if near is None and has_quotes and name.table is None:
+            facts["fix"] = "Double quotes name columns. Write a text in single quotes."
         raise Refused(
             Reason.UNKNOWN_COLUMN,
             name.span,
             column=name.name,
             table=name.table,
-            near=nearest(name.name, existing),
+            near=near,
             known=existing,
+            **facts,
         )
 
     def whole(self, name: Name) -> Name:
