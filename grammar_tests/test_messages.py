@@ -257,6 +257,7 @@ def of_every_door() -> list[Path]:
         folder / path
         for path in inside
         if not OF_A_DOOR & set(path.parts) and not path.name.startswith(APART)
+        if "\nimport click\n" not in (folder / path).read_text(encoding="utf-8")  # a command
     ]
 
 
