@@ -167,3 +167,10 @@ def test_an_accuracy_finds_the_epsilon_of_all_aggregates(proxy: Proxy) -> None:
     with proxy, pytest.raises(Refused) as caught:
         proxy.ask(within(text, "50"))
     assert caught.value.facts["why"] == "epsilon is asked for too"
+
+
+def test_options_that_are_zero_or_empty_are_read(tmp_path: Path) -> None:
+    with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
+        for option in ("confidence = 0", "max_error = ''"):
+            with pytest.raises(Refused):
+                proxy.ask(proxy_kit.request(f"SELECT COUNT(*) FROM orders OPTIONS({option})"))

@@ -78,8 +78,9 @@ class Compiler:
             memory=memory,
             calls=statement.calls,
         )
-        requested = request.precision, statement.max_error, statement.confidence
-        precision = requested_precision(*requested) if any(requested) else None
+        precision = requested_precision(
+            request.precision, statement.max_error, statement.confidence
+        )
         if precision is None:
             return query
         if statement.divided or not (request.epsilon is statement.epsilon is None):
