@@ -24,7 +24,11 @@ from grammar_tests.model_kit import FLAG, MIXED, NUMBER, PEOPLE, RECEIPT, wish
 
 
 def simulated(
-    columns: Sequence[Input], rows: np.ndarray, deviation: float, dice: np.random.Generator
+    columns: Sequence[Input],
+    rows: np.ndarray,
+    deviation: float,
+    dice: np.random.Generator,
+    most_rows: int = 1,
 ) -> Moments:
     """The moments of rows of cells behind a 1, with noise of this deviation on squares."""
     layout = layout_of(columns)
@@ -33,7 +37,8 @@ def simulated(
     there = layout.places >= 0
     sums[layout.places[there]] = (every.T @ every)[there]
     variances = (deviation * SQUARE / layout.weights) ** 2
-    return Moments(layout, sums + dice.normal(0, np.sqrt(variances)), variances, RECEIPT)
+    noisy = sums + dice.normal(0, np.sqrt(variances))
+    return Moments(layout, noisy, variances, RECEIPT, most_rows)
 
 
 TRUE = np.array([0.1, 0.3, -0.4, 0.1])
@@ -60,6 +65,23 @@ def test_intervals_of_linear_coefficients_cover_as_often_as_they_say() -> None:
     assert blind / (4 * runs) < 0.8  # the twin that knows of the rows alone
 
 
+def test_intervals_hold_where_rows_of_one_person_err_together() -> None:
+    columns, most = [input_of(name, NUMBER) for name in "xy"], 6
+    dice, held, alone, runs = np.random.default_rng(4), 0, 0, 300
+    for _ in range(runs):
+        own = dice.integers(1, most + 1, 600)
+        x, off = dice.uniform(-1, 1, 600), dice.normal(0, 0.1, 600)
+        rows = np.repeat(np.stack([x, 0.2 + 0.4 * x + off], 1), own, axis=0)
+        moments = simulated(columns, np.clip(rows, -1, 1), 1.0, dice, most)
+        fit = least_squares(moments, 1, 0)
+        apart = np.abs(fit.coefficients - np.array([0.2, 0.4]))
+        held += int(np.sum(apart <= CONFIDENT * np.sqrt(np.diag(fit.covariance))))
+        single = least_squares(replace(moments, most_rows=1), 1, 0)
+        alone += int(np.sum(apart <= CONFIDENT * np.sqrt(np.diag(single.covariance))))
+    assert held / (2 * runs) >= 0.93
+    assert alone / (2 * runs) < 0.8  # the twin that takes rows of a person for independent
+
+
 def test_without_noise_the_errors_of_coefficients_are_those_of_the_rows() -> None:
     columns, dice = [input_of(name, NUMBER) for name in "abcy"], np.random.default_rng(5)
     rows = linear_rows(2_000, dice)
@@ -77,10 +99,10 @@ def test_the_noise_of_a_product_of_the_matrix_is_what_it_varies_by() -> None:
     dice, layout = np.random.default_rng(3), layout_of(MIXED)
     variances = dice.uniform(1, 3, layout.entries)
     gamma = dice.normal(size=len(layout.places))
-    own = Moments(layout, np.zeros(layout.entries), variances, RECEIPT)
+    own = Moments(layout, np.zeros(layout.entries), variances, RECEIPT, 1)
     draws = []
     for _ in range(4_000):
-        noisy = Moments(layout, dice.normal(0, np.sqrt(variances)), variances, RECEIPT)
+        noisy = Moments(layout, dice.normal(0, np.sqrt(variances)), variances, RECEIPT, 1)
         draws.append(noisy.matrix @ gamma)
     measured, stated = np.cov(np.array(draws).T), own.noise_of(gamma)
     assert np.allclose(measured, stated, atol=0.1 * np.abs(stated).max())

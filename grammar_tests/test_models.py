@@ -268,6 +268,7 @@ def test_another_label_components_and_correlations_cost_nothing(proxy: Proxy) ->
         (LINEAR.replace("model_type = 'linear_reg', ", ""), Reason.BAD_OPTION),
         (LINEAR.replace("linear_reg", "pca"), Reason.BAD_OPTION),
         (LINEAR.replace("label =", "components = 2, label ="), Reason.BAD_OPTION),
+        (LINEAR.replace("linear_reg', label = 'age'", "pca', components = 21"), Reason.BAD_OPTION),
         (LINEAR.replace("label =", "features = 'age', label ="), Reason.BAD_OPTION),
         (LINEAR.replace("label =", "features = 'city', label ="), Reason.UNKNOWN_COLUMN),
         (LINEAR.replace("label =", "epsilon = 11, label ="), Reason.EPSILON_TOO_LARGE),

@@ -22,8 +22,8 @@ def text(limits: Sequence[Tuned]) -> str:
     """Return one table per bound, with bars for errors, a recommendation, and the reach of the
     data.
 
-    The clipping error of one group has a 95 % margin. Numbers that noise hides are never shown as
-    zero.
+    The clipping error of one group has a 95 % margin, or is a guess ("about"). Numbers that noise
+    hides are never shown as zero.
     """
     return "\n".join(map(_table, limits))
 
@@ -65,8 +65,10 @@ def number(value: float) -> str:
 
 
 def _cut(estimate: Estimate, tuned: Tuned) -> str:
-    if estimate.limit >= tuned.reached or not estimate.margin:
+    if estimate.limit >= tuned.reached or 0.0 in (estimate.margin, estimate.cut):
         return "not seen"
+    if estimate.margin is None:
+        return f"about {number(estimate.cut)}"
     if estimate.cut <= estimate.margin:
         return f"≤ {number(estimate.cut + estimate.margin)}"
     return f"{number(estimate.cut)} ± {number(estimate.margin)}"

@@ -4,6 +4,10 @@ A matrix A of products of cells is measured as A + E, where E is noise of known 
 the coefficients of the cells, and -1 for the target. Then the normal equations have the error E·γ
 in addition to the sampling error. The standard errors include both, to first order.
 
+The sampling error of a unit is the sum of x·e over its rows, which may all err together. A sum s of
+m vectors v has s·sᵀ ≤ m·Σ v·vᵀ (Cauchy and Schwarz). So the most rows of a unit times the
+covariance of independent rows is an upper bound.
+
 Sources: Brillinger 1982, "A generalized linear model with Gaussian regressor variables", for the
 direction of a logistic regression, which is that of least squares. Fisher's discriminant gives the
 scale of the log odds along it (Hastie, Tibshirani and Friedman 2009, section 4.3). Stein 1981, and
@@ -126,7 +130,9 @@ def least_squares(moments: Moments, label: int, target: int) -> LinearFit:
     freedom = max(rows - len(used), 1.0)
     gamma = np.zeros(len(matrix))
     gamma[used], gamma[own] = coefficients, -1.0
-    off = moments.noise_of(gamma)[np.ix_(used, used)] + left / freedom * products
+    off = (
+        moments.noise_of(gamma)[np.ix_(used, used)] + moments.most_rows * left / freedom * products
+    )
     mean = float(matrix[0, own]) / rows
     whole = max(square / rows - mean**2, 1e-12)
     around = np.zeros(len(matrix))
@@ -244,10 +250,11 @@ def components(moments: Moments, count: int) -> Components:
     signs = np.sign(directions[np.arange(len(order)), np.abs(directions).argmax(axis=1)])
     directions = directions * np.where(signs == 0, 1, signs)[:, None]
     shares, errors = np.zeros(len(order)), np.zeros(len(order))
+    traced = every.T @ every
     for place, own in enumerate(order):
         chosen = _choice_of_direction(moments, every, rows * variances, int(own))
         shares[place] = (variances[own] - _gain(chosen) / rows) / whole
-        weights = np.outer(every[own], every[own]) - shares[place] * every.T @ every
+        weights = np.outer(every[own], every[own]) - shares[place] * traced
         errors[place] = _deviation(moments, weights, chosen) / (rows * whole)
     shares = np.clip(shares, 0.0, 1.0)
     return Components(

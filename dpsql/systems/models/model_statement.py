@@ -16,7 +16,7 @@ OPTIONS = ("model_type", "label", "features", "epsilon", "components", "knots")
 DESCENT = ("steps", "gradient_norm", "input_norm", "momentum")
 """Options that apply to gradient descent only."""
 _CREATE, _DROP = ("create", "model"), ("drop", "model")
-_COMPONENTS = 2
+_COMPONENTS, MOST_COMPONENTS = 2, 20
 MOST_STEPS = 256
 LEAST_NORM, MOST_NORM = Decimal("0.01"), Decimal(20)
 
@@ -107,6 +107,9 @@ def statement(text: str) -> ModelStatement | None:
         raise Refused(Reason.BAD_OPTION, option="label", why="pca explains no column by others")
     if kind is not ModelType.PCA and components is not None:
         raise Refused(Reason.BAD_OPTION, option="components", why=f"{kind} has none")
+    if components is not None and components > MOST_COMPONENTS:
+        why = f"more than {MOST_COMPONENTS} take long to compute"
+        raise Refused(Reason.BAD_OPTION, option="components", why=why)
     return CreateModel(
         said.name,
         said.query,

@@ -29,13 +29,15 @@ from dpsql.vault.vault import Vault
 class Moments:
     """Released moments: the noisy sum of products in each entry, and the variances of the noise.
 
-    `matrix` is the sum of x·xᵀ over rows x of all cells, with a leading 1 (see `layout`).
+    `matrix` is the sum of x·xᵀ over rows x of all cells, with a leading 1 (see `layout`). One unit
+    has at most `most_rows` of these rows.
     """
 
     layout: Layout
     sums: np.ndarray
     variances: np.ndarray
     receipt: Receipt
+    most_rows: int
 
     @property
     def columns(self) -> tuple[Input, ...]:
@@ -61,7 +63,7 @@ class Moments:
         there = layout.places >= 0
         sums[layout.places[there]] = self.sums[entries[there]]
         variances[layout.places[there]] = self.variances[entries[there]]
-        return Moments(layout, sums, variances, self.receipt)
+        return Moments(layout, sums, variances, self.receipt, self.most_rows)
 
     @property
     def deviation_of_rows(self) -> float:
@@ -152,4 +154,4 @@ def _moments(plan: MomentsPlan, noisy: Noisy, receipt: Receipt) -> Moments:
             sums[int(entry)] = total
     unit = layout.weights * ONE
     variances = (standard_deviation(plan.noise) / unit) ** 2
-    return Moments(layout, sums / unit, variances, receipt)
+    return Moments(layout, sums / unit, variances, receipt, plan.vectors.rows.most)
