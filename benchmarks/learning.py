@@ -270,7 +270,8 @@ def simulated(layout: Layout, rows: int, size: float, dice: np.random.Generator)
     sums[places] = matrix
     variances = (size * SQUARE / layout.weights) ** 2
     receipt = Receipt("", "", "", "", Decimal(1), Loss(0), Loss(0), Loss(0))
-    return Moments(layout, sums + dice.normal(0, np.sqrt(variances)), variances, receipt)
+    noisy = sums + dice.normal(0, np.sqrt(variances))
+    return Moments(layout, noisy, variances, receipt, most_rows=1)
 
 
 if __name__ == "__main__":

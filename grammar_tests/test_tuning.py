@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
@@ -211,13 +211,14 @@ def test_a_limit_in_a_heavy_tail_errs_little_more_than_the_best(seed: int) -> No
 
 def sizes_of(kind: str, random: np.random.Generator) -> np.ndarray:
     """Sizes of 2,000 units, with light or heavy tails."""
-    sizes = {
+    sizes: dict[str, Callable[[], np.ndarray]] = {
         "geometric": lambda: random.geometric(0.1, 2000),
         "Poisson": lambda: random.poisson(20, 2000),
         "lognormal": lambda: random.lognormal(3, 1, 2000),
         "Pareto": lambda: random.pareto(2, 2000) * 5 + 1,
     }
-    return np.maximum(1, sizes[kind]()).round()
+    result: np.ndarray = np.maximum(1, sizes[kind]()).round()
+    return result
 
 
 def tuned_sizes() -> tuple[list[bool], list[bool]]:
