@@ -100,7 +100,7 @@ ALIKE = {
 """Conditions that say the same, and no two lists the same."""
 
 NEAR = [
-    ["age > 61", "age >= 61", "age < 61", "age <> 61", "age > 61.5", "age > 61.0"],
+    ["age > 61", "age >= 61", "age < 61", "age <> 61", "age > 61.5", "age > 61.25"],
     ["income > 61", "income >= 62", "income >= 61"],
     [
         "age > 61",
