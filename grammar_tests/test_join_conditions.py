@@ -9,7 +9,8 @@ from unittest.mock import patch
 
 import pytest
 
-from dpsql.compiler.track.equalities import Equates
+from dpsql.compiler.track.equalities import Equates, equates, exactly_equal
+from dpsql.model.tree import DATE, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Ref
 from grammar_tests.bound import shop
 from grammar_tests.laws import compiled, noiseless, same_rows
 from grammar_tests.proofs import Counting, claims_of
@@ -75,3 +76,15 @@ def test_a_left_join_that_is_taken_for_an_inner_one_is_found(sql: str) -> None:
 
 def implies(condition: Equates, a: int, b: int) -> bool:
     return any({column.id for column in pair} == {a, b} for pair in condition.pairs)
+
+
+def test_an_equality_alone_is_one_pair_and_nothing_else() -> None:
+    a, b, c = (Ref(n, INTEGER) for n in range(3))
+    conditions = (a.eq(b), a.eq(b) & c.eq(a), a.eq(b) & c.lt(a), a.lt(b))
+    assert [equates(each).alone for each in conditions] == [True, False, False, False]
+
+
+def test_columns_are_exactly_equal_where_types_compare_without_rounding() -> None:
+    pairs = ((INTEGER, INTEGER), (DATE, TIMESTAMP), (INTEGER, DOUBLE), (INTEGER, VARCHAR))
+    held = [exactly_equal(Ref(0, one), Ref(1, other)) for one, other in pairs]
+    assert held == [True, True, False, False]
