@@ -100,7 +100,7 @@ def _explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation
     remembered = [answer for answer in steps.remembered if answer is not None]
     then = steps.then(compiler, vault, remembered)
     last = _explained(compiler, vault, then)
-    notices = (*last.notices, *steps.notices(then))
+    notices = (*last.notices, *steps.notices(compiler, then))
     return replace(last, epsilon=query.account.epsilon, notices=notices)
 
 
@@ -112,6 +112,9 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
     last = _of_one(compiler, vault, steps.last) if more is None else _of_all(compiler, vault, more)
     first = [_of_one(compiler, vault, search) for search in steps.to_pay]
     parts = [*first, last]
+    about = steps.notices(compiler, steps.last) if steps.finds_groups else ()
+    told = [(*last.notices, *about)] if about else [part.notices for part in parts[::-1]]
+    hidden = 0 if steps.finds_groups else sum(len(part.blocks) for part in first)
     charge = reduce(add, (part.charge for part in parts))
     return replace(
         last,
@@ -122,8 +125,9 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
         event=Event(tuple(e for part in parts if part.event for e in part.event.parts)),
         expected=tuple(None if e is None else nan for e in last.expected),
         notes=(steps.about, *last.notes),
-        notices=tuple(dict.fromkeys(notice for part in parts[::-1] for notice in part.notices)),
-        searches=sum(len(part.blocks) for part in first) + last.searches,
+        notices=tuple(dict.fromkeys(notice for each in told for notice in each)),
+        searches=hidden + last.searches,
+        helps=(*last.helps, *(h for part in first if about for h in part.helps)),
     )
 
 

@@ -4,7 +4,7 @@ The price of all steps is known before the first, and is refused or paid for any
 that one question may spend. Each step is charged durably before it runs. The ledger remembers found
 bounds for the analyst's later questions, until the data or the policy change.
 
-All steps are ordinary questions: PRIVACY.md R64.
+All steps are ordinary questions: PRIVACY.md R64. Private keys in two phases: PRIVACY.md R102.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from dpsql import accountants
 from dpsql.answering import from_memory
 from dpsql.answering.shared_answers import told_again
 from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.published_keys import ShownKeys
 from dpsql.engines import keeping
 from dpsql.mechanisms.norm_bounds import visible_from
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
-from dpsql.model.notices import Notice, TooFew
+from dpsql.model.notices import Empty, Hidden, Notice, TooFew
 from dpsql.model.vocabulary import Answer, Loss, Request
-from dpsql.preparation import contribution_bounds
+from dpsql.preparation import contribution_bounds, shown_keys
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.explanation import Outlook
 from dpsql.preparation.private_bounds import (
@@ -69,6 +70,11 @@ class Steps:
         """Sentence of `explain` on the first steps."""
         raise NotImplementedError
 
+    @property
+    def finds_groups(self) -> bool:
+        """Test whether the first steps decide which groups the last one has."""
+        return False
+
     def outlook(self, compiler: Compiler) -> Outlook:  # noqa: ARG002
         """Return the expected precision of the last step before the first are paid."""
         return Outlook()
@@ -81,7 +87,7 @@ class Steps:
         """Return the question that follows from these answers of the first steps."""
         raise NotImplementedError
 
-    def notices(self, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
+    def notices(self, compiler: Compiler, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
         """Return notices on the bounds, besides those of the last answer."""
         return ()
 
@@ -126,7 +132,7 @@ class ColumnSteps(Steps):
         # If the bounds are known, the answer gets their share.
         return alone
 
-    def notices(self, last: Question) -> tuple[Notice, ...]:
+    def notices(self, compiler: Compiler, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
         return tuple(map(notice, last.bounds))
 
 
@@ -179,6 +185,42 @@ class NormSteps(Steps):
         return (TooFew(compiler.policy.unit.table, needed, None),)
 
 
+@dataclass(frozen=True, slots=True)
+class KeySteps(Steps):
+    """Steps of which the first shows private keys and the last measures the shown ones.
+
+    If the keys are remembered, the last step spends the `whole` charge.
+    """
+
+    whole: Account
+
+    @property
+    def about(self) -> str:
+        finds = (
+            f"{float(self.query.aim.share):.0%} of the charge first finds which values are shown"
+        )
+        return f"{finds}; the rest measures these as if the policy listed them."
+
+    @property
+    def finds_groups(self) -> bool:
+        return True
+
+    def then(self, compiler: Compiler, vault: Vault, answers: Sequence[Answer]) -> Question:
+        (answer,) = answers
+        assert answer.receipt is not None
+        (released,) = vault.ledger.answer(answer.receipt.query_id)
+        shown = ShownKeys(answer.receipt.query_id, released.keys)
+        first = replace(self.last, shown=shown)
+        if self.to_pay or _is_remembered(compiler, vault, first):
+            return first
+        # If the keys are known, the answer gets their share.
+        return replace(first, account=self.whole, promised=self.query.promised)
+
+    def notices(self, compiler: Compiler, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
+        single, showing = map(compiler.prepared, (self.query, self.searches[0]))
+        return shown_keys.about_keys(single, showing)
+
+
 def _is_remembered(compiler: Compiler, vault: Vault, query: Question) -> bool:
     """Test whether the answer to a question and all its steps are remembered."""
     steps = steps_of(compiler, vault, query)
@@ -211,7 +253,7 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
                 fresh = answer.receipt is not None and not answer.receipt.remembered
                 paid += [answer] if fresh else []
             last = steps.then(compiler, vault, answers)
-            notices += steps.notices(last)
+            notices += steps.notices(compiler, last)
             too_few = steps.too_few(compiler, last)
             steps = steps_of(compiler, vault, last)
         if last is query:
@@ -242,6 +284,8 @@ def steps_of(compiler: Compiler, vault: Vault, query: Question) -> Steps | None:
         return _column_steps(compiler, vault, query, widest)
     if not compiler.polled(query):
         return None
+    if query.shown is None and (phases := _key_steps(compiler, vault, query)) is not None:
+        return phases
     query = _promised(query, compiler.prepared(query))
     widest_plan, payer = compiler.prepared(query), query.account
     polls, paid = (
@@ -259,6 +303,24 @@ def steps_of(compiler: Compiler, vault: Vault, query: Question) -> Steps | None:
         searches, remembered = (search,), (None,)
     last = _rest(compiler, query, [search], query.at(paid.rest), widest_plan.selects)
     return NormSteps(query, searches, remembered, last, part=paid.part, centres=polls[0].first)
+
+
+def _key_steps(compiler: Compiler, vault: Vault, query: Question) -> KeySteps | None:
+    widest = compiler.prepared(query)
+    if not shown_keys.has_two_phases(widest):
+        return None
+    query = _promised(query, widest)
+    paid = shown_keys.phases(query.account, query.aim.share)
+    search = replace(query, account=paid.first, shows_keys=True, promised=None)
+    of_one, of_many = (
+        replace(query, account=paid.rest, shown=shown_keys.placeholder(widest, keys))
+        for keys in (1, shown_keys.MANY)
+    )
+    if compiler.polled(of_one) is not compiler.polled(of_many):
+        return None  # how many keys are shown must not decide how often it is charged
+    last = _rest(compiler, query, [search], of_one, selects=False)
+    remembered = (vault.remembered(compiler, search),)
+    return KeySteps(query, (search,), remembered, last, whole=paid.whole)
 
 
 def _column_steps(
@@ -366,4 +428,6 @@ def _together(
         recalled=0 if fresh else receipt.recalled,
         least=receipt.least and not fresh,
     )
-    return replace(last, receipt=receipt, notices=(*last.notices, *notices))
+    hidden = next((notice for notice in notices if isinstance(notice, Hidden)), None)
+    told = (Empty(hidden) if n == Empty(None) else n for n in last.notices)
+    return replace(last, receipt=receipt, notices=(*told, *notices))

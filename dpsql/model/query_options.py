@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
+from fractions import Fraction
 
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
@@ -48,6 +49,26 @@ class Memory(StrEnum):
     def repeats(self) -> bool:
         """True if the same query gets the same answer again."""
         return self in (Memory.SLICE, Memory.WIDE)
+
+
+class KeyAim(StrEnum):
+    """Aim of a question with private keys: more keys, or better numbers of large keys."""
+
+    MORE = "more"
+    BALANCED = "balanced"
+    LARGE = "large"
+
+    @property
+    def share(self) -> Fraction:
+        """Share of the charge that finds the keys; the rest measures them."""
+        return _OF_KEYS[self]
+
+
+_OF_KEYS = {
+    KeyAim.MORE: Fraction(60, 100),
+    KeyAim.BALANCED: Fraction(45, 100),
+    KeyAim.LARGE: Fraction(30, 100),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -545,12 +545,12 @@ class PlanForm(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A parsed request. `epsilon`, `min_units` (the fewest units of a released private key),
-    `max_error` ("5%" is relative), `confidence`, `nonnegative` (counts), `mechanism` and `memory`
-    (names) are values of OPTIONS. `explain` is the form of EXPLAIN PRIVACY. `divided` says that an
-    aggregate names its own epsilon. Tables without a schema are searched along `search_path`.
-    `instant` is the value of NOW(). The statement `reads_clock` by a function, or `says_now` in a
-    text that may be a time. With `empty_rows`, a request for one private row (LIMIT 1) returns
-    none. `calls` are the names before parentheses, in lower case.
+    `max_error` ("5%" is relative), `confidence`, `nonnegative` (counts), `mechanism`, `memory`
+    and `keys` (names) are values of OPTIONS. `explain` is the form of EXPLAIN PRIVACY.
+    `divided` says that an aggregate names its own epsilon. Tables without a schema are searched
+    along `search_path`. `instant` is the value of NOW(). The statement `reads_clock` by a
+    function, or `says_now` in a text that may be a time. With `empty_rows`, a request for one
+    private row (LIMIT 1) returns none. `calls` are the names before parentheses, in lower case.
     """
 
     query: Query
@@ -569,6 +569,7 @@ class Statement:
     empty_rows: bool = False
     memory: str | None = None
     calls: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    keys: str | None = None
 
 
 def identifier(name: str) -> str:

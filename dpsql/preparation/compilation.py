@@ -15,7 +15,7 @@ from dpsql.engines import Stop
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
-from dpsql.model.query_options import requested_precision
+from dpsql.model.query_options import KeyAim, requested_precision
 from dpsql.model.tree import Span, SqlType, Statement
 from dpsql.model.vocabulary import Policy, Request
 from dpsql.preparation.accuracy import epsilon_for, first_epsilon
@@ -77,6 +77,7 @@ class Compiler:
             optioned,
             memory=memory,
             calls=statement.calls,
+            aim=KeyAim.BALANCED if statement.keys is None else KeyAim(statement.keys),
         )
         precision = requested_precision(
             request.precision, statement.max_error, statement.confidence
@@ -208,6 +209,8 @@ class Compiler:
                 query.polls,
                 query.derived,
                 query.promised,
+                query.shows_keys,
+                query.shown,
             ),
         )
 
@@ -216,4 +219,5 @@ def plan_key(query: Question) -> tuple[Any, ...]:
     """Return the key of a plan in the cache, under one policy."""
     payer = query.account.budget, query.account.epsilon, query.account.empty_rows
     steps = query.bounds, query.norms, query.polls, query.derived, query.promised
-    return text_key(query.request), *payer, *steps
+    keys = query.shows_keys, query.shown
+    return text_key(query.request), *payer, *steps, *keys

@@ -59,14 +59,23 @@ _FAR = 8
 _BETWEEN_NORMS = 1.41
 """How many times more all groups lose than an L2 norm, where both norms end in one octave."""
 _FOR_CENTRES = Fraction(1, 20)
+_MANY_KEYS = 2**20
+"""Number of groups whose share of the charge holds for any number of shown keys."""
 
 
-def share(polls: Sequence[Poll], accountant: Accountant) -> Fraction:
-    """Return the share of a question's loss that all its searches for norms may spend together."""
+def share(widest: Prepared, accountant: Accountant) -> Fraction:
+    """Return the share of a question's loss that all its searches for norms may spend together.
+
+    The number of shown keys was released to one analyst: it must not decide what is charged.
+    """
+    polls = widest.polls
     if polls[0].first:
         return _FOR_CENTRES
-    order = accountant.order
-    return max(norm_bounds.share(order, poll.groups, total=_is_of_total(poll)) for poll in polls)
+    order, shown = accountant.order, any(block.lists_shown for block in widest.blocks)
+    return max(
+        norm_bounds.share(order, _MANY_KEYS if shown else poll.groups, total=_is_of_total(poll))
+        for poll in polls
+    )
 
 
 def _is_of_total(poll: Poll) -> bool:
@@ -90,7 +99,7 @@ class Split:
 def split(widest: Prepared, budget: Budget, epsilon: Decimal) -> Split:
     """Return the division of the charge for a question that needs polls."""
     accountant = accountants.get(budget.accountant)
-    part = share(widest.polls, accountant)
+    part = share(widest, accountant)
     return Split(part, *shares(accountant, budget, epsilon, 1, part, selecting=(widest.selects,)))
 
 

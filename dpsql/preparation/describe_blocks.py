@@ -229,6 +229,8 @@ def _keys(plan: BlockPlan, columns: Mapping[int, str]) -> str:
     match keys:
         case TopKeys():
             return f"{names}: {_top(plan, keys, columns)}"
+        case ListedKeys(shown=True):
+            return f"{names}: the values that are shown first, each then measured as if listed"
         case ListedKeys(domain=domain, along=along):
             each = f"{names}: {len(domain)} public keys, each answered, empty ones too"
             within = " and ".join(plan.block.keys[place].field.name for place in along or ())

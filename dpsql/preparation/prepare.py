@@ -34,7 +34,7 @@ from dpsql.compiler.plan.private_plan import (
     Tracked,
     as_derived,
 )
-from dpsql.compiler.plan.published_keys import TopKeys, TrialKeys
+from dpsql.compiler.plan.published_keys import ShownKeys, TopKeys, TrialKeys
 from dpsql.compiler.plan.wide_tables import adds_up, wide_table
 from dpsql.compiler.resolve.grid import on_grid
 from dpsql.compiler.resolve.key_filters import behind_groups
@@ -62,6 +62,7 @@ from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Loss, Policy
 from dpsql.preparation.engine_admission import require_conforming
 from dpsql.preparation.engine_kinds import dialects
+from dpsql.preparation.shown_keys import keys_alone, with_listed
 from dpsql.release.finish import NORMAL
 
 CELLS_OF_A_PLAN = 10_000
@@ -83,13 +84,16 @@ class KnownSteps:
 
     `norms` are contribution bounds by the keys of their polls. With `polls`, these polls are
     compiled. With `derived`, the columns were derived, with this noise. `promised` is the least
-    charge, which was announced before bounds were found.
+    charge, which was announced before bounds were found. With
+    `shows_keys`, the step that shows private keys is compiled; `shown` are the keys that it showed.
     """
 
     norms: Mapping[str, FoundNorm] = field(default_factory=dict)
     polls: tuple[str, ...] = ()
     derived: DerivedColumns | None = None
     promised: Loss | None = None
+    shows_keys: bool = False
+    shown: ShownKeys | None = None
 
 
 def prepare(
@@ -122,6 +126,10 @@ def prepare(
         return replace(prepared, notices=more)
     bounded = infer(tracked, policy, public, evaluate)
     _are_listed(bounded, reported.cells)
+    if steps.shows_keys:
+        return plans.planned(keys_alone(bounded, identities), options)
+    if steps.shown is not None:
+        bounded = with_listed(bounded, steps.shown.keys)
     if steps.polls:
         return plans.of_polls(bounded, options, steps.polls)
     prepared = plans.planned(bounded, options)
@@ -129,7 +137,8 @@ def prepare(
     wider = tuple(plans.wider(resolved, bounded, prepared, options))
     more = (*tracked.notices, *rounding)
     first, *others = (_announced(p, columns, more, reported) for p in (prepared, *wider))
-    remembers_wide = memory_of(statement, budget).measures_wide and steps.promised is None
+    known = steps.promised is not None or steps.shown is not None
+    remembers_wide = memory_of(statement, budget).measures_wide and not known
     wide = plans.wide(resolved, prepared, options) if remembers_wide else None
     return replace(first, wider=tuple(others), wide=wide)
 
@@ -264,7 +273,8 @@ class _Plans:
         whole = replace(options, whole=True)
         if any(isinstance(block.keys, TopKeys | TrialKeys) for block in prepared.blocks):
             yield self.planned(bounded, whole)
-        behind = None if prepared.polls else behind_groups(resolved.relation)
+        one_step = not prepared.polls and self.steps.shown is None
+        behind = behind_groups(resolved.relation) if one_step else None
         plan = None if behind is None else self._answered(Resolved(behind), whole)
         if plan is not None and not plan.polls and plan.question != prepared.question:
             yield plan
@@ -335,7 +345,10 @@ class _Plans:
     def written(self, plan: PrivatePlan, *more: str) -> Prepared:
         """Return the plan with its statements and price; `more` is part of its question."""
         budget, named = self.budget, self.statement.mechanism
-        context = budget.accountant, str(budget.query_delta), *([named] if named else []), *more
+        # Keys that were shown twice are other keys, even if they are equal by chance (R102).
+        shown = [self.steps.shown.query_id] if self.steps.shown else []
+        more = *([named] if named else []), *shown, *more
+        context = budget.accountant, str(budget.query_delta), *more
         sql = _written(plan, self.policy, self.identities)
         loss = accountants.price(plan.loss, budget)
         if self.steps.promised is not None:
@@ -392,9 +405,11 @@ def _selects_keys(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
 
 def _heeds_options(statement: Statement, blocks: tuple[BlockPlan, ...], steps: KnownSteps) -> None:
     """Refuse options without effect, unless the effect depends on found bounds."""
-    if steps.promised is not None:
+    if steps.promised is not None or steps.shown is not None:
         return
     _selects_keys(statement, blocks)
+    if statement.keys is not None and all(block.domain is not None for block in blocks):
+        raise Refused(Reason.BAD_OPTION, option="keys", why="the query has no private keys")
     _heeds_mechanism(statement, blocks)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from dpsql import accountants
 from dpsql.accountants.remaining import in_epsilon, keyed_questions, questions
 from dpsql.compiler.plan.private_plan import FoundNorm
+from dpsql.compiler.plan.published_keys import ShownKeys
 from dpsql.engines import Stop
 from dpsql.ledgers import Ceiling, Charge, Inquiry, PaidAnswer
 from dpsql.model.bound_parameters import types_of
@@ -21,7 +22,7 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, useless
 from dpsql.model.origins import DerivedColumns
-from dpsql.model.query_options import Memory, Precision, sensible
+from dpsql.model.query_options import KeyAim, Memory, Precision, sensible
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import (
@@ -223,7 +224,9 @@ class Question:
     contributions. With `polls`, it is the question of these polls, which find some of them. With
     `derived`, its numbers were derived, with this noise. `requested` is the requested epsilon if
     the answer cache reduces it. `promised` is its charge in any case, because its price was
-    announced before its bounds were found. `calls` are the names that its text calls.
+    announced before its bounds were found. `calls` are the names that its text calls. With
+    `shows_keys`, it is the step that shows private keys, as many as its `aim` asks for. `shown`
+    are the keys that this step showed.
     """
 
     request: Request
@@ -240,6 +243,9 @@ class Question:
     requested: Decimal | None = None
     promised: Loss | None = None
     calls: frozenset[str] = frozenset()
+    aim: KeyAim = KeyAim.BALANCED
+    shows_keys: bool = False
+    shown: ShownKeys | None = None
 
     @property
     def inquiry(self) -> Inquiry:

@@ -240,7 +240,7 @@ def _released(
     releases = tested(noisy, selection_delta, payer.l0)
     keys: Keys
     if bounded.domain is not None:
-        keys = ListedKeys(bounded.domain, bounded.within)
+        keys = ListedKeys(bounded.domain, bounded.within, shown=bounded.shown)
     else:
         alone = not options.whole and measured.keys_alone
         selection = KeySelection(

@@ -364,7 +364,7 @@ class _Block:
         needed = units_needed(self.plan.keys)
         if needed is not None:
             yield Hidden(every, self.units, needed)
-        elif self.block.groups is None:
+        elif self.block.groups is None and not self.bounded.shown:
             for n, key in enumerate(keys):
                 listed = tuple({row[n] for row in self.bounded.domain or ()} - {None})
                 facts = proved.image(key.expression) or proved.facts(key.expression)

@@ -86,7 +86,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "answering": _FOLLOWS,
         "biased": _FOLLOWS,
     },
-    ListedKeys: {"within": _FOLLOWS},
+    ListedKeys: {"within": _FOLLOWS, "shown": "the query that showed them is part of the context"},
     TopKeys: {"within": _FOLLOWS, "otherwise": _DISPLAYED, "place": "a label"},
     ThresholdKeys: {"threshold": _PRICE, "counted": _PRICE, "runner_up": _DISPLAYED},
     TrialKeys: {"trials": _PRICE, "runner_up": _DISPLAYED},

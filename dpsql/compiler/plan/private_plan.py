@@ -193,7 +193,7 @@ class BoundedBlock:
     (None: unbounded). `tested` has facts of the conditions of measures, and of expressions that
     they compare with constants. Keys that are not `within` earlier releases have no rows. `wide`
     are the arguments if no unit has more rows than `MOST_ROWS`, where they have no bounds
-    otherwise.
+    otherwise. A domain of private keys was `shown` before.
     """
 
     block: PrivateBlock
@@ -203,6 +203,7 @@ class BoundedBlock:
     tested: Mapping[Expression, Facts] = field(default_factory=dict)
     within: tuple[Within, ...] = ()
     wide: tuple[tuple[Facts, ...], ...] = ()
+    shown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +349,11 @@ class BlockPlan:
         """Test whether there are at most as many groups as the noise allows."""
         listed = isinstance(self.keys, ListedKeys)
         return listed and len(self.domain or ()) <= noise.reached.groups
+
+    @property
+    def lists_shown(self) -> bool:
+        """Test whether its keys are listed because an earlier step showed them."""
+        return isinstance(self.keys, ListedKeys) and self.keys.shown
 
     @property
     def domain(self) -> Domain | None:

@@ -25,6 +25,14 @@ Domain: TypeAlias = tuple[tuple[Value, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class ShownKeys:
+    """Private keys that an earlier query showed. The step that measures them lists them."""
+
+    query_id: str
+    keys: Domain
+
+
+@dataclass(frozen=True, slots=True)
 class Within:
     """A restriction: place `key` of a block's keys is always a value in column `column` of stage
     `stage`.
@@ -41,12 +49,13 @@ class ListedKeys:
 
     Keys that are not `within` earlier releases have no rows, and are not answered. With `along`
     some of the keys, which are all combinations, differences along these are measured: see
-    `dpsql.mechanisms.differences`.
+    `dpsql.mechanisms.differences`. Private keys that were `shown` before are listed too.
     """
 
     domain: Domain
     within: tuple[Within, ...] = ()
     along: tuple[int, ...] | None = None
+    shown: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -85,6 +85,7 @@ def _statement(request: OptionedQuery, result: Query, origin: Origin) -> Stateme
         nonnegative=request.nonnegative,
         mechanism=request.mechanism,
         memory=request.memory,
+        keys=request.keys,
         divided=any(named.epsilon is not None for named in request.named.values()),
         instant=origin.instant,
         reads_clock=bool(origin.clock),

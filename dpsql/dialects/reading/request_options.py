@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from enum import StrEnum
 from typing import Any
 
 from sqlglot import Token, TokenType
@@ -19,7 +20,7 @@ from dpsql.dialects.reading.token_words import is_word, span_of
 from dpsql.dialects.reading.tokens import skip_gap, tokenize
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.query_options import Memory
+from dpsql.model.query_options import KeyAim, Memory
 from dpsql.model.table_names import unknown_option
 from dpsql.model.tree import Clip, PlanForm, Span
 
@@ -71,6 +72,7 @@ class OptionedQuery:
     nonnegative: bool = False
     mechanism: str | None = None
     memory: str | None = None
+    keys: str | None = None
     named: Mapping[int, Named] = field(default_factory=dict)
 
 
@@ -97,6 +99,7 @@ def read_request(text: str, dialect: str) -> OptionedQuery:
         nonnegative=options.get("nonnegative", False),
         mechanism=options.get("mechanism"),
         memory=options.get("memory"),
+        keys=options.get("keys"),
         named=named,
     )
 
@@ -273,17 +276,23 @@ def _text(token: Token) -> str:
     return token.text
 
 
-def _memory(token: Token) -> str:
-    if token.token_type is not TokenType.STRING or token.text not in set(Memory):
-        why = f"it is none of {', '.join(map(repr, map(str, Memory)))}"
-        raise Refused(Reason.BAD_OPTION, span_of(token), option="memory", why=why)
-    return token.text
+def _one_of(words: type[StrEnum], option: str) -> Callable[[Token], str]:
+    """Return a reader of an option whose value is one of these words."""
+
+    def read(token: Token) -> str:
+        if token.token_type is not TokenType.STRING or token.text not in set(words):
+            why = f"it is none of {', '.join(map(repr, map(str, words)))}"
+            raise Refused(Reason.BAD_OPTION, span_of(token), option=option, why=why)
+        return token.text
+
+    return read
 
 
 _READERS: dict[str, Callable[[Token], Decimal | int | str]] = {
     "nonnegative": _truth,
     "mechanism": _text,
-    "memory": _memory,
+    "memory": _one_of(Memory, "memory"),
+    "keys": _one_of(KeyAim, "keys"),
     "epsilon": lambda token: positive(token, "epsilon"),
     "max_error": _max_error,
     "confidence": lambda token: positive(token, "confidence"),
