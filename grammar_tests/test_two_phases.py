@@ -161,7 +161,7 @@ def test_a_question_costs_what_was_announced_and_again_nothing(tmp_path: Path) -
         plan = proxy.explain(request)
         answer = proxy.ask(request)
         assert charged(answer) == plan.charge.amount == proxy.budgets()[0][1].amount
-        first, last = sorted(entry.loss.amount for entry in proxy.history(limit=2))
+        first, last = sorted(entry.loss.amount for entry in proxy.ledger.history(limit=2))
         assert first / (first + last) == pytest.approx(0.45, rel=1e-3)
         again = proxy.ask(request)
         assert (again.rows, charged(again)) == (answer.rows, 0)
@@ -170,7 +170,7 @@ def test_a_question_costs_what_was_announced_and_again_nothing(tmp_path: Path) -
         # The keys are known: all of the next charge measures.
         other = proxy.ask(proxy_kit.request(ROWS, "1"))
         assert charged(other) == charged(answer)
-        assert len(list(proxy.history(limit=9))) == 4
+        assert len(list(proxy.ledger.history(limit=9))) == 4
 
 
 def test_nothing_is_begun_that_cannot_be_paid_to_the_end(tmp_path: Path) -> None:
