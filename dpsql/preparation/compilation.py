@@ -205,12 +205,12 @@ class Compiler:
             self.public,
             self.public.evaluate,
             KnownSteps(
-                {norm.key: norm for norm in query.norms},
-                query.polls,
-                query.derived,
-                query.promised,
-                query.shows_keys,
-                query.shown,
+                norms={norm.key: norm for norm in query.norms},
+                polls=query.polls,
+                derived=query.derived,
+                promised=query.promised,
+                shows_keys=query.shows_keys,
+                shown=query.shown,
             ),
         )
 
