@@ -113,7 +113,7 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
     first = [_of_one(compiler, vault, search) for search in steps.to_pay]
     parts = [*first, last]
     about = steps.notices(compiler, steps.last) if steps.finds_groups else ()
-    told = [(*last.notices, *about)] if about else [part.notices for part in parts[::-1]]
+    notices = [(*last.notices, *about)] if about else [part.notices for part in parts[::-1]]
     hidden = 0 if steps.finds_groups else sum(len(part.blocks) for part in first)
     charge = reduce(add, (part.charge for part in parts))
     return replace(
@@ -125,7 +125,7 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
         event=Event(tuple(e for part in parts if part.event for e in part.event.parts)),
         expected=tuple(None if e is None else nan for e in last.expected),
         notes=(steps.about, *last.notes),
-        notices=tuple(dict.fromkeys(notice for each in told for notice in each)),
+        notices=tuple(dict.fromkeys(notice for each in notices for notice in each)),
         searches=hidden + last.searches,
         helps=(*last.helps, *(h for part in first if about for h in part.helps)),
     )

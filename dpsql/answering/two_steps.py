@@ -429,5 +429,5 @@ def _together(
         least=receipt.least and not fresh,
     )
     hidden = next((notice for notice in notices if isinstance(notice, Hidden)), None)
-    told = (Empty(hidden) if n == Empty(None) else n for n in last.notices)
-    return replace(last, receipt=receipt, notices=(*told, *notices))
+    marked = (Empty(hidden) if n == Empty(None) else n for n in last.notices)
+    return replace(last, receipt=receipt, notices=(*marked, *notices))

@@ -95,6 +95,11 @@ class KnownSteps:
     shows_keys: bool = False
     shown: ShownKeys | None = None
 
+    @property
+    def are_later(self) -> bool:
+        """Test whether an earlier step decides some of the plan."""
+        return self.promised is not None or self.shown is not None
+
 
 def prepare(
     statement: Statement,
@@ -120,26 +125,21 @@ def prepare(
     plans = _Plans(*parties, public=public, evaluate=evaluate, steps=steps)
     options = _options(statement, policy, epsilon, steps.norms)
     resolved, tracked = plans.aggregated(resolved)
+    more = (*tracked.notices, *rounding)
     if not tracked.blocks:
         prepared = _public(statement, columns, tracked.outer, policy, identities)
-        more = (*tracked.notices, *rounding, *_reports((), reported))
-        return replace(prepared, notices=more)
+        return replace(prepared, notices=(*more, *_reports((), reported)))
     bounded = infer(tracked, policy, public, evaluate)
     _are_listed(bounded, reported.cells)
-    if steps.shows_keys:
-        return plans.planned(keys_alone(bounded, identities), options)
-    if steps.shown is not None:
-        bounded = with_listed(bounded, steps.shown.keys)
-    if steps.polls:
-        return plans.of_polls(bounded, options, steps.polls)
+    bounded = with_listed(bounded, steps.shown)
+    earlier = plans.plan_earlier_step(bounded, options)
+    if earlier is not None:
+        return earlier
     prepared = plans.planned(bounded, options)
     _heeds_options(statement, prepared.blocks, steps)
     wider = tuple(plans.wider(resolved, bounded, prepared, options))
-    more = (*tracked.notices, *rounding)
     first, *others = (_announced(p, columns, more, reported) for p in (prepared, *wider))
-    known = steps.promised is not None or steps.shown is not None
-    remembers_wide = memory_of(statement, budget).measures_wide and not known
-    wide = plans.wide(resolved, prepared, options) if remembers_wide else None
+    wide = plans.wide(resolved, prepared, options)
     return replace(first, wider=tuple(others), wide=wide)
 
 
@@ -295,7 +295,8 @@ class _Plans:
 
         None if the question is not a sum of its cells.
         """
-        if not adds_up(prepared):
+        remembers = memory_of(self.statement, self.budget).measures_wide
+        if self.steps.are_later or not (remembers and adds_up(prepared)):
             return None
         block = prepared.blocks[0].block
         groups = wide_groups(resolved.relation, block, self.policy, self.identities)
@@ -325,6 +326,12 @@ class _Plans:
             block = next((b.block for b in plan.blocks if b.domain is None), plan.blocks[0].block)
             raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, block.span)
         return plan if self.steps.derived is None else as_derived(plan, self.steps.derived)
+
+    def plan_earlier_step(self, bounded: Bounded, options: MeasurementOptions) -> Prepared | None:
+        """Return the plan of the step that shows keys or holds polls, if one of them is asked."""
+        if self.steps.shows_keys:
+            return self.planned(keys_alone(bounded, self.identities), options)
+        return self.of_polls(bounded, options, self.steps.polls) if self.steps.polls else None
 
     def of_polls(
         self, bounded: Bounded, options: MeasurementOptions, polls: tuple[str, ...]
@@ -405,7 +412,7 @@ def _selects_keys(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
 
 def _heeds_options(statement: Statement, blocks: tuple[BlockPlan, ...], steps: KnownSteps) -> None:
     """Refuse options without effect, unless the effect depends on found bounds."""
-    if steps.promised is not None or steps.shown is not None:
+    if steps.are_later:
         return
     _selects_keys(statement, blocks)
     if statement.keys is not None and all(block.domain is not None for block in blocks):

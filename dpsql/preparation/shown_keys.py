@@ -16,7 +16,7 @@ from fractions import Fraction
 from dpsql import accountants
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import Bounded
-from dpsql.compiler.plan.published_keys import Domain, ShownKeys, ThresholdKeys
+from dpsql.compiler.plan.published_keys import ShownKeys, ThresholdKeys
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Released
 from dpsql.model.dataclass import dataclass, replace
@@ -57,15 +57,16 @@ def keys_alone(bounded: Bounded, identities: Identities) -> Bounded:
     return replace(bounded, outer=Released(0, fields), blocks=blocks)
 
 
-def with_listed(bounded: Bounded, shown: Domain) -> Bounded:
-    """Return the question that lists its private keys: the shown ones."""
+def with_listed(bounded: Bounded, shown: ShownKeys | None) -> Bounded:
+    """Return the question that lists its private keys, if they were shown before."""
+    if shown is None:
+        return bounded
     (block,) = bounded.blocks
-    proved = max(1, len(shown))
+    proved = max(1, len(shown.keys))
     if block.key_combinations is not None:
         proved = min(proved, block.key_combinations)
-    return replace(
-        bounded, blocks=(replace(block, domain=shown, key_combinations=proved, shown=True),)
-    )
+    listed = replace(block, domain=shown.keys, key_combinations=proved, shown=True)
+    return replace(bounded, blocks=(listed,))
 
 
 def placeholder(prepared: Prepared, number: int) -> ShownKeys:
@@ -79,8 +80,8 @@ def about_keys(single: Prepared, showing: Prepared) -> tuple[Notice, ...]:
     for notice in showing.notices:
         match notice:
             case Hidden(least=least):
-                told = (n for n in single.notices if isinstance(n, Hidden))
-                hidden += [replace(n, least=least) for n in told]
+                single_phase = (n for n in single.notices if isinstance(n, Hidden))
+                hidden += [replace(n, least=least) for n in single_phase]
             case Sampled() | SharedPresence():
                 pass  # decides which keys are shown, and changes no number
             case _:
