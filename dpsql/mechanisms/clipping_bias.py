@@ -112,7 +112,7 @@ def best_bound(
     last = histogram.last
     first, behind = 4 * (octaves.lowest - 1), 4 * octaves.highest + 1
     ends = [octaves.end(quarter) for quarter in range(first, behind)]
-    bounds = _candidates(ends, most, last)
+    bounds = np.maximum(_candidates(ends, most, last), 1)  # a bound of 0 has no noise
     excess = _Excess.of(np.array(ends, dtype=float)[::4], most, last, bounds)
     common, few = _biases(histogram, excess, answer)
     noise = answer.deviation * bounds
