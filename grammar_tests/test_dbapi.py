@@ -176,19 +176,25 @@ def test_errors_margins_receipt_and_notices() -> None:
     assert cursor.notices == (NOTICE,)
 
 
-def test_margins_are_columns_where_that_is_wanted() -> None:
-    cursor = connected(errors="columns").execute("SELECT 1")
+@pytest.mark.parametrize(
+    ("errors", "low", "high"),
+    [("columns", "_low", "_high"), ("superset", "__yhat_lower", "__yhat_upper")],
+)
+def test_ends_are_columns_where_that_is_wanted(errors: str, low: str, high: str) -> None:
+    cursor = connected(errors=errors).execute("SELECT 1")
     plain = connected().execute("SELECT 1")
     numbers = [n for n, column in enumerate(ANSWER.columns) if column.type.is_measured]
     names = [column[0] for column in plain.description or ()]
     assert [c[0] for c in cursor.description or ()] == [
-        *names, *(f"{names[n]}_margin" for n in numbers)
+        *names, *(f"{names[n]}{end}" for n in numbers for end in (low, high))
     ]  # fmt: skip
-    assert cursor.fetchall() == [
-        (*row, *(margins[n] for n in numbers))
-        for row, margins in zip(ANSWER.rows, ANSWER.margins, strict=True)
-    ]
-    assert {len(row) for row in cursor.margins} == {len(names) + len(numbers)}
+    assert repr(cursor.fetchall()) == repr(
+        [
+            (*row, *(end for n in numbers for end in pairs[n] or (None, None)))
+            for row, pairs in zip(ANSWER.rows, ANSWER.intervals, strict=True)
+        ]
+    )
+    assert {len(row) for row in cursor.margins} == {len(names) + 2 * len(numbers)}
     with pytest.raises(dpsql.InterfaceError, match="columns"):
         connected(errors="rows")
 

@@ -78,28 +78,41 @@ def record_columns(answer: Answer, *, margins: bool = True) -> tuple[RecordColum
     return tuple(columns)
 
 
-def margin_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Return a column `n_margin` for every numeric column `n`. Depends only on the query's text.
+ENDS = {"columns": (_LOW, _HIGH), "superset": ("__yhat_lower", "__yhat_upper")}
+"""How the two ends of the interval of `n` are called, by the word that asks for them.
+
+Superset draws a band between columns of its two names.
+"""
+
+
+def end_columns(columns: Sequence[Column], style: str = "columns") -> tuple[Column, ...]:
+    """Return two columns, low and high, for every numeric column. Depends only on the query's text.
 
     >>> from dpsql.model.tree import INTEGER, VARCHAR
-    >>> [c.name for c in margin_columns([Column("city", VARCHAR), Column("n", INTEGER)])]
-    ['n_margin']
+    >>> [c.name for c in end_columns([Column("city", VARCHAR), Column("n", INTEGER)])]
+    ['n_low', 'n_high']
     """
     taken = {column.name for column in columns}
-    measured = (column.name for column in columns if column.type.is_measured)
-    return tuple(Column(unique(f"{name}{_MARGIN}", taken), DOUBLE) for name in measured)
+    return tuple(
+        Column(unique(f"{c.name}{end}", taken), c.type if c.type == INTERVAL else DOUBLE)
+        for c in columns
+        if c.type.is_measured
+        for end in ENDS[style]
+    )
 
 
-def with_margin_columns(answer: Answer) -> Answer:
-    """Return the answer with margin columns after all others, NULL for exact numbers."""
-    more = margin_columns(answer.columns)
+def with_end_columns(answer: Answer, style: str = "columns") -> Answer:
+    """Return the answer with `end_columns` after all others: NULL for exact, NaN for unknown."""
+    more = end_columns(answer.columns, style)
     places = [n for n, column in enumerate(answer.columns) if column.type.is_measured]
-    rows = zip(answer.rows, answer.margins, strict=True)
     nothing = (None,) * len(more)
     return replace(
         answer,
         columns=(*answer.columns, *more),
-        rows=tuple((*row, *(margins[n] for n in places)) for row, margins in rows),
+        rows=tuple(
+            (*row, *(end for n in places for end in pairs[n] or (None, None)))
+            for row, pairs in zip(answer.rows, answer.intervals, strict=True)
+        ),
         errors=tuple((*errors, *nothing) for errors in answer.errors),
         margins=tuple((*margins, *nothing) for margins in answer.margins),
         halves=tuple(halves and (*halves, *nothing) for halves in answer.halves),

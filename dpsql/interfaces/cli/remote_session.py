@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any, TypeVar
@@ -27,11 +28,12 @@ from dpsql.interfaces.data_frames import module
 from dpsql.interfaces.listing import Listing
 from dpsql.interfaces.messages import Message, RemoteError, place
 from dpsql.interfaces.pgwire.values.type_oids import kind_of
-from dpsql.interfaces.records import margin_columns
+from dpsql.interfaces.records import end_columns
 from dpsql.interfaces.tables import grid
 from dpsql.interfaces.wordings import WORDINGS, ExitCode
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Refused
+from dpsql.model.interval_ends import Half
 from dpsql.model.tree import VARCHAR, Span
 from dpsql.model.vocabulary import Answer, Column, Loss
 
@@ -203,22 +205,34 @@ def _is_query(sql: str) -> bool:
 
 
 def _answer(described: Sequence[tuple[str, int]], cursor: Any) -> Answer:
-    """Return rows with the margins of the columns behind them, if there are any."""
+    """Return rows with the intervals of the columns behind them, if there are any."""
     every = [Column(name, kind_of(oid) or VARCHAR) for name, oid in described]
     rows = cursor.fetchall() if described else []
-    width = next(
-        (n for n in range(1, len(every)) if _are_margins(every[:n], every[n:])), len(every)
-    )
+    width = next((n for n in range(1, len(every)) if _are_ends(every[:n], every[n:])), len(every))
     places = [n for n, column in enumerate(every[:width]) if column.type.is_measured]
-    beside = dict(zip(places, range(width, len(every)), strict=False))
-    margins = tuple(
-        tuple(row[beside[n]] if n in beside else None for n in range(width)) for row in rows
+    low = dict(zip(places, range(width, len(every), 2), strict=False))
+    halves = tuple(
+        tuple(
+            _half(row[n], row[low[n]], row[low[n] + 1]) if n in low else None for n in range(width)
+        )
+        for row in rows
     )
-    return Answer(tuple(every[:width]), tuple(r[:width] for r in rows), margins, margins)
+    margins = tuple(tuple(half and max(half) for half in row) for row in halves)
+    own = tuple(tuple(row[:width]) for row in rows)
+    return Answer(tuple(every[:width]), own, margins, margins, halves=halves)
 
 
-def _are_margins(own: Sequence[Column], behind: Sequence[Column]) -> bool:
-    return [c.name for c in margin_columns(own)] == [c.name for c in behind]
+def _half(value: Any, low: Any, high: Any) -> Half:
+    """Return how far an interval reaches below and above a value; None for an exact one."""
+    if value is None or low is None or high is None:
+        return None
+    if isinstance(value, timedelta):
+        return (value - low).total_seconds(), (high - value).total_seconds()
+    return float(value) - low, high - float(value)
+
+
+def _are_ends(own: Sequence[Column], behind: Sequence[Column]) -> bool:
+    return [c.name for c in end_columns(own)] == [c.name for c in behind]
 
 
 def _lines(answer: Answer) -> str:

@@ -41,6 +41,7 @@ from dpsql.interfaces.dbapi.statement_options import (
 )
 from dpsql.interfaces.dbapi.statement_plans import StatementPlan
 from dpsql.interfaces.listing import Listing, listed, listing
+from dpsql.interfaces.records import ENDS
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import DpsqlError
@@ -103,9 +104,10 @@ def connect(
 
     `epsilon` is the ε of each statement (default: the policy's). An open `proxy` may be shared by
     connections, and the caller closes it. `confirm` requests useless answers too if the policy has
-    `confirm_above`. `errors="columns"` adds a column `n_margin` with the margin of each number `n`,
-    for tools that show only columns. Raises InterfaceError for a wrong policy, OperationalError if
-    the database or ledger is unusable.
+    `confirm_above`. `errors="columns"` adds columns `n_low` and `n_high` with the 95 % interval of
+    each number `n`, for tools that show only columns. `errors="superset"` names them
+    `n__yhat_lower` and `n__yhat_upper`. Raises InterfaceError for a wrong policy, OperationalError
+    if the database or ledger is unusable.
     """
     wish: ConnectionOptions = {"confirm": confirm, "errors": errors}
     if proxy is not None:
@@ -163,8 +165,8 @@ def _spelling(dialect: str) -> str:
 
 
 def _require_known(errors: str | None) -> None:
-    if errors not in (None, "columns"):
-        raise InterfaceError('errors is "columns" or None.')
+    if errors is not None and errors not in ENDS:
+        raise InterfaceError('errors is "columns", "superset" or None.')
 
 
 class Connection:

@@ -24,7 +24,7 @@ from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.html_tables import answer_html
 from dpsql.interfaces.pictures.drawings import Drawing
 from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.records import with_margin_columns
+from dpsql.interfaces.records import with_end_columns
 from dpsql.interfaces.sentences import sentences
 from dpsql.model.errors import DpsqlError
 from dpsql.model.interval_ends import Halves, Intervals
@@ -184,12 +184,12 @@ class Cursor:
             raise ProgrammingError("Many parameters are a sequence of lists or tuples.")
         self._keep(())
         self._stop = stop
-        errors = self.connection.errors == "columns"
+        errors = self.connection.errors
         plain = (self.connection.request(sql, one, options) for one in seq_of_parameters)
         requests = (replace(request, flowing=flowing and not errors) for request in plain)
         with self.connection.stopped_by(stop):
             results = (_translated(sql, partial(_answered, proxy, one, stop)) for one in requests)
-            self._keep(tuple(map(with_margin_columns, results) if errors else results))
+            self._keep(tuple(with_end_columns(r, errors) if errors else r for r in results))
         for answer in self._results.answers if self._results else ():
             _LOG.info("%s", cost_text(answer.receipt))
         return self

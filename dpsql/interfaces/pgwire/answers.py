@@ -25,7 +25,7 @@ from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.records import margin_columns, with_margin_columns
+from dpsql.interfaces.records import ENDS, end_columns, with_end_columns
 from dpsql.interfaces.sentences import sentences
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.bounded_cache import BoundedCache
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DIALECT = "postgres"
-COLUMNS = "columns"
-"""Value of dpsql.errors for which margins are columns."""
 FREE = Loss(0)
 _SILENT = frozenset({"warning", "error"})
 """Values of client_min_messages that suppress notices."""
@@ -157,8 +155,7 @@ class Answers:
         if any(n > 1 for n in map(query.numbers.count, query.numbers)):
             kinds = [type_oids.kind_of(types[number - 1]) for number in query.numbers]
             signature = self.proxy.signature(request, query.places, kinds, stop)
-        errors = settings["dpsql.errors"] == COLUMNS
-        return Description(types, told_columns(signature.columns, margins=errors))
+        return Description(types, told_columns(signature.columns, settings["dpsql.errors"]))
 
     def ask(
         self,
@@ -198,12 +195,12 @@ class Answers:
         ordered = frozen(values[number - 1] for number in query.numbers)
         narrow = frozenset(n for n, c in enumerate(announced) if type_oids.is_narrow(c.oid))
         # The announced columns must come, even if settings changed since.
-        margins = any([c.margin for c in announced] or [settings["dpsql.errors"] == COLUMNS])
+        errors = _announced_style(announced) if announced else settings["dpsql.errors"]
         request = self._request(query, ordered, settings)
-        request = replace(request, narrow=narrow, flowing=not margins)
+        request = replace(request, narrow=narrow, flowing=errors not in ENDS)
         if is_scan(piece) and self.proxy.explain(request, stop).charge > FREE:
             raise refusal()
-        return _answered(answered(self.proxy, request, stop, WIRE), settings, margins=margins)
+        return _answered(answered(self.proxy, request, stop, WIRE), settings, errors)
 
     def _request(
         self, query: Numbered, values: tuple[Any, ...], settings: Mapping[str, str]
@@ -232,11 +229,18 @@ class Answers:
         return [report(self.proxy, self.analyst, function) for function in named]
 
 
-def _answered(answer: Answer, settings: Mapping[str, str], *, margins: bool) -> Result:
-    """Return an answer for the wire. With `margins`, margins are columns too."""
-    columns = told_columns(answer.columns, margins=margins)
+def _announced_style(announced: Sequence[WireColumn]) -> str:
+    """Return the value of dpsql.errors under which these columns were announced."""
+    ends = {column.name for column in announced if column.margin}
+    styles = (s for s, (low, _) in ENDS.items() if any(name.endswith(low) for name in ends))
+    return next(styles, "columns" if ends else "off")
+
+
+def _answered(answer: Answer, settings: Mapping[str, str], errors: str) -> Result:
+    """Return an answer for the wire, with the ends of intervals as columns if `errors` says so."""
+    columns = told_columns(answer.columns, errors)
     notices = _notices(answer, settings)
-    answer = with_margin_columns(answer) if margins else answer
+    answer = with_end_columns(answer, errors) if errors in ENDS else answer
     return Result(
         columns,
         answer.rows,
@@ -281,9 +285,9 @@ def placed(piece: Piece) -> Iterator[None]:
         raise fault_of(error, piece) from None
 
 
-def told_columns(columns: Sequence[Column], *, margins: bool = False) -> tuple[WireColumn, ...]:
-    """Return columns for the wire. With `margins`, margin columns follow."""
-    behind = margin_columns(columns) if margins else ()
+def told_columns(columns: Sequence[Column], errors: str = "off") -> tuple[WireColumn, ...]:
+    """Return columns for the wire; the ends of intervals follow where `errors` is one of `ENDS`."""
+    behind = end_columns(columns, errors) if errors in ENDS else ()
     return tuple(
         WireColumn(c.name, type_oids.oid_of(c.type, wide=c.wide), margin=n >= len(columns))
         for n, c in enumerate((*columns, *behind))
@@ -309,7 +313,7 @@ def _notices(answer: Answer, settings: Mapping[str, str]) -> tuple[str, ...]:
     texts = sentences(answer.notices, answer.columns, WIRE)
     if settings["dpsql.notices"] != "on":
         return texts
-    errors = () if settings["dpsql.errors"] == COLUMNS else _errors(answer)
+    errors = () if settings["dpsql.errors"] in ENDS else _errors(answer)
     return (cost_text(answer.receipt), *errors, *texts)
 
 

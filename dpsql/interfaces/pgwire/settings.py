@@ -12,6 +12,7 @@ from decimal import Decimal, InvalidOperation
 
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
 from dpsql.interfaces.pgwire.time_zones import zone_name
+from dpsql.interfaces.records import ENDS
 from dpsql.model.dataclass import dataclass
 from dpsql.model.query_options import sensible
 from dpsql.model.table_names import nearest
@@ -139,7 +140,7 @@ _ALL = (
     Setting("default_transaction_read_only", "on", _truth, reported=True),
     Setting("dpsql.confirm", "off", _truth),
     Setting("dpsql.epsilon", "", _epsilon),
-    Setting("dpsql.errors", "off", _one_of("off", "columns")),
+    Setting("dpsql.errors", "off", _one_of("off", *ENDS)),
     Setting("dpsql.notices", "off", _truth),
     Setting("escape_string_warning", "on", _truth),
     Setting("extra_float_digits", "1", _integer),

@@ -12,7 +12,7 @@ from dpsql.model.dataclass import dataclass
 class WireColumn:
     """A column for RowDescription: its name, and its type's OID and modifier.
 
-    `margin` marks the margin of another column.
+    `margin` marks an end of the interval of another column.
     """
 
     name: str
