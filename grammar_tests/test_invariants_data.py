@@ -32,6 +32,7 @@ from dpsql.preparation.explanation import Explanation, Outlook
 from dpsql.preparation.prepare import prepare
 from dpsql.proxy import Proxy
 from dpsql.release.release import Sampler
+from dpsql.vault.till import Till
 from grammar_tests import world
 from grammar_tests.ledger_kit import exit_code, forked
 from grammar_tests.proxy_kit import (
@@ -305,7 +306,7 @@ def asked_at_once(path: Path, threads: int, *, careless: bool = False) -> tuple[
     with Proxy.over(draft, engines) as proxy:
         if careless:
             assert isinstance(proxy.ledger, SqliteLedger)
-            proxy.vault.ledger = Careless(proxy.ledger, Barrier(threads))
+            proxy.vault.till = Till(Careless(proxy.ledger, Barrier(threads)))
         workers = [Thread(target=_ask, args=(proxy, n, answered.append)) for n in range(threads)]
         for worker in workers:
             worker.start()

@@ -53,7 +53,7 @@ LIMITS: dict[str, tuple[int, Callable[[int], str]]] = {
     "nots before parentheses": (MAX_NESTING - 1, lambda n: f"SELECT a{' = NOT (a)' * n}"),
     "sums": (MAX_DEPTH - 3, lambda n: f"SELECT 1{' + a' * n}"),
     "casts": (MAX_DEPTH - 3, lambda n: f"SELECT a{'::INT' * n}"),
-    "unions": (MAX_DEPTH - 3, lambda n: f"SELECT a{' UNION ALL SELECT a' * n}"),
+    "unions": (127, lambda n: f"SELECT a{' UNION ALL SELECT a' * n}"),
     "joins": (MAX_JOINS, lambda n: f"SELECT 1 FROM t{' JOIN t ON a' * n}"),
     "commas": (MAX_JOINS, lambda n: f"SELECT 1 FROM t{', t' * n}"),
 }

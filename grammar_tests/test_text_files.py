@@ -452,12 +452,12 @@ def test_what_is_no_data_file_is_refused_with_what_is(name: str, tmp_path: Path)
 
 
 def test_an_update_asks_for_the_type_of_a_new_column_and_rewrites_no_format(tmp_path: Path) -> None:
-    path = policy(tmp_path, people=PEOPLE.replace("note", "notes"))
+    path = policy(tmp_path, people=PEOPLE.replace("note", "ward"))
     before = Path(path).read_text(encoding="utf-8")
     with chdir(tmp_path):
         done = CliRunner().invoke(main, ["init", "--update"])
     assert done.exit_code == 0, done.output
-    added = '# NEW: notes = { type = "DECIDE", nullable = true }  # VARCHAR, by its name\n'
+    added = '# NEW: ward = { type = "DECIDE", nullable = true }  # VARCHAR, by its name\n'
     after = Path(path).read_text(encoding="utf-8")
     assert added in after
     assert after.replace(added, "") == before

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from dpsql.model.dataclass import dataclass
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import MissingExtra
 
 Head: TypeAlias = tuple[str, ...]
 """First words of a statement."""
-
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +33,8 @@ class SideSystem:
     calls: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     tables: bool = False
-    commands: Mapping[str, str] = _NOTHING
-    values: Mapping[str, str] = _NOTHING
+    commands: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
 
 
 _TWO_COLUMNS = tuple(

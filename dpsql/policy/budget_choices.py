@@ -62,7 +62,7 @@ def risk(epsilon: Decimal) -> tuple[str, str]:
 
     >>> print("; ".join(risk(Decimal(1))))
     the odds of anything said of one person change by a factor of at most 2.8; a guess 1 % likely \
-    without them is at most 2.7 % likely with them
+without them is at most 2.7 % likely with them
     """
     return (
         f"the odds of anything said of one person change by a factor of at most {odds(epsilon)}",

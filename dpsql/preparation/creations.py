@@ -70,7 +70,7 @@ def creation(text: str, head: tuple[str, ...], allowed: tuple[str, ...]) -> Crea
     Options stand after the name or after the SELECT. Raises `Refused`.
 
     >>> creation("CREATE MODEL m AS SELECT 1 OPTIONS(epsilon = 0.5)", ("create", "model"), \
-    ("epsilon",))
+("epsilon",))
     Creation(name='m', query='SELECT 1', options={'epsilon': '0.5'})
     """
     every = statement_words(text)

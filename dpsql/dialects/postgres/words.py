@@ -195,7 +195,7 @@ def numbered(piece: Piece) -> Numbered:
 
     >>> numbered(pieces("SELECT $2::int, '$1', $10")[0])
     Numbered(text="SELECT ? ::int, '$1', ?  ", numbers=(2, 10), places=(Span(start=7, stop=8), \
-    Span(start=22, stop=23)))
+Span(start=22, stop=23)))
     """
     parts, at = [], 0
     parameters = [word for word in piece.words if word.kind is WordKind.PARAMETER]

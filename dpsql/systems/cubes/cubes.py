@@ -80,7 +80,7 @@ def grouping_sets(query: str) -> tuple[str, ...]:
 
     >>> grouping_sets("SELECT a, b AS k, COUNT(*) FROM t GROUP BY CUBE (a, b)")[1:]
     ('SELECT a, COUNT(*) FROM t GROUP BY a', 'SELECT b AS k, COUNT(*) FROM t GROUP BY b', \
-    'SELECT COUNT(*) FROM t')
+'SELECT COUNT(*) FROM t')
     """
     every = list(words(query))
     depths = levels(every)

@@ -87,8 +87,8 @@ def statement(text: str) -> ModelStatement | None:
 
     >>> statement("CREATE MODEL m OPTIONS(model_type = 'linear_reg', label = 'y') AS SELECT x, y")
     CreateModel(name='m', query='SELECT x, y', type=<ModelType.LINEAR: 'linear_reg'>, label='y', \
-    epsilon=None, components=2, features=(), method=<Method.AUTO: 'auto'>, descent=DescentOptions(\
-    steps=None, gradient_norm=None, input_norm=None, momentum=None), knots=None)
+epsilon=None, components=2, features=(), method=<Method.AUTO: 'auto'>, descent=DescentOptions(\
+steps=None, gradient_norm=None, input_norm=None, momentum=None), knots=None)
     >>> statement("DROP MODEL m;")
     DropModel(name='m')
     """

@@ -35,7 +35,7 @@ def creation(text: str) -> CreateSynthetic | DropSynthetic | None:
 
     >>> creation("CREATE SYNTHETIC TABLE s AS SELECT 1 OPTIONS(epsilon = 0.5, keep = 'a,b')")
     CreateSynthetic(name='s', query='SELECT 1', epsilon=Decimal('0.5'), rows=None, \
-    keep=(('a', 'b'),))
+keep=(('a', 'b'),))
     >>> creation("drop synthetic table s;")
     DropSynthetic(name='s')
     """
