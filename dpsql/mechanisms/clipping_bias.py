@@ -269,7 +269,11 @@ def _biases(
 
 
 def _quantiles(weights: np.ndarray, means: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """The upper quantile of mixtures of normal distributions, by bisection: one for each column."""
+    """The `QUANTILE` of mixtures of normal distributions, by bisection: one for each column.
+
+    `weights` has a number per component. `means` and `variances` have a row per component and a
+    column per mixture.
+    """
     deviations = np.sqrt(variances) + 1e-12
     low, high = (means - 9 * deviations).min(axis=0), (means + 9 * deviations).max(axis=0)
     for _ in range(30):

@@ -35,6 +35,8 @@ _PART = r'("(?:[^"]|"")+"|[^".][^.]*)'
 _NAME = re.compile(rf"(?:{_PART}\.)?{_PART}", re.DOTALL)
 _LONGEST, _MOST = 64, 2_000
 """Limits of the search for similar names: characters of a name, and number of names."""
+_BEGINNING, _ALIKE = 4, 0.7
+"""Fewest characters that a longer name may begin with, and the least similarity of two names."""
 
 
 def parts(name: str) -> tuple[str | None, str] | None:
@@ -105,15 +107,19 @@ def candidates(written: tuple[str, ...], path: tuple[str, ...] = SEARCH_PATH) ->
 
 
 def nearest(name: str, existing: Iterable[str]) -> str | None:
-    """Return the existing name with the most similar spelling, if any; for a refusal.
+    """Return the existing name that begins with this one, or has the most similar spelling.
 
     >>> nearest("sales", ["sales_value", "store_id"]), nearest("x", ["sales_value"])
     ('sales_value', None)
+    >>> nearest("max_groups", ["max_public_groups", "max_groups_per_unit"])
+    'max_groups_per_unit'
     """
     if len(name) > _LONGEST:
         return None
     spelled = {each.lower(): each for each, _ in zip(existing, range(_MOST), strict=False)}
-    near = get_close_matches(name.lower(), [n for n in spelled if len(n) <= _LONGEST], 1)
+    short = [n for n in spelled if len(n) <= _LONGEST]
+    longer = [n for n in short if n.startswith(name.lower())] if len(name) >= _BEGINNING else []
+    near = longer or get_close_matches(name.lower(), short, 1, _ALIKE)
     return spelled[near[0]] if near else None
 
 

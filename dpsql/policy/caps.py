@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dpsql.accountants import get
+from dpsql.model.table_names import nearest
 from dpsql.model.vocabulary import Budget, Cap
 from dpsql.policy.value_reader import Reader
 
@@ -47,8 +50,14 @@ def _of_group(reader: Reader, name: str, budgets: dict[str, Budget], of: dict[st
         return _cap(reader, f"group {name}", paying, frozenset(members), across=True)
     budget = reader.text("budget")
     if budget not in budgets:
-        reader.fail("budget", f"There is no budget {budget}.", f"Add [budgets.{budget}].")
+        reader.fail("budget", f"There is no budget {budget}.", name_budget(budget, budgets))
     return _cap(reader, f"group {name}", (budgets[budget],), frozenset(members))
+
+
+def name_budget(name: str, budgets: Iterable[str]) -> str:
+    """Return the fix of an unknown budget: a similar name if there is one, else its table."""
+    near = nearest(name, budgets)
+    return f"Add [budgets.{name}]." if near is None else f'Write budget = "{near}".'
 
 
 def _cap(

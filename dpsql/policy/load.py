@@ -26,7 +26,7 @@ from dpsql.model.vocabulary import (
     Link,
 )
 from dpsql.policy.accepted_findings import accepted_findings
-from dpsql.policy.caps import caps_of
+from dpsql.policy.caps import caps_of, name_budget
 from dpsql.policy.defaults import with_defaults
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.file_sections import with_formats
@@ -40,6 +40,9 @@ LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
 """Least ε, the step of the ledger's count; and the largest ε with any guarantee."""
 LEAST_DELTA = Decimal("1e-18")
 LIMITS = ("max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group", "max_public_groups")
+
+_TOML = "Correct that place: dates are 2025-12-31, texts stand in quotes."
+_ENDS = "Write finite numbers or dates."
 
 
 def load(path: str = "dpsql.toml") -> Draft:
@@ -59,7 +62,7 @@ def load(path: str = "dpsql.toml") -> Draft:
     except (OSError, UnicodeDecodeError):
         raise PolicyError(path, None, "It cannot be read.", _readable(file)) from None
     except tomllib.TOMLDecodeError as error:
-        raise PolicyError(path, _line_of(error), "This is not TOML.", f"{error}.") from None
+        raise PolicyError(path, _line_of(error), f"This is not TOML: {error}.", _TOML) from None
     except (ValueError, ArithmeticError, RecursionError):
         raise PolicyError(
             path, None, "A number or a nesting is too large.", "Write a smaller one."
@@ -279,7 +282,8 @@ def _bounds(reader: Reader) -> tuple[Any, Any] | None:
         if isinstance(end, bool | str | list | dict) or (
             isinstance(end, Decimal) and not end.is_finite()
         ):
-            reader.fail("bounds", f"{end} is no bound.", "Write finite numbers or dates.")
+            fix = f"Write {end}, without quotes." if _is_number(end) else _ENDS
+            reader.fail("bounds", f"{'The text ' * isinstance(end, str)}{end} is no bound.", fix)
     try:
         reversed_bounds = bounds[1] < bounds[0]
     except TypeError:
@@ -287,6 +291,11 @@ def _bounds(reader: Reader) -> tuple[Any, Any] | None:
     if reversed_bounds:
         reader.fail("bounds", "The lower bound is above the upper.", "Swap them.")
     return bounds[0], bounds[1]
+
+
+def _is_number(end: Any) -> bool:
+    """Test whether a text would be a number without its quotes."""
+    return isinstance(end, str) and end.removeprefix("-").replace(".", "", 1).isdigit()
 
 
 def _is_moment(text: str) -> bool:
@@ -401,7 +410,11 @@ def _analysts(reader: Reader, budgets: tuple[Budget, ...]) -> tuple[tuple[str, s
             )
         budget = analyst.text("budget")
         if budget not in {b.name for b in budgets}:
-            analyst.fail("budget", f"There is no budget {budget}.", f"Add [budgets.{budget}].")
+            analyst.fail(
+                "budget",
+                f"There is no budget {budget}.",
+                name_budget(budget, [b.name for b in budgets]),
+            )
         result.append((name, budget))
     if not result:
         reader.fail(None, "There is no analyst.", "Add [analysts.NAME].")

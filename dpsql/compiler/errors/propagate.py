@@ -238,7 +238,9 @@ class _Tracer:
     def _with_factor(
         self, relation: Released, parts: Mapping[int, Field], near: Near | None
     ) -> tuple[Relation, Mapping[int, Expression]]:
-        """Add a column with the factor by which the errors of counts grow towards a threshold."""
+        """Return the rows with a column of the factor by which errors of counts grow towards a
+        threshold, and that factor for each column that it multiplies; without `near` none.
+        """
         if near is None:
             return relation, {}
         factor = self.identities.field("error", DOUBLE)

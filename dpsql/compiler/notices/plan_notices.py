@@ -341,7 +341,9 @@ class _Block:
                 yield Listed(columns, None, len(listed))
 
     def _rows_in_all(self, parts: Sequence[Measurement]) -> int:
-        """Return the limit on a unit's rows over all groups together; 0 without such a limit."""
+        """Return the declared limit on a unit's rows over all groups, if a total of one of these
+        parts is scaled to it; else 0.
+        """
         most = self.block.declared.rows_per_unit or 0
         scaled = (q for q in self.plan.queries if isinstance(q, ScaledTotal))
         return most if any(q.total in parts and is_of_rows(q, most) for q in scaled) else 0

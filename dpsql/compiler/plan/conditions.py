@@ -182,7 +182,9 @@ def _beside(value: Any, steps: int) -> int | date | None:
 
 
 def _membership(call: Call, subject: Expression, options: list[Expression]) -> Expression:
-    """Return `subject IN (options)` in canonical form, if all options are constants of one type."""
+    """Return `subject IN (options)` in canonical form, if the subject is a constant or all options
+    are constants of one type (NULL fits any); else the call as it is.
+    """
     constants = [option for option in options if isinstance(option, Literal)]
     some = [constant for constant in constants if constant.value is not None]
     if isinstance(subject, Literal):

@@ -153,7 +153,9 @@ def _elements(tokens: Sequence[Token], start: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_condition(tokens: Sequence[Token], start: int, stop: int) -> bool:
-    """Test whether an element is more than a name, a list in parentheses or a grouping."""
+    """Test whether an element of a grouping needs parentheses: it is no single token, not yet in
+    parentheses as a whole, and no grouping.
+    """
     first = tokens[start].token_type
     if first in _GROUPINGS or stop == start + 1:
         return False

@@ -236,7 +236,9 @@ def _equality(declared: str, collation: int) -> tuple[str, int]:
 
 
 def _is_exact(table: str, key: ForeignKey, equality: Equality) -> bool:
-    """Test whether columns that a foreign key equates are equal here too."""
+    """Test whether both sides of each pair of a foreign key of `table` have one kind of equality,
+    so that equal on the server means equal in dpsql.
+    """
     theirs = (equality.get((key.table, column)) for column in key.referenced)
     return all(
         here is not None and here == there

@@ -57,7 +57,7 @@ def _complete(context: click.Context, _: click.Parameter, begun: str) -> list[Co
 @click.argument("topic", required=False, shell_complete=_complete)
 @click.pass_context
 def manual(context: click.Context, topic: str | None) -> None:
-    """Read a page of the manual: TOPIC, or a reason of a refusal; without it, the list."""
+    """Read a page of the manual: TOPIC, a reason of a refusal or a command; or the list."""
     root = context.find_root()
     assert isinstance(root.command, click.Group)
     if topic is None:

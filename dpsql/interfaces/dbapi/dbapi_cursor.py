@@ -248,7 +248,9 @@ class Cursor:
         return [(Warning, Warning(notice)) for notice in self.notices]
 
     def _repr_html_(self) -> str | None:
-        """Return the rows, notices and cost as HTML, for notebooks."""
+        """Return the rows, notices and cost as HTML, for notebooks; None before `execute` and after
+        `close`.
+        """
         if self._closed or self._results is None:
             return None
         return answer_html(self._results.whole, DATABASE_API)

@@ -293,7 +293,9 @@ def counted(way: Descent) -> int:
 
 
 def length_of(way: Descent) -> int:
-    """Return the norm of a row's contribution to all entries, rounded up."""
+    """Return the Euclidean norm, in steps and rounded up, of a row's contribution to all entries,
+    the row count among them.
+    """
     return 1 + isqrt(bound_of(way) ** 2 + counted(way) ** 2 - 1)
 
 

@@ -71,7 +71,7 @@ class _Named:
 
     @property
     def what(self) -> object:
-        """The definition of the name, without ε."""
+        """The definition without name and ε: two names with equal definitions hold the same."""
         return replace(self.wish, name="", epsilon=None)
 
     @property

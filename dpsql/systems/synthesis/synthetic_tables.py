@@ -117,7 +117,7 @@ class _Named:
 
     @property
     def what(self) -> tuple[object, ...]:
-        """The definition of the name, without ε."""
+        """The definition without name and ε: two names with equal definitions hold the same."""
         return self.wish.request.sql, self.wish.keep, self.rows
 
     @property
