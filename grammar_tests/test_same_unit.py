@@ -162,6 +162,22 @@ def test_a_newcomer_with_a_key_at_which_another_dangles_is_found(tmp_path: Path)
         assert moved(1, tmp_path, ASKED)
 
 
+@pytest.mark.parametrize("names", [["items"], ["notes"], ["items", "notes"]])
+@pytest.mark.parametrize("on", ["a.vid = b.vid", "a.vid = b.vid AND a.pid = b.pid"])
+@pytest.mark.parametrize(
+    "form", ["JOIN notes AS b ON {}", "WHERE EXISTS (SELECT 1 FROM notes AS b WHERE {})"]
+)
+def test_each_believed_column_is_told(names: list[str], on: str, form: str, tmp_path: Path) -> None:
+    """Both columns of an equality are believed, or looked up, each by itself."""
+    facts = {same_unit(name, "vid") for name in names}
+    unique = (fact for fact in UNIQUE if fact.table != "people")
+    policy = world(0).policy(tmp_path, (*unique, *facts), recorded=False)
+    sql = f"SELECT COUNT(*) FROM items AS a {form.format(on)}"
+    plan = compiled(sql, policy, world(0).engine()).plan
+    assert plan is not None
+    assert facts <= {*plan.blocks[0].block.facts}
+
+
 # --- policies ---
 
 SHOP = """

@@ -60,8 +60,16 @@ class _Linked:
     @property
     def facts(self) -> frozenset[Fact]:
         """Facts by which rows that agree are of one unit, if any are needed."""
-        said = (one.facts if one.single else other.facts for one, other in self.together)
-        return min(said, key=len, default=frozenset())
+        return min((_facts_of(*pair) for pair in self.together), key=len, default=frozenset())
+
+
+def _facts_of(one: Together, other: Together) -> frozenset[Fact]:
+    """Return the facts of a pair. Each `same_unit` column needs its own: it says nothing of
+    another.
+    """
+    if one.beside or other.beside:
+        return one.facts | other.facts
+    return one.facts if one.single else other.facts
 
 
 def join_units(
@@ -426,16 +434,20 @@ def _of_one_unit(
     and NULL equals none: columns that determine the unit of owned rows say nothing about the
     others.
     """
+    own = tuple(pair for pair in linked.together if _own(*pair, policy))
     levels = [
         *(
             distance(a.table, policy)
             for a, _ in linked.pairs
             if _owns(a.table, left, right, policy)
         ),
-        *(distance(one.of, policy) for one, other in linked.together if _own(one, other, policy)),
+        *(distance(one.of, policy) for one, _ in own),
     ]
     if levels:
-        nearer = (_with_links_to(side, max(levels), policy, identities) for side in (left, right))
+        farthest = max(levels)  # the rows that meet are of one unit by what is equated there
+        used = tuple(pair for pair in own if distance(pair[0].of, policy) == farthest)
+        linked = replace(linked, together=used or linked.together)
+        nearer = (_with_links_to(side, farthest, policy, identities) for side in (left, right))
         return linked, next(nearer), next(nearer)
     left, right = (reach_unit(side, policy, identities) for side in (left, right))
     a, b = (_unit_anchor(side, policy) for side in (left, right))
