@@ -185,6 +185,40 @@ def test_nothing_is_begun_that_cannot_be_paid_to_the_end(tmp_path: Path) -> None
         assert proxy.budgets()[0][1].amount == 0
 
 
+NAMED = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1)"
+
+
+def asked(proxy: Proxy, sql: str, epsilon: str | None) -> tuple[list[Any], list[int]]:
+    """What is announced and what is asked: a price or a refusal; and what is charged in all."""
+    told = list[Any]()
+    for ask in (proxy.explain, proxy.ask):
+        try:
+            answer: Any = ask(proxy_kit.request(sql, epsilon))
+            told.append(answer.charge.amount if ask == proxy.explain else charged(answer))
+        except Refused as refused:
+            told.append(refused.reason)
+    return told, [entry.loss.amount for entry in proxy.ledger.history(limit=9)]
+
+
+def test_votes_of_the_second_phase_are_announced_and_refused_before_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A named epsilon that is too large beside votes, and a least charge of each step."""
+    named = BY_PLACE.format("COUNT(*, epsilon => 0.6) AS n, SUM(EXTRACT(day FROM day)) AS s")
+    named = named.replace("SELECT", NAMED, 1)
+    least = ("query_delta = 1e-6", "query_delta = 1e-6\nmin_query_charge = 0.01")
+    for held in (True, False):
+        if not held:  # the wrong twin knows nothing of votes before the keys are shown
+            monkeypatch.setattr(two_steps.KeySteps, "before_last", lambda *_: None)
+        with opened(tmp_path / f"{held}") as proxy:
+            told, paid = asked(proxy, named, None)
+            assert (told == [Reason.BAD_OPTION] * 2 and not paid) is held
+        with opened(tmp_path / f"{held} least", least) as proxy:
+            told, paid = asked(proxy, ROWS, "0.7")
+            assert len(paid) == 3
+            assert (told == [sum(paid)] * 2) is held
+
+
 # --- what neighbours differ by, whatever is shown ------------------------------------------------
 
 

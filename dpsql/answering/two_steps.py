@@ -205,6 +205,9 @@ class KeySteps(Steps):
     def finds_groups(self) -> bool:
         return True
 
+    def before_last(self, compiler: Compiler, vault: Vault) -> Steps | None:
+        return steps_of(compiler, vault, self.last)
+
     def then(self, compiler: Compiler, vault: Vault, answers: Sequence[Answer]) -> Question:
         (answer,) = answers
         assert answer.receipt is not None
