@@ -16,6 +16,7 @@ from dpsql.interfaces.plan_text import plan_text, proposal_text
 from dpsql.model.errors import Refused
 from dpsql.model.notices import Scaled
 from dpsql.model.tree import PlanForm
+from dpsql.model.vocabulary import Answer
 from dpsql.owner.check import check_policy
 from dpsql.preparation import outlook as outlooks
 from dpsql.preparation.explanation import (
@@ -46,6 +47,13 @@ def expected(proxy: Proxy, sql: str, epsilon: str | None = None) -> float:
     return margin
 
 
+def below(answer: Answer, row: int) -> float:
+    """How far the last number of a row may lie too high: what noise does, and clipping does not."""
+    half = answer.halves[row] if answer.halves else None
+    pair = None if half is None else half[-1]
+    return (answer.margins[row][-1] or 0.0) if pair is None else pair[0]
+
+
 def proposals(proxy: Proxy, sql: str, epsilon: str | None = None) -> dict[type, Proposal]:
     found = proxy.explain(request(sql, epsilon)).outlook.proposals
     return {type(proposal.change): proposal for proposal in found}
@@ -63,12 +71,12 @@ def test_errors_are_known_for_each_bound_that_may_be_found(sql: str, tmp_path: P
         answer = proxy.ask(request(sql, "5"))
         after = proxy.explain(request(sql, "5")).outlook
     (found,) = (notice for notice in answer.notices if isinstance(notice, Scaled))
-    margin = max(row[-1] or 0.0 for row in answer.margins)
+    margin = max(below(answer, n) for n in range(len(answer.rows)))
     assert len(before.outlook.bounds) == len(outlooks.ROWS)
     for bound in before.outlook.bounds[1:]:
         (most,) = bound.most
-        # Whole numbers are told, so that margins of small ones, as of one row, are rounded.
-        assert bound.margin * found.most / most == pytest.approx(margin, rel=0.01, abs=1)
+        # Noise has whole steps, which are coarse beside the small bound of one row.
+        assert bound.margin * found.most / most == pytest.approx(margin, rel=0.02, abs=1)
         others = [other for other in before.outlook.bounds if other != bound]
         assert not any(b.margin * found.most / most == pytest.approx(margin, 0.5) for b in others)
     assert after.bounds == ()
@@ -96,7 +104,7 @@ def test_of_two_norms_the_error_of_the_better_is_expected(
         monkeypatch.setattr(outlooks, "_of_rows", of_l2)
         twin = proxy.explain(request(few, "4")).outlook.bounds[-1]
     assert last.most == twin.most
-    assert last.margin / last.most[0] == pytest.approx(log(20) / (4 * 0.85), rel=0.01)
+    assert last.margin / last.most[0] == pytest.approx(log(20) / (4 * 0.8), rel=0.01)
     assert twin.margin > 1.5 * last.margin
 
 
@@ -192,11 +200,11 @@ def test_forms_are_compared_at_one_bound_or_the_largest_that_it_can_be(tmp_path:
         before = proposals(proxy, weeks, "5")[CoarserPeriods]
         assert before.relative
         assert before.most
-        present = proxy.ask(request(weeks, "5")).margins[0][-1]
+        present = below(proxy.ask(request(weeks, "5")), 0)
         after = proposals(proxy, weeks, "5")[CoarserPeriods]
         assert not after.relative
         assert after.present_margin == pytest.approx(present, abs=1)
-        months = proxy.ask(request(weeks.replace("week", "month"), "5")).margins[0][-1]
+        months = below(proxy.ask(request(weeks.replace("week", "month"), "5")), 0)
         counted = proposals(proxy, TOTAL)[UnitsCounted]
         assert counted.present_margin is None
         require_true(proxy, counted, "SELECT COUNT(DISTINCT customer_id) AS n FROM logins")

@@ -231,7 +231,7 @@ def worlds_of(copy: Copy) -> dict[str, list[tuple[str, PlainEngine]]]:
         own = f"{catalog}_own"
         copy(engine.connection, own)
         worlds[catalog] = [(own, engine)]
-        if catalog == "transfers":
+        if catalog in ("transfers", "paths"):
             continue
         worlds[catalog] = []
         for name, other in shops.items():

@@ -114,7 +114,8 @@ def synth(
     with output(target) as write:
         make = partial(_uninterrupted, rows=rows, mbi=mbi)
         table = _with_proxy(settings, source, make, **options)
-        answer = Answer(table.shown, table.rows, (), ((),) * len(table.rows))
+        exact = ((None,) * len(table.shown),) * len(table.rows)
+        answer = Answer(table.shown, table.rows, (), exact)
         write(_WRITERS[style](answer, margins=False))
     _tell(settings, table, picture, truth=truth)
     note(cost_text(table.receipt))
