@@ -27,6 +27,11 @@ from dpsql.dialects.reading.window_frames import definitions, sort_keys, with_wi
 from dpsql.model.bound_parameters import bound
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    VARCHAR,
+    Cast,
     CommonTable,
     Expression,
     Literal,
@@ -152,9 +157,16 @@ def _item(node: exp.Expression, origin: Origin) -> SelectItem:
     if star is not None:
         return SelectItem(star)
     written = _value(node, origin)
+    named = _as_written(node, written)
     if origin.dialect == "postgres":
-        return SelectItem(written, unaliased(written))
-    return SelectItem(written, unnamed(written, bound=bool(origin.parameters)))
+        return SelectItem(written, unaliased(named))
+    return SelectItem(written, unnamed(named, bound=bool(origin.parameters)))
+
+
+def _as_written(node: exp.Expression, read: Expression) -> Expression:
+    """Return a constant with the cast that its text has, which names its column."""
+    plain = isinstance(read, Literal) and read.type in (BOOLEAN, DOUBLE, INTEGER, VARCHAR)
+    return Cast(read, read.type, span=read.span) if plain and isinstance(node, exp.Cast) else read
 
 
 def _value(node: exp.Expression, origin: Origin) -> Expression:
