@@ -165,8 +165,10 @@ def _item(node: exp.Expression, origin: Origin) -> SelectItem:
 
 def _as_written(node: exp.Expression, read: Expression) -> Expression:
     """Return a constant with the cast that its text has, which names its column."""
-    plain = isinstance(read, Literal) and read.type in (BOOLEAN, DOUBLE, INTEGER, VARCHAR)
-    return Cast(read, read.type, span=read.span) if plain and isinstance(node, exp.Cast) else read
+    if not (isinstance(node, exp.Cast) and isinstance(read, Literal)):
+        return read
+    plain = read.type in (BOOLEAN, DOUBLE, INTEGER, VARCHAR)
+    return Cast(read, read.type, span=read.span) if plain else read
 
 
 def _value(node: exp.Expression, origin: Origin) -> Expression:
