@@ -119,7 +119,8 @@ def nearest(name: str, existing: Iterable[str]) -> str | None:
     spelled = {each.lower(): each for each, _ in zip(existing, range(_MOST), strict=False)}
     short = [n for n in spelled if len(n) <= _LONGEST]
     longer = [n for n in short if n.startswith(name.lower())] if len(name) >= _BEGINNING else []
-    near = longer or get_close_matches(name.lower(), short, 1, _ALIKE)
+    alike = _ALIKE if len(name) > _BEGINNING else 0.6  # two letters of "aeg" changed places
+    near = longer or get_close_matches(name.lower(), short, 1, alike)
     return spelled[near[0]] if near else None
 
 
