@@ -237,8 +237,10 @@ WORDINGS: dict[Reason, Wording] = {
             "This expression has no bounds.",
         ),
         ("Noise is sized to the most one person can add, and nothing limits that here.",),
-        "Clip it: LEAST(GREATEST({column}, low), high); or ask the owner to declare its bounds.",
-        "Clip it: LEAST(GREATEST(x, low), high); or ask the owner to declare bounds.",
+        "Clip it: LEAST(GREATEST({column}, low), high), WHERE {column} IS NOT NULL; or ask the"
+        " owner to declare its bounds.",
+        "Clip it: LEAST(GREATEST(x, low), high), WHERE x IS NOT NULL; or ask the owner to declare"
+        " bounds.",
     ),
     Reason.UNBOUNDED_CONTRIBUTION: _privacy(
         "42501",
