@@ -63,7 +63,17 @@ def test_columns_beside_the_link_read_their_own_unit_alone(number: int, tmp_path
     assert list(wrong(world(number), policy, asked)) == []
 
 
-@pytest.mark.full("measures neighbours or further data sets")
+@pytest.mark.full("a slice of a campaign")
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("number", range(WORLDS))
+def test_some_questions_by_all_paths(number: int, recorded: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    policy = world(number).policy(tmp_path, recorded=recorded)
+    asked = questions()[(number + 4 * recorded) % 8 :: 8]
+    assert asked
+    assert list(wrong(world(number), policy, asked)) == []
+
+
+@pytest.mark.campaign
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("number", range(WORLDS))
 def test_all_questions_by_all_paths(number: int, recorded: bool, tmp_path: Path) -> None:  # noqa: FBT001
