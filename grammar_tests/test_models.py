@@ -490,7 +490,7 @@ def test_a_model_whose_text_is_read_otherwise_now_is_lost_until_it_is_made_again
             own.run(FindModel("Aged", "ana"))
         told = describe(refused.value)
         assert told.headline == "The model aged cannot be made again from remembered answers."
-        assert told.fix.startswith("Create aged anew")
+        assert told.fix.startswith("Create aged again")
         own.ask(made)
         assert own.run(FindModel("aged", "ana")).name == "aged"
         assert spent(own) == before

@@ -69,16 +69,16 @@ def _bars(panel: Panel, room: int) -> Iterator[str]:
 
 def _bar(point: Point, low: float, high: float, cells: int) -> str:
     """Return the bar from zero to the value, in eighths of a cell, with whiskers over it."""
-    scale = cells / (high - low)
-    start, stop = sorted(((0.0 - low) * scale, (point.value - low) * scale))
+    extent = high - low  # may be so small that its inverse is infinite
+    start, stop = sorted(((0.0 - low) / extent * cells, (point.value - low) / extent * cells))
     bar = [_filled(cell, start, stop) for cell in range(cells)]
     if point.reach > 0:
-        first = min(cells - 1, max(0, int((point.low - low) * scale)))
-        last = min(cells - 1, max(0, int((point.high - low) * scale)))
+        first = min(cells - 1, max(0, int((point.low - low) / extent * cells)))
+        last = min(cells - 1, max(0, int((point.high - low) / extent * cells)))
         for cell in range(first, last + 1):
             bar[cell] = "─"
         bar[first], bar[last] = "├", "┤"
-        middle = min(cells - 1, max(0, int((point.value - low) * scale)))
+        middle = min(cells - 1, max(0, int((point.value - low) / extent * cells)))
         if first < middle < last or first == last:
             bar[middle] = "┼"
     return "".join(bar)
