@@ -39,7 +39,6 @@ from dpsql.preparation import workload
 from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
 from dpsql.vault.answer_cache import AnswerCache
-from dpsql.vault.vault import Vault
 from grammar_tests.laws import no_noise
 
 PEOPLE = """
@@ -438,12 +437,10 @@ def test_only_who_was_charged_has_it_free(proxy: Proxy) -> None:
     assert others_who_pay_nothing(proxy) == []
 
 
-def of_whoever_asked(
-    vault: Vault, query: Question, question: str, version: str
-) -> list[PaidAnswer]:
+def of_whoever_asked(cache: Any, query: Question, question: str, version: str) -> list[PaidAnswer]:
     """Wrong: whoever asked."""
     payer = query.account
-    return list(vault.ledger.released(payer.analyst, payer.budget.name, question, version))
+    return list(cache._ledger.released(payer.analyst, payer.budget.name, question, version))
 
 
 def of_any_time(book: Any, kind: Any, question: str, version: str, also: str, *values: str) -> Any:
