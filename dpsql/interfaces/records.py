@@ -79,7 +79,7 @@ def record_columns(answer: Answer, *, margins: bool = True) -> tuple[RecordColum
 
 
 ENDS = {"columns": (_LOW, _HIGH), "superset": ("__yhat_lower", "__yhat_upper")}
-"""How the two ends of the interval of `n` are called, by the word that asks for them.
+"""Endings of the names of the two ends of the interval of `n`, by the style that is asked for.
 
 Superset draws a band between columns of its two names.
 """

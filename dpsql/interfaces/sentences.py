@@ -242,7 +242,7 @@ def _scaled(notice: Scaled | SharedPresence, names: str) -> str:
 
 
 def _guess(notice: Scaled) -> str:
-    """Which end of an interval holds where few units hold much."""
+    """Return the sentence on the end of an interval that holds where few units hold much."""
     why = f"a few {notice.units} hold much of this. Declare max_per_unit."
     match notice.side:
         case CutSide.ABOVE:

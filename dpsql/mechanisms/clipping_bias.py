@@ -29,7 +29,7 @@ QUANTILE = 0.95
 """Confidence that a bound removes no more than is said."""
 
 GUESS = 8.0
-"""A bias of more than so many standard deviations of the noise is a guess."""
+"""Standard deviations of the noise above which a bias is a guess."""
 
 _RARE = 1e-6
 """Probability that an empty octave stands out."""
@@ -38,7 +38,7 @@ _QUARTERS = range(-12, 29)
 """Candidate bounds, in quarters of octaves from the last octave that stands out."""
 
 _SEEN = 14
-"""So many octaves, down from the last that stands out, are added up."""
+"""Number of octaves that are added up, from the last that stands out downwards."""
 
 _NOTHING = 0.2
 """Prior probability that no unit is beyond the last octave."""
@@ -64,7 +64,7 @@ class ClippingBias:
     guess: bool
 
     def of_group(self, shares: np.ndarray) -> np.ndarray:
-        """The bias of groups with these shares of all, which add up to 1."""
+        """Return the bias of groups with these shares of the total, which add up to 1."""
         sizes = shares * self.groups
         bias: np.ndarray = self.common * sizes + self.few * np.sqrt(sizes)
         return bias
@@ -72,10 +72,11 @@ class ClippingBias:
 
 @dataclass(frozen=True, slots=True)
 class ClippedAnswer:
-    """What decides how much a clipping bound costs an answer.
+    """Properties of an answer that decide the cost of a clipping bound.
 
-    A step of the bound is `deviation` of noise in each of the `groups`, `gaussian` or Laplace. The
-    groups lose `weight` times together what norms lose. With `signs` both ends of an interval move.
+    Each step of the bound adds noise of standard deviation `deviation` to each of the `groups`, by
+    a `gaussian` or a Laplace mechanism. The groups together lose `weight` times the loss of the
+    norms. With `signs` both ends of an interval move.
     """
 
     deviation: float
@@ -206,7 +207,7 @@ class _Excess:
 
     @classmethod
     def of(cls, ends: np.ndarray, most: int, last: int, bounds: np.ndarray) -> _Excess:
-        """Of octaves that end at these norms, of which none is above `most`."""
+        """Return the excess for octaves with these ends; no norm is above `most`."""
         upper = np.minimum(ends[1:], most)[:, None]
         lower = np.minimum(np.maximum(ends[:-1], ends[1:] / 2), most)[:, None]
         between = np.clip(bounds[None, :], lower, upper)

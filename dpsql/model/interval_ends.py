@@ -13,7 +13,7 @@ Intervals: TypeAlias = tuple[Ends, ...]
 """The ends for each number of a row."""
 Half: TypeAlias = tuple[float, float] | None
 Halves: TypeAlias = tuple[Half, ...]
-"""How far the intervals of a row reach below and above; None where both are the margin."""
+"""Distances from each number of a row to both ends of its interval; None if both are the margin."""
 
 
 def intervals(

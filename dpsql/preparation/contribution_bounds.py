@@ -57,7 +57,7 @@ roughly.
 _FAR = 8
 """Limit on a place of means, as a multiple of the median."""
 _BETWEEN_NORMS = 1.41
-"""How many times more all groups lose than an L2 norm, where both norms end in one octave."""
+"""Ratio of the loss of all groups to that of the L2 norm, if both norms end in one octave."""
 _FOR_CENTRES = Fraction(1, 20)
 _MANY_KEYS = 2**20
 """Number of groups whose share of the charge holds for any number of shown keys."""

@@ -1,4 +1,4 @@
-"""What limits clip of the groups of a released table, in units of their columns.
+"""Bounds on the amounts that limits clip from the groups of a released table, in column units.
 
 A group loses in proportion to its size, and a noisy size is what was released. Of numbers of either
 sign the size is that of a count beside them.
@@ -19,7 +19,7 @@ from dpsql.model.vocabulary import Noisy
 
 
 def biases(block: BlockPlan, noisy: Noisy) -> Sequence[tuple[float, ...]]:
-    """An upper bound on the bias of each biased column, one row for each group."""
+    """Return an upper bound on the bias of each biased column: one row per group."""
     columns = [_of_groups(block, noisy, column) for column in block.biased]
     return list(zip(*(column.tolist() for column in columns), strict=True))
 

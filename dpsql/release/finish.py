@@ -81,7 +81,7 @@ def _split(
 
 
 def _halves(rewritten: Rewritten, ends: Sequence[float | None], units: Sequence[float]) -> Halves:
-    """How far the intervals of a row reach below and above its numbers."""
+    """Return the distances from the numbers of a row to both ends of their intervals."""
     halves: list[tuple[float, float] | None] = [None] * len(units)
     for n, place in enumerate(rewritten.halved):
         below, above = (

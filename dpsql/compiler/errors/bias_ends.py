@@ -1,10 +1,10 @@
-"""How far the truth may lie beyond a number and its noise, because a limit clips what units add.
+"""Distances beyond the noise at which the truth may lie, because a limit clips contributions.
 
-A column of positive values is too low only. So its interval reaches farther up than down. Bases
-carry an upper bound of the bias on each side, and expressions add up what moving each base changes.
+A column of positive values can only be too low. So its interval reaches farther up than down. Bases
+carry an upper bound on the bias of each side. Expressions add the changes from moving each base.
 
-An average is of a sum of either sign over a count. Half of what each may lack moves it to either
-side, and adds up with the noise as squares do.
+An average divides a sum of either sign by a count. Half of the bias of each moves it to either
+side, and is added to the noise in squares.
 
 It is post-processing: PRIVACY.md R66, R97.
 """
@@ -39,13 +39,13 @@ class Ends:
 
     @property
     def longest(self) -> Expression:
-        """The larger end."""
+        """Return the larger end."""
         if NOTHING in (self.below, self.above):
             return self.above if self.below == NOTHING else self.below
         return scalar("greatest", self.below, self.above)
 
     def map(self, change: Callable[[Expression], Expression]) -> Ends:
-        """Both ends, changed; an end that nothing moves stays."""
+        """Return the ends with `change` applied; an end of zero stays."""
         below, above = (end if end == NOTHING else change(end) for end in (self.below, self.above))
         return replace(self, below=below, above=above, squared=False)
 
@@ -58,7 +58,7 @@ class Reach:
     one_end: float
 
     def halves(self, error: Expression, ends: Ends) -> tuple[Expression, Expression]:
-        """How far the interval reaches below and above a number."""
+        """Return the distances from a number to the low and the high end of its interval."""
         if ends.squared:
             squares = (scalar("pow", each, 2.0) for each in (error * self.width, ends.above))
             half = scalar("sqrt", reduce(add, squares))
@@ -78,7 +78,7 @@ class Reach:
 
 
 def ends_of(over_bases: Expression, biased: Mapping[int, Ends]) -> Ends | None:
-    """The ends of an expression over bases of which some are `biased`; None where none is."""
+    """Return the ends of an expression over bases; None if none of them is `biased`."""
     moved = {base: biased[base] for base in sorted(refs(over_bases) & biased.keys())}
     if not moved:
         return None
@@ -105,7 +105,7 @@ def ends_of(over_bases: Expression, biased: Mapping[int, Ends]) -> Ends | None:
 
 
 def _of_linear(slopes: Mapping[int, float], moved: Mapping[int, Ends]) -> Ends:
-    """Of a sum of multiples of bases."""
+    """Return the ends of a sum of multiples of bases."""
     sides: tuple[list[Expression], list[Expression]] = [], []
     for base, ends in moved.items():
         slope = slopes.get(base, 0.0)
@@ -117,7 +117,7 @@ def _of_linear(slopes: Mapping[int, float], moved: Mapping[int, Ends]) -> Ends:
 
 
 def _smooth(expression: Expression) -> Expression:
-    """The expression without what moves it by less than a unit, or only where it is NULL."""
+    """Return the expression without ROUND, and without COALESCE to a constant."""
     match expression:
         case Call("round", (inner,)) | Call("coalesce", (inner, Literal())):
             return _smooth(inner)
@@ -126,7 +126,7 @@ def _smooth(expression: Expression) -> Expression:
 
 
 def _of_average(over_bases: Expression, moved: Mapping[int, Ends]) -> Ends:
-    """Of an average: half of what each base may lack, to either side."""
+    """Return the ends of an average: half of the bias of each base, to either side."""
     steps = ({base: ends.longest * 0.5} for base, ends in moved.items())
     squares = (scalar("pow", _change(over_bases, step), 2.0) for step in steps)
     half = scalar("sqrt", reduce(add, squares))
@@ -134,7 +134,7 @@ def _of_average(over_bases: Expression, moved: Mapping[int, Ends]) -> Ends:
 
 
 def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expression:
-    """What moving bases by these steps adds to an expression; NaN where it is not defined then."""
+    """Return the change of an expression if bases move by these steps; NaN where undefined."""
     moved = _shifted(expression, steps)
     return scalar("coalesce", moved.to(DOUBLE) - expression.to(DOUBLE), NAN)
 

@@ -295,7 +295,7 @@ class Traced:
         return error_of(over_bases, deviation, [*others, *([together] if together.bases else [])])
 
     def ends(self, expression: Expression) -> Ends | None:
-        """How far the truth may be beyond noise; None where no limit clips anything."""
+        """Return the ends of an expression, beyond its noise; None if no limit clips it."""
         over_bases = self.rewritten(expression)
         return None if over_bases is None else ends_of(over_bases, self.biased)
 

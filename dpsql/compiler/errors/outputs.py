@@ -30,7 +30,7 @@ class Propagated:
 
     @property
     def columns(self) -> tuple[Expression, ...]:
-        """Everything that is computed for an answer."""
+        """Return all computed columns: outputs, errors, and halves of intervals."""
         halves = (half for pair in self.halves.values() for half in pair)
         return (*self.outputs, *self.errors, *halves)
 

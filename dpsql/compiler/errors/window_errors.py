@@ -98,7 +98,7 @@ def ends_of_many(
     call: AggregateCall | WindowCall,
     named: Callable[[str, Expression], Expression],
 ) -> Ends | None:
-    """How far the truth of an aggregate may be beyond noise; None where no limit clips anything."""
+    """Return the ends of an aggregate, beyond its noise; None if no limit clips it."""
     value = call.args[0]
     ends = source.ends(value)
 

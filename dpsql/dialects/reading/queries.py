@@ -260,7 +260,7 @@ def _set_operation(node: exp.Expression, origin: Origin) -> SetOperation:
 
 
 def is_union_all(node: exp.Expression) -> bool:
-    """Whether a node is UNION ALL of two sides and nothing else, which is associative."""
+    """Test whether a node is UNION ALL of two sides and nothing else, which is associative."""
     said = {name for name, value in node.args.items() if value}
     return isinstance(node, exp.Union) and node.args.get("distinct") is False and said <= _BARE
 
