@@ -6,6 +6,7 @@ They are listed in `dpsql.answering.system_table`.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -74,7 +75,7 @@ class PaidSource(Protocol):
         """Return the plan, which costs nothing."""
 
 
-class OpenSystem:
+class OpenSystem(ABC):
     """A side system at work for one proxy. A system overrides what it adds."""
 
     @property
@@ -82,17 +83,17 @@ class OpenSystem:
         """Counter of the changes of its names."""
         return 0
 
+    @abstractmethod
     def ask(self, parts: Parts, request: Request, statement: Any) -> Answer:
         """Run a statement that `reads` returned. Raises as `Proxy.ask` does."""
-        raise NotImplementedError
 
+    @abstractmethod
     def explain(self, parts: Parts, request: Request, statement: Any) -> Explanation:
         """Return the plan and the price of a statement. Raises as `Proxy.explain` does."""
-        raise NotImplementedError
 
+    @abstractmethod
     def columns(self, statement: Any) -> tuple[Column, ...]:
         """Return the columns of the answer to a statement."""
-        raise NotImplementedError
 
     def instead(self, parts: Parts, request: Request, refused: Refused) -> OtherAnswers | None:
         """Return the answers to a request with an unknown table, or with a call of the system."""

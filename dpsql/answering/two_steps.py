@@ -9,6 +9,7 @@ All steps are ordinary questions: PRIVACY.md R64. Private keys in two phases: PR
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -49,7 +50,7 @@ _ANY = Decimal("1e-9")
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(ABC):
     """A `query` in steps: `searches` come first, some with `remembered` answers; `last` is the
     query with the widest possible bounds.
     """
@@ -66,9 +67,9 @@ class Steps:
         return tuple(search for search, remembered in pairs if remembered is None)
 
     @property
+    @abstractmethod
     def about(self) -> str:
         """Sentence of `explain` on the first steps."""
-        raise NotImplementedError
 
     @property
     def finds_groups(self) -> bool:
@@ -83,9 +84,9 @@ class Steps:
         """Return the further steps of the last step, or None."""
         return None
 
+    @abstractmethod
     def then(self, compiler: Compiler, vault: Vault, answers: Sequence[Answer]) -> Question:
         """Return the question that follows from these answers of the first steps."""
-        raise NotImplementedError
 
     def notices(self, compiler: Compiler, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
         """Return notices on the bounds, besides those of the last answer."""
