@@ -21,7 +21,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
-from dpsql.compiler.aggregates import result_type
+from dpsql.compiler.aggregates import recipe, result_type
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.algebra import (
@@ -54,8 +54,9 @@ from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import conjuncts, map_inputs, refs, relations, substitute
 
 _SIDES = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
-_MOST_DIGITS = 6
-"""Largest number of decimals in a share; the choice of a rank is no finer."""
+_MOST_PARTS = 10**6
+"""Largest denominator of a share: the choice of a rank distinguishes no finer ones."""
+_SHARE = decimal(7, 6)
 
 
 def as_aggregates(relation: Relation, policy: Policy, identities: Identities) -> Relation:
@@ -184,7 +185,7 @@ class _Ranked:
             (1 - ranked.share, not ranked.falls) if ranked.strict else (ranked.share, ranked.falls)
         )
         digits = Decimal(share.numerator) / Decimal(share.denominator)
-        written = Literal(digits, decimal(_MOST_DIGITS + 1, _MOST_DIGITS))
+        written = Literal(digits, _SHARE)
         order = (SortKey(value, descending=True, nulls_first=False),) if falls else ()
         args = value, written
         quantile = AggregateCall("quantile_disc", args, type=type_of(value), span=call.span)
@@ -254,10 +255,12 @@ class _Ranked:
         read = [key for key in self.keys if self._reads_windows(key)]
         windows = self._windows
         used = {id_ for key in read for id_ in refs(key) & windows.keys()}
-        if self.aggregate.measures or self.between or not used:
+        if self.aggregate.measures or self.between or not used or not plain:
             return None
         calls = [windows[id_] for id_ in used]
-        if any(c.order_by or c.frame or c.ignore_nulls or not c.args for c in calls):
+        if any(
+            c.order_by or c.frame or c.ignore_nulls or recipe(c.function) is None for c in calls
+        ):
             return None
         if {frozenset(c.partition_by) for c in calls} != {frozenset(plain)}:
             return None
@@ -340,7 +343,8 @@ def _share(product: Expression) -> tuple[Fraction, int] | None:
     if not isinstance(column, Ref) or not isinstance(value, int | Decimal) or not value > 0:
         return None
     share = 1 / Fraction(value) if inverse else Fraction(value)
-    return (share, column.id) if share < 1 else None
+    exact = share < 1 and share.denominator <= _MOST_PARTS
+    return (share, column.id) if exact else None
 
 
 def _middle_of(expression: Expression) -> tuple[int, int] | None:

@@ -139,3 +139,15 @@ SELECT DISTINCT status, SUM(amount) OVER (PARTITION BY status ORDER BY amount) A
 -- case: DISTINCT beside windows over other groups
 SELECT DISTINCT status, AVG(amount) OVER (PARTITION BY status) AS a, COUNT(*) OVER () AS n FROM orders;
 -- refuse: unsupported-private-operator at 1:25
+
+-- case: a share of parts too fine to tell apart
+SELECT MIN(CASE WHEN rn >= 0.9999999 * n THEN amount END) AS m FROM (SELECT amount, ROW_NUMBER() OVER (ORDER BY amount) AS rn, COUNT(*) OVER () AS n FROM orders) t;
+-- refuse: unsupported-private-operator at 1:85
+
+-- case: DISTINCT beside a rank
+SELECT DISTINCT status, NTILE(4) OVER (PARTITION BY status) AS a FROM orders;
+-- refuse: unsupported-private-operator at 1:25
+
+-- case: DISTINCT of a window over everybody, which has no row where nobody is
+SELECT DISTINCT AVG(amount) OVER () AS a FROM orders;
+-- refuse: unsupported-private-operator at 1:17
