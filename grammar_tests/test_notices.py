@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 import dpsql
+from dpsql.compiler.notices import fed_columns
 from dpsql.compiler.plan.measurement_kinds import BlockAverage, DistinctCount, UnitCount
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
@@ -36,10 +38,12 @@ from dpsql.model.notices import (
     SharedPresence,
     TooFew,
     Unclear,
+    sides,
 )
 from dpsql.model.schema import Schema
 from dpsql.model.tree import INTEGER
 from dpsql.model.vocabulary import Answer, Column
+from dpsql.model.walk import refs
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.preparation.public_data import PublicTables
@@ -142,6 +146,30 @@ TOLD = [
 @pytest.mark.parametrize(("sql", "expected"), TOLD, ids=[sql for sql, _ in TOLD])
 def test_what_is_cut_is_told_and_what_is_proved_is_not(sql: str, expected: tuple[str, ...]) -> None:
     assert told(sql) == expected
+
+
+DERIVED = """
+SELECT EXTRACT(month FROM day) AS m, COUNT(*) AS n, ROUND(COUNT(*) * 2.0, 1) AS twice,
+    MAX(COUNT(*)) OVER () AS most, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS share,
+    RANK() OVER (ORDER BY COUNT(*) DESC) AS place, -COUNT(*) AS less,
+    COUNT(*) - 2 * COUNT(*) AS both
+FROM logins GROUP BY m
+"""
+
+
+def mark_columns() -> dict[str, str]:
+    prepared = compiled(DERIVED, *shop(), norm=Fraction(4))
+    return {prepared.columns[n].name: s.value for n, s in sides(prepared.notices).items()}
+
+
+def test_only_columns_that_rise_with_a_low_count_are_low_ends() -> None:
+    low, either = ("n", "twice", "most"), ("share", "place", "less", "both")
+    assert mark_columns() == dict.fromkeys(low, "≥") | dict.fromkeys(either, "*")
+
+
+def test_a_mark_that_follows_every_column_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fed_columns, "_rises", refs)
+    assert mark_columns()["place"] == "≥"
 
 
 def kinds(prepared: Prepared) -> set[type[Notice]]:

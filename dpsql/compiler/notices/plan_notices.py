@@ -11,7 +11,7 @@ whole contribution is within the noise, or below the threshold of private keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from fractions import Fraction
 from math import inf
@@ -22,6 +22,7 @@ from dpsql.compiler.calibrate.contributions import contributions_of
 from dpsql.compiler.calibrate.declared_limits import is_of_rows
 from dpsql.compiler.calibrate.recipes import bounded_call, recipe_of
 from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData
+from dpsql.compiler.notices.fed_columns import FedColumns, split_by_side
 from dpsql.compiler.plan.lattices import ChoiceQuery, ContributedRows
 from dpsql.compiler.plan.measurement_kinds import (
     BlockAverage,
@@ -82,7 +83,7 @@ from dpsql.model.notices import (
 )
 from dpsql.model.tree import AggregateCall, JoinKind, Literal, Ref, Star, Value, WindowCall
 from dpsql.model.vocabulary import ColumnPolicy, FactKind, Policy
-from dpsql.model.walk import map_inputs, refs, relations
+from dpsql.model.walk import map_inputs, relations
 
 
 def notices(
@@ -100,7 +101,7 @@ def notices(
     """
     limit = policy.limits.max_public_groups
     plain = FactSource(undeclared(policy), public, evaluate, limit)
-    fed = _Fed.of(bounded.outer, len(bounded.outer.fields))
+    fed = FedColumns.of(bounded.outer, len(bounded.outer.fields))
     cuts: dict[Cut, tuple[int, ...]] = {}
     for number, (block, block_plan) in enumerate(zip(bounded.blocks, plan.blocks, strict=True)):
         here = _Block(
@@ -127,7 +128,7 @@ def notices(
     return (*marked_cuts, *others, *counted_keys(plan), *drowned)
 
 
-def _numbers(bounded: Bounded, fed: _Fed) -> tuple[int, ...]:
+def _numbers(bounded: Bounded, fed: FedColumns) -> tuple[int, ...]:
     """Return the columns with measured numbers; all columns if only keys are released."""
     measured = (
         fed.measures(number, len(block.block.keys), place)
@@ -164,65 +165,6 @@ def _unlimited(relation: Relation) -> Relation:
     return replace(below, rows=None) if isinstance(below, Aggregate | Window) else below
 
 
-# --- which columns show it ---
-
-
-@dataclass(frozen=True, slots=True)
-class _Fed:
-    """Result columns that each column of released tables contributes to, by block."""
-
-    outputs: Mapping[int, frozenset[int]]
-    tables: tuple[Released, ...]
-
-    @classmethod
-    def of(cls, outer: Relation, width: int) -> _Fed:
-        sources = dict(_sources(outer))
-        outputs: dict[int, frozenset[int]] = {}
-        for place, field in enumerate(outer.fields[:width]):
-            pending, seen = [field.id], set[int]()
-            while pending:
-                if (number := pending.pop()) not in seen:
-                    seen.add(number)
-                    outputs[number] = outputs.get(number, frozenset()) | {place}
-                    pending += sources.get(number, ())
-        return cls(outputs, tuple(r for r in relations(outer) if isinstance(r, Released)))
-
-    def keys(self, block: int, place: int) -> tuple[int, ...]:
-        """Return the result columns that read key number `place` of a block."""
-        return self._of([t.fields[place].id for t in self.tables if t.block == block])
-
-    def measures(self, block: int, keys: int, measure: int) -> tuple[int, ...]:
-        """Return the result columns that read a measure of a block with this number of keys."""
-        return self._of(
-            [
-                t.fields[keys + t.measures.index(measure)].id
-                for t in self.tables
-                if t.block == block and measure in t.measures
-            ]
-        )
-
-    def _of(self, ids: Sequence[int]) -> tuple[int, ...]:
-        return tuple(sorted(set[int]().union(*(self.outputs.get(n, ()) for n in ids))))
-
-
-def _sources(outer: Relation) -> Iterator[tuple[int, frozenset[int]]]:
-    """Yield each computed column with the columns that it reads."""
-    for relation in relations(outer):
-        match relation:
-            case Project(items=items):
-                yield from ((i.field.id, refs(i.expression)) for i in items)
-            case Aggregate(keys=keys, measures=measures):
-                yield from ((key.field.id, refs(key.expression)) for key in keys)
-                yield from ((m.field.id, refs(m.call)) for m in measures)
-            case Window(items=windows):
-                yield from ((w.field.id, refs(w.call)) for w in windows)
-            case Union(left=left, right=right, fields=fields):
-                for new, one, other in zip(fields, left.fields, right.fields, strict=True):
-                    yield new.id, frozenset({one.id, other.id})
-            case _:
-                continue
-
-
 # --- what one block enforces ---
 
 
@@ -233,7 +175,7 @@ class _Block:
     plan: BlockPlan
     units: str
     plain: FactSource
-    fed: _Fed
+    fed: FedColumns
     options: MeasurementOptions
 
     @property
@@ -241,8 +183,9 @@ class _Block:
         return self.bounded.block
 
     def notices(self) -> Iterator[Cut]:
-        keys = len(self.block.keys)
-        every = [self.fed.measures(self.number, keys, n) for n in range(len(self.block.measures))]
+        own, measured = (self.number, len(self.block.keys)), range(len(self.block.measures))
+        every = [self.fed.measures(*own, n) for n in measured]
+        alike = [self.fed.errs_alike(*own, n) for n in measured]
         limited = any(fact.kind is FactKind.MAX_ROWS for fact in self.block.facts)
         rows = self.block.rows if limited else _unlimited(self.block.rows)
         proved = Columns(rows, self.plain)
@@ -253,28 +196,34 @@ class _Block:
             yield from self._agreeing(numbers, proved)
         for bound in self.plan.norms:
             if bound.measure is not None:
-                yield from self._scaled(bound, bound.measure, every[bound.measure])
-        yield from self._sampled(every)
+                shown = every[bound.measure], alike[bound.measure]
+                yield from self._scaled(bound, bound.measure, *shown)
+        yield from self._sampled(every, alike)
         yield from self._keys(proved)
 
     def _scaled(
-        self, bound: ContributionBound, measure: int, columns: tuple[int, ...]
+        self,
+        bound: ContributionBound,
+        measure: int,
+        columns: tuple[int, ...],
+        alike: frozenset[int],
     ) -> Iterator[Scaled | SharedPresence]:
         norm = bound.norm
         if bound.groups is not None:
             beyond = () if norm is None else (norm.above, norm.visible)
             yield SharedPresence(columns, self.units, bound.groups, *beyond)
         elif norm is not None:
-            yield Scaled(
-                columns,
-                self.units,
-                bound.what,
-                bound.most,
-                above=norm.above,
-                visible=norm.visible,
-                side=self._side(bound, measure),
-                guess=norm.bias is not None and norm.bias.guess,
-            )
+            for side, shown in split_by_side(self._side(bound, measure), columns, alike):
+                yield Scaled(
+                    shown,
+                    self.units,
+                    bound.what,
+                    bound.most,
+                    above=norm.above,
+                    visible=norm.visible,
+                    side=side,
+                    guess=norm.bias is not None and norm.bias.guess,
+                )
 
     def _side(self, bound: ContributionBound, measure: int) -> CutSide:
         """Return the side of the truth for a measure from which something is missing."""
@@ -283,7 +232,9 @@ class _Block:
         function = self.block.measures[measure].call.function
         return side if function in {"sum", "count"} else CutSide.EITHER
 
-    def _sampled(self, every: Sequence[tuple[int, ...]]) -> Iterator[Sampled]:
+    def _sampled(
+        self, every: Sequence[tuple[int, ...]], alike: Sequence[frozenset[int]]
+    ) -> Iterator[Sampled]:
         """Yield notices about groups that are not kept; a norm on the same measure gives
         the side.
         """
@@ -296,7 +247,9 @@ class _Block:
         }
         columns = dict[CutSide, set[int]]() if every else {CutSide.EITHER: set()}
         for place, of_measure in enumerate(every):
-            columns.setdefault(norms.get(place, CutSide.EITHER), set()).update(of_measure)
+            measured = norms.get(place, CutSide.EITHER)
+            for side, shown in split_by_side(measured, of_measure, alike[place]):
+                columns.setdefault(side, set()).update(shown)
         for side, places in columns.items():
             yield Sampled(tuple(sorted(places)), self.units, self.plan.l0, side)
 
