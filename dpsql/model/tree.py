@@ -52,14 +52,15 @@ class Kind(StrEnum):
 class SqlType:
     """A type: INTEGER of any width up to 128 bits, DECIMAL(precision, scale), or a bare kind.
 
-    Lists are only output, and nothing is computed with them: an `element` has their precision and
-    scale.
+    Lists are only output: an `element` has their precision and scale. The `width` of a number is
+    that of PostgreSQL's type, for its quotients and announced columns; no type differs by it.
     """
 
     kind: Kind
     precision: int = 0
     scale: int = 0
     element: Kind | None = field(default=None, repr=False)
+    width: int = field(default=8, repr=False, compare=False)
 
     @property
     def is_numeric(self) -> bool:
@@ -86,6 +87,7 @@ class SqlType:
         return self.kind.value if self.element is None else f"{self.member}[]"
 
 
+INTEGER_WIDTH, BIGINT_WIDTH, NUMERIC_WIDTH = 4, 8, 16
 BOOLEAN = SqlType(Kind.BOOLEAN)
 INTEGER = SqlType(Kind.INTEGER)
 DOUBLE = SqlType(Kind.DOUBLE)

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
 from typing import assert_never
 
 from dpsql import functions
@@ -18,7 +17,13 @@ from dpsql.compiler import aggregates
 from dpsql.compiler.aggregates.sample import SAMPLE, check_sampled
 from dpsql.compiler.resolve import interval_values as intervals
 from dpsql.compiler.resolve.scopes import Scope
-from dpsql.model.bound_parameters import MAX_DIGITS, bound, endless_moment, said
+from dpsql.compiler.resolve.string_constants import coerced
+from dpsql.compiler.resolve.widths import (
+    has_fraction,
+    with_width_of_aggregate,
+    with_width_of_call,
+)
+from dpsql.model.bound_parameters import endless_moment
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     BOOLEAN,
@@ -31,7 +36,6 @@ from dpsql.model.tree import (
     TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
-    UUID,
     VARCHAR,
     AggregateCall,
     Call,
@@ -46,7 +50,6 @@ from dpsql.model.tree import (
     SortKey,
     SqlType,
     Star,
-    Value,
     WindowCall,
     list_of,
 )
@@ -134,6 +137,8 @@ def typed_call(call: Call) -> Expression:
 
 
 def _typed(call: Call) -> Expression:
+    if call.function == "pg_div" and any(has_fraction(type_of(arg)) for arg in call.args):
+        call = replace(call, function="div")
     function = functions.lookup(call.function)
     if function is None:
         raise Refused(Reason.UNKNOWN_FUNCTION, call.span, name=call.function)
@@ -150,7 +155,7 @@ def _typed(call: Call) -> Expression:
         raise _misfit(call, types)
     if not function.accepts(args):
         raise functions.unaccepted(call)
-    return replace(call, args=args, type=result)
+    return replace(call, args=args, type=with_width_of_call(call, result, types))
 
 
 def _list(call: Call) -> Expression:
@@ -339,7 +344,7 @@ def _taken(
     for tried in (args, *counted):
         kind = result_type(call.function, _types(tried))
         if kind is not None:
-            return tried, kind
+            return tried, with_width_of_aggregate(call.function, kind, _types(tried))
     raise _mismatch(call.function, _types(args), call)
 
 
@@ -551,49 +556,3 @@ def _mismatch(function: str, types: tuple[SqlType, ...], place: Expression) -> R
     return Refused(
         Reason.TYPE_MISMATCH, place.span, function=function, types=tuple(str(t) for t in types)
     )
-
-
-_TRUTHS = {
-    **dict.fromkeys("t true y yes on 1".split(), True),
-    **dict.fromkeys("f false n no off 0".split(), False),
-}
-"""Truth values in PostgreSQL, https://www.postgresql.org/docs/15/datatype-boolean.html."""
-
-
-def coerced(literal: Literal, target: SqlType) -> Literal:
-    """Read a string literal as a constant that is compared with `target`; unchanged where it is
-    none.
-
-    Next to INTEGER only whole numbers are numbers, as in PostgreSQL.
-
-    >>> coerced(Literal("99", VARCHAR), INTEGER).value
-    99
-    >>> coerced(Literal("99.5", VARCHAR), INTEGER).value
-    '99.5'
-    """
-    if literal.type != VARCHAR or not isinstance(literal.value, str):
-        return literal
-    if target == INTERVAL:
-        micros = intervals.of_text(literal.value)
-        return literal if micros is None else Literal(micros, INTERVAL, literal.span)
-    value = _value(literal.value.strip().lower(), target)
-    return literal if value is None else bound(value, literal.span)
-
-
-def _value(text: str, target: SqlType) -> Value:
-    if target == BOOLEAN:
-        return _TRUTHS.get(text)
-    try:
-        if target in (TIME, UUID):
-            return said(text, target)
-        if not target.is_numeric or "_" in text or len(text) > MAX_DIGITS:
-            return None
-        return int(text) if target == INTEGER else _finite(Decimal(text))
-    except (ValueError, InvalidOperation):
-        return None
-
-
-def _finite(number: Decimal) -> Decimal | None:
-    """Return a number if its size and digits are not extreme; else None."""
-    size = abs(number.adjusted()) + len(number.as_tuple().digits)
-    return number if number.is_finite() and size < MAX_DIGITS else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpsql.compiler.resolve.typing import coerced
+from dpsql.compiler.resolve.string_constants import coerced
 from dpsql.dialects.postgres.array_text import members as members_of_text
 from dpsql.dialects.reading.array_tokens import ALL_OF, ANY_OF, LIST
 from dpsql.dialects.reading.literals import cast_type, casted

@@ -13,7 +13,7 @@ from dpsql.dialects.reading.function_names import refusal_of
 from dpsql.dialects.reading.interval_literals import duration_of, later, opposite, value_of
 from dpsql.dialects.reading.literals import cast_type, casted, literal, negative
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of, values_of_row
-from dpsql.dialects.reading.time_calls import counts_with_part, in_zone, part_of, standard_part
+from dpsql.dialects.reading.time_calls import in_zone, part_of, standard_part
 from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.window_frames import Read
 from dpsql.engines import versions
@@ -131,8 +131,7 @@ def _division(node: exp.Expression, origin: Origin) -> Expression:
     """Return `/`: of floats in DuckDB, of integers in Postgres if both sides are."""
     left, right, _typed, _safe = origin.take(node, "this", "expression", "typed", "safe")
     args = expression(left, origin), expression(right, origin)
-    whole = origin.dialect == "postgres" and not any(map(counts_with_part, args))
-    function = "pg_div" if whole else "div"
+    function = "pg_div" if origin.dialect == "postgres" else "div"
     return Call(function, args, span=origin.span(node))
 
 

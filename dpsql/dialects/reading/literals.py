@@ -19,7 +19,9 @@ from dpsql.model.tree import (
     DATE,
     DOUBLE,
     INTEGER,
+    INTEGER_WIDTH,
     INTERVAL,
+    NUMERIC_WIDTH,
     TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
@@ -37,18 +39,21 @@ from dpsql.model.tree import (
 _DOUBLE = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)[eE][+-]?\d+\Z")
 _DECIMAL = re.compile(r"(\d*)(?:\.(\d*))?\Z")
 _WHOLE = re.compile(r"-?\d{1,18}\Z", re.ASCII)
+_INT4_END = 2**31
 _EXACT = 2**53
 """Whole numbers up to here are numbers of DOUBLE."""
 
+_INT4 = SqlType(Kind.INTEGER, width=INTEGER_WIDTH)
+
 _TYPES = {
     "BOOLEAN": BOOLEAN,
-    "TINYINT": INTEGER,
-    "SMALLINT": INTEGER,
-    "INT": INTEGER,
+    "TINYINT": _INT4,
+    "SMALLINT": _INT4,
+    "INT": _INT4,
     "BIGINT": INTEGER,
-    "INT128": INTEGER,
-    "UTINYINT": INTEGER,
-    "USMALLINT": INTEGER,
+    "INT128": SqlType(Kind.INTEGER, width=NUMERIC_WIDTH),
+    "UTINYINT": _INT4,
+    "USMALLINT": _INT4,
     "UINT": INTEGER,
     "UBIGINT": INTEGER,
     "FLOAT": DOUBLE,
@@ -91,7 +96,7 @@ def number(written: str, span: Span) -> Literal:
         construct = f"a number of more than {MAX_DIGITS} digits"
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=construct)
     if fraction is None:
-        return Literal(int(whole), INTEGER, span)
+        return Literal(int(whole), _INT4 if int(whole) < _INT4_END else INTEGER, span)
     kind = decimal(max(1, len(whole) + len(fraction)), len(fraction))
     return Literal(Decimal(f"{whole or '0'}.{fraction or '0'}"), kind, span)
 
@@ -150,7 +155,8 @@ def _size(param: exp.Expression, origin: Origin) -> int:
 def _decimal_of(sizes: list[int], node: exp.Expression, origin: Origin) -> SqlType:
     match sizes:
         case []:
-            return DOUBLE if origin.dialect == "postgres" else decimal(18, 3)
+            numeric = SqlType(Kind.DOUBLE, width=NUMERIC_WIDTH)
+            return numeric if origin.dialect == "postgres" else decimal(18, 3)
         case [precision] if 1 <= precision <= MAX_DIGITS:
             return decimal(precision, 0)
         case [precision, scale] if 1 <= precision <= MAX_DIGITS and 0 <= scale <= precision:

@@ -268,20 +268,6 @@ def truncated_in_zone(call: Call, origin: Origin, node: exp.Expression) -> Call:
     return in_zone(zone, local, call.span)
 
 
-def counts_with_part(term: Expression) -> bool:
-    """Test whether a term computes with an EXTRACT, which in Postgres is not an integer.
-
-    Its documentation says numeric for EXTRACT and double precision for DATE_PART.
-    """
-    match term:
-        case Call("extract"):
-            return True
-        case Call("add" | "sub" | "mul" | "neg", args):
-            return any(map(counts_with_part, args))
-        case _:
-            return False
-
-
 def _count(node: exp.Expression, args: Nodes, origin: Origin, name: str, *allowed: int) -> Span:
     span = origin.span(node)
     if len(args) not in allowed:

@@ -14,6 +14,7 @@ from dpsql.model.tree import (
     DOUBLE,
     INTEGER,
     INTERVAL,
+    NUMERIC_WIDTH,
     TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
@@ -130,7 +131,13 @@ def is_narrow(oid: int) -> bool:
 
 
 def oid_of(kind: SqlType, *, wide: bool = False) -> int:
-    """Return the OID of one of our types. INTEGER is int8, or numeric if `wide`."""
+    """Return the OID of one of our types. INTEGER is int8, or numeric if `wide`.
+
+    >>> oid_of(SqlType(Kind.DOUBLE, width=NUMERIC_WIDTH)) == NUMERIC
+    True
+    """
+    if kind.width == NUMERIC_WIDTH and kind.is_numeric:
+        return NUMERIC
     match kind.kind:
         case Kind.BOOLEAN:
             return BOOL

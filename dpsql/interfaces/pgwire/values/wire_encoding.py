@@ -100,8 +100,13 @@ def _bytes_text(value: bytes) -> bytes:
     return b"\\x" + value.hex().encode()
 
 
-def _numeric_text(value: Decimal | int) -> bytes:
-    return format(Decimal(value), "f").encode()
+def _numeric_text(value: Decimal | float) -> bytes:
+    return format(_exact(value), "f").encode()
+
+
+def _exact(value: Decimal | float) -> Decimal:
+    """Return a number with the fewest digits that identify it."""
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
 
 
 def float_text(value: float) -> bytes:
@@ -207,11 +212,16 @@ def _bool_binary(value: bool) -> bytes:  # noqa: FBT001
     return b"\1" if value else b"\0"
 
 
-def _numeric_binary(value: Decimal | int) -> bytes:
+_NAN = 0xC000
+_ENDLESS = {Decimal("inf"): 0xD000, Decimal("-inf"): 0xF000}
+"""Signs of numeric values without digits (PostgreSQL 15, utils/adt/numeric.c)."""
+
+
+def _numeric_binary(value: Decimal | float) -> bytes:
     """Return base-10000 digits, with weight, sign and number of decimal places."""
-    number = Decimal(value)
+    number = _exact(value)
     if not number.is_finite():
-        raise OutOfRange
+        return struct.pack("!hhHh", 0, 0, _ENDLESS.get(number, _NAN), 0)
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
     scale = max(0, -exponent)

@@ -1,0 +1,64 @@
+"""Bare strings that stand next to values of another type, read as constants of that type."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+from dpsql.compiler.resolve import interval_values as intervals
+from dpsql.model.bound_parameters import MAX_DIGITS, bound, said
+from dpsql.model.tree import (
+    BOOLEAN,
+    INTEGER,
+    INTERVAL,
+    TIME,
+    UUID,
+    VARCHAR,
+    Literal,
+    SqlType,
+    Value,
+)
+
+_TRUTHS = {
+    **dict.fromkeys("t true y yes on 1".split(), True),
+    **dict.fromkeys("f false n no off 0".split(), False),
+}
+"""Truth values in PostgreSQL, https://www.postgresql.org/docs/15/datatype-boolean.html."""
+
+
+def coerced(literal: Literal, target: SqlType) -> Literal:
+    """Read a string literal as a constant that is compared with `target`; unchanged where it is
+    none.
+
+    Next to INTEGER only whole numbers are numbers, as in PostgreSQL.
+
+    >>> coerced(Literal("99", VARCHAR), INTEGER).value
+    99
+    >>> coerced(Literal("99.5", VARCHAR), INTEGER).value
+    '99.5'
+    """
+    if literal.type != VARCHAR or not isinstance(literal.value, str):
+        return literal
+    if target == INTERVAL:
+        micros = intervals.of_text(literal.value)
+        return literal if micros is None else Literal(micros, INTERVAL, literal.span)
+    value = _value(literal.value.strip().lower(), target)
+    return literal if value is None else bound(value, literal.span)
+
+
+def _value(text: str, target: SqlType) -> Value:
+    if target == BOOLEAN:
+        return _TRUTHS.get(text)
+    try:
+        if target in (TIME, UUID):
+            return said(text, target)
+        if not target.is_numeric or "_" in text or len(text) > MAX_DIGITS:
+            return None
+        return int(text) if target == INTEGER else _finite(Decimal(text))
+    except (ValueError, InvalidOperation):
+        return None
+
+
+def _finite(number: Decimal) -> Decimal | None:
+    """Return a number if its size and digits are not extreme; else None."""
+    size = abs(number.adjusted()) + len(number.as_tuple().digits)
+    return number if number.is_finite() and size < MAX_DIGITS else None

@@ -1,0 +1,115 @@
+"""Types and values of computed numbers over public data: those of a real PostgreSQL 15.
+
+Terms and operators are combined. PostgreSQL cuts a quotient of integers; SUM over bigint and AVG
+are numeric, and their quotients are not cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import psycopg
+import pytest
+
+from dpsql.compiler.resolve import typing
+from dpsql.interfaces.pgwire.values import type_oids
+from dpsql.proxy import Proxy
+from grammar_tests import world
+from grammar_tests.postgres_kit import running
+from grammar_tests.session_kit import Client
+from grammar_tests.test_wire_oracle import columns
+
+LENGTH = "CASE code WHEN 'NO' THEN 3 WHEN 'SE' THEN 8 ELSE 6 END"
+SOURCE = f"(SELECT CAST({LENGTH} AS BIGINT) AS n, {LENGTH} AS i FROM countries) t"
+TERMS = (
+    "COUNT(*)",
+    "SUM(n)",
+    "SUM(i::int)",
+    "SUM(CASE WHEN n > 5 THEN 1 ELSE 0 END)",
+    "AVG(n)",
+    "MAX(n)",
+    "SUM(n::float8)",
+    "7",
+    "2.5",
+    "STDDEV(n)",
+    "MIN(EXTRACT(year FROM DATE '2024-05-06'))",
+    "SUM(n)::int",
+    "ROUND(AVG(n), 2)",
+)
+PAIRS = tuple(f"{a} {sign} {b}" for a, sign, b in product(TERMS, "/*-", TERMS))
+OTHERS = tuple(f"{name}({term})" for name in ("ABS", "COALESCE") for term in TERMS)
+WINDOWS = (
+    "SELECT COUNT(*) / SUM(COUNT(*)) OVER () AS x FROM {}",
+    "SELECT SUM(COUNT(*)) OVER () / 7 AS x FROM {}",
+    "SELECT MAX(COUNT(*)) OVER () / 2 AS x FROM {}",
+    "SELECT s / 7 AS x FROM (SELECT SUM(n) AS s FROM {}) u",
+    "SELECT c / 3 AS x FROM (SELECT COUNT(*) AS c FROM {}) u",
+)
+INTEGERS = {type_oids.INT2, type_oids.INT4, type_oids.INT8}
+
+
+Cell = tuple[int, float]
+
+
+def ours(client: Client, sql: str) -> Cell:
+    client.query(sql)
+    ((_, oid, _),) = columns(client.of(b"T")[0])
+    return oid, float(client.rows[0][0] or "nan")
+
+
+def theirs(connection: psycopg.Connection[tuple[object, ...]], sql: str) -> Cell:
+    cursor = connection.execute(sql.encode())
+    row = cursor.fetchone()
+    assert row is not None
+    assert cursor.description is not None
+    return cursor.description[0].type_code, float(str(row[0]))
+
+
+def alike(one: Cell, other: Cell) -> bool:
+    kinds = {type_oids.INT8 if oid in INTEGERS else oid for oid, _ in (one, other)}
+    return len(kinds) == 1 and one[1] == pytest.approx(other[1], rel=1e-12)
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    with running() as server, psycopg.connect(server.conninfo(), autocommit=True) as connection:
+        connection.execute("CREATE TABLE countries (code TEXT PRIMARY KEY, region TEXT)")
+        for row in world.PUBLIC["countries"]:
+            connection.execute("INSERT INTO countries VALUES (%s, %s)", row)
+        yield connection
+
+
+QUESTIONS = (
+    *(f"SELECT {term} AS x FROM {SOURCE}" for term in (*TERMS, *PAIRS, *OTHERS)),
+    *(sql.format(SOURCE) for sql in WINDOWS),
+)
+
+
+@pytest.mark.full("opens servers or connects clients")
+def test_numbers_are_those_of_postgres(
+    real: psycopg.Connection[tuple[object, ...]], proxy: Proxy
+) -> None:
+    """A product of integers that may need more than 64 bits is numeric: PostgreSQL's would fail."""
+    client, differing = Client(proxy), []
+    for sql in QUESTIONS:
+        mine, other = ours(client, sql), theirs(real, sql)
+        if " * " in sql and mine[0] == type_oids.NUMERIC:
+            mine = other[0], mine[1]
+        if not alike(mine, other):
+            differing.append((sql, mine, other))
+    assert differing == []
+
+
+MEAN = type_oids.NUMERIC, 17 / 3
+
+
+def test_a_sum_keeps_the_fraction_of_its_quotient(proxy: Proxy) -> None:
+    assert alike(ours(Client(proxy), f"SELECT SUM(n) / COUNT(*) AS x FROM {SOURCE}"), MEAN)
+
+
+def test_a_quotient_that_is_always_cut_would_be_seen(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(typing, "has_fraction", lambda _: False)
+    assert not alike(ours(Client(proxy), f"SELECT SUM(n) / COUNT(n) AS x FROM {SOURCE}"), MEAN)
