@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from contextlib import chdir
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
@@ -302,6 +303,7 @@ def test_defaults_are_what_is_not_said(tmp_path: Path) -> None:
     assert tables["referrals"].max_rows_per_group is None  # of several people
     assert tables["stores"].max_rows_per_group is None
     nullable = {c.name: c.nullable for c in tables["order_items"].columns}
+    assert tables["orders"].times == (date(1900, 1, 1), date(2199, 12, 31))
     assert nullable == {
         "order_id": True,
         "line": False,

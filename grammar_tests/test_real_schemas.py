@@ -16,6 +16,8 @@ from click.testing import CliRunner, Result
 from dpsql.interfaces.cli import main
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
+from dpsql.proxy import Proxy
+from grammar_tests.proxy_kit import request
 
 MOST_DECISIONS = 5
 
@@ -215,6 +217,31 @@ def test_values_of_a_key_to_a_public_table_are_listed(tmp_path: Path) -> None:
     assert rental is not None
     sources = {c.name: c.values_from for c in rental.columns}
     assert sources["inventory_id"] == ("inventory", "inventory_id")
+
+
+STAYS = """
+CREATE TABLE patients (patient_id VARCHAR PRIMARY KEY, birthdate DATE NOT NULL);
+CREATE TABLE stays (stay_id VARCHAR PRIMARY KEY, patient_id VARCHAR NOT NULL REFERENCES patients,
+    started TIMESTAMP NOT NULL, stopped TIMESTAMP, cost DOUBLE);
+INSERT INTO patients SELECT n::VARCHAR, DATE '1950-01-01' FROM range(50) t(n);
+INSERT INTO stays SELECT n::VARCHAR, n::VARCHAR, TIMESTAMP '2024-01-01', NULL, n FROM range(50) t(n)
+"""
+HOURS = "DATE_DIFF('hour', started, stopped)"
+
+
+def test_lengths_and_ends_of_stays_need_no_edit_of_the_draft(tmp_path: Path) -> None:
+    policy = drafted(RealSchema(STAYS, (), {}, {}, set(), set(), set(), ""), tmp_path)
+    questions = (
+        f"SELECT AVG({HOURS} / 24.0) FROM stays",
+        f"SELECT MEDIAN({HOURS}), QUANTILE_CONT({HOURS}, [0.25, 0.9]) FROM stays",
+        "SELECT AVG(stopped - started), MIN(started), MAX(stopped) FROM stays",
+        f"SELECT CORR(cost, {HOURS}) FROM stays",
+        f"SELECT DATE_TRUNC('month', started) AS m, SUM({HOURS}) FROM stays GROUP BY 1",
+        "SELECT AVG(DATE_DIFF('year', birthdate, CURRENT_DATE)) FROM patients",
+    )
+    with Proxy.open(str(policy)) as proxy:
+        for question in questions:
+            assert proxy.explain(request(question, analyst="analyst")).blocks
 
 
 @pytest.mark.parametrize("column", ["customer_name TEXT", "born DATE", "patient_id INTEGER"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import date, datetime, time
 from fractions import Fraction
 from math import ceil, floor
 
@@ -24,7 +25,19 @@ from dpsql.functions.strings import FORMATS, PATTERNS, STRINGS, TEXTS
 from dpsql.functions.type_rules import conversion_raises
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts, Interval, bound_of, distinct, hull, lattice
-from dpsql.model.tree import DOUBLE, NULL, VARCHAR, Call, Cast, Kind, Literal, Ref, SqlType, Value
+from dpsql.model.tree import (
+    DATE,
+    DOUBLE,
+    NULL,
+    VARCHAR,
+    Call,
+    Cast,
+    Kind,
+    Literal,
+    Ref,
+    SqlType,
+    Value,
+)
 from dpsql.model.vocabulary import ColumnPolicy
 
 REGISTRY: dict[str, Function] = {
@@ -74,15 +87,23 @@ def facts_of_values(kind: SqlType, values: Iterable[Value]) -> Facts:
     return Facts(kind, hull(domain), nulls, domain)
 
 
-def declared_facts(column: ColumnPolicy, limit: int = DEFAULT_LIMIT) -> Facts:
+def declared_facts(
+    column: ColumnPolicy, limit: int = DEFAULT_LIMIT, days: tuple[date, date] | None = None
+) -> Facts:
     """Return the owner's declarations of a column, with its domain if it has at most `limit`
     values.
+
+    Dates and times without bounds are in these `days`, if given.
     """
     if column.values is not None:
         return replace(facts_of_values(column.type, column.values), nullable=column.nullable)
     lo, hi = (None, None) if column.bounds is None else map(bound_of, column.bounds)
     interval = Interval(lo, hi)
     domain = lattice(column.type, interval, limit)
+    if days is not None and column.bounds is None and column.type.is_temporal:
+        interval = Interval(*days)
+        if column.type != DATE:
+            interval = Interval(*map(datetime.combine, days, (time.min, time.max)))
     return Facts(column.type, interval, column.nullable, domain, longest=column.max_length)
 
 

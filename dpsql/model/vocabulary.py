@@ -10,7 +10,7 @@ Units and neighbours are those of PRIVACY.md R1; amounts are whole and exact val
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -237,7 +237,7 @@ class TablePolicy:
     the owner declares. `second_keys` are columns of undeclared links. Limits `by` groupings replace
     the general limit. Rows that agree on a list of columns in `determining` belong to one unit, as
     the owner declares. Columns of `same_unit` lead to the unit of the link, or are read as NULL
-    (PRIVACY.md R93).
+    (PRIVACY.md R93). Aggregates clip dates and times without bounds to the range `times`.
     """
 
     name: str
@@ -259,6 +259,7 @@ class TablePolicy:
     determining: tuple[tuple[str, ...], ...] = ()
     rows: Relation | None = None
     same_unit: tuple[Link, ...] = ()
+    times: tuple[date, date] | None = None
 
     def agreeing(self, columns: tuple[str, ...]) -> str:
         """Return the subject of the fact that rows which agree on these columns belong to

@@ -124,7 +124,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
 
 _SINCE = frozenset(
     "several unprotected second_keys groups_by rows_by totals readings lengths determining"
-    " randomized rows same_unit".split()
+    " randomized rows same_unit times".split()
 )
 """Fields that count in a version only if the policy sets them: earlier versions lack them."""
 
@@ -201,6 +201,7 @@ class _Binder:
             determining=table.determining,
             rows=schema_table.rows if table.private else None,
             same_unit=table.same_unit,
+            times=table.times,
         )
 
     def _identifies(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsql.policy.limit_values import OF_ONE_UNIT, limit_of
+from dpsql.policy.limit_values import OF_ONE_UNIT, limit_of, times_of
 from dpsql.policy.value_reader import Reader
 
-_KEYS = ("access", "nullable", "other_people", *OF_ONE_UNIT)
+_KEYS = ("access", "nullable", "other_people", "times", *OF_ONE_UNIT)
 
 
 def with_defaults(reader: Reader) -> Reader:
@@ -28,6 +28,7 @@ def with_defaults(reader: Reader) -> Reader:
     defaults.choice("access", ("private",), "private")  # public access is declared for each table
     defaults.choice("other_people", ("protected", "unprotected"), "protected")
     defaults.flag("nullable")
+    times_of(defaults)
     for key in OF_ONE_UNIT:
         limit_of(defaults, key)
     tables = {
@@ -44,6 +45,8 @@ def _table(table: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
     whole = _with(table, defaults, "access")
     if whole.get("access") == "private" and "link" in whole:
         whole = _with(whole, defaults, *OF_ONE_UNIT)
+    if whole.get("access") == "private":
+        whole = _with(whole, defaults, "times")
     if isinstance(links := whole.get("links"), list):
         further = [_inline(link, defaults, "other_people") for link in links[1:]]
         whole = {**whole, "links": [*links[:1], *further]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -56,6 +57,7 @@ class DraftTable:
     determining: tuple[tuple[str, ...], ...] = ()
     rollups: tuple[tuple[str, ...], ...] = ()
     same_unit: tuple[Link, ...] = ()
+    times: tuple[date, date] | None = None
 
     @property
     def named_links(self) -> tuple[Link, ...]:

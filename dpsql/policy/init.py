@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from datetime import date
 
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.file_formats import is_text
@@ -29,6 +30,8 @@ from dpsql.policy.unit_paths import (
 from dpsql.policy.value_reader import UNDECIDED
 
 _TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+PLAUSIBLE = (date(1900, 1, 1), date(2199, 12, 31))
+"""Days in which dates of people lie, also those that a hospital shifts to hide people."""
 _FRACTIONS = (Kind.DECIMAL, Kind.DOUBLE)
 """Types that are summed more often than they name anything."""
 
@@ -182,6 +185,9 @@ class Drafter:
         yield 'access = "private"'
         if self.nullable:
             yield "nullable = true"
+        yield "# Averages and extremes of dates and times clip them to these days, unless a column"
+        yield "# has bounds. Keys are not listed by them. Nothing of it is read from rows."
+        yield f"times = [{', '.join(map(str, PLAUSIBLE))}]"
         if any(len(routes.links) > 1 for routes in self.routes.values()):
             yield "# Some rows name several people: they belong to all of them if the others are"
             yield '# "protected", too, and then need max_rows_per_unit over all links. If they are'

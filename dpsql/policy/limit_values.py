@@ -5,6 +5,7 @@ Data is clipped to them; they prove nothing: PRIVACY.md R74.
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 
 from dpsql.model.vocabulary import GroupingLimit
@@ -54,6 +55,18 @@ def most_in_all(reader: Reader) -> Decimal | None:
     if most <= 0:
         reader.fail("max_per_unit", "max_per_unit must be above zero.", "Write max_per_unit = 10.")
     return most
+
+
+def times_of(reader: Reader) -> tuple[date, date] | None:
+    """Return the days to which aggregates clip dates and times without bounds; None if absent."""
+    days = reader.values.get("times")
+    if days is None:
+        return None
+    listed = days if isinstance(days, list) else []
+    if [*map(type, listed)] != [date, date] or listed[0] > listed[1]:
+        fix = "Write times = [1900-01-01, 2199-12-31]."
+        reader.fail("times", "times are two days, the earlier first.", fix)
+    return listed[0], listed[1]
 
 
 def rollups_of(reader: Reader) -> tuple[tuple[str, ...], ...]:

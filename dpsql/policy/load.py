@@ -30,7 +30,7 @@ from dpsql.policy.caps import caps_of, name_budget
 from dpsql.policy.defaults import with_defaults
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.file_sections import with_formats
-from dpsql.policy.limit_values import limit_of, limits_by, most_in_all, rollups_of
+from dpsql.policy.limit_values import limit_of, limits_by, most_in_all, rollups_of, times_of
 from dpsql.policy.local_laws import law_of
 from dpsql.policy.server_section import seconds_of, server
 from dpsql.policy.unit_links import check_links, linked_to_values, unit_columns, unit_of
@@ -185,7 +185,7 @@ def _one_database(reader: Reader, folder: Path) -> Database:
 def _table(reader: Reader, name: str) -> DraftTable:
     reader.only(
         *("access", "key", "link", "links", "determines_unit", "columns", "expected_rows"),
-        *("rollups", "file", "same_unit", *LIMITS),
+        *("rollups", "file", "same_unit", "times", *LIMITS),
     )
     private = reader.choice("access", ("private", "public")) == "private"
     columns = tuple(_column(r, column) for column, r in reader.table("columns").tables())
@@ -197,7 +197,7 @@ def _table(reader: Reader, name: str) -> DraftTable:
         if not private and key in reader.values:
             reader.fail(key, f"{name} is public and has a link.", 'Write access = "private".')
     link, several, unprotected = links_of(reader)
-    for key in LIMITS:
+    for key in (*LIMITS, "times"):
         if not private and key in reader.values:
             reader.fail(key, f"{name} is public and needs no {key}.", "Remove it.")
     return DraftTable(
@@ -214,6 +214,7 @@ def _table(reader: Reader, name: str) -> DraftTable:
         determining=_determining(reader),
         rollups=rollups_of(reader),
         same_unit=_same_unit(reader),
+        times=times_of(reader),
         **{key: limit_of(reader, key) for key in LIMITS},
     )
 

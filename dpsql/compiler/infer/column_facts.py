@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from datetime import date, datetime
+from datetime import date
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -42,7 +42,6 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import EVERYTHING, Facts, Interval, hull, lattice
 from dpsql.model.tree import (
     BOOLEAN,
-    DATE,
     AggregateCall,
     Call,
     Cast,
@@ -75,11 +74,9 @@ VALUES = frozenset(
 """Functions that return one of the values of their first argument."""
 
 MEANS = frozenset({"avg", "median", "quantile_cont"})
-_FINITE = (
-    Interval(datetime(1000, 1, 1), datetime(9000, 1, 1)),  # noqa: DTZ001 - ends have no zone
-    Interval(date(1000, 1, 1), date(9000, 1, 1)),
-)
-"""Finite moments and days, with room for additions in a query."""
+_FINITE = (date(1000, 1, 1), date(9000, 1, 1))
+"""Finite days, with room for additions in a query."""
+
 RANKS = frozenset("row_number rank dense_rank ntile".split())
 
 
@@ -260,9 +257,9 @@ class PublicData(Protocol):
 @dataclass(frozen=True, slots=True)
 class FactSource:
     """The sources of facts: declarations, public data, and the engine's functions. A domain lists
-    at most `limit` values. At most `most_rows` rows of a unit without a limit are aggregated, if
-    given. With `doubts`, columns may be NULL unless the engine forbids it. With `finite`, no stored
-    moment is infinite.
+    at most `limit` values. At most `most_rows` rows of a unit without a limit are aggregated. With
+    `doubts`, columns may be NULL unless the engine forbids it. With `finite`, no stored moment is
+    infinite. With `clips`, times without bounds are in their table's `times`: never for keys.
     """
 
     policy: Policy
@@ -272,6 +269,7 @@ class FactSource:
     most_rows: int | None = None
     doubts: bool = False
     finite: bool = False
+    clips: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,9 +416,8 @@ class Columns:
             return self.origin.public.facts(table.name, column.name, column.type, limit, reading)
         declared = table.column(column.name)
         assert declared is not None
-        facts = functions.declared_facts(declared, self.origin.limit)
-        if self.origin.finite and column.type.is_temporal and not facts.interval.is_bounded:
-            facts = replace(facts, interval=_FINITE[column.type == DATE])
+        days = table.times if self.origin.clips else _FINITE if self.origin.finite else None
+        facts = functions.declared_facts(declared, self.origin.limit, days)
         doubted = self.origin.doubts and not declared.not_null
         return replace(facts, nullable=True) if doubted else facts
 

@@ -87,7 +87,7 @@ class _Block:
         self.rows = Columns(block.rows, origin)
 
     def bounded(self) -> BoundedBlock:
-        arguments = self._arguments(self.rows)
+        arguments = self._arguments(self.origin)
         numbers = [facts for each in arguments for facts in each if facts.type.is_numeric]
         wide = () if all(facts.interval.is_bounded for facts in numbers) else self._wide()
         determined = [refs(key.expression) <= self.block.determined for key in self.block.keys]
@@ -126,12 +126,13 @@ class _Block:
             wide=wide,
         )
 
-    def _arguments(self, rows: Columns) -> tuple[tuple[Facts, ...], ...]:
-        """Return the facts of each measure's arguments."""
-        return tuple(
-            tuple(rows.facts(arg) for arg in m.call.args if _of_rows(arg))
-            for m in self.block.measures
-        )
+    def _arguments(self, origin: FactSource) -> tuple[tuple[Facts, ...], ...]:
+        """Return the facts of each measure's arguments, which are clipped to their intervals."""
+        calls = [[arg for arg in m.call.args if _of_rows(arg)] for m in self.block.measures]
+        if not any(calls):
+            return tuple(() for _ in calls)
+        rows = Columns(self.block.rows, replace(origin, clips=True))
+        return tuple(tuple(map(rows.facts, args)) for args in calls)
 
     def _doubted(
         self, arguments: tuple[tuple[Facts, ...], ...], domain: tuple[Row, ...] | None
@@ -151,7 +152,7 @@ class _Block:
 
     def _wide(self) -> tuple[tuple[Facts, ...], ...]:
         """Return the arguments under the largest assumed number of rows per unit."""
-        return self._arguments(Columns(self.block.rows, replace(self.origin, most_rows=MOST_ROWS)))
+        return self._arguments(replace(self.origin, most_rows=MOST_ROWS))
 
     def _within(self) -> Iterator[Within]:
         """Yield the keys that are equal to a column of a stage in every row."""

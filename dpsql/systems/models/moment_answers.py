@@ -85,7 +85,7 @@ def sums_of_moments(
     compiler: Compiler, vault: Vault, query: Question, paid: Iterable[PaidMoments]
 ) -> MomentSums | None:
     """Return the answer from moments; None if it must be measured or is remembered itself."""
-    if query.memory is Memory.OFF or query.precision is not None:
+    if query.memory is Memory.OFF or query.precision is not None or compiler.wanting(query):
         return None
     prepared = compiler.prepared(query)
     if not adds_up(prepared) or prepared.blocks[0].block.keys:
