@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from dpsql.compiler.infer import declared_empty
 from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.plan_text import plan_text
-from dpsql.interfaces.sentences import remarks
+from dpsql.interfaces.sentences import remarks, sentence
 from dpsql.model.algebra import Relation, Scan
 from dpsql.model.notices import ByDeclaration
 from dpsql.model.vocabulary import Loss
@@ -136,6 +137,25 @@ def test_the_notice_names_the_list(proxy: Proxy) -> None:
     answer = proxy.ask(request(f"SELECT COUNT(*) FROM orders{LOST}"))
     (told,) = remarks(answer, COMMAND_LINE)
     assert told.startswith("no rows, by declaration: the policy lists open, paid, returned for ")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("Paid", "paid"), ("retruned", "returned"), ("unheard of", None)]
+)
+def test_a_listed_value_that_is_meant_is_named(written: str, meant: str | None) -> None:
+    policy, engine = bound.shop()
+    sql = f"SELECT COUNT(*) AS n FROM orders WHERE status = '{written}'"
+    (notice,) = compiled(sql, policy, engine).notices
+    assert notice == replace(LISTED, near=meant)
+    hint = "" if meant is None else f"; did you mean '{meant}'?"
+    assert sentence(notice, ()).endswith(f"nothing was measured{hint}")
+
+
+def test_a_listed_value_is_not_its_own_correction() -> None:
+    policy, engine = bound.shop()
+    sql = "SELECT COUNT(*) AS n FROM orders WHERE status = 'paid' AND status = 'open'"
+    (notice,) = compiled(sql, policy, engine).notices
+    assert notice == LISTED
 
 
 # --- law 1: where the data hold what is declared, there are no such rows ---

@@ -130,6 +130,7 @@ def test_the_catalog_itself_is_right(tmp_path: Path) -> None:
 
 MISFITS = [
     ("[tables.events]", "[tables.evnts]", "tables.evnts", "Did you mean events?"),
+    ("[tables.events]", "[tables.stations]", "tables.stations", "has no table stations"),
     ("device = {}", "devise = {}", "devise = {}", "Did you mean device?"),
     ("device = {}", "device = { bounds = [0, 1] }", "device = { bounds", "VARCHAR"),
     ("age = { bounds = [0, 120]", "age = { bounds = [0, 1.5]", "age = { bounds", "INTEGER"),

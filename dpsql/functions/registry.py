@@ -16,7 +16,7 @@ from dpsql.functions.arithmetic import ARITHMETIC
 from dpsql.functions.conditionals import CONDITIONALS, reached
 from dpsql.functions.conversions import cast_to
 from dpsql.functions.date_making import DATE_MAKING, DATE_TEXT, ZONED
-from dpsql.functions.dates import DATE_ARITHMETIC, DATES
+from dpsql.functions.dates import DATE_ARITHMETIC, DATES, PARTS, UNITS
 from dpsql.functions.elapsed import ELAPSED
 from dpsql.functions.numeric import INTEGERS, NUMERIC, TRANSCENDENTAL
 from dpsql.functions.predicates import PREDICATES
@@ -25,6 +25,7 @@ from dpsql.functions.strings import FORMATS, PATTERNS, STRINGS, TEXTS
 from dpsql.functions.type_rules import conversion_raises
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts, Interval, bound_of, distinct, hull, lattice
+from dpsql.model.table_names import nearest
 from dpsql.model.tree import (
     DATE,
     DOUBLE,
@@ -122,10 +123,21 @@ def function_of(expression: Call | Cast) -> Function:
 
 def unaccepted(call: Call) -> Refused:
     """Return the refusal of constants for which a function may fail or has no rule."""
-    constants = (arg.value if isinstance(arg, Literal) else None for arg in call.args)
+    constants = [arg.value if isinstance(arg, Literal) else None for arg in call.args]
     texts = (repr(v) if isinstance(v, str) else "…" if v is None else str(v) for v in constants)
     facts = {"name": call.function, "written": f"{call.function}({', '.join(texts)})"}
+    part, names = next(iter(constants), None), _PARTS_OF.get(call.function, ())
+    if isinstance(part, str) and names and part not in names:
+        near = nearest(part, names)
+        facts["fix"] = f"Did you mean '{near}'?" if near else f"Parts are {', '.join(names)}."
     return Refused(Reason.UNSUPPORTED_FUNCTION, call.span, **facts)
+
+
+_PARTS_OF: dict[str, tuple[str, ...]] = {
+    "extract": tuple(PARTS),
+    **dict.fromkeys(("date_trunc", "date_diff", "date_sub"), tuple(UNITS)),
+}
+"""Names of parts that the first argument of a function may be."""
 
 
 def is_pointwise(expression: Call | Cast) -> bool:

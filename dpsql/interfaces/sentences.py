@@ -156,9 +156,10 @@ def _by_declaration(notice: ByDeclaration) -> str:
     more = len(notice.values) - _MOST_LISTED
     listed += f" and {more:,} more" if more > 0 else ""
     column = f"{notice.table}.{notice.column}"
+    meant = "" if notice.near is None else f"; did you mean '{notice.near}'?"
     return (
         f"no rows, by declaration: the policy lists {listed} for {column}, of which the conditions "
-        "leave none; nothing was measured"
+        f"leave none; nothing was measured{meant}"
     )
 
 

@@ -253,12 +253,13 @@ class ByDeclaration:
     """The answer has no rows: the conditions exclude all `values` that the policy lists for a
     column.
 
-    Nothing was measured, for any data.
+    Nothing was measured, for any data. A constant of the conditions may mean the value `near`.
     """
 
     table: str
     column: str
     values: tuple[Value, ...]
+    near: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,8 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
     database lacks, or if bounds do not fit a column's type.
     """
     binder = _Binder(draft, schema, values_of)
+    for table in draft.tables:
+        binder.table_of(table)
     tables = tuple(binder.table(table) for table in draft.tables)
     facts = frozenset(fact for table in draft.tables for fact in binder.facts(table))
     check_views(draft, tables, facts)
@@ -165,7 +167,7 @@ class _Binder:
         self.draft, self.schema, self.values_of = draft, schema, values_of
 
     def table(self, table: DraftTable) -> TablePolicy:
-        schema_table = self._schema_table(table)
+        schema_table = self.table_of(table)
         require_readable(self.draft, table, schema_table)
         second = self._second_keys(table, schema_table) if table.private else ()
         if table.private:
@@ -232,7 +234,7 @@ class _Binder:
 
         With several links: each row has a privacy unit, and the most rows per unit.
         """
-        schema_table = self._schema_table(table)
+        schema_table = self.table_of(table)
         facts = []
         floating = {c.name.lower() for c in schema_table.columns if c.type == DOUBLE}
         keys = [{name.lower() for name in key} for key in schema_table.unique_keys]
@@ -270,7 +272,7 @@ class _Binder:
         target = self.draft.table(link.table)
         assert target is not None
         for here, name in zip(columns, link.keys, strict=True):
-            there = self._schema_column(target, name, self._schema_table(target), "key")
+            there = self._schema_column(target, name, self.table_of(target), "key")
             if here.type != there.type:
                 self._fail(
                     table,
@@ -296,7 +298,7 @@ class _Binder:
         """Check that the unit's columns have one type, in which equal values are identical."""
         first = next(t for t in self.draft.tables if t.link and self.draft.is_column(t.link))
         assert first.link is not None
-        kind = self._schema_column(first, first.link.column, self._schema_table(first), "link")
+        kind = self._schema_column(first, first.link.column, self.table_of(first), "link")
         why = f"{table.name}.{column.name} has type {column.type_name}"
         if column.type is None or column.type.kind is Kind.DOUBLE:
             self._fail(table, (), f"{why}.", "Name people by an integer, a text or a date.")
@@ -420,6 +422,8 @@ class _Binder:
         """Return the values that a public column lists; None if they are too many."""
         assert schema_column.type is not None
         place, name = ("columns", column.name, "values_from"), ".".join(source)
+        if self.draft.table(source[0]) is None:
+            self._fail(table, place, f"{source[0]} is not a public table.", "Name one that is.")
         lists = self._public_column(source)
         if lists is None or lists.type is None:
             self._fail(table, place, f"There is no {name} of a supported type.", "Name another.")
@@ -474,7 +478,7 @@ class _Binder:
             self._fail(table, place, why, fix)
         return converted
 
-    def _schema_table(self, table: DraftTable) -> SchemaTable:
+    def table_of(self, table: DraftTable) -> SchemaTable:
         schema_table = self.schema.table(table.name)
         if schema_table is None:
             near = get_close_matches(table.name, [t.name for t in self.schema.tables], 1)

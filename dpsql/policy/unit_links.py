@@ -154,7 +154,9 @@ def _target(draft: Draft, link: Link, place: Reader) -> DraftTable:
         several = f"{link.table}.({', '.join(link.keys)})", f"[{listed}]"
         named, key = several if link.more else one
         why = f"{named} is not the declared key of {link.table}."
-        place.fail("link", why, f"Write key = {key} in [tables.{link.table}].")
+        near = get_close_matches(link.key, [] if link.more else target.key, 1)
+        write = f"Write key = {key} in [tables.{link.table}]."
+        place.fail("link", why, f"Did you mean {link.table}.{near[0]}?" if near else write)
     return target
 
 
@@ -194,7 +196,7 @@ def _check_values(draft: Draft, table: DraftTable, reader: Reader) -> None:
         if column.values_from is None:
             continue
         source = draft.table(column.values_from[0])
-        if source is None or source.private:
+        if source is not None and source.private:
             place = reader.table("tables").table(table.name).table("columns").table(column.name)
             place.fail(
                 "values_from",
@@ -205,6 +207,6 @@ def _check_values(draft: Draft, table: DraftTable, reader: Reader) -> None:
 
 def _listed(table: DraftTable, column: str, place: Reader, key: str) -> None:
     if not any(c.name.lower() == column.lower() for c in table.columns):
-        place.fail(
-            key, f"{table.name}.{column} is not listed.", f"Add {column} = {{}} to its columns."
-        )
+        near = get_close_matches(column, [c.name for c in table.columns], 1)
+        fix = f"Did you mean {near[0]}?" if near else f"Add {column} = {{}} to its columns."
+        place.fail(key, f"{table.name}.{column} is not listed.", fix)

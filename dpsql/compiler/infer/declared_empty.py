@@ -9,7 +9,7 @@ Proof (PRIVACY.md R38). It depends on the text, the policy and public data alone
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -41,6 +41,7 @@ from dpsql.model.algebra import (
     rowless,
 )
 from dpsql.model.notices import ByDeclaration
+from dpsql.model.table_names import nearest
 from dpsql.model.tree import (
     INTEGER,
     NULL,
@@ -50,9 +51,10 @@ from dpsql.model.tree import (
     JoinKind,
     Literal,
     SqlType,
+    Value,
 )
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
-from dpsql.model.walk import both, map_inputs, refs, relations
+from dpsql.model.walk import both, map_inputs, refs, relations, walk
 
 _ZERO = frozenset("count regr_count sum".split())
 """Aggregates that are 0 without rows, as a measurement would be around 0."""
@@ -164,7 +166,16 @@ def _outside(rows: Relation, origin: FactSource) -> Iterator[ByDeclaration]:
             tried: list[Row] = [(value,) for value in (*declared.values, None)]
             verdicts = origin.evaluate((condition,), (field,), tried)
             if not any(holds for (holds,) in verdicts):
-                yield ByDeclaration(table.name, declared.name, declared.values)
+                near = _near(condition, declared.values)
+                yield ByDeclaration(table.name, declared.name, declared.values, near)
+
+
+def _near(condition: Expression, values: Sequence[Value]) -> str | None:
+    """Return a listed text that is similar to a text of the condition."""
+    texts = [value for value in values if isinstance(value, str)]
+    said = (node.value for node in walk(condition) if isinstance(node, Literal))
+    near = (nearest(t, texts) for t in said if isinstance(t, str) and t not in texts)
+    return next(filter(None, near), None)
 
 
 def _listed(rows: Relation, policy: Policy) -> Iterator[tuple[Field, TablePolicy, ColumnPolicy]]:

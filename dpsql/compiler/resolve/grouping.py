@@ -23,6 +23,7 @@ from dpsql.model.algebra import (
 )
 from dpsql.model.comparisons import against_constant
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.table_names import nearest
 from dpsql.model.tree import (
     INTEGER,
     AggregateCall,
@@ -221,12 +222,26 @@ class Grouping:
         They would cost a measurement. Without keys they stay, because the one row may have no rows
         below.
         """
-        named = self._with_lookups(self._with_aliases(expression))
-        parts = conjuncts(predicate(named, self._scope))
+        try:
+            named = self._with_lookups(self._with_aliases(expression))
+            parts = conjuncts(predicate(named, self._scope))
+        except Refused as refused:
+            raise self._with_outputs(refused) from None
         if self._keys:
             parts = tuple(part for part in parts if not _holds_of_every_group(part))
         condition = both(parts)
         return None if condition is None else self._lifted(condition)
+
+    def _with_outputs(self, refused: Refused) -> Refused:
+        """Return the refusal of an unknown column of HAVING, which may mean a named output."""
+        computed = (item for item in self._items if not isinstance(item.expression, Name))
+        labels = [item.alias for item in computed if item.alias]
+        near = nearest(str(refused.facts.get("column")), labels)
+        near = near or (labels[0] if len(labels) == 1 else None)
+        unknown = refused.reason is Reason.UNKNOWN_COLUMN and not refused.facts.get("near")
+        if not unknown or near is None:
+            return refused
+        return Refused(refused.reason, refused.span, **{**refused.facts, "near": near, "known": ()})
 
     def _with_aliases(self, expression: Expression) -> Expression:
         """Replace names of outputs in HAVING that are no columns of the groups, as DuckDB does.

@@ -553,6 +553,11 @@ def _unreadable(literal: Expression, target: SqlType) -> Refused:
 
 
 def _mismatch(function: str, types: tuple[SqlType, ...], place: Expression) -> Refused:
-    return Refused(
-        Reason.TYPE_MISMATCH, place.span, function=function, types=tuple(str(t) for t in types)
-    )
+    row, facts = functions.lookup(function), dict[str, object]()
+    casts = ((n, kind) for n in range(len(types)) for kind in (VARCHAR, INTEGER, DOUBLE))
+    for n, kind in casts if row is not None else ():
+        if row is not None and row.result_type((*types[:n], kind, *types[n + 1 :])) is not None:
+            facts["fix"] = f"CAST argument {n + 1}, as in CAST(x AS {kind})."
+            break
+    shown = tuple(str(t) for t in types)
+    return Refused(Reason.TYPE_MISMATCH, place.span, function=function, types=shown, **facts)

@@ -86,7 +86,7 @@ def join_units(
         elif not (linked.together or any(_decides(b, right, policy) for _, b in linked.pairs)):
             linked = None
     if linked is None:
-        raise _unequal(join.span, left, right)
+        raise _unequal(join.span, left, right, policy)
     linked, left, right = _of_one_unit(linked, left, right, policy, identities)
     join = replace(join, condition=_both(join.condition, linked.units))
     outer = join.kind is JoinKind.LEFT
@@ -226,7 +226,7 @@ def match_units(
         condition, member = whole, None
         linked = _deciding(whole, left, right, policy)
     if linked is None:
-        raise _unequal(match.span, left, right)
+        raise _unequal(match.span, left, right, policy)
     equal = equal_columns(whole, {f.id for f in left.relation.fields})
     work = left.growth.joined(right.growth, equal)
     if equal and equates(whole).only:
@@ -577,18 +577,20 @@ def with_join_conditions(relation: Relation, predicate: Expression) -> Relation:
     return replace(relation, left=left, right=right, kind=JoinKind.INNER, condition=condition)
 
 
-def _unequal(span: Span, left: Private, right: Private) -> Refused:
+def _unequal(span: Span, left: Private, right: Private, policy: Policy) -> Refused:
     names = {f.id: f.name for f in (*left.relation.fields, *right.relation.fields)}
+    near = {t.name for t in policy.tables if t.link and t.link.table == policy.unit.table}
     pairs = [
-        (names[a.id], names[b.id])
+        (a.table != policy.unit.table, a.table not in near, names[a.id], names[b.id])
         for a in left.anchors
         for b in right.anchors
         if a.table == b.table and a.id in names and b.id in names
     ]
     fix = "Join along the declared links."
     if pairs:
-        first, second = min(pairs)
+        first, second = min(pairs)[2:]
         fix = f"Add the condition that equates {first} with {second}."
         if first == second:
-            fix = f"Add the condition that both rows have the same {first}."
+            question = "as said, the question changes"
+            fix = f"Add the condition that both rows have the same {first} ({question})."
     return Refused(Reason.UNEQUAL_UNITS, span, fix=fix)

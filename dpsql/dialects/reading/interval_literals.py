@@ -6,6 +6,7 @@ call `interval(months, days, microseconds)`, which `resolve` converts to a durat
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date
 
 from sqlglot import exp
@@ -19,6 +20,7 @@ from dpsql.functions.dates import moved
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.durations import ORDER, UNITS, parts_of
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.table_names import nearest
 from dpsql.model.tree import (
     DATE,
     INTEGER,
@@ -194,7 +196,11 @@ def interval_text(text: str, span: Span) -> Duration:
     """Return the interval of a string such as '1 day 02:00:00'."""
     totals = parts_of(text)
     if totals is None:
-        raise Refused(Reason.TYPE_MISMATCH, span, function="INTERVAL", types=("this string",))
+        words = re.findall(r"[^\W\d_]+", text.lower())
+        near = next(filter(None, (nearest(w, UNITS) for w in words if w not in UNITS)), None)
+        fix = f"Did you mean {near}?" if near else "Write a number and a unit, as in '3 days'."
+        kind = {"text": text, "kind": "INTERVAL"}
+        raise Refused(Reason.TYPE_MISMATCH, span, **kind, fix=fix)
     parts = tuple((u, Literal(n, INTEGER, span)) for u, n in totals.items() if n)
     return Duration(parts or (("day", Literal(0, INTEGER, span)),))
 

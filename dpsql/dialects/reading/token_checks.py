@@ -114,6 +114,7 @@ def check_clauses(tokens: Sequence[Token]) -> None:
             case TokenType.FROM:
                 _check_from(before, token)
             case TokenType.SELECT:
+                _check_top(tokens[i + 1 : i + 4])
                 if not _begins_query(tokens[max(0, i - 2) : i]):
                     raise Refused(Reason.SYNTAX, span_of(token), why="no SELECT can begin here")
             case TokenType.UNION | TokenType.INTERSECT | TokenType.EXCEPT:
@@ -124,6 +125,17 @@ def check_clauses(tokens: Sequence[Token]) -> None:
                     raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
             case _:
                 pass
+
+
+def _check_top(after: Sequence[Token]) -> None:
+    """Refuse the row limit of other products: `SELECT TOP 5 name`."""
+    match after:
+        case [top, number, Token(token_type=kind)] if (top.text.upper(), number.token_type) == (
+            "TOP",
+            TokenType.NUMBER,
+        ) and kind not in (TokenType.COMMA, TokenType.FROM):
+            fix = f"Write LIMIT {number.text} at the end."
+            raise Refused(Reason.SYNTAX, span_of(top), why="TOP is not understood", fix=fix)
 
 
 def _begins_query(before: Sequence[Token]) -> bool:
@@ -144,6 +156,9 @@ def _check_set_operation(before: Token | None, token: Token, after: Token | None
 def _check_from(before: Token | None, token: Token) -> None:
     if before is not None and before.token_type is TokenType.SELECT:
         raise Refused(Reason.SYNTAX, span_of(token), why="nothing is selected")
+    if before is not None and before.token_type is TokenType.COMMA:
+        why, fix = "a comma stands before FROM", "Remove the comma before FROM."
+        raise Refused(Reason.SYNTAX, span_of(before), why=why, fix=fix)
     if not ends_operand(before) and not (before and before.token_type is TokenType.DISTINCT):
         construct = "FROM without SELECT"
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)

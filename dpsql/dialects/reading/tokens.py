@@ -196,6 +196,10 @@ def _check_token(text: str, token: Token, dialect: str) -> None:
             return
     if any(not (c.isprintable() or c in SPACE) for c in written):
         raise Refused(Reason.SYNTAX, span, why="this character is not SQL")
+    if written == "`":
+        name, closed, _rest = text[token.end + 1 :].partition("`")
+        fix = f'Names are quoted "{name}".' if closed else "Names stand in double quotes."
+        raise Refused(Reason.SYNTAX, span, why="a name stands in backquotes", fix=fix)
     if not (WORD.match(written) or written in _SYMBOLS or written in _SYMBOLS_OF[dialect]):
         construct = written if len(written) <= len("!~~*") else "this kind of literal"
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=construct)

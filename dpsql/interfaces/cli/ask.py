@@ -355,7 +355,7 @@ def read_sql(sql: str | None, file: str | None) -> str:
         content = sys.stdin.buffer.read() if file is None else Path(file).read_bytes()
         return content.decode("utf-8-sig")
     except OSError as error:
-        raise click.BadParameter(f"{file}: {error.strerror}", param_hint="-f") from None
+        raise click.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from None
     except UnicodeDecodeError:
         raise Refused(Reason.SYNTAX, why="the text is not UTF-8") from None
 

@@ -122,7 +122,8 @@ def planned(
         why = (
             f'no question of {budget.name} is answered of it without memory = "wide" in that budget'
         )
-        raise Refused(Reason.BAD_OPTION, option="budget", value=budget.name, why=why)
+        fix = f'The owner writes memory = "wide" in [budgets.{budget.name}].'
+        raise Refused(Reason.BAD_OPTION, option="budget", value=budget.name, why=why, fix=fix)
     reader = next((analyst for analyst, of in policy.analysts if of == budget.name), None)
     if reader is None:
         why = "no analyst asks from it"
