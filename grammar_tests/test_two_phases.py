@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -93,6 +94,29 @@ def test_intervals_of_people_by_month_hold_the_truth(tmp_path: Path) -> None:
 def test_wrong_twin_of_one_release_misses_the_truth(tmp_path: Path, single: None) -> None:  # noqa: ARG001
     share, _ = held(tmp_path, BUYERS, 6)
     assert share < 0.5
+
+
+def error_beside_rare_keys(folder: Path) -> float:
+    """Return the error of counts of two keys of everybody, beside 12 that only one person has."""
+    places = {unit: (0, 1, *range(20 * unit, 20 * unit + 12)) for unit in range(1, 301)}
+    rows = [(place, unit) for unit, all_of_them in places.items() for place in all_of_them]
+    logins = [(24_000 * n + at, unit, date(2024, 1, 1)) for n, (at, unit) in enumerate(rows)]
+    tables = {**world.empty(), "customers": list(map(world.customer, places)), "logins": logins}
+    sql = "SELECT login_id - 24000 * (login_id // 24000) AS m, COUNT(*) AS n FROM logins GROUP BY m"
+    with Proxy.open(str(proxy_kit.shop(folder, tables=tables))) as proxy:
+        proxy.vault.sampler = partial(mechanisms.sample, entropy=ENTROPY)
+        answer = proxy.ask(proxy_kit.request(sql, "1"))
+    assert sorted(key for key, _ in answer.rows) == [0, 1]
+    return answer.errors[0][1] or 0.0
+
+
+def test_rare_keys_do_not_use_up_what_a_person_may_add(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wrong twin leaves out rows of keys that are not shown after the limit."""
+    error = error_beside_rare_keys(tmp_path / "before")
+    monkeypatch.setattr(shown_keys, "Filter", lambda rows, _: rows)
+    assert error_beside_rare_keys(tmp_path / "after") > 2 * error
 
 
 # --- what is charged -----------------------------------------------------------------------------
@@ -232,7 +256,7 @@ def of_step(sql: str, policy: Policy, engine: PlainEngine, steps: KnownSteps) ->
 def plans(policy: Policy, engine: PlainEngine) -> Iterator[Prepared]:
     for sql in QUESTIONS:
         yield of_step(sql, policy, engine, KnownSteps(shows_keys=True))
-        for keys in ((), (0,), (0, 1, 2), tuple(range(30))):
+        for keys in ((), (0,), (None,), (None, 3), (0, 1, 2), tuple(range(30))):
             shown = ShownKeys("q", tuple((key,) for key in keys))
             yield of_step(sql, policy, engine, KnownSteps(shown=shown))
 

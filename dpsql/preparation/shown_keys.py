@@ -10,6 +10,7 @@ keys and limits were released before it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from decimal import Decimal
 from fractions import Fraction
 
@@ -18,10 +19,11 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import Bounded
 from dpsql.compiler.plan.published_keys import ShownKeys, ThresholdKeys
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.model.algebra import Released
+from dpsql.compiler.resolve.typing import type_of
+from dpsql.model.algebra import Filter, Released
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.notices import CountedKeys, Hidden, Notice, Sampled, SharedPresence
-from dpsql.model.tree import Kind
+from dpsql.model.tree import BOOLEAN, Call, Expression, Kind, Literal, Value
 from dpsql.model.vocabulary import Norm
 from dpsql.preparation.private_bounds import largest_epsilon
 from dpsql.preparation.question import Account
@@ -58,15 +60,32 @@ def keys_alone(bounded: Bounded, identities: Identities) -> Bounded:
 
 
 def with_listed(bounded: Bounded, shown: ShownKeys | None) -> Bounded:
-    """Return the question that lists its private keys, if they were shown before."""
+    """Return the question that lists its private keys, if they were shown before.
+
+    Rows of other keys are left out before any limit: they would use up what a unit may add.
+    """
     if shown is None:
         return bounded
     (block,) = bounded.blocks
+    rows = block.block.rows
+    if shown.query_id and shown.keys:
+        for key, values in zip(block.block.keys, zip(*shown.keys, strict=True), strict=True):
+            rows = Filter(rows, _is_one_of(key.expression, dict.fromkeys(values)))
+    block = replace(block, block=replace(block.block, rows=rows))
     proved = max(1, len(shown.keys))
     if block.key_combinations is not None:
         proved = min(proved, block.key_combinations)
     listed = replace(block, domain=shown.keys, key_combinations=proved, shown=True)
     return replace(bounded, blocks=(listed,))
+
+
+def _is_one_of(key: Expression, values: Collection[Value]) -> Expression:
+    """Return the condition that a key has one of some values, of which None is NULL."""
+    constants = (Literal(value, type_of(key)) for value in values if value is not None)
+    tests = {"in": (key, *constants)} if set(values) != {None} else {}
+    tests |= {"is_null": (key,)} if None in values else {}
+    conditions = [Call(function, args, BOOLEAN) for function, args in tests.items()]
+    return conditions[0] if len(conditions) == 1 else conditions[0] | conditions[1]
 
 
 def placeholder(prepared: Prepared, number: int) -> ShownKeys:
