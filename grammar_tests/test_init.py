@@ -25,7 +25,7 @@ from dpsql.policy import init
 from dpsql.policy.budget_choices import likely, odds
 from dpsql.policy.init import Decisions, draft
 from dpsql.policy.load import load
-from dpsql.policy.unit_paths import paths, proposals, unit_called
+from dpsql.policy.unit_paths import key_of, paths, proposals, unit_called
 from dpsql.policy.update import update
 
 KINDS = {"i": INTEGER, "v": VARCHAR, "d": DATE, "t": TIMESTAMP, "n": decimal(10, 2), "f": DOUBLE}
@@ -150,6 +150,14 @@ def test_links_are_followed_by_keys_names_and_types() -> None:
     unit = unit_called(other_type, "transactions.household_id")
     assert unit is not None
     assert dict(unit.columns) == {"transactions": "household_id", "demographics": "household_id"}
+
+
+def test_a_code_is_a_key_only_where_it_is_the_first_column() -> None:
+    """Diagnoses have the CODE of their kind; the list of kinds begins with it."""
+    columns = [SchemaColumn(n, VARCHAR, "VARCHAR") for n in ("START", "PATIENT", "CODE", "Id")]
+    assert key_of(SchemaTable("conditions", tuple(columns[:3]))) == ()
+    assert key_of(SchemaTable("conditions", tuple(columns))) == ("Id",)
+    assert key_of(SchemaTable("icd10", (columns[2], columns[0]))) == ("CODE",)
 
 
 def test_names_of_other_tables_lead_nowhere() -> None:

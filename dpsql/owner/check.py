@@ -52,7 +52,7 @@ from dpsql.preparation.table_rows import rows_of
 
 AS_LINK = 'Add it to links, with other_people = "unprotected" if they need no protection.'
 
-AS_OTHER = "Name it in links if it names other people; accept that if rows are wrong."
+AS_OTHER = "Name it in links if it names other people; mend the rows if they are wrong."
 
 Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 

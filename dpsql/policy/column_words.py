@@ -17,7 +17,9 @@ Words = tuple[str, ...]
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_]+")
 _LONGEST_PREFIX = 3
 
-ROW_WORDS = frozenset("id key sk pk uuid guid no nr num number code".split())
+WEAK_ROW_WORDS = frozenset("no nr num number code".split())
+"""Last word of a column that may also name what a row is of: a diagnosis, a page."""
+ROW_WORDS = WEAK_ROW_WORDS | frozenset("id key sk pk uuid guid".split())
 """Last word of a column that names rows and does not measure anything."""
 
 _NO_AMOUNTS = ROW_WORDS | frozenset(

@@ -14,6 +14,7 @@ from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import Kind
 from dpsql.policy.column_words import (
     PEOPLE,
+    WEAK_ROW_WORDS,
     Words,
     column_words,
     identifies,
@@ -77,7 +78,8 @@ def key_of(table: SchemaTable) -> tuple[str, ...]:
         return ()
     for column, name in zip(table.columns, names, strict=True):
         alone = len(name) == 1 or name[:-1] in (own, own[-1:])
-        if _can_identify(column) and names_rows(name) and alone:
+        first = column is table.columns[0] or name[-1] not in WEAK_ROW_WORDS
+        if _can_identify(column) and names_rows(name) and alone and first:
             return (column.name,)
     return ()
 

@@ -32,9 +32,23 @@ def look_at_rows(rows: Rows, table: str, by_line: FileFormat) -> FileFormat:
     fits = [_fits(rows, table, names, each) for each in (plain, comma)]
     numbers = [sum(each.get("DOUBLE", 0) for each in columns) for columns in fits]
     best, chosen = (comma, fits[1]) if numbers[1] > numbers[0] else (plain, fits[0])
-    dates = tuple(day for day in _DATES if any(each.get(day, 0) for each in chosen))
+    needed = {day for each in chosen for day in _needed({d: each.get(d, 0) for d in _DATES})}
+    dates = tuple(day for day in _DATES if day in needed)
     columns = tuple(map(FileColumn, names, map(_kind, chosen)))
     return replace(best, columns=columns, dates=dates or best.dates)
+
+
+def _needed(shares: dict[str, float]) -> Iterator[str]:
+    """Yield the forms of dates that texts need, most frequent first, until all are read.
+
+    >>> list(_needed({"%Y-%m-%d": 0.0, "%d/%m/%Y": 1.0, "%m/%d/%Y": 0.4}))
+    ['%d/%m/%Y']
+    """
+    read = 0.0
+    for day in sorted(shares, key=lambda day: -shares[day]):
+        if shares[day] and read < 1:
+            read += shares[day]
+            yield day
 
 
 def _holds(rows: Rows, table: str, names: list[str], word: str) -> bool:
