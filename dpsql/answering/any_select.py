@@ -10,18 +10,16 @@ from collections.abc import Sequence
 
 from dpsql.answering import precision, two_steps
 from dpsql.answering.explain import explained, shown
-from dpsql.answering.side_systems import PaidSource, Parts
+from dpsql.answering.side_systems import OtherAnswers, PaidSource, Parts
 from dpsql.answering.system_table import PAID_CALLS
 from dpsql.model.dataclass import replace
-from dpsql.model.errors import Reason, Refused
+from dpsql.model.errors import Refused
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Answer, Request
 from dpsql.preparation.explanation import Explanation
+from dpsql.preparation.offers import MAKERS
 from dpsql.preparation.question import Question
 from dpsql.preparation.signature import Signature
-
-ANSWERED_ELSEWHERE = (Reason.UNKNOWN_TABLE, Reason.UNKNOWN_FUNCTION)
-"""Refusals of a SELECT that a side system may answer."""
 
 
 def ask_select(parts: Parts, request: Request) -> Answer:
@@ -41,9 +39,7 @@ def ask_select(parts: Parts, request: Request) -> Answer:
             return precision.answered(compiler, vault, query)
         return two_steps.answered(compiler, vault, query)
     except Refused as refused:
-        if refused.reason not in ANSWERED_ELSEWHERE:
-            raise
-        other = parts.systems.instead(parts, request, refused)
+        other = _instead(parts, request, refused)
     return other.answer(parts, request)
 
 
@@ -54,9 +50,7 @@ def explain_select(parts: Parts, request: Request) -> Explanation:
         source = parts.systems.source(parts, query) if query.calls & PAID_CALLS else None
         return _plan(parts, query, source)
     except Refused as refused:
-        if refused.reason not in ANSWERED_ELSEWHERE:
-            raise
-        other = parts.systems.instead(parts, request, refused)
+        other = _instead(parts, request, refused)
     return other.explain(parts, request)
 
 
@@ -67,10 +61,20 @@ def select_signature(
     try:
         return parts.compiler.signature(request, places, declared, parts.stop)
     except Refused as refused:
-        if refused.reason not in ANSWERED_ELSEWHERE:
-            raise
-        other = parts.systems.instead(parts, request, refused)
+        other = _instead(parts, request, refused, offers=not places)
     return other.signature(parts, request, places, declared)
+
+
+def _instead(
+    parts: Parts, request: Request, refused: Refused, *, offers: bool = True
+) -> OtherAnswers:
+    """Return the answers of a side system. Raises the refusal, with an offer if there is one."""
+    try:
+        return parts.systems.instead(parts, request, refused)
+    except Refused as final:
+        if offers and final.reason in MAKERS and not (request.parameters or request.text):
+            final.offer = parts.compiler.offer(request, final, parts.stop)
+        raise
 
 
 def _plan(parts: Parts, query: Question, source: PaidSource | None) -> Explanation:

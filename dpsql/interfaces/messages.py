@@ -20,6 +20,7 @@ from dpsql.model.errors import (
     Failed,
     LedgerError,
     MissingExtra,
+    Offer,
     PolicyError,
     Refused,
     Unreachable,
@@ -38,7 +39,8 @@ class Message:
     """Message of one error. `code` is the reason or the kind of failure.
 
     `line` and `column` count from 1. `excerpt` is the line of SQL with carets below. All three are
-    None for an error without a place. `why` and `fix` may be empty.
+    None for an error without a place. `why` and `fix` may be empty. `offer` is a statement that
+    would be accepted.
     """
 
     code: str
@@ -50,6 +52,7 @@ class Message:
     line: int | None = None
     column: int | None = None
     excerpt: str | None = None
+    offer: Offer | None = None
 
     def __str__(self) -> str:
         where = "" if self.line is None else f" at {self.line}:{self.column}"
@@ -59,6 +62,9 @@ class Message:
         lines += [
             f"{label}: {text}" for label, text in (("why", self.why), ("fix", self.fix)) if text
         ]
+        if self.offer is not None:
+            lines += [f"try: {printable(str(self.offer))}"]
+            lines += [f"  {printable(line)}" for line in self.offer.sql.strip().splitlines()]
         return "\n".join(lines)
 
 
@@ -131,6 +137,7 @@ def _refusal(error: Refused, sql: str, door: Door | None) -> Message:
         line=line,
         column=column,
         excerpt=excerpt,
+        offer=error.offer,
     )
 
 

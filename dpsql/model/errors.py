@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import NOWHERE, Span
 
 
@@ -71,11 +72,25 @@ def _again(kind: type[DpsqlError], args: tuple[Any, ...], facts: dict[str, Any])
     return error
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A statement that would be accepted instead of a refused one, and its `changes` in words."""
+
+    sql: str
+    changes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(self.changes)
+
+
 class Refused(DpsqlError):
     """The query is refused: a reason, a place in the text, and public facts for the message.
 
-    Facts are names and numbers from the text, the policy or the ledger, never from data.
+    Facts are names and numbers from the text, the policy or the ledger, never from data. `offer` is
+    a statement that would be accepted, if one was found.
     """
+
+    offer: Offer | None = None
 
     def __init__(self, reason: Reason, span: Span = NOWHERE, /, **facts: object) -> None:
         self.reason = reason

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -13,11 +14,12 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines import Stop
 from dpsql.model.bounded_cache import BoundedCache
-from dpsql.model.errors import Reason, Refused
+from dpsql.model.errors import DpsqlError, Offer, Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.query_options import KeyAim, requested_precision
 from dpsql.model.tree import Span, SqlType, Statement
-from dpsql.model.vocabulary import Policy, Request
+from dpsql.model.vocabulary import Loss, Policy, Request
+from dpsql.preparation import offers
 from dpsql.preparation.accuracy import epsilon_for, first_epsilon
 from dpsql.preparation.describe_blocks import description
 from dpsql.preparation.explanation import Outlook, PlanDescription
@@ -161,6 +163,19 @@ class Compiler:
             lambda: signature(self.on_grid(request), self.policy, places, declared),
             stop,
         )
+
+    def offer(self, request: Request, refused: Refused, stop: Stop) -> Offer | None:
+        """Return a statement that would be accepted instead; None if none is found in time."""
+
+        def require(other: Request) -> None:
+            query = self._read(self.on_grid(other), stop)
+            query.require_useful(self.prepared(query).notices, Loss(0))
+
+        try:
+            find = partial(offers.find_offer, request, refused, self.policy, require)
+            return freely(find, stop, offers.SECONDS)
+        except DpsqlError:
+            return None
 
     def apart(self, step: Callable[[], T], stop: Stop) -> T:
         """Run a reader of texts, in the process where texts are read; return or raise its

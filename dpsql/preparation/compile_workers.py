@@ -22,6 +22,7 @@ from dpsql.engines.priority import NICENESS
 from dpsql.engines.remote import RemoteObject, RemotePool
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.errors import DpsqlError, Offer, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.prepared_store import opened
 from dpsql.model.tree import Span, SqlType
@@ -130,6 +131,12 @@ class CompilerDesk:
     ) -> tuple[Identity, Signature]:
         """Return the result of `Compiler.signature`."""
         return self._of_now(self._compiler.signature(request, places, declared, stop))
+
+    def offer(
+        self, request: Request, refused: Refused, *, stop: Stop
+    ) -> tuple[Identity, Offer | None]:
+        """Return the result of `Compiler.offer`."""
+        return self._of_now(self._compiler.offer(request, refused, stop))
 
     def apart(self, step: Callable[[], T], *, stop: Stop) -> tuple[Identity, T]:
         """Return the result of `Compiler.apart`."""
@@ -251,6 +258,15 @@ class CompilerPool(Compiler):
         key = "signature", text_key(request), of
         signature: Signature = self._once(key, stop, ("signature", request, *of))
         return signature
+
+    def offer(self, request: Request, refused: Refused, stop: Stop) -> Offer | None:
+        """Return a statement that would be accepted; see `Compiler.offer`."""
+        try:
+            key = "offer", text_key(request), request.analyst, request.epsilon
+            offer: Offer | None = self._once(key, stop, ("offer", self.on_grid(request), refused))
+        except DpsqlError:
+            return None
+        return offer
 
     def apart(self, step: Callable[[], T], stop: Stop) -> T:
         """Run a reader of texts in a worker; see `Compiler.apart`."""

@@ -593,4 +593,5 @@ def _unequal(span: Span, left: Private, right: Private, policy: Policy) -> Refus
         if first == second:
             question = "as said, the question changes"
             fix = f"Add the condition that both rows have the same {first} ({question})."
-    return Refused(Reason.UNEQUAL_UNITS, span, fix=fix)
+    pair = min(pairs)[2:] if pairs else ()
+    return Refused(Reason.UNEQUAL_UNITS, span, fix=fix, pair=pair)

@@ -81,7 +81,7 @@ def show_error(error: DpsqlError, sql: str = "", door: Door = COMMAND_LINE) -> E
 def show_message(message: Message) -> ExitCode:
     """Show the message of an error on stderr, and return its exit code."""
     code, rest = message.code, str(message)[len(message.code) :]
-    for label in ("why:", "fix:"):
+    for label in ("why:", "fix:", "try:"):
         rest = rest.replace(f"\n{label}", f"\n{click.style(label, bold=True)}")
     note(click.style(code, fg="red", bold=True) + rest)
     return message.exit_code

@@ -10,6 +10,7 @@ from dpsql.model.errors import (
     Failed,
     LedgerError,
     MissingExtra,
+    Offer,
     PolicyError,
     Reason,
     Refused,
@@ -23,13 +24,20 @@ class Warning(Exception):  # noqa: A001
 
 
 class Error(Exception):
-    """Root of the errors. `sqlstate` has five characters; `reason` is the reason of a refusal."""
+    """Root of the errors. `sqlstate` has five characters; `reason` is the reason of a refusal, and
+    `offer` a statement that would be accepted, with its `changes`.
+    """
 
     def __init__(
-        self, message: str, *, sqlstate: str = "HY000", reason: Reason | None = None
+        self,
+        message: str,
+        *,
+        sqlstate: str = "HY000",
+        reason: Reason | None = None,
+        offer: Offer | None = None,
     ) -> None:
         super().__init__(message)
-        self.sqlstate, self.reason = sqlstate, reason
+        self.sqlstate, self.reason, self.offer = sqlstate, reason, offer
 
 
 class InterfaceError(Error):
@@ -79,7 +87,8 @@ def raised_from(error: DpsqlError, sql: str = "") -> Error:
     """
     message = describe(error, sql, DATABASE_API)
     reason = error.reason if isinstance(error, Refused) else None
-    return _kind(error)(str(message), sqlstate=message.sqlstate, reason=reason)
+    kind = _kind(error)
+    return kind(str(message), sqlstate=message.sqlstate, reason=reason, offer=message.offer)
 
 
 def _kind(error: DpsqlError) -> type[Error]:

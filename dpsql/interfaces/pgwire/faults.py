@@ -68,7 +68,10 @@ def fault_of(error: DpsqlError, piece: Piece | None = None) -> Fault:
     if not isinstance(error, Refused | Failed):
         return Fault("58030", "The server cannot answer now. Ask its owner.", log=str(error))
     message = describe(error, "" if piece is None else piece.text, WIRE)
-    fault = Fault(message.sqlstate, message.headline, message.why, message.fix)
+    offer = message.offer
+    tried = "" if offer is None else f"Try ({offer}): {offer.sql.strip()}"
+    hint = "\n".join(filter(None, (message.fix, tried)))
+    fault = Fault(message.sqlstate, message.headline, message.why, hint)
     if isinstance(error, Failed):
         fault.query = error.query_id
         return fault

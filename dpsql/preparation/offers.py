@@ -1,0 +1,434 @@
+"""offers: for a refused text, a similar one that is accepted, and how it differs.
+
+A maker yields candidates for one reason. A candidate is offered only if it compiles under the
+asker's rights, which reads the policy, public data and recorded facts alone, and is free.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import product
+
+from dpsql.dialects.postgres.words import WordKind, words
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.errors import Offer, Reason, Refused
+from dpsql.model.tree import Kind, Span, identifier
+from dpsql.model.vocabulary import ColumnPolicy, Policy, Request
+from dpsql.preparation.written_selects import WrittenSelect, enclosing, innermost
+
+SECONDS = 0.05
+"""Longest time to look for an offer."""
+_LONGEST = 4_000
+_TRIED = 16
+_STEPS = 3
+_BARE = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedText:
+    """A text, its refusal, and the policy."""
+
+    text: str
+    refused: Refused
+    policy: Policy
+
+    @property
+    def span(self) -> Span:
+        return self.refused.span
+
+    @property
+    def shown(self) -> str:
+        """Refused part of the text."""
+        return self.text[self.span.start : self.span.stop]
+
+    def fact(self, name: str) -> str:
+        """Return a fact of the refusal; empty if there is none."""
+        return str(self.refused.facts.get(name) or "")
+
+    @property
+    def selects(self) -> tuple[WrittenSelect, ...]:
+        """SELECTs around the refused place, the innermost first."""
+        return tuple(enclosing(self.text, self.span.start))
+
+    def columns(self, name: str) -> list[ColumnPolicy]:
+        """Return the columns with a name in the tables that the text names."""
+        named = {word.value for word in words(self.text)}
+        tables = (table for table in self.policy.tables if table.name.lower() in named)
+        return [column for table in tables if (column := table.column(name))]
+
+
+Maker = Callable[[RefusedText], Iterator[Offer]]
+
+
+def find_offer(
+    request: Request, refused: Refused, policy: Policy, require: Callable[[Request], object]
+) -> Offer | None:
+    """Return the first candidate that `require` accepts; it raises `Refused` for others.
+
+    A refused candidate is the base of others, up to three changes. Long texts get no offer.
+    """
+    if len(request.sql) > _LONGEST:
+        return None
+    bases, tried = [(Offer(request.sql, ()), refused)], {request.sql}
+    for _ in range(_STEPS):
+        further = []
+        for base, refusal in bases:
+            for offer in _candidates(RefusedText(base.sql, refusal, policy)):
+                if offer.sql in tried or len(tried) > _TRIED:
+                    continue
+                tried.add(offer.sql)
+                changes = dict.fromkeys((*base.changes, *offer.changes))
+                whole = replace(offer, changes=tuple(changes))
+                try:
+                    require(replace(request, sql=offer.sql))
+                except Refused as again:
+                    further.append((whole, again))
+                else:
+                    return whole
+        bases = further
+    return None
+
+
+def _offer(text: str, change: str) -> Offer:
+    return Offer(text, (change,))
+
+
+def _candidates(case: RefusedText) -> Iterator[Offer]:
+    for maker in MAKERS.get(case.refused.reason, ()):
+        with suppress(Refused, ValueError, IndexError):
+            yield from maker(case)
+
+
+# --- names
+
+
+def _nearest_name(case: RefusedText) -> Iterator[Offer]:
+    """Replace an unknown name by the near one, or an unknown qualifier by the one that is meant."""
+    near, alias = case.fact("near"), case.fact("alias")
+    sources = case.refused.facts.get("sources")
+    parts = [w for w in words(case.shown) if w.kind in (WordKind.NAME, WordKind.QUOTED)]
+    qualifier = bool(case.fact("qualifier"))
+    if qualifier and isinstance(sources, tuple) and len(sources) == 1:
+        near = str(sources[0])
+    new = alias if qualifier and alias else near
+    if not new or not parts:
+        return
+    called = case.refused.reason is Reason.UNKNOWN_FUNCTION
+    old = parts[0] if qualifier or called else parts[-1]
+    span = Span(case.span.start + old.start, case.span.start + old.stop)
+    written = new if _BARE.fullmatch(new) else identifier(new)
+    text = case.text[: span.start] + written + case.text[span.stop :]
+    yield _offer(text, f"{written} instead of {old.text}")
+
+
+# --- rows and groups
+
+
+def _aggregate_rows(case: RefusedText) -> Iterator[Offer]:
+    """Count the rows that the outermost SELECTs would return, by their listed columns."""
+    for select in reversed(case.selects):
+        keys, numbers = [], []
+        for item in select.items:
+            column = select.text[item.start : item.stop]
+            columns = case.columns(column.rpartition(".")[2].strip('"'))
+            if columns and all(_is_listed(each) for each in columns):
+                keys.append(column)
+            elif columns and all(each.bounds and each.type.is_numeric for each in columns):
+                numbers.append(column)
+        plain = select.drop("group", "having", "qualify", "order", "limit", "offset", "fetch")
+        whole = Span(plain.words[plain.first + 1].start, plain.items[-1].stop)
+        names = {column: column.rpartition(".")[2] for column in numbers}
+        shown = [*keys, *(f"AVG({column}) AS {name}" for column, name in names.items())]
+        grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+        at = Span(plain.insertion("group"), plain.insertion("group"))
+        says = f"counts rows by {', '.join(keys)}" if keys else "counts rows"
+        if shown:
+            averages = f" and averages {', '.join(names.values())}" if numbers else ""
+            counted = ", ".join([*shown, "COUNT(*) AS n"])
+            yield _offer(plain.edit((whole, counted), (at, grouped)).sql, says + averages)
+        yield _offer(plain.edit((whole, "COUNT(*) AS n")).sql, "counts rows")
+
+
+def _is_listed(column: ColumnPolicy) -> bool:
+    return column.values is not None or column.type.kind is Kind.BOOLEAN
+
+
+def _add_key(case: RefusedText) -> Iterator[Offer]:
+    """Add the column that is not grouped to GROUP BY."""
+    select, column = case.selects[0], case.shown
+    if "*" in column or "(" in column:
+        return
+    body, at = select.body("group"), select.insertion("group")
+    edit = (Span(at, at), f" GROUP BY {column}")
+    if body is not None:
+        edit = (Span(body.stop, body.stop), f", {column}")
+    yield _offer(select.edit(edit).sql, f"also groups by {column}")
+
+
+def _average_units(case: RefusedText) -> Iterator[Offer]:
+    """Average over the units what the text would say of each."""
+    select = case.selects[-1]
+    inner = select.drop("order", "limit", "offset", "fetch")
+    values, edits = [], []
+    for number, item in enumerate(inner.items, 1):
+        parts = [w for w in inner.words if item.start <= w.start < item.stop]
+        if len(parts) <= 1 or parts[1].text != "(":
+            continue
+        name = parts[-1].text if parts[-2].value == "as" else f"n{number}"
+        if parts[-2].value != "as":
+            edits.append((Span(item.stop, item.stop), f" AS {name}"))
+        values.append(name)
+    if not values:
+        return
+    named = inner.edit(*edits)
+    start, stop = named.words[named.first].start, named.words[named.after - 1].stop
+    averages = ", ".join(f"AVG({name}) AS {name}" for name in values)
+    text = f"SELECT {averages} FROM ({named.text[start:stop]}) AS t"
+    words_of = case.policy.unit.table
+    yield _offer(named.text[:start] + text + named.text[stop:], f"averages over {words_of}")
+
+
+# --- parts that are left out
+
+
+def _without_item(case: RefusedText) -> Iterator[Offer]:
+    """Leave out the items of the SELECT list that have the refused part, and their keys."""
+    for select in case.selects:
+        out = [i for i in select.items if i.start <= case.span.start < i.stop]
+        keys = select.divided("group", ",")
+        shown = {case.shown, *(select.text[i.start : i.stop] for i in out)}
+        gone = [k for k in keys if select.text[k.start : k.stop] in shown]
+        rest = [i for i in select.items if i not in out]
+        orders = select.divided("order", ",")
+        ordered = [o for o in orders if o.start <= case.span.start < o.stop]
+        if not (out or gone or ordered) or not rest:
+            continue
+        edits = [(Span(select.items[0].start, select.items[-1].stop), _joined(select, rest))]
+        for places, left_out, clause in ((keys, gone, "group"), (orders, ordered, "order")):
+            others, place = [p for p in places if p not in left_out], select.place(clause)
+            if left_out and place is not None:
+                start = places[0].start if others else place.start
+                edits.append((Span(start, places[-1].stop), _joined(select, others)))
+        left = (*out, *gone, *ordered)[0]
+        yield _offer(select.edit(*edits).sql, f"leaves out {select.text[left.start : left.stop]}")
+
+
+def _joined(select: WrittenSelect, parts: list[Span]) -> str:
+    return ", ".join(select.text[part.start : part.stop] for part in parts)
+
+
+def _without_condition(case: RefusedText) -> Iterator[Offer]:
+    """Leave out the condition of WHERE that has the refused part."""
+    select = case.selects[0]
+    conditions = select.divided("where", "and")
+    out = [c for c in conditions if c.start <= case.span.start < c.stop]
+    if not out or re.search(r"\b(or|between)\b", select.shown("where"), re.IGNORECASE):
+        return
+    rest = [c for c in conditions if c not in out]
+    said = f"leaves out {select.text[out[0].start : out[0].stop]}"
+    if not rest:
+        yield _offer(select.drop("where").sql, said)
+        return
+    body = Span(conditions[0].start, conditions[-1].stop)
+    other = " AND ".join(select.text[part.start : part.stop] for part in rest)
+    yield _offer(select.edit((body, other)).sql, said)
+
+
+def _without_limit(case: RefusedText) -> Iterator[Offer]:
+    """Leave out the LIMIT of private rows."""
+    if "LIMIT" not in case.fact("construct"):
+        return
+    for select in case.selects:
+        out = [clause for clause in ("order", "limit", "offset", "fetch") if clause in select.heads]
+        if out:
+            yield _offer(select.drop(*out).sql, f"leaves out {', '.join(out).upper()}")
+
+
+def _count_instead(case: RefusedText) -> Iterator[Offer]:
+    """Count the values that cannot be aggregated, in the call around the refused part."""
+    every = tuple(words(case.text))
+    first = min(n for n, word in enumerate(every) if word.start >= case.span.start)
+    opening = first + 1 if every[first + 1].text == "(" else first - 1
+    while every[opening].value in ("distinct", "all"):
+        opening -= 1
+    if every[opening].text != "(" or every[opening - 1].kind is not WordKind.NAME:
+        return
+    depth, close = 0, opening
+    for close in range(opening, len(every)):
+        depth += {"(": 1, ")": -1}.get(every[close].text, 0)
+        if depth == 0:
+            break
+    name, inside = every[opening - 1], case.text[every[opening].stop : every[close].start]
+    if "," in inside:
+        return
+    span = Span(name.start, every[close].stop)
+    hidden = case.refused.reason is Reason.HIDDEN_COLUMN
+    counted = "*" if hidden else inside
+    old = case.text[span.start : span.stop]
+    new = f"COUNT({counted})"
+    text = case.text[: span.start] + new + case.text[span.stop :]
+    yield _offer(text, f"{new} instead of {old}")
+
+
+# --- operators over private rows
+
+
+def _partition_by_unit(case: RefusedText) -> Iterator[Offer]:
+    """Add the unit's key to the partition of a window over several people's rows."""
+    if "window" not in case.fact("construct"):
+        return
+    every = tuple(words(case.text))
+    later = (n for n, w in enumerate(every) if w.start >= case.span.start)
+    over = min(n for n in later if every[n].value == "over")
+    key = case.policy.unit.key
+    if every[over + 2].value == "partition":
+        at, new = every[over + 3].stop, f" {key},"
+    else:
+        at, new = every[over + 1].stop, f"PARTITION BY {key} "
+    text = case.text[:at] + new + case.text[at:]
+    yield _offer(text.replace(" )", ")"), f"ranks or sums within each {key}")
+
+
+def _same_unit(case: RefusedText) -> Iterator[Offer]:
+    """Add the condition that both rows of a join are of the same unit."""
+    pair = case.refused.facts.get("pair")
+    if not isinstance(pair, tuple) or not pair:
+        return
+    select = case.selects[0]
+    names = _table_names(case, select)
+    order = [alias for alias, _ in names]
+    left, right = (
+        [alias for alias, table in names if table in _tables_with(case, column)] for column in pair
+    )
+    for one, other in product(left, reversed(right)):
+        if order.index(one) < order.index(other):
+            yield from _with_condition(select, f"{one}.{pair[0]} = {other}.{pair[1]}")
+
+
+def _with_condition(select: WrittenSelect, condition: str) -> Iterator[Offer]:
+    said = f"adds {condition}"
+    body, at = select.body("where"), select.insertion("where")
+    if body is None:
+        yield _offer(select.edit((Span(at, at), f" WHERE {condition}")).sql, said)
+        return
+    old = select.shown("where")
+    old = f"({old})" if re.search(r"\bor\b", old, re.IGNORECASE) else old
+    yield _offer(select.edit((body, f"{old} AND {condition}")).sql, said)
+
+
+def _table_names(case: RefusedText, select: WrittenSelect) -> list[tuple[str, str]]:
+    """Return the names of the tables in FROM with what they are called there."""
+    tables = {table.name.lower() for table in case.policy.tables}
+    body = select.body("from")
+    inside = [w for w in select.words if body and body.start <= w.start < body.stop]
+    names = []
+    for number, word in enumerate(inside):
+        before = inside[number - 1].value if number else ","
+        if word.value not in tables or before not in (",", "join", "("):
+            continue
+        after = inside[number + 1 : number + 3]
+        if after and after[0].value == "as":
+            after = after[1:]
+        aliased = after and after[0].kind is WordKind.NAME and after[0].value not in _JOIN_WORDS
+        names.append((after[0].text if aliased else word.text, word.value))
+    return names
+
+
+_JOIN_WORDS = frozenset("join inner left right full cross natural asof on using where".split())
+
+
+def _tables_with(case: RefusedText, column: str) -> set[str]:
+    return {t.name.lower() for t in case.policy.tables if t.private and t.column(column)}
+
+
+def _not_null(case: RefusedText) -> Iterator[Offer]:
+    """Add the condition that a column of `same_unit` is not NULL."""
+    if column := case.fact("absent"):
+        yield from _with_condition(case.selects[0], f"{column} IS NOT NULL")
+
+
+# --- types, places and statements
+
+
+def _quote_number(case: RefusedText) -> Iterator[Offer]:
+    """Write a number that is compared with a text as a text."""
+    kinds = case.refused.facts.get("types")
+    numbers = [w for w in words(case.shown) if w.kind is WordKind.NUMBER]
+    if not isinstance(kinds, tuple) or "VARCHAR" not in map(str, kinds) or len(numbers) != 1:
+        return
+    start = case.span.start + numbers[0].start
+    text = case.text[:start] + f"'{numbers[0].text}'" + case.text[start + len(numbers[0].text) :]
+    yield _offer(text, f"writes {numbers[0].text} as a text")
+
+
+def _to_having(case: RefusedText) -> Iterator[Offer]:
+    """Move a condition with an aggregate from WHERE to HAVING."""
+    select = case.selects[0]
+    conditions = select.divided("where", "and")
+    moved = [c for c in conditions if c.start <= case.span.start < c.stop]
+    if not moved or re.search(r"\b(or|between)\b", select.shown("where"), re.IGNORECASE):
+        return
+    rest = " AND ".join(select.text[c.start : c.stop] for c in conditions if c not in moved)
+    condition = select.text[moved[0].start : moved[0].stop]
+    place = select.place("where")
+    assert place is not None
+    having, at = select.body("having"), select.insertion("having")
+    edit = (Span(at, at), f" HAVING {condition}")
+    if having is not None:
+        edit = (Span(having.stop, having.stop), f" AND {condition}")
+    where = (place, f"WHERE {rest}" if rest else "")
+    yield _offer(select.edit(where, edit).sql, "HAVING instead of WHERE")
+
+
+def _only_select(case: RefusedText) -> Iterator[Offer]:
+    """Ask the query of a statement that would write."""
+    every = tuple(words(case.text))
+    start = min(w.start for w in every[1:] if w.value in ("select", "with"))
+    text = case.text[start:].rstrip().rstrip(";")
+    if ";" in case.text[: start + len(text)]:
+        return
+    yield _offer(text, "asks the query alone")
+
+
+def _top(case: RefusedText) -> Iterator[Offer]:
+    """Write TOP n as LIMIT n, and backticks or brackets as double quotes."""
+    renamed = re.sub(r"`([^`\"]+)`", r'"\1"', case.text)
+    if renamed != case.text:
+        yield _offer(renamed, 'writes names in "double quotes"')
+    top = re.search(r"\bselect\s+top\s*\(?\s*(\d+)\s*\)?\s", case.text, re.IGNORECASE)
+    if top:
+        number, text = top[1], case.text
+        text = text[: top.start()] + text[top.start() : top.start() + 6] + " " + text[top.end() :]
+        select = innermost(text, top.start())
+        at = select.words[select.after - 1].stop
+        yield _offer(text[:at] + f" LIMIT {number}" + text[at:], f"LIMIT {number} instead of TOP")
+
+
+MAKERS: dict[Reason, tuple[Maker, ...]] = {
+    Reason.UNKNOWN_TABLE: (_nearest_name,),
+    Reason.UNKNOWN_COLUMN: (_nearest_name,),
+    Reason.UNKNOWN_FUNCTION: (_nearest_name, _without_item),
+    Reason.RAW_ROWS: (_aggregate_rows,),
+    Reason.NOT_GROUPED: (_add_key, _without_item),
+    Reason.HIDDEN_COLUMN: (_count_instead, _without_item, _without_condition),
+    Reason.UNBOUNDED_INPUT: (_count_instead, _without_item),
+    Reason.TYPE_MISMATCH: (_quote_number, _count_instead, _without_item),
+    Reason.UNSUPPORTED_AGGREGATE: (_count_instead, _without_item),
+    Reason.UNSUPPORTED_FUNCTION: (_without_item,),
+    Reason.UNSUPPORTED_SYNTAX: (_top, _without_item),
+    Reason.SYNTAX: (_top,),
+    Reason.UNSUPPORTED_STATEMENT: (_only_select,),
+    Reason.MISPLACED_AGGREGATE: (_to_having,),
+    Reason.UNEQUAL_UNITS: (_same_unit,),
+    Reason.UNIT_KEY_EXPOSED: (_average_units, _without_item),
+    Reason.PRIVATE_KEYS_NEED_DELTA: (_without_item,),
+    Reason.UNSUPPORTED_PRIVATE_OPERATOR: (
+        _not_null,
+        _partition_by_unit,
+        _without_limit,
+        _without_item,
+    ),
+}
+"""Makers of candidates by the reason of the refusal, the best first."""

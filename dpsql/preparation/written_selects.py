@@ -1,0 +1,165 @@
+"""written_selects: the clauses of one SELECT in a text, with their places, for small edits.
+
+>>> select = innermost("SELECT a, COUNT(*) FROM t WHERE x > 1 LIMIT 5", 7)
+>>> select.shown("where"), [select.text[item.start : item.stop] for item in select.items]
+('x > 1', ['a', 'COUNT(*)'])
+>>> select.drop("limit", "where").sql
+'SELECT a, COUNT(*) FROM t'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from dpsql.dialects.postgres.words import Word, WordKind, words
+from dpsql.model.dataclass import dataclass
+from dpsql.model.tree import Span
+
+_CLAUSES = tuple("from where group having qualify window order limit offset fetch".split())
+_ENDS = frozenset(("union", "intersect", "except", ";"))
+_AFTER = {clause: _CLAUSES[place + 1 :] for place, clause in enumerate(_CLAUSES)}
+
+
+@dataclass(frozen=True)
+class WrittenSelect:
+    """A SELECT in a text: `first` is its word SELECT, `after` the place after its last word.
+
+    `heads` has the index of the word that begins each clause.
+    """
+
+    text: str
+    words: Sequence[Word]
+    first: int
+    after: int
+    heads: dict[str, int]
+
+    @property
+    def sql(self) -> str:
+        """The whole text."""
+        return self.text
+
+    def place(self, clause: str) -> Span | None:
+        """Return the place of a clause with its keyword; None if there is none."""
+        head = self.heads.get(clause)
+        return None if head is None else Span(self.words[head].start, self._stop(clause))
+
+    def body(self, clause: str) -> Span | None:
+        """Return the place of a clause without its keyword."""
+        head = self.heads.get(clause)
+        if head is None:
+            return None
+        head += 2 if clause in ("group", "order") else 1
+        return Span(self.words[head].start, self._stop(clause))
+
+    def shown(self, clause: str) -> str:
+        """Return the text of a clause without its keyword; empty if there is none."""
+        body = self.body(clause)
+        return "" if body is None else self.text[body.start : body.stop]
+
+    @cached_property
+    def items(self) -> tuple[Span, ...]:
+        """Places of the items of the SELECT list."""
+        at = self.first + 1
+        while self.words[at].value in ("distinct", "all"):
+            at += 1
+        stop = min((head for head in self.heads.values()), default=self.after)
+        return tuple(self.parts(at, stop, ","))
+
+    def parts(self, start: int, stop: int, sign: str) -> Iterator[Span]:
+        """Yield the places of the parts of a list of words, divided by a sign or a word."""
+        depth, since = 0, start
+        for at in range(start, stop):
+            word = self.words[at]
+            depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(word.text, 0)
+            if depth == 0 and word.value == sign:
+                yield Span(self.words[since].start, self.words[at - 1].stop)
+                since = at + 1
+        if since < stop:
+            yield Span(self.words[since].start, self.words[stop - 1].stop)
+
+    def divided(self, clause: str, sign: str) -> tuple[Span, ...]:
+        """Return the places of the parts of a clause."""
+        body = self.body(clause)
+        if body is None:
+            return ()
+        inside = [n for n, w in enumerate(self.words) if body.start <= w.start < body.stop]
+        return tuple(self.parts(inside[0], inside[-1] + 1, sign)) if inside else ()
+
+    def insertion(self, clause: str) -> int:
+        """Return the place where a missing clause belongs: after the clauses before it."""
+        before = [c for c in self.heads if clause in _AFTER[c]]
+        ends = [self._stop(each) for each in before]
+        return max(ends, default=self.words[self.after - 1].stop)
+
+    def edit(self, *edits: tuple[Span, str]) -> WrittenSelect:
+        """Return the text with other words at some places; this SELECT is found again.
+
+        White space before words that are left out goes too.
+        """
+        text = self.text
+        for span, new in sorted(edits, key=lambda edit: edit[0].start, reverse=True):
+            before = text[: span.start] if new else text[: span.start].rstrip()
+            text = before + new + text[span.stop :]
+        return innermost(text, self.words[self.first].start)
+
+    def drop(self, *clauses: str) -> WrittenSelect:
+        """Return the text without some clauses."""
+        places = [place for clause in clauses if (place := self.place(clause))]
+        return self.edit(*((place, "") for place in places))
+
+    def _stop(self, clause: str) -> int:
+        later = [head for head in self.heads.values() if head > self.heads[clause]]
+        return self.words[min(later, default=self.after) - 1].stop
+
+
+def innermost(text: str, at: int) -> WrittenSelect:
+    """Return the innermost SELECT around a place. Raises `Refused`, or ValueError."""
+    every = tuple(words(text))
+    level = lowest = 0
+    for number in range(len(every) - 1, -1, -1):
+        word = every[number]
+        if word.start > at:
+            continue
+        level += {")": 1, "(": -1}.get(word.text, 0)
+        lowest = min(level, lowest)
+        if level == lowest and word.kind is WordKind.NAME and word.value == "select":
+            return _select(text, every, number)
+    raise ValueError(at)
+
+
+def enclosing(text: str, at: int) -> Iterator[WrittenSelect]:
+    """Yield the SELECTs around a place, the innermost first. Raises `Refused`."""
+    try:
+        select = innermost(text, at)
+        while True:
+            yield select
+            opening = select.words[select.first - 1] if select.first else None
+            if opening is None or opening.text != "(":
+                return
+            select = innermost(text, opening.start - 1)
+    except ValueError:
+        return
+
+
+def _select(text: str, every: Sequence[Word], first: int) -> WrittenSelect:
+    heads: dict[str, int] = {}
+    depth, after = 0, len(every)
+    for at in range(first + 1, len(every)):
+        word = every[at]
+        depth += {"(": 1, ")": -1}.get(word.text, 0)
+        if depth < 0 or (depth == 0 and word.value in _ENDS and word.kind is not WordKind.QUOTED):
+            after = at
+            break
+        clause = depth == 0 and word.kind is WordKind.NAME and word.value in _CLAUSES
+        if clause and _begins(every, at):
+            heads.setdefault(word.value, at)
+    return WrittenSelect(text, every, first, after, heads)
+
+
+def _begins(every: Sequence[Word], at: int) -> bool:
+    """Test whether a word begins a clause: not FROM of IS DISTINCT FROM, nor GROUP without BY."""
+    word = every[at].value
+    if word in ("group", "order"):
+        return at + 1 < len(every) and every[at + 1].value == "by"
+    return not (word == "from" and every[at - 1].value == "distinct")

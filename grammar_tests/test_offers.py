@@ -1,0 +1,229 @@
+"""Statements that refusals offer: accepted, free, made of policy and text, at every interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import dpsql
+from dpsql.interfaces.messages import describe
+from dpsql.interfaces.pgwire.faults import fault_of
+from dpsql.model.errors import Offer, Refused
+from dpsql.model.vocabulary import Request
+from dpsql.preparation import offers
+from dpsql.preparation.offers import MAKERS, find_offer
+from dpsql.proxy import Proxy
+from grammar_tests import proxy_kit
+from grammar_tests.casefile import Case
+from grammar_tests.laws import BUDGET, compiled
+from grammar_tests.test_cases import ALL, CATALOGS
+
+REFUSED = tuple(case for case in ALL if not case.accepted and case.holds_here)
+SLICE = 8
+"""One of so many cases is in the default tier."""
+
+
+def compile_as(case: Case, sql: str) -> None:
+    """Compile a text as a case is compiled. Raises `Refused`."""
+    policy, engine = CATALOGS[case.catalog]()
+    budget = replace(BUDGET, accountant=case.setting("accountant", "zcdp"))
+    compiled(sql, policy, engine, dialect=case.setting("dialect", "duckdb"), budget=budget)
+
+
+def offered(case: Case, *, unchecked: bool = False) -> Offer | None:
+    """Offer for a refused case; `unchecked` takes the first candidate."""
+    with pytest.raises(Refused) as refusal:
+        compile_as(case, case.sql)
+    policy, _ = CATALOGS[case.catalog]()
+    request = Request(case.sql, "ana", case.setting("dialect", "duckdb"))
+
+    def require(other: Request) -> None:
+        if not unchecked:
+            compile_as(case, other.sql)
+
+    return find_offer(request, refusal.value, policy, require)
+
+
+def accepted(cases: Sequence[Case], *, unchecked: bool = False) -> Iterator[bool]:
+    """For each offer: whether it is accepted."""
+    for case in cases:
+        offer = offered(case, unchecked=unchecked)
+        if offer is not None:
+            assert offer.sql != case.sql
+            assert all(offer.changes)
+            try:
+                compile_as(case, offer.sql)
+            except Refused:
+                yield False
+            else:
+                yield True
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_offers_are_accepted(part: int) -> None:
+    every = list(accepted(REFUSED[SLICE * part :: 4 * SLICE]))
+    assert all(every)
+    assert len(every) >= 3
+
+
+@pytest.mark.full("every refused case")
+def test_every_offer_is_accepted_and_a_quarter_of_refusals_have_one() -> None:
+    every = list(accepted(REFUSED))
+    assert all(every)
+    assert len(every) >= len(REFUSED) / 4
+
+
+def test_wrong_twin_offers_without_compiling_are_refused() -> None:
+    assert not all(accepted(REFUSED[: 4 * SLICE], unchecked=True))
+
+
+TEXTS = {
+    "SELECT * FROM orders": ("SELECT COUNT(*) AS n FROM orders", "counts rows"),
+    "SELECT status, amount FROM orders WHERE amount > 5 ORDER BY 1 LIMIT 3": (
+        (
+            "SELECT status, AVG(amount) AS amount, COUNT(*) AS n FROM orders WHERE amount > 5"
+            " GROUP BY status"
+        ),
+        "counts rows by status and averages amount",
+    ),
+    "SELECT status, amount, COUNT(*) FROM orders GROUP BY status": (
+        "SELECT status, amount, COUNT(*) FROM orders GROUP BY status, amount",
+        "also groups by amount",
+    ),
+    "SELECT segment, COUNT(*) FROM customers": (
+        "SELECT segment, COUNT(*) FROM customers GROUP BY segment",
+        "also groups by segment",
+    ),
+    "SELECT segment, name, COUNT(*) FROM customers GROUP BY segment, name": (
+        "SELECT segment, COUNT(*) FROM customers GROUP BY segment",
+        "leaves out name",
+    ),
+    "SELECT COUNT(*) FROM customers WHERE age > 30 AND name = 'Zoe'": (
+        "SELECT COUNT(*) FROM customers WHERE age > 30",
+        "leaves out name = 'Zoe'",
+    ),
+    "SELECT SUM(ammount) FROM orders": (
+        "SELECT SUM(amount) FROM orders",
+        "amount instead of ammount",
+    ),
+    "SELECT COUNT(*) FROM ordres": ("SELECT COUNT(*) FROM orders", "orders instead of ordres"),
+    "SELECT AVG(orders.amount) FROM orders o": (
+        "SELECT AVG(o.amount) FROM orders o",
+        "o instead of orders",
+    ),
+    "SELECT AVG(r) FROM (SELECT RANK() OVER (ORDER BY amount) AS r FROM orders) AS t": (
+        (
+            "SELECT AVG(r) FROM (SELECT RANK() OVER (PARTITION BY customer_id ORDER BY amount) AS r"
+            " FROM orders) AS t"
+        ),
+        "ranks or sums within each customer_id",
+    ),
+    "SELECT customer_id, COUNT(*) AS n FROM orders GROUP BY customer_id ORDER BY n DESC LIMIT 9": (
+        (
+            "SELECT AVG(n) AS n FROM (SELECT customer_id, COUNT(*) AS n FROM orders"
+            " GROUP BY customer_id) AS t"
+        ),
+        "averages over customers",
+    ),
+    "SELECT COUNT(*) FROM orders o JOIN events e ON o.quantity = e.duration": (
+        (
+            "SELECT COUNT(*) FROM orders o JOIN events e ON o.quantity = e.duration"
+            " WHERE o.customer_id = e.customer_id"
+        ),
+        "adds o.customer_id = e.customer_id",
+    ),
+    "SELECT status FROM orders WHERE COUNT(*) > 5 GROUP BY status": (
+        "SELECT status FROM orders GROUP BY status HAVING COUNT(*) > 5",
+        "HAVING instead of WHERE",
+    ),
+    "SELECT COUNT(*) FROM orders WHERE status = 5": (
+        "SELECT COUNT(*) FROM orders WHERE status = '5'",
+        "writes 5 as a text",
+    ),
+    "SELECT TOP 2 status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY n DESC": (
+        "SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY n DESC LIMIT 2",
+        "LIMIT 2 instead of TOP",
+    ),
+    "SELECT COUNT(*) FROM `orders`": (
+        'SELECT COUNT(*) FROM "orders"',
+        'writes names in "double quotes"',
+    ),
+    "CREATE TABLE t AS SELECT COUNT(*) AS n FROM orders": (
+        "SELECT COUNT(*) AS n FROM orders",
+        "asks the query alone",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_offers(text: str) -> None:
+    case = replace(REFUSED[0], sql=text, catalog="shop", settings=())
+    offer = offered(case)
+    assert offer is not None
+    assert (offer.sql, str(offer)) == TEXTS[text]
+
+
+def test_nothing_is_offered_that_is_refused() -> None:
+    for text in ("SELECT frobnicate(amount) FROM orders", "SELECT 1; SELECT 2", "SELEC 1"):
+        assert offered(replace(REFUSED[0], sql=text, catalog="shop", settings=())) is None
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return proxy_kit.shop(tmp_path_factory.mktemp("offers"))
+
+
+def test_every_interface_has_it_and_it_is_free(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offers, "SECONDS", 60.0)
+    text, expected = "SELECT age FROM customers", "SELECT AVG(age) AS age, COUNT(*) AS n"
+    with Proxy.open(str(place)) as proxy:
+        before = [spent for _, spent, _ in proxy.budgets()]
+        for ask in (proxy.ask, proxy.explain):
+            with pytest.raises(Refused) as refusal:
+                ask(Request(text, "ana"))
+            shown = str(describe(refusal.value, text))
+            assert f"\ntry: counts rows and averages age\n  {expected} FROM customers" in shown
+            assert f"Try (counts rows and averages age): {expected}" in fault_of(refusal.value).hint
+        with pytest.raises(Refused) as refusal:
+            proxy.ask(Request("SELECT age FROM customers WHERE age > ?", "ana", parameters=(3,)))
+        assert refusal.value.offer is None
+        assert [spent for _, spent, _ in proxy.budgets()] == before
+    with dpsql.connect(str(place), "ana") as connection:
+        with pytest.raises(dpsql.Error) as error:
+            connection.cursor().execute(text)
+        assert error.value.offer is not None
+        connection.cursor().execute(error.value.offer.sql)
+
+
+def test_what_takes_too_long_is_left_out(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offers, "SECONDS", 0.0)
+    with Proxy.open(str(place)) as proxy, pytest.raises(Refused) as refusal:
+        proxy.ask(Request("SELECT age FROM customers", "ana"))
+    assert refusal.value.offer is None
+
+
+def test_long_texts_have_no_offer() -> None:
+    text = f"SELECT age FROM customers WHERE city = '{'x' * 5_000}'"
+    assert offered(replace(REFUSED[0], sql=text, catalog="shop", settings=())) is None
+
+
+def test_every_maker_makes_an_offer_of_some_text() -> None:
+    used = set[str]()
+    for text in TEXTS:
+        case = replace(REFUSED[0], sql=text, catalog="shop", settings=())
+        with pytest.raises(Refused) as refusal:
+            compile_as(case, text)
+        used.add(refusal.value.reason.value)
+    assert {reason.value for reason in MAKERS} - used <= {
+        "unbounded-input",
+        "unknown-function",
+        "unsupported-aggregate",
+        "unsupported-function",
+        "private-keys-need-delta",
+        "syntax-error",
+    }
