@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
 from threading import Lock
+from time import thread_time
 from typing import Any, TypeVar
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines import Stop
+from dpsql.engines.limited import limited
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import DpsqlError, Offer, Reason, Refused
 from dpsql.model.intervals import Facts
@@ -171,9 +172,12 @@ class Compiler:
             query = self._read(self.on_grid(other), stop)
             query.require_useful(self.prepared(query).notices, Loss(0))
 
+        def find() -> Offer | None:
+            with limited(stop, offers.SECONDS, thread_time):
+                return offers.find_offer(request, refused, self.policy, require)
+
         try:
-            find = partial(offers.find_offer, request, refused, self.policy, require)
-            return freely(find, stop, offers.SECONDS)
+            return self.freely(find, stop)
         except DpsqlError:
             return None
 

@@ -19,7 +19,7 @@ from dpsql.model.vocabulary import ColumnPolicy, Policy, Request
 from dpsql.preparation.written_selects import WrittenSelect, enclosing, innermost
 
 SECONDS = 0.05
-"""Longest time to look for an offer."""
+"""Longest time to look for an offer, in seconds of work: other programs do not count."""
 _LONGEST = 4_000
 _TRIED = 16
 _STEPS = 3
