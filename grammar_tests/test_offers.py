@@ -14,7 +14,7 @@ from dpsql.interfaces.pgwire.faults import fault_of
 from dpsql.model.errors import Offer, Refused
 from dpsql.model.vocabulary import Request
 from dpsql.preparation import offers
-from dpsql.preparation.offers import MAKERS, find_offer
+from dpsql.preparation.offers import find_offer
 from dpsql.proxy import Proxy
 from grammar_tests import proxy_kit
 from grammar_tests.casefile import Case
@@ -210,20 +210,3 @@ def test_what_takes_too_long_is_left_out(place: Path, monkeypatch: pytest.Monkey
 def test_long_texts_have_no_offer() -> None:
     text = f"SELECT age FROM customers WHERE city = '{'x' * 5_000}'"
     assert offered(replace(REFUSED[0], sql=text, catalog="shop", settings=())) is None
-
-
-def test_every_maker_makes_an_offer_of_some_text() -> None:
-    used = set[str]()
-    for text in TEXTS:
-        case = replace(REFUSED[0], sql=text, catalog="shop", settings=())
-        with pytest.raises(Refused) as refusal:
-            compile_as(case, text)
-        used.add(refusal.value.reason.value)
-    assert {reason.value for reason in MAKERS} - used <= {
-        "unbounded-input",
-        "unknown-function",
-        "unsupported-aggregate",
-        "unsupported-function",
-        "private-keys-need-delta",
-        "syntax-error",
-    }
