@@ -20,7 +20,7 @@ from dpsql.engines import Engine, Stop
 from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.versions import require_tested
-from dpsql.ledgers import Ledger
+from dpsql.ledgers import Ledger, altered, removed
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import Span, SqlType
@@ -41,7 +41,7 @@ from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects, opened
 from dpsql.preparation.explanation import Explanation
 from dpsql.preparation.public_data import PublicTables
-from dpsql.preparation.question import Standing, account, standings
+from dpsql.preparation.question import Standing, account, ceilings, standings
 from dpsql.preparation.signature import Signature
 from dpsql.release.release import Sampler
 from dpsql.vault.vault import Vault
@@ -232,6 +232,11 @@ class Proxy:
             for b in self.policy.budgets
         )
 
+    def nothing_paid(self, analyst: str) -> Receipt:
+        """Return the receipt of an answer without private rows."""
+        payer = account(self.policy, analyst)
+        return payer.receipt("", Loss(0), self.vault.till.standing(payer))
+
     def standing(self, analyst: str) -> Standing:
         """Return the rest for an analyst: of the budget, or of the cap with the least rest."""
         return self.vault.till.standing(account(self.policy, analyst))
@@ -248,11 +253,13 @@ class Proxy:
         return stamp and (stamp, self.systems.changes)
 
     def recorded(self) -> object:
-        """Return the data version, its facts, and the present store, to be compared with
-        `accepted`.
+        """Return the data version, its facts, the present store, and the limits that the owner
+        confirmed otherwise, to be compared with `accepted`.
         """
         facts = self.ledger.facts(vouched_for(self.policy))
-        return self.ledger.data_version(), facts, store_present(self.policy.database)
+        confirmed, limits = self.ledger.confirmed(), ceilings(self.policy)
+        other = altered(confirmed, limits), removed(confirmed, limits)
+        return self.ledger.data_version(), facts, store_present(self.policy.database), other
 
     def refresh(self) -> int:
         """Start a new data version: remembered answers and recorded facts do not count any more."""

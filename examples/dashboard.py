@@ -21,8 +21,7 @@ def refresh(connection: dpsql.Connection) -> int:
     for title, sql in TILES.items():
         cursor = connection.cursor().execute(sql)
         print(f"{title}: {cursor.fetchall()}")
-        if cursor.receipt is not None:
-            cost += cursor.receipt.charged.amount
+        cost += cursor.receipt.charged.amount
     return cost
 
 

@@ -42,5 +42,5 @@ print(
         }
     )
 )
-if cursor.receipt is None or cursor.receipt.charged.amount:
+if cursor.receipt.charged.amount:
     sys.exit("A repeated question was charged.")

@@ -34,6 +34,7 @@ NOTICE = "The bounds [0, 512] of orders.amount were found privately."
 LIMIT = Loss(185_071_234, 10**12)
 CHARGE = Loss(500_000, 10**9)
 
+NOTHING_PAID = Receipt("", "ana", "default", "zcdp", Decimal("0.1"), Loss(0), Loss(0), Loss(1))
 RECEIPT = Receipt("6f3a", "ana", "default", "zcdp", Decimal("0.1"), CHARGE, CHARGE, LIMIT)
 
 ANSWER = Answer(
@@ -122,6 +123,10 @@ class FakeProxy:
         if self.error is not None:
             raise self.error
         return self.answer
+
+    def nothing_paid(self, analyst: str) -> Receipt:
+        del analyst
+        return NOTHING_PAID
 
     def own_tables(self, analyst: str) -> tuple[Any, ...]:
         del analyst

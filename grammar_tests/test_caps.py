@@ -27,6 +27,7 @@ from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.preparation.engine_kinds import dialects, opened
 from dpsql.preparation.public_data import PublicTables
+from dpsql.preparation.question import ceilings
 from dpsql.proxy import Proxy
 from grammar_tests import ledger_kit as kit
 from grammar_tests.ledger_kit import charge
@@ -459,6 +460,17 @@ def test_a_text_is_kept_as_it_came_and_long_ones_are_cut(path: Path) -> None:
         assert long_one.inquiry.client == "psql?[2J?" + "x" * 91 + "…"
         late = datetime(2100, 1, 1, tzinfo=UTC)
         assert ledger.history(since=late) == () == ledger.history(budget="other")
+
+
+def test_a_running_proxy_learns_that_limits_were_confirmed(owned: Path) -> None:
+    """A charge confirms no limit that was not there; an owner's confirmation is told."""
+    with Proxy.open(str(owned)) as running:
+        running.ask(request("SELECT COUNT(*) AS n FROM customers"))
+        assert running.recorded() == running.accepted
+        budget = next(c for c in ceilings(running.policy) if c.title == "budget default")
+        raised = replace(budget, most=Loss(budget.most.amount + 1, budget.most.delta))
+        running.ledger.confirm(raised, "more people")
+        assert running.recorded() != running.accepted
 
 
 @pytest.mark.full("opens servers or connects clients")

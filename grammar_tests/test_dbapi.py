@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -31,7 +32,7 @@ from dpsql.model.errors import (
     Unreachable,
 )
 from dpsql.model.tree import Span
-from grammar_tests.fakes import ANSWER, EXPLANATION, NOTICE, FakeProxy
+from grammar_tests.fakes import ANSWER, EXPLANATION, NOTHING_PAID, NOTICE, FakeProxy
 from grammar_tests.proxy_kit import policy
 
 
@@ -133,7 +134,7 @@ def test_parameters_are_a_sequence(parameters: Any) -> None:
     assert not proxy.requests
 
 
-@pytest.mark.parametrize("epsilon", [0.1, "x", 1])
+@pytest.mark.parametrize("epsilon", [0.1 + 0.2, "x", 1])
 def test_epsilon_is_exact(epsilon: Any) -> None:
     with pytest.raises(dpsql.ProgrammingError):
         connected(epsilon=epsilon)
@@ -169,7 +170,7 @@ def test_fetching_before_asking() -> None:
 
 def test_errors_margins_receipt_and_notices() -> None:
     cursor = connected().cursor()
-    assert (cursor.receipt, cursor.errors, cursor.margins) == (None, (), ())
+    assert (cursor.receipt, cursor.errors, cursor.margins) == (NOTHING_PAID, (), ())
     cursor.execute("x")
     assert cursor.receipt is ANSWER.receipt
     assert (cursor.errors, cursor.margins) == (ANSWER.errors, ANSWER.margins)
@@ -238,13 +239,35 @@ def test_explain_is_an_explanation() -> None:
     assert "discrete Gaussian" not in dpsql.plan_text(EXPLANATION)
 
 
+@pytest.mark.parametrize("price", [0.05, 0.5, 1.0, "0.05", Decimal("0.05")])
+def test_a_price_is_a_number_with_few_digits(price: Any) -> None:
+    proxy = FakeProxy()
+    connected(proxy).execute("x", epsilon=price)
+    assert proxy.requests[-1].epsilon == Decimal(str(price))
+
+
+@pytest.mark.parametrize("price", [0.1 + 0.2, 1 / 3, math.inf, math.nan, True])
+def test_a_price_of_many_digits_is_refused(price: Any) -> None:
+    """What a computation left in a float is no price: nobody wrote it."""
+    with pytest.raises(dpsql.ProgrammingError):
+        connected().execute("x", epsilon=price)
+
+
+def test_a_result_prints_as_a_table_with_its_cost() -> None:
+    shown = repr(connected().sql("x"))
+    assert "±" in shown
+    assert NOTICE in shown
+    assert shown.splitlines()[-1].startswith("cost: ε = 0.1")
+    assert connected().sql("x").rows == ANSWER.rows
+
+
 def test_a_failed_statement_leaves_no_old_rows() -> None:
     proxy = FakeProxy()
     cursor = connected(proxy).cursor().execute("x")
     proxy.error = Refused(Reason.RAW_ROWS)
     with pytest.raises(dpsql.NotSupportedError):
         cursor.execute("x")
-    assert (cursor.description, cursor.rowcount, cursor.receipt) == (None, -1, None)
+    assert (cursor.description, cursor.rowcount, cursor.receipt) == (None, -1, NOTHING_PAID)
 
 
 def test_a_cursor_is_cancelled_by_itself_and_with_its_connection() -> None:

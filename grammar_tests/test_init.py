@@ -293,7 +293,14 @@ def test_every_accountant_has_a_budget_that_loads(accountant: str, tmp_path: Pat
     decisions = decided(schema(COMPANY), Given(accountant=accountant), recommendation)
     path = tmp_path / "dpsql.toml"
     path.write_text(draft(schema(COMPANY), Database("duckdb", "x"), decisions), encoding="utf-8")
-    assert load(str(path)).budgets[0].accountant == accountant
+    (budget,) = load(str(path)).budgets
+    assert budget.accountant == accountant
+    (whole,) = load(str(path)).caps
+    assert (whole.title, whole.epsilon, whole.delta) == (
+        "all budgets",
+        budget.epsilon,
+        budget.delta,
+    )
 
 
 def test_defaults_are_what_is_not_said(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.listing import Listing, listed, listing
 from dpsql.interfaces.messages import width
 from dpsql.interfaces.tables import broken, table
-from dpsql.model.vocabulary import Policy
+from dpsql.model.vocabulary import Loss, Policy
 from dpsql.proxy import Proxy
 from grammar_tests import bound, proxy_kit
 from grammar_tests.session_kit import Client, asked
@@ -125,7 +125,7 @@ def test_python_asks_the_catalogue_and_what_it_spent(connection: dpsql.Connectio
     cursor = connection.execute("SELECT budget, questions_left FROM dpsql_budget()")
     assert [column[0] for column in cursor.description or ()] == ["budget", "questions_left"]
     ((budget, left),) = cursor.fetchall()
-    assert (budget, left > 0, cursor.receipt) == ("default", True, None)
+    assert (budget, left > 0, cursor.receipt.charged) == ("default", True, Loss(0))
     named = connection.execute("SELECT COUNT(*) AS n FROM countries WHERE region <> 'pg_class'")
     assert [column[0] for column in named.description or ()] == ["n"]
 

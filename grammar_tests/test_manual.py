@@ -121,6 +121,14 @@ def test_help_of_a_command_is_its_own() -> None:
     assert run("help", "--help").stdout.startswith("Usage: main help ")
 
 
+def test_a_word_of_a_heading_leads_to_its_section() -> None:
+    shown = run("help", "budgets")
+    assert shown.exit_code == 0
+    assert shown.output.startswith("[budgets.B]")
+    assert "query_epsilon" in shown.output
+    assert "dpsql help policy" in shown.output
+
+
 def test_what_is_not_there_is_told_with_what_is_nearest() -> None:
     result = run("help", "polcy")
     assert result.exit_code == 2

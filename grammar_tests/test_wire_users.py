@@ -16,6 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from dpsql.interfaces.pgwire import server
 from dpsql.interfaces.pgwire.login_file import ByCertificate, User, verifier_of
+from dpsql.interfaces.pgwire.present import Present
+from dpsql.policy.draft import ServerSettings as Limits
+from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import shop
 from grammar_tests.wire_kit import PASSWORD, Door, opened
 
@@ -146,3 +149,21 @@ def test_who_is_taken_off_the_list_is_put_out(
         with pytest.raises(psycopg.OperationalError, match="may no longer log in"):
             asked_on(client)
         assert kept.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    ("users", "told"),
+    [({}, True), ({"ana": User(ByCertificate())}, False), (None, False)],
+)
+def test_a_server_without_users_says_so(users: Any, told: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    def readable() -> Any:
+        if users is None:
+            raise ValueError
+        return users
+
+    with Proxy.open(str(shop(tmp_path))) as proxy:
+        unused: Any = None
+        present = Present(proxy, unused, readable, Limits(), None, None)
+        warnings = dict(present.warnings())
+        assert ("no_user" in warnings) is told
+        assert not told or "dpsql user add ana" in warnings["no_user"]["fix"]

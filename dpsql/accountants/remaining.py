@@ -44,13 +44,14 @@ def keyed_questions(budget: Budget, spent: Loss) -> int | None:
 def fitting(budget: Budget, spent: Loss) -> Decimal | None:
     """Return the largest ε, to two digits, of a query that the rest of the budget can pay for.
 
-    Returns None if the rest pays for no query.
+    Returns None if the rest pays for no query. It is at most the ε of the budget: its δ may allow
+    one query somewhat more.
 
     >>> pot = Budget("b", Decimal(1), Decimal(0), "pure", query_epsilon=Decimal("0.3"))
     >>> fitting(pot, Loss(150_000_000)), fitting(pot, Loss(999_000_000))
     (Decimal('0.85'), None)
     """
-    left, most = _left(budget, spent), budget.max_query_epsilon
+    left, most = _left(budget, spent), min(budget.max_query_epsilon, budget.epsilon)
     if left < _price(budget, Decimal("1e-9")):
         return None
     if _price(budget, most) <= left:

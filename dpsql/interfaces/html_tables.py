@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from html import escape
 
 from dpsql.interfaces.doors import Door
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.sentences import footnotes, remarks
-from dpsql.interfaces.tables import MARK, UNKNOWN, TextColumn, is_unclear, text_columns
+from dpsql.interfaces.tables import (
+    MARK,
+    MOST_SHOWN,
+    UNKNOWN,
+    TextColumn,
+    first_rows,
+    is_unclear,
+    text_columns,
+)
 from dpsql.model.vocabulary import Answer
-
-MOST_SHOWN = 200
-"""Maximum number of rows in a notebook."""
 
 
 def table_html(answer: Answer, most: int | None = None) -> str:
     """Return the rows as an HTML table, at most `most`, with footnotes below."""
     rows = len(answer.rows)
-    if most is not None and rows > most:
-        parts = {name: getattr(answer, name)[:most] for name in ("rows", "margins", "halves")}
-        answer = replace(answer, **parts)
+    answer = first_rows(answer, most)
     columns = text_columns(answer)
     head = "".join(_cell("th", column, column.header) for column in columns)
     lines = [

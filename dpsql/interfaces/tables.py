@@ -11,8 +11,10 @@ from textwrap import wrap
 from typing import Any
 
 from dpsql.interfaces.amounts import ends_text, number_text
+from dpsql.interfaces.doors import Door
 from dpsql.interfaces.messages import printable, width
-from dpsql.interfaces.sentences import footnotes
+from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.sentences import footnotes, remarks
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.interval_ends import Half
 from dpsql.model.notices import sides
@@ -68,6 +70,27 @@ def table(answer: Answer, terminal_width: int | None = None) -> TextTable:
     if is_unclear(answer):
         lines += _wrapped(UNKNOWN, terminal_width)
     return TextTable("".join(f"{line.rstrip()}\n" for line in lines), notices)
+
+
+MOST_SHOWN = 200
+"""Maximum number of rows in a notebook or at a prompt."""
+
+
+def first_rows(answer: Answer, most: int | None) -> Answer:
+    """Return the answer with at most `most` rows (None: all)."""
+    if most is None or len(answer.rows) <= most:
+        return answer
+    parts = {name: getattr(answer, name)[:most] for name in ("rows", "margins", "halves")}
+    return replace(answer, **parts)
+
+
+def answer_text(answer: Answer, door: Door) -> str:
+    """Return the first rows, notices and cost as text, for a prompt."""
+    shown = first_rows(answer, MOST_SHOWN)
+    more = len(answer.rows) - len(shown.rows)
+    lines = [f"{more:,} more rows"] if more else []
+    lines += [*remarks(answer, door), cost_text(answer.receipt)]
+    return table(shown).text + "\n".join(map(printable, lines))
 
 
 def is_unclear(answer: Answer) -> bool:

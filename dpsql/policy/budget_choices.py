@@ -107,19 +107,20 @@ def budget_lines(choice: BudgetChoice, units: int | None) -> Iterator[str]:
     counts = ", ".join(f"{a.name} for {_count(a.name, budget):,}" for a in ACCOUNTANTS)
     undecided = choice.delta is None and budget.delta > 0
     yield "# How much all answers together tell of one person. All analysts who name a budget share"
-    yield f"# it. At ε = {_plain(budget.epsilon)} {change}:"
+    yield f"# it. At ε = {plain_number(budget.epsilon)} {change}:"
     yield f"# {guess}."
     yield f"# The factor is {more}. Begin low: what was told is never taken back."
     yield "# δ is a chance that this does not hold: well below 1 / number of people."
-    yield f"# Recommended: ε = {_plain(EPSILON)}, δ = {_plain(recommended_delta(units))}."
+    advised = plain_number(recommended_delta(units))
+    yield f"# Recommended: ε = {plain_number(EPSILON)}, δ = {advised}."
     yield f"# So many questions it pays for by accountant: {counts}."
     yield "[budgets.default]"
     yield f"epsilon = {_undecided(choice.epsilon is None, budget.epsilon)}"
     yield f"delta = {_undecided(undecided, budget.delta)}"
     yield f'accountant = "{budget.accountant}"'
-    yield f"query_epsilon = {_plain(budget.query_epsilon)}"
-    yield f"max_query_epsilon = {_plain(budget.max_query_epsilon)}"
-    yield f"query_delta = {_plain(budget.query_delta)}"
+    yield f"query_epsilon = {plain_number(budget.query_epsilon)}"
+    yield f"max_query_epsilon = {plain_number(budget.max_query_epsilon)}"
+    yield f"query_delta = {plain_number(budget.query_delta)}"
     yield from ("", "[analysts.analyst]", 'budget = "default"')
     yield from ("", "[ledger]", 'path = "dpsql.ledger"')
 
@@ -129,13 +130,13 @@ def _count(accountant: str, budget: Budget) -> int:
 
 
 def _undecided(undecided: bool, amount: Decimal) -> str:  # noqa: FBT001
-    return f'"{UNDECIDED}"' if undecided else _plain(amount)
+    return f'"{UNDECIDED}"' if undecided else plain_number(amount)
 
 
-def _plain(amount: Decimal) -> str:
+def plain_number(amount: Decimal) -> str:
     """Return a number as TOML, with exponents for small ones.
 
-    >>> [_plain(Decimal(x)) for x in ("1", "0.10", "1E-9", "0.00001")]
+    >>> [plain_number(Decimal(x)) for x in ("1", "0.10", "1E-9", "0.00001")]
     ['1.0', '0.1', '1e-9', '1e-5']
     """
     amount = amount.normalize()

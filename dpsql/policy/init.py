@@ -12,7 +12,7 @@ from dpsql.model.resources import Database
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import Kind, identifier
 from dpsql.policy.bind import NUMBERS, Check, checks
-from dpsql.policy.budget_choices import BudgetChoice, budget_lines
+from dpsql.policy.budget_choices import BudgetChoice, budget_lines, plain_number
 from dpsql.policy.column_words import column_words, identifies, is_amount
 from dpsql.policy.edit import toml_key
 from dpsql.policy.file_drafts import TypesFrom, section_lines, type_part
@@ -173,6 +173,9 @@ class Drafter:
             named = [_text(f"{table}.{column}") for table, column in unit.columns]
             yield f"columns = [{', '.join(named)}]"
         yield 'neighbours = "add_remove"'
+        if (whole := self.decisions.budget.epsilon) is not None:
+            yield "# The most that all budgets below spend together; a further one needs more."
+            yield f"epsilon = {plain_number(whole)}"
 
     def defaults(self) -> Iterator[str]:
         """Yield the lines of the defaults for tables."""

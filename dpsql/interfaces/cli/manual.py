@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -71,6 +72,8 @@ def manual(context: click.Context, topic: str | None) -> None:
     elif command := root.command.get_command(root, topic):
         with click.Context(command, info_name=topic, parent=root) as inner:
             click.echo(command.get_help(inner))
+    elif section := "\n".join(_section(topic)):
+        _show(section)
     else:
         near = get_close_matches(topic, _names(context), 1)
         advice = f"Did you mean {near[0]}?" if near else "For all that is there: dpsql help."
@@ -83,6 +86,17 @@ def _reason(topic: str) -> Iterator[str]:
     row = next(n for n, line in enumerate(lines) if line.startswith(f"| `{topic}` |"))
     head = max(n for n, line in enumerate(lines[:row]) if line.startswith("|---"))
     yield from (lines[head - 1], lines[head], lines[row])
+
+
+def _section(topic: str) -> Iterator[str]:
+    """Yield the first section of a page with this word in its heading."""
+    for name in TOPICS:
+        lines = page(name).splitlines()
+        heads = [n for n, line in enumerate(lines) if line.startswith("## ")]
+        for n, end in zip(heads, [*heads, len(lines)][1:], strict=True):
+            if topic.lower() in re.findall(r"[a-z_]+", lines[n].lower()):
+                yield from (*lines[n:end], f"More: dpsql help {name}")
+                return
 
 
 def _show(text: str) -> None:

@@ -50,6 +50,7 @@ from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Answer, Request
 from dpsql.preparation.explanation import Explanation
 
 if TYPE_CHECKING:
+    from dpsql.interfaces.dbapi.direct import DirectAnswer
     from dpsql.proxy import Proxy
 
 
@@ -219,6 +220,21 @@ class Connection:
         """Answer one SELECT in a new cursor; see `Cursor.execute`."""
         wish = {"epsilon": epsilon, "within": within, "confidence": confidence}
         return self.cursor().execute(sql, parameters, **wish)
+
+    def sql(
+        self,
+        sql: str,
+        parameters: Parameters | Named = (),
+        *,
+        epsilon: Amount | None = None,
+        within: Amount | None = None,
+        confidence: Amount | None = None,
+    ) -> DirectAnswer:
+        """Answer one SELECT, as a table that prints itself; for `epsilon` see `Cursor.execute`."""
+        from dpsql.interfaces.dbapi.direct import DirectAnswer  # noqa: PLC0415
+
+        options = StatementOptions(epsilon, within, confidence)
+        return DirectAnswer.of(self.cursor().only_answer(sql, parameters, options))
 
     def tables(self) -> Cursor:
         """List the tables, as `SHOW TABLES` does; free."""

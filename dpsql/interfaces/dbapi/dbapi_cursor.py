@@ -105,7 +105,7 @@ def _joined(pieces: Sequence[Sequence[Row]]) -> Sequence[Row]:
 class Cursor:
     """Cursor that runs statements and returns rows. Threads must not share it.
 
-    After `execute`, `receipt` is the charge (None: no private row was read). `errors` holds the
+    After `execute`, `receipt` is the charge, zero if no private row was read. `errors` holds the
     standard error of each number, and `margins` the half width of its 95 % interval, in the shape
     of the rows. None means exact, NaN noisy with unknown error. `intervals` has its low and high
     ends, of which one is farther away where a limit clips. `notices` are sentences on clipping and
@@ -141,6 +141,13 @@ class Cursor:
         """
         options = StatementOptions(epsilon, within, confidence)
         return self._run(sql, (parameters,), options, flowing=True)
+
+    def only_answer(
+        self, sql: str, parameters: Parameters | Named, options: StatementOptions
+    ) -> Answer:
+        """Return the whole answer to one SELECT; see `Connection.sql`."""
+        self._run(sql, (parameters,), options)
+        return self._fetchable().answers[0]
 
     def executemany(self, sql: str, seq_of_parameters: Sequence[Parameters]) -> Self:
         """Answer a SELECT once per parameters, each with its own charge. Keeps all rows in
@@ -215,8 +222,13 @@ class Cursor:
         return self._next if self._results else None
 
     @property
-    def receipt(self) -> Receipt | None:
-        return self._results.answers[-1].receipt if self._results else None
+    def receipt(self) -> Receipt:
+        """The charge of the last statement; nothing without one, or if it read no private row."""
+        paid = self._results.answers[-1].receipt if self._results else None
+        if paid is not None:
+            return paid
+        proxy, analyst = self.connection.proxy, self.connection.analyst
+        return _translated("", partial(proxy.nothing_paid, analyst))
 
     @property
     def errors(self) -> Deviations:

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from dpsql.answering.system_table import load_value
 from dpsql.interfaces.dbapi.local_answers import answered_here
+from dpsql.interfaces.dbapi.statement_options import Amount, exact_amount
 from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.html_tables import answer_html
 from dpsql.interfaces.pictures.drawings import Drawing
+from dpsql.interfaces.tables import answer_text
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.tree import Parameter
 from dpsql.model.vocabulary import DEFAULT_SPELLING, Answer, Request
@@ -23,9 +25,17 @@ if TYPE_CHECKING:
 
 
 class DirectAnswer(Answer):
-    """An answer that a notebook shows as a table, and that can be drawn."""
+    """An answer that prints as a table, and that can be drawn."""
 
     __slots__ = ()
+
+    @classmethod
+    def of(cls, answer: Answer) -> Self:
+        """Return the same answer, printable."""
+        return cls(**{field.name: getattr(answer, field.name) for field in fields(answer)})
+
+    def __repr__(self) -> str:
+        return answer_text(self, DATABASE_API)
 
     def _repr_html_(self) -> str:
         return answer_html(self, DATABASE_API)
@@ -42,14 +52,14 @@ def ask(
     policy: str = "dpsql.toml",
     analyst: str | None = None,
     dialect: str = DEFAULT_SPELLING,
-    epsilon: Decimal | None = None,
+    epsilon: Amount | None = None,
 ) -> DirectAnswer:
     """Answer one SELECT, charging the analyst's budget. Raises `dpsql.model.errors.DpsqlError`."""
     with _opened(policy) as proxy:
         who = proxy.analyst(analyst)
-        request = Request(sql, who, dialect, frozen(parameters), epsilon, door="Python")
-        answer = answered_here(proxy, request)
-    return DirectAnswer(**{field.name: getattr(answer, field.name) for field in fields(answer)})
+        exact = exact_amount("epsilon", epsilon)
+        request = Request(sql, who, dialect, frozen(parameters), exact, door="Python")
+        return DirectAnswer.of(answered_here(proxy, request))
 
 
 def explain(
@@ -59,7 +69,7 @@ def explain(
     policy: str = "dpsql.toml",
     analyst: str | None = None,
     dialect: str = DEFAULT_SPELLING,
-    epsilon: Decimal | None = None,
+    epsilon: Amount | None = None,
 ) -> Explanation:
     """Return the plan, price and expected error of one SELECT; free.
 
@@ -67,7 +77,8 @@ def explain(
     """
     with _opened(policy) as proxy:
         who = proxy.analyst(analyst)
-        return proxy.explain(Request(sql, who, dialect, frozen(parameters), epsilon))
+        exact = exact_amount("epsilon", epsilon)
+        return proxy.explain(Request(sql, who, dialect, frozen(parameters), exact))
 
 
 @contextmanager

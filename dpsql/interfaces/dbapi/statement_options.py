@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
+from math import isfinite
 from typing import Any, TypeAlias
 
 from dpsql.dialects.postgres.words import WordKind, words
@@ -13,7 +14,9 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.query_options import Precision, requested_precision
 from dpsql.model.tree import Parameter
 
-Amount: TypeAlias = Decimal | str | int
+Amount: TypeAlias = Decimal | str | int | float
+_DIGITS = 9
+"""Most digits of a float that is taken for what it says: 0.05 and not 0.1 + 0.2."""
 Named: TypeAlias = "Mapping[str, Parameter | list[Any]]"
 
 
@@ -50,11 +53,18 @@ NOTHING_SAID = StatementOptions()
 
 
 def exact_amount(name: str, amount: Amount | None) -> Decimal | None:
-    """Return an amount as an exact decimal. A float is refused, because 0.1 is not one tenth."""
+    """Return an amount as an exact decimal. A float is its text, if that has few digits.
+
+    >>> exact_amount("epsilon", 0.05)
+    Decimal('0.05')
+    """
     if amount is None or isinstance(amount, Decimal):
         return amount
+    if type(amount) is float and isfinite(amount):
+        few = len(Decimal(repr(amount)).as_tuple().digits) <= _DIGITS
+        amount = repr(amount) if few else amount
     if not isinstance(amount, str):
-        message = f"{name} is a Decimal or a string such as '0.1'."
+        message = f"{name} is a Decimal, or a number with few digits such as 0.1."
         raise ProgrammingError(message)
     try:
         return Decimal(amount)

@@ -58,8 +58,18 @@ class Present:
         if facts_lapsed(proxy.policy, proxy.ledger):
             fix = "Plans and prices do without recorded facts until: dpsql check --record"
             yield "facts_lapsed", {"fix": fix}
+        if self._has_no_user():
+            name = proxy.policy.analysts[0][0]
+            yield "no_user", {"fix": f"Nobody can log in until: dpsql user add {name}"}
         if store_unused(proxy.policy):
             yield "store_unused", {"fix": "Plans read the data as they are until: dpsql prepare"}
+
+    def _has_no_user(self) -> bool:
+        """Test whether the users' file is readable and empty."""
+        try:
+            return not self.users()
+        except (OSError, ValueError):  # the server's watch tells of it
+            return False
 
     def gauges(self) -> list[tuple[str, str, float]]:
         """Return the used share of each budget, and the load of the engine. Raises
