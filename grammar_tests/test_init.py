@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from contextlib import chdir
 from datetime import date
 from decimal import Decimal
@@ -21,12 +22,15 @@ from dpsql.model.errors import PolicyError, Unreachable
 from dpsql.model.resources import Database
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import DATE, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, SqlType, decimal
-from dpsql.policy import init
+from dpsql.model.vocabulary import Request
+from dpsql.policy import init, unit_paths
 from dpsql.policy.budget_choices import likely, odds
+from dpsql.policy.column_words import column_words
 from dpsql.policy.init import Decisions, draft
 from dpsql.policy.load import load
 from dpsql.policy.unit_paths import key_of, paths, proposals, unit_called
 from dpsql.policy.update import update
+from dpsql.proxy import Proxy
 
 KINDS = {"i": INTEGER, "v": VARCHAR, "d": DATE, "t": TIMESTAMP, "n": decimal(10, 2), "f": DOUBLE}
 LETTER = {kind: letter for letter, kind in KINDS.items()}
@@ -150,6 +154,52 @@ def test_links_are_followed_by_keys_names_and_types() -> None:
     unit = unit_called(other_type, "transactions.household_id")
     assert unit is not None
     assert dict(unit.columns) == {"transactions": "household_id", "demographics": "household_id"}
+
+
+def work_of(tables: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often the words of a column are read to draft a schema of so many tables."""
+    calls = Counter[str]()
+
+    def counted(of: SchemaTable, column: str) -> tuple[str, ...]:
+        calls[column] += 1
+        return column_words(of, column)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(unit_paths, "column_words", counted)
+        lines = [f"t{n}: id* i, user_id i, t{n - 1}_id i, day d, x f" for n in range(1, tables)]
+        draft(
+            schema("\n".join(["users: id* i, email v", "t0: id* i", *lines])),
+            Database("duckdb"),
+            Decisions(),
+        )
+    return sum(calls.values())
+
+
+def test_the_work_of_a_draft_grows_as_its_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert work_of(80, monkeypatch) < 3 * work_of(40, monkeypatch)
+
+
+ODD = 'A long name with "quotes", a space, Ærøskøbing and more than sixty-three bytes'
+
+
+def test_names_of_any_letters_are_drafted_and_asked(tmp_path: Path) -> None:
+    name = ODD.replace('"', '""')
+    with duckdb.connect(str(tmp_path / "odd.duckdb")) as connection:
+        connection.execute(
+            f'CREATE TABLE "{name}" ("Patient Id" INTEGER PRIMARY KEY, "select" DATE);'
+            f'CREATE TABLE "VISITS.2024 x" ("No" INTEGER PRIMARY KEY, "{name}" INTEGER,'
+            f' "Patient Id" INTEGER NOT NULL REFERENCES "{name}" ("Patient Id"))'
+        )
+    policy = tmp_path / "dpsql.toml"
+    arguments = ["init", str(tmp_path / "odd.duckdb"), "--yes", "-o", str(policy), "--unit", ODD]
+    made = CliRunner().invoke(main, arguments)
+    assert made.exit_code == 0, made.output
+    sql = (
+        f'SELECT v."{name}", COUNT(p."select") FROM "VISITS.2024 x" v JOIN "{name}" p'
+        f' ON v."Patient Id" = p."Patient Id" GROUP BY 1'
+    )
+    with Proxy.open(str(policy)) as proxy:
+        assert proxy.explain(Request(sql, "analyst")).blocks
 
 
 def test_a_code_is_a_key_only_where_it_is_the_first_column() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
 from dpsql.model.dataclass import dataclass, field, replace
@@ -316,7 +316,7 @@ class Drafter:
         """Test whether a column looks as if it named people and is not declared harmless."""
         if f"{table.name}.{column.name}" in self.decisions.shown:
             return False
-        return column.name in hidden_columns(table, self.unit, self.routes[table.name])
+        return bool(hidden_columns(table, self.unit, self.routes[table.name], (column,)))
 
     def _is_number(self, table: SchemaTable, column: SchemaColumn) -> bool:
         """Test whether a column holds amounts with unknown bounds."""
@@ -332,9 +332,14 @@ class Drafter:
 PUBLIC = 'access = "public"'
 
 
-def hidden_columns(table: SchemaTable, unit: UnitColumns | None, routes: Routes) -> list[str]:
-    """Return columns of a private table that look as if they named people and are not keys or
-    links.
+def hidden_columns(
+    table: SchemaTable,
+    unit: UnitColumns | None,
+    routes: Routes,
+    columns: Sequence[SchemaColumn] | None = None,
+) -> list[str]:
+    """Return columns of a private table, or some of them, that look as if they named people and
+    are not keys or links.
     """
     links = (*routes.links, *routes.same)
     leading = {name for link in links for name in link.columns} | {*key_of(table)}
@@ -342,7 +347,7 @@ def hidden_columns(table: SchemaTable, unit: UnitColumns | None, routes: Routes)
         leading |= {unit.column(table.name) or ""}
     return [
         column.name
-        for column in table.columns
+        for column in columns or table.columns
         if column.name not in leading and column.type is not None
         if identifies(table, column.name)
         or (unit is not None and names_another(table, column, unit))

@@ -6,7 +6,7 @@ data.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from dpsql.model.dataclass import dataclass, replace
@@ -143,6 +143,8 @@ def proposals(schema: Schema) -> list[UnitColumns]:
 
 
 def _candidates(schema: Schema) -> Iterator[UnitColumns]:
+    # A column of the name of a key is no unit of its own: the table of that key has the people.
+    keys = {key[0].lower() for table in schema.tables if (key := _one_key(table)) is not None}
     for table in schema.tables:
         if table.is_derived:
             continue
@@ -153,13 +155,8 @@ def _candidates(schema: Schema) -> Iterator[UnitColumns]:
             own = column_words(table, column.name)
             if _can_identify(column) and names_rows(own) and PEOPLE & {*own}:
                 unit = _values(schema, column.name, (table, column))
-                if unit is not None and not _is_a_key(schema, column.name):
+                if unit is not None and column.name.lower() not in keys:
                     yield UnitColumns(tuple(sorted(unit.columns)), has_table=False)
-
-
-def _is_a_key(schema: Schema, column: str) -> bool:
-    """Test whether a table has a column of this name as its key: then that table has the people."""
-    return any(tuple(map(str.lower, key_of(t))) == (column.lower(),) for t in schema.tables)
 
 
 def paths(schema: Schema, unit: UnitColumns) -> dict[str, Routes]:
@@ -168,16 +165,19 @@ def paths(schema: Schema, unit: UnitColumns) -> dict[str, Routes]:
     Nearest first: a table is linked to tables that were reached before it. Views lead nowhere,
     because their rows may reveal others than the people that they name.
     """
-    reached = {name: Routes(()) for name, _ in unit.columns}
+    reached, keys = {name: Routes(()) for name, _ in unit.columns}, _NamedKeys(schema)
     while True:
         tables = [t for t in schema.tables if t.name not in reached and not t.is_derived]
-        further = {t.name: routes for t in tables if (routes := _routes(t, schema, unit, reached))}
+        by_table = {t.name: _routes(t, schema, unit, reached, keys) for t in tables}
+        further = {name: routes for name, routes in by_table.items() if routes}
         if not further:
-            return {name: _meeting(name, schema, unit, reached) for name in reached}
+            return {name: _meeting(name, schema, unit, reached, keys) for name in reached}
         reached |= further
 
 
-def _meeting(name: str, schema: Schema, unit: UnitColumns, reached: dict[str, Routes]) -> Routes:
+def _meeting(
+    name: str, schema: Schema, unit: UnitColumns, reached: dict[str, Routes], keys: _NamedKeys
+) -> Routes:
     """Return the routes of a table, with those to one unit separated from those to other people.
 
     A second link to the target of the first one probably names somebody else.
@@ -189,8 +189,7 @@ def _meeting(name: str, schema: Schema, unit: UnitColumns, reached: dict[str, Ro
         return routes
     taken = {column for link in people for column in link.columns} | {unit.column(name)}
     is_unit = unit.has_table and unit.column(name) is not None
-    targets = [t for t in schema.tables if t.name in reached and t is not table]
-    named = () if is_unit else (key for target in targets for key in _by_name(table, target))
+    named = () if is_unit else (key for key in keys.links[name] if key.table in reached)
     declared = [k for k in table.foreign_keys if k.table in reached and _fits(table, k, schema)]
     others = {key.columns: key for key in (*named, *declared, *routes.links[1:])}
     same = tuple(
@@ -204,14 +203,18 @@ def _meeting(name: str, schema: Schema, unit: UnitColumns, reached: dict[str, Ro
 
 
 def _routes(
-    table: SchemaTable, schema: Schema, unit: UnitColumns, reached: dict[str, Routes]
+    table: SchemaTable,
+    schema: Schema,
+    unit: UnitColumns,
+    reached: dict[str, Routes],
+    keys: _NamedKeys,
 ) -> Routes | None:
     """Return the links of a table to reached tables, the way first; None if there are none."""
-    targets = [t for t in schema.tables if t.name in reached]
     declared = [k for k in table.foreign_keys if k.table in reached and _fits(table, k, schema)]
     links = {key.columns: key for key in declared}
-    for key in (key for target in targets for key in _by_name(table, target)):
-        links.setdefault(key.columns, key)
+    for key in keys.links[table.name]:
+        if key.table in reached:
+            links.setdefault(key.columns, key)
     straight = [k for k in links.values() if unit.has_table and unit.column(k.table)]
     others = [key for key in links.values() if key not in straight]
     if not links:
@@ -232,31 +235,69 @@ def _fits(table: SchemaTable, link: ForeignKey, schema: Schema) -> bool:
     return all(a is not None and b is not None and a.type == b.type for a, b in ends)
 
 
-def _by_name(table: SchemaTable, target: SchemaTable) -> Iterator[ForeignKey]:
-    """Yield columns of a table that are named like the key of another, with its type."""
-    key = _one_key(target)
-    if key is None:
-        return
-    there = _column(target, key[0])
-    assert there is not None
-    called = column_words(target, there.name)
-    of_table = _one(table_words(target))
-    by_table = is_of_people(target) or len(called) == 1
-    if len(called) == 1 and names_rows(called):
-        called = (*table_words(target), *called)
-    elif not names_rows(called) and not target.primary_key:
-        return
-    own_key, first = {name.lower() for name in key_of(table)}, table.columns[0].name.lower()
-    if first == there.name.lower() and is_surrogate(target, there.name):
-        own_key.add(first)
-    for column in table.columns:
-        if column.name.lower() in own_key:  # only a foreign key says that it leads elsewhere
-            continue
-        if column.reading is None and column.type == there.type and _can_identify(column):
+@dataclass(frozen=True, slots=True)
+class _NamedKey:
+    """The key of one column of a table, by which others may name its rows."""
+
+    place: int
+    target: SchemaTable
+    column: SchemaColumn
+    is_surrogate: bool
+
+    def link_of(self, table: SchemaTable, column: SchemaColumn) -> ForeignKey | None:
+        """Return the link by a column that is called like this key; None for the table's own."""
+        name, first = column.name.lower(), table.columns[0]
+        if table is self.target or column.type != self.column.type:
+            return None
+        if name in {each.lower() for each in key_of(table)}:
+            return None  # only a foreign key says that it leads elsewhere
+        if column is first and name == self.column.name.lower() and self.is_surrogate:
+            return None
+        return ForeignKey((column.name,), self.target.name, (self.column.name,))
+
+
+class _NamedKeys:
+    """Keys of the tables of a schema by the words that may name them: one pass over all columns."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._called = defaultdict[Words, list[_NamedKey]](list)
+        self._alone = defaultdict[Words, list[_NamedKey]](list)
+        self._joined = defaultdict[str, list[_NamedKey]](list)
+        for place, target in enumerate(schema.tables):
+            self._add(place, target)
+        self.links = {table.name: tuple(self._links(table)) for table in schema.tables}
+
+    def _add(self, place: int, target: SchemaTable) -> None:
+        key = _one_key(target)
+        there = None if key is None else _column(target, key[0])
+        if there is None:
+            return
+        called = column_words(target, there.name)
+        named = _NamedKey(place, target, there, is_surrogate(target, there.name))
+        by_table = is_of_people(target) or len(called) == 1
+        if len(called) == 1 and names_rows(called):
+            called = (*table_words(target), *called)
+        elif not names_rows(called) and not target.primary_key:
+            return
+        self._called[_one(called)].append(named)
+        self._joined["".join(called)].append(named)
+        if by_table:
+            self._alone[_one(table_words(target))].append(named)
+
+    def _links(self, table: SchemaTable) -> Iterator[ForeignKey]:
+        """Yield links by columns that are named like keys, by target and column."""
+        links: dict[tuple[int, int], ForeignKey] = {}
+        for n, column in enumerate(table.columns):
+            if not _can_identify(column):
+                continue
             own = tuple(w for w in _one(column_words(table, column.name)) if w != "row")
-            whole = own[-len(called) :] == _one(called) or "".join(own) == "".join(called)
-            if whole or (by_table and own == of_table):
-                yield ForeignKey((column.name,), target.name, key)
+            keys = [*self._alone.get(own, ()), *self._joined.get("".join(own), ())]
+            for begin in range(len(own)):
+                keys += self._called.get(own[begin:], ())
+            for key in keys:
+                if (link := key.link_of(table, column)) is not None:
+                    links[key.place, n] = link
+        yield from (links[place] for place in sorted(links))
 
 
 def _one(named: Words) -> Words:
