@@ -262,7 +262,7 @@ def test_every_decision_is_asked_once_and_answered_by_its_option() -> None:
 
     asked_for = decided(company, Given(), ask)
     assert [d.option for d in decisions] == (
-        "--unit --public --show --other-people --units --epsilon --delta".split()
+        "--unit --public --show --other-people --units --rows --epsilon --delta".split()
     )
     answers = {d.option.strip("-").replace("-", "_"): d.recommended for d in decisions}
     decisions.clear()
@@ -278,6 +278,9 @@ def test_every_decision_is_asked_once_and_answered_by_its_option() -> None:
         {"unit": "orders.nothing"},
         {"public": "orders"},
         {"show": "orders.total"},
+        {"rows": "nowhere=5"},
+        {"rows": "orders=many"},
+        {"rows": "customers=5"},
         {"other_people": "some"},
         {"units": "many"},
         {"epsilon": "NaN"},
@@ -336,6 +339,17 @@ def test_the_page_on_choosing_says_what_a_draft_says() -> None:
     rows = re.findall(r"^\| ([\d.]+) \| ([\d.,]+) \| ([\d.]+) % likely \|$", page, re.MULTILINE)
     assert len(rows) == 5
     assert rows == [(e, odds(Decimal(e)), likely(Decimal(e))) for e, _, _ in rows]
+
+
+def test_sizes_that_everybody_knows_are_declared(tmp_path: Path) -> None:
+    company = schema(COMPANY)
+    asked_for = decided(
+        company, Given(units="900", rows="orders=5000, Payments=70"), recommendation
+    )
+    path = tmp_path / "dpsql.toml"
+    path.write_text(draft(company, Database("duckdb", "x"), asked_for), encoding="utf-8")
+    sizes = {t.name: t.expected_rows for t in load(str(path)).tables if t.expected_rows}
+    assert sizes == {"customers": 900, "orders": 5000, "payments": 70}
 
 
 @pytest.mark.parametrize("accountant", ["pure", "approximate"])

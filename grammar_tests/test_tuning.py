@@ -24,8 +24,11 @@ from dpsql.interfaces.cli import main
 from dpsql.interfaces.curves import as_json, draw, text
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import PolicyError, Reason, Refused
+from dpsql.model.tree import INTEGER
 from dpsql.model.vocabulary import (
+    Answer,
     Budget,
+    Column,
     Fact,
     FactKind,
     Mechanism,
@@ -34,6 +37,7 @@ from dpsql.model.vocabulary import (
     Voucher,
 )
 from dpsql.owner import tuning
+from dpsql.owner.table_sizes import count_rows, size_of
 from dpsql.owner.tuning import (
     SPREADS,
     Pricing,
@@ -512,3 +516,52 @@ def test_the_command_writes_what_it_recommends(tmp_path: Path) -> None:
     assert orders is not None
     written = [*orders.rows_by, *orders.groups_by]
     assert len(written) + sum(c.max_per_unit is not None for c in orders.columns) == len(lines)
+
+
+# --- how many rows a table has ---
+
+
+def sized(rows: int, halves: tuple[float, float]) -> LimitValue | None:
+    policy, _ = over(world.empty(), constraints=True)
+    column = Column("n", INTEGER)
+    answer = Answer((column,), ((rows,),), ((1.0,),), ((max(halves),),), halves=((halves,),))
+    return size_of(policy, "orders", answer)
+
+
+def test_a_size_is_a_power_of_four_of_what_stands_out() -> None:
+    near = sized(200_000, (50_000.0, 150_000.0))
+    assert near is not None
+    assert near.text == "expected_rows = 262144"
+    assert sized(900, (1_000.0, 2_000.0)) is None
+    assert sized(-5, (1_000.0, 2_000.0)) is None
+
+
+def test_a_size_is_counted_where_nobody_knows_it() -> None:
+    """What is declared, public, of several people, or half of the price is not counted."""
+    policy, _ = over(world.empty(), constraints=True)
+    orders, countries = policy.table("orders"), policy.table("countries")
+    assert orders is not None
+    assert countries is not None
+    unknown = replace(orders, expected_rows=None)
+    assert count_rows(unknown, Decimal("0.1")) == 'SELECT COUNT(*) AS n FROM "orders"'
+    assert count_rows(unknown, Decimal("0.019")) is None
+    assert count_rows(orders, Decimal("0.1")) is None
+    assert count_rows(countries, Decimal("0.1")) is None
+    several = replace(unknown, several=(orders.link,) * 2, link=None) if orders.link else unknown
+    assert count_rows(several, Decimal("0.1")) is None
+
+
+@pytest.mark.full("starts processes")
+def test_the_command_counts_rows_within_its_price(tmp_path: Path) -> None:
+    tables = {**world.empty(), "customers": [world.customer(n) for n in range(1, 301)]}
+    tables["orders"] = [world.order(4 * n + k, n, k % 3) for n in range(1, 301) for k in range(4)]
+    unknown = ("expected_rows = 1000\n", "")
+    path = shop(tmp_path / "shop", unknown, tables=tables, constraints=False)
+    done = command(tmp_path, "orders", "--epsilon", "0.9", "--write")
+    assert done.exit_code == 0, done.stderr
+    assert [e for e in ("0.89", "0.01") if f"cost: ε = {e}" not in done.stderr] == []
+    written = re.findall(r"written: expected_rows = (\d+)", done.stderr)
+    with Proxy.open(str(path)) as proxy:
+        orders = proxy.policy.table("orders")
+    assert orders is not None
+    assert orders.expected_rows == (int(written[0]) if written else None)

@@ -175,7 +175,7 @@ def questions(
     each column of `totals` there is one of the sums of a unit's absolute values. Raises `Refused`
     for names that the policy does not know.
     """
-    table = _private_table(policy, name)
+    table = private_table(policy, name)
     for key in by:
         grouping_key(key, table, policy)
     columns = [_number(table, column) for column in totals]
@@ -193,7 +193,8 @@ def questions(
     return [SizeHistogram(table.name, TunedLimit.ROWS, sql, lowest=0, highest=HIGHEST)]
 
 
-def _private_table(policy: Policy, name: str) -> TablePolicy:
+def private_table(policy: Policy, name: str) -> TablePolicy:
+    """Return the private table of a name; raises `Refused` if it has no limits of its own."""
     table = policy.named(tuple(part for part in parts(name) or (name,) if part is not None))
     if table is None:
         private = tuple(t.name for t in policy.tables if t.private)

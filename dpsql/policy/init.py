@@ -45,7 +45,8 @@ class Decisions:
     """The owner's decisions; None or `UNDECIDED` is left open.
 
     `public` lists tables with rows that everybody may see. `shown` lists columns (table.column)
-    that look as if they named people and do not. `units` is a public estimate of their number.
+    that look as if they named people and do not. `units` is a public estimate of their number, and
+    `rows` of the rows of other tables.
     `types` is the source of the types of text files.
     """
 
@@ -54,6 +55,7 @@ class Decisions:
     shown: frozenset[str] = frozenset()
     other_people: str = UNDECIDED
     units: int | None = None
+    rows: tuple[tuple[str, int], ...] = ()
     types: TypesFrom = TypesFrom.NOBODY
     budget: BudgetChoice = field(default_factory=BudgetChoice)
 
@@ -134,6 +136,10 @@ class Drafter:
         """Test whether a table leads to the unit and is not declared public."""
         return table.name in self.routes and table.name not in self.decisions.public
 
+    def holds_unit(self, name: str) -> bool:
+        """Test whether a table is the one whose rows are the units."""
+        return self.unit is not None and self.unit.has_table and self.unit.column(name) is not None
+
     def names_people(self, name: str, routes: Routes) -> bool:
         """Test whether a table holds the unit, or leads to it by a declared key, not by a guess."""
         unit = self.unit
@@ -184,6 +190,8 @@ class Drafter:
         yield "# you know costs less noise: max_groups_per_unit = 20, max_rows_per_group = 50; of"
         yield "# columns bounds = [0, 100] instead of private_bounds; and what is listed is shown"
         yield '# without a threshold: values = ["a", "b"]. All of it is public.'
+        yield "# Answers over the wire wait where expected_rows of a table is undeclared. If nobody"
+        yield "# knows it, dpsql tune TABLE --write finds it."
         yield "[defaults]"
         yield 'access = "private"'
         if self.nullable:
@@ -226,8 +234,10 @@ class Drafter:
         yield from _links(routes)
         if len(routes.links) == 1:
             yield from _hints(table)
-        if self.unit is not None and self.unit.has_table and self.unit.column(table.name):
-            yield from self._size()
+        if self.holds_unit(table.name):
+            yield from _size(self.decisions.units)
+        else:
+            yield from _size(dict(self.decisions.rows).get(table.name))
         yield from self._file(table)
         yield f"[tables.{toml_key(table.name)}.columns]"
         constraints = checks(table)
@@ -264,11 +274,6 @@ class Drafter:
             return ""
         types, kind = self.decisions.types, column.type_name
         return type_part(self.database, table.name, column.name, kind, types)
-
-    def _size(self) -> Iterator[str]:
-        units = self.decisions.units
-        if units is not None:
-            yield f"expected_rows = {units}  # as anybody may know"
 
     def column(self, table: SchemaTable, column: SchemaColumn, check: Check | None) -> str:
         """Return the line of a column."""
@@ -327,6 +332,11 @@ class Drafter:
         naming = {*key_of(table), *links, own}
         amount = column.type.kind in NUMBERS and is_amount(column_words(table, column.name))
         return amount and column.name not in naming
+
+
+def _size(rows: int | None) -> Iterator[str]:
+    if rows is not None:
+        yield f"expected_rows = {rows}  # as anybody may know"
 
 
 PUBLIC = 'access = "public"'

@@ -63,6 +63,7 @@ class Given:
     show: str | None = None
     other_people: str | None = None
     units: str | None = None
+    rows: str | None = None
     epsilon: str | None = None
     delta: str | None = None
     accountant: str = DEFAULT_ACCOUNTANT
@@ -122,12 +123,15 @@ def decided(schema: Schema, given: Given, decide: Decide) -> Decisions:
     others = _other_people(several)
     other_people = _answer(others, given.other_people, decide if several else nobody)
     units = _answer(_units(), given.units, decide)
+    sized = [n for n in drafter.routes if not (drafter.holds_unit(n) or n in (public or ()))]
+    rows = _answer(_rows(sized), given.rows, decide if sized else nobody)
     decisions = Decisions(
         unit,
         public=frozenset(public or ()),
         shown=frozenset(shown or ()),
         other_people=other_people or UNDECIDED,
         units=units or None,
+        rows=tuple(rows or ()),
     )
     return _with_budget(decisions, given, decide)
 
@@ -271,6 +275,28 @@ def _units() -> Decision:
     )
 
 
+def _rows(tables: Sequence[str]) -> Decision:
+    by_lower = {name.lower(): name for name in tables}
+
+    def read(text: str) -> list[tuple[str, int]]:
+        if text.strip() == _UNKNOWN:
+            return []
+        pairs = [part.rpartition("=") for part in text.split(",")]
+        for name, _, digits in pairs:
+            if name.strip().lower() not in by_lower or not digits.strip().isdecimal():
+                raise click.BadParameter(f"write TABLE=ROWS,… of {_listed(tables)}; or {_UNKNOWN}.")
+        return [(by_lower[n.strip().lower()], max(1, int(digits))) for n, _, digits in pairs]
+
+    return Decision(
+        "--rows",
+        "About how many rows have the other tables, as anybody may know, TABLE=ROWS,…?",
+        f"Of {_listed(tables)}. It tells how long answers over the wire take, and becomes public. "
+        "What is not known to everybody stays secret: dpsql tune finds it privately.",
+        _UNKNOWN,
+        read,
+    )
+
+
 def _epsilon() -> Decision:
     from dpsql.policy.budget_choices import EPSILON, odds, risk  # noqa: PLC0415
 
@@ -331,6 +357,7 @@ def _listed(names: Iterable[str], most: int = 40) -> str:
 @click.option("--show", metavar="T.C,…", help="Columns to use that look like names of people.")
 @click.option("--other-people", help="Others whom a row names: protected or unprotected.")
 @click.option("--units", metavar="N", help="About how many people, as anybody may know; or secret.")
+@click.option("--rows", metavar="T=N,…", help="Rows of tables, as anybody may know; or secret.")
 @click.option("--epsilon", metavar="E", help="ε of all questions together.")
 @click.option("--delta", metavar="D", help="δ of all questions together.")
 @click.option("--accountant", default=DEFAULT_ACCOUNTANT, show_default=True, help="What adds up.")

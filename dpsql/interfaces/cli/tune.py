@@ -21,6 +21,7 @@ from dpsql.model.vocabulary import Request
 if TYPE_CHECKING:
     from dpsql.model.vocabulary import Answer
     from dpsql.owner.tuning import SizeHistogram, Tuned
+    from dpsql.policy.edit import LimitValue
     from dpsql.proxy import Proxy
 
 _FINE = Decimal("1e-4")
@@ -68,7 +69,8 @@ def tune(
     Each unit adds one noisy vote. From these it estimates the clipping error and the noise of each
     bound, for one group of a count or sum. Bounds are max_rows_per_group; with --by for groupings
     by KEY, and max_groups_per_unit; with --total the max_per_unit of COLUMN. Says what this epsilon
-    cannot show. The budget of the analyst is charged. Nothing exact is printed, so results may
+    cannot show. Where expected_rows is not declared, it also counts the rows, for 0.01 of
+    that epsilon. The budget of the analyst is charged. Nothing exact is printed, so results may
     enter the policy. Exit codes are those of `query`.
     """
     from dpsql.interfaces import curves  # noqa: PLC0415
@@ -79,15 +81,17 @@ def tune(
         curves.require_plot()
     writers = {"table": curves.text, "json": curves.as_json, "csv": curves.as_csv}
     with output(None) as show:
-        limits, answers = _estimated(settings, table, Wish(by, totals, epsilon))
+        limits, answers, size = _estimated(settings, table, Wish(by, totals, epsilon))
         show(writers[style](limits))
-    drawn = [tuned for tuned in limits if tuned.estimates]
-    if picture is not None and drawn:
+    if picture is not None and (drawn := [tuned for tuned in limits if tuned.estimates]):
         curves.draw(drawn, Path(picture))
     for answer in answers:
         note(cost_text(answer.receipt))
+    if size is not None:
+        note(f"recommended, a power of four of a private count: {size.text}")
     if write:
-        _write(settings.policy, limits)
+        values = [value for tuned in limits for value in tuned.values]
+        _write(settings.policy, values if size is None else [*values, size])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +103,9 @@ class Wish:
     epsilon: Decimal
 
 
-def _write(path: str, limits: Sequence[Tuned]) -> None:
+def _write(path: str, values: Sequence[LimitValue]) -> None:
     from dpsql.policy.edit import with_limits  # noqa: PLC0415
 
-    values = [value for tuned in limits for value in tuned.values]
     try:
         with_limits(path, values)
     except DpsqlError as error:
@@ -113,27 +116,36 @@ def _write(path: str, limits: Sequence[Tuned]) -> None:
 
 def _estimated(
     settings: CommandSettings, table: str, wish: Wish
-) -> tuple[list[Tuned], list[Answer]]:
-    """Return the estimates of each bound, and the answers that they use."""
-    from dpsql.owner.tuning import questions  # noqa: PLC0415
+) -> tuple[list[Tuned], list[Answer], LimitValue | None]:
+    """Return the estimates of each bound, the answers that they use, and the table's size if it was
+    unknown.
+    """
+    from dpsql.owner.table_sizes import SIZE_EPSILON, count_rows, size_of  # noqa: PLC0415
+    from dpsql.owner.tuning import private_table, questions  # noqa: PLC0415
 
     try:
         with settings.open(settings.policy) as proxy:
             who = proxy.analyst(settings.analyst)
             histograms = questions(proxy.policy, table, wish.by, wish.totals)
-            part = wish.epsilon / len(histograms)
+            count = count_rows(private_table(proxy.policy, table), wish.epsilon)
+            part = (wish.epsilon - (SIZE_EPSILON if count else 0)) / len(histograms)
             part = part.quantize(wish.epsilon * _FINE, ROUND_FLOOR).normalize()  # never above it
             request = Request("", who, epsilon=part)
-            work = _work(proxy, request, histograms)
+            counting = replace(request, sql=count or "", epsilon=SIZE_EPSILON, confirmed=True)
+            work = _work(proxy, request, histograms, counting if count else None)
             (limits, answers), _cancelled = interruptible(work, proxy.cancel, Progress())
             warn_of_lapsed_facts(proxy)
-            return limits, answers
+            size = size_of(proxy.policy, histograms[0].table, answers[-1]) if count else None
+            return limits, answers, size
     except DpsqlError as error:
         raise click.exceptions.Exit(show_error(error)) from None
 
 
 def _work(
-    proxy: Proxy, request: Request, histograms: Sequence[SizeHistogram]
+    proxy: Proxy,
+    request: Request,
+    histograms: Sequence[SizeHistogram],
+    counting: Request | None,
 ) -> Callable[[], tuple[list[Tuned], list[Answer]]]:
     from dpsql.owner.tuning import Pricing, Votes, all_tuned, noise_of, require_units  # noqa: PLC0415
 
@@ -145,9 +157,12 @@ def _work(
             law = noise_of(proxy.explain(replace(request, sql=histogram.sql)).event)
             require_units(proxy.policy, histogram, law)
             laws.append(law)
+        if counting is not None:
+            proxy.explain(counting)
         answers = [proxy.ask(replace(request, sql=histogram.sql)) for histogram in histograms]
         votes = [Votes.of(answer.rows, law) for answer, law in zip(answers, laws, strict=True)]
         pricing = Pricing(budget, proxy.policy.unit.neighbours)
-        return all_tuned(histograms, votes, pricing), answers
+        sizes = [] if counting is None else [proxy.ask(counting)]
+        return all_tuned(histograms, votes, pricing), [*answers, *sizes]
 
     return work
