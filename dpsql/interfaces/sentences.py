@@ -11,6 +11,7 @@ from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.doors import Door
 from dpsql.interfaces.messages import printable
 from dpsql.model.notices import (
+    AnsweredAs,
     Assumed,
     BoundsFound,
     ByDeclaration,
@@ -25,6 +26,7 @@ from dpsql.model.notices import (
     Modelled,
     NeverShown,
     Notice,
+    OtherForm,
     Reported,
     RoundedTimes,
     Sampled,
@@ -112,9 +114,7 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             return _bounds(notice)
         case RoundedTimes():
             return _rounded(notice)
-        case Withheld(units=units):
-            return f"rows of {units} are never shown: that there are none here says nothing"
-        case Synthetic() | Reported() | ByDeclaration() | Modelled():
+        case Withheld() | AnsweredAs() | Synthetic() | Reported() | ByDeclaration() | Modelled():
             return _of_other_rows(notice)
         case Unprotected(table=table, column=column):
             return f"people whom {table}.{column} names are not protected from what this tells"
@@ -122,9 +122,27 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             assert_never(notice)
 
 
-def _of_other_rows(notice: Synthetic | Reported | ByDeclaration | Modelled) -> str:
-    """Return the sentence on rows that are synthetic, reported, declared or modelled."""
+_FORMS = {
+    OtherForm.STAGED_AVERAGE: (
+        "rows are compared with a released average: no ± has the error of that average"
+    ),
+    OtherForm.UNMATCHED_ROWS: (
+        "each row without a match counts once: where few match, noise makes the number too high"
+    ),
+}
+
+
+def _of_other_rows(
+    notice: Withheld | AnsweredAs | Synthetic | Reported | ByDeclaration | Modelled,
+) -> str:
+    """Return the sentence on rows that are withheld, synthetic, reported, declared or modelled, or
+    on another form.
+    """
     match notice:
+        case Withheld(units=units):
+            return f"rows of {units} are never shown: that there are none here says nothing"
+        case AnsweredAs(form=form):
+            return _FORMS[form]
         case Reported():
             return _reported(notice)
         case ByDeclaration():

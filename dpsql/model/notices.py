@@ -248,6 +248,20 @@ class Withheld:
     units: str
 
 
+class OtherForm(StrEnum):
+    """A form that a query over many people's rows was answered in."""
+
+    STAGED_AVERAGE = "staged average"
+    UNMATCHED_ROWS = "unmatched rows"
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredAs:
+    """The query was answered in another form, with an error that no ± has."""
+
+    form: OtherForm
+
+
 @dataclass(frozen=True, slots=True)
 class ByDeclaration:
     """The answer has no rows: the conditions exclude all `values` that the policy lists for a
@@ -310,6 +324,7 @@ Told: TypeAlias = (
     | BoundsFound
     | RoundedTimes
     | Withheld
+    | AnsweredAs
     | ByDeclaration
     | Synthetic
     | Reported

@@ -36,11 +36,14 @@ from dpsql.compiler.plan.private_plan import (
 )
 from dpsql.compiler.plan.published_keys import ShownKeys, TopKeys, TrialKeys
 from dpsql.compiler.plan.wide_tables import adds_up, wide_table
+from dpsql.compiler.resolve.first_rows import as_ranks
 from dpsql.compiler.resolve.grid import on_grid
 from dpsql.compiler.resolve.key_filters import behind_groups
 from dpsql.compiler.resolve.randomized_columns import Debiased, debiased
 from dpsql.compiler.resolve.resolve import resolve, without_rows
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.resolve.staged_windows import as_stages
+from dpsql.compiler.resolve.unmatched_rows import with_unmatched
 from dpsql.compiler.resolve.wide_groups import wide_groups
 from dpsql.compiler.resolve.window_aggregates import as_aggregates
 from dpsql.compiler.rewrite.rewrite import rewrite, rewrite_public
@@ -54,7 +57,7 @@ from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
-from dpsql.model.notices import Notice, Reported
+from dpsql.model.notices import AnsweredAs, Notice, OtherForm, Reported
 from dpsql.model.origins import DerivedColumns
 from dpsql.model.prepared_store import opened
 from dpsql.model.query_options import Memory
@@ -251,11 +254,24 @@ class _Plans:
         except Refused as refused:
             if refused.reason is not Reason.UNSUPPORTED_PRIVATE_OPERATOR:
                 raise
-            relation = as_aggregates(resolved.relation, self.policy, self.identities)
-            if relation is resolved.relation:
+            other, notices = self._otherwise(resolved.relation)
+            if other is resolved.relation:
                 raise
-        other = Resolved(relation)
-        return other, self.tracked(other)
+        tracked = self.tracked(Resolved(other))
+        return Resolved(other), replace(tracked, notices=(*tracked.notices, *notices))
+
+    def _otherwise(self, relation: Relation) -> tuple[Relation, tuple[AnsweredAs, ...]]:
+        """Return a relation with windows and limits over people in the forms that have a rule."""
+        policy, identities, notices = self.policy, self.identities, list[AnsweredAs]()
+        ranked = as_aggregates(relation, policy, identities)
+        limited = as_ranks(ranked, policy, identities)
+        staged = as_stages(limited, policy, identities)
+        if staged is not limited:
+            notices.append(AnsweredAs(OtherForm.STAGED_AVERAGE))
+        counted = with_unmatched(staged, policy, self.public.frequency, identities)
+        if counted is not staged:
+            notices.append(AnsweredAs(OtherForm.UNMATCHED_ROWS))
+        return counted, tuple(notices)
 
     def planned(self, bounded: Bounded, options: MeasurementOptions) -> Prepared:
         """Return the plan with its statements and notices."""

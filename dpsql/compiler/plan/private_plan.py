@@ -30,7 +30,7 @@ from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.intervals import Facts
-from dpsql.model.notices import ByDeclaration, Contributed, Withheld
+from dpsql.model.notices import AnsweredAs, ByDeclaration, Contributed, Withheld
 from dpsql.model.origins import DerivedColumns
 from dpsql.model.tree import Expression, Ref, Span, SqlType, Value
 from dpsql.model.vocabulary import Event, Fact, Loss, Noise, Sensitivity
@@ -182,7 +182,7 @@ class Tracked:
     outer: Relation
     blocks: tuple[PrivateBlock, ...]
     stages: tuple[Relation, ...] = ()
-    notices: tuple[Withheld | ByDeclaration, ...] = ()
+    notices: tuple[Withheld | ByDeclaration | AnsweredAs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

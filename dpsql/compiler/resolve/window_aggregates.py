@@ -12,6 +12,8 @@ The first three need that NULL has no rank: x is never NULL, or n counts x and N
 descending order mirrors them: MAX stands for MIN. Every other form stays as it is.
 
 A group key that is computed of other keys has one value for each of them: it follows the aggregate.
+
+Proof (PRIVACY.md R104).
 """
 
 from __future__ import annotations
@@ -222,7 +224,7 @@ class _Ranked:
         if number.function != "row_number" or key.expression != value:
             return False
         counts_all = len(total.args) == 1 and isinstance(total.args[0], Star)
-        there = _is_never_null(value, self.window.input, self.policy)
+        there = is_never_null(value, self.window.input, self.policy)
         return there or (not counts_all and total.args == (value,) and not key.nulls_first)
 
     def _median(self, call: AggregateCall, middle: Expression) -> AggregateCall | None:
@@ -357,7 +359,7 @@ def _middle_of(expression: Expression) -> tuple[int, int] | None:
     return None
 
 
-def _is_never_null(value: Expression, relation: Relation, policy: Policy) -> bool:
+def is_never_null(value: Expression, relation: Relation, policy: Policy) -> bool:
     """Test whether a condition below, or the policy of a plain column, leaves no NULL."""
     below = list(relations(relation))
     conditions = {c for r in below if isinstance(r, Filter) for c in conjuncts(r.predicate)}

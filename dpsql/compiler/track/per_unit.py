@@ -46,6 +46,7 @@ from dpsql.model.tree import (
     AggregateCall,
     Cast,
     Expression,
+    Frame,
     Kind,
     Literal,
     Ref,
@@ -338,12 +339,12 @@ def _tie(column: Field) -> SortKey:
 
 
 def _check_constants(call: WindowCall) -> None:
-    """Refuse offsets that are not positive constants, and RANGE offsets: they can raise on some
-    rows.
+    """Refuse offsets that are not positive constants, distances of GROUPS, and distances along
+    anything but exact numbers, which dialects print so that no row makes them fail.
     """
-    ends = () if call.frame is None else (call.frame.start[0], call.frame.end[0])
-    if call.frame is not None and call.frame.unit != "ROWS" and any(ends):
-        raise _per_unit(f"a {call.frame.unit} frame with an offset within one unit", call.span)
+    frame = call.frame
+    if frame is not None and frame.has_distance and not _has_places(frame, call.order_by):
+        raise _per_unit(f"a {frame.unit} frame with an offset within one unit", call.span)
     if call.function not in BY_POSITION:
         return
     counts = call.args if call.function == "ntile" else call.args[1:2]
@@ -353,6 +354,13 @@ def _check_constants(call: WindowCall) -> None:
     for arg in call.args[2:]:
         if isinstance(arg, Star) or type_of(arg) not in (call.type, NULL):
             raise _per_unit(f"{call.function.upper()} with a default of another type", call.span)
+
+
+def _has_places(frame: Frame, order: tuple[SortKey, ...]) -> bool:
+    """Test whether distances of a frame are rows, or differences of exact numbers."""
+    exact = (Kind.INTEGER, Kind.DECIMAL)
+    along = frame.unit == "RANGE" and all(type_of(k.expression).kind in exact for k in order)
+    return frame.unit == "ROWS" or along
 
 
 def cut_by_rank(source: Private, predicate: Expression) -> Private:

@@ -125,8 +125,31 @@ SELECT k.code, COUNT(*) FROM countries k LEFT JOIN customers c ON c.country = k.
 -- keys: 3 public, l0 proved
 -- release: rows l0=1 linf=1
 
--- case: the padding would be counted
-SELECT k.code, COUNT(*) FROM countries k LEFT JOIN customers c ON c.country = k.code GROUP BY k.code;
+-- case: public rows without private ones count once
+SELECT k.region, COUNT(*) AS n, COUNT(c.age) AS m FROM countries k LEFT JOIN customers c ON c.country = k.code GROUP BY k.region;
+-- rows: countries (code, region): ('NO', 'north'), ('SE', 'north'), ('ES', 'south')
+-- rows: customers (country, segment, city): ('NO', 'business', 'Oslo'), ('NO', 'business', 'Oslo')
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- integers: (NO, north) 4 0 4
+
+-- case: rows of a public table without a key are not counted without a match
+SELECT COUNT(*) AS n FROM (VALUES ('NO'), ('NO')) AS k(code) LEFT JOIN customers c ON c.country = k.code;
+-- refuse: unsupported-private-operator at 1:8
+
+-- case: rows without a match are not counted with a condition on the private side
+SELECT k.region, COUNT(*) AS n FROM countries k LEFT JOIN customers c ON c.country = k.code WHERE c.age > 3 OR c.age IS NULL GROUP BY k.region;
+-- refuse: unsupported-private-operator at 1:135
+
+-- case: rows without a match are not counted as different ones
+SELECT k.code, COUNT(*) AS n, COUNT(DISTINCT c.age) AS m FROM countries k LEFT JOIN customers c ON c.country = k.code GROUP BY k.code;
+-- refuse: unsupported-private-operator at 1:16
+
+-- case: rows without a match are not counted where no column of the private side is equated
+SELECT k.code, COUNT(*) AS n FROM countries k LEFT JOIN customers c ON c.country >= k.code GROUP BY k.code;
 -- refuse: unsupported-private-operator at 1:16
 
 -- case: the padding would be summed

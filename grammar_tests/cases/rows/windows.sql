@@ -126,7 +126,101 @@ SELECT COUNT(*) FROM (SELECT LAG(amount, quantity) OVER (PARTITION BY customer_i
 
 -- case: a range with an offset
 SELECT COUNT(*) FROM (SELECT SUM(amount) OVER (PARTITION BY customer_id ORDER BY quantity RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS b FROM orders) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a range of days within a person
+SELECT AVG(s) AS a FROM (SELECT SUM(quantity) OVER (PARTITION BY customer_id ORDER BY placed_at RANGE BETWEEN INTERVAL 7 DAY PRECEDING AND CURRENT ROW) AS s FROM orders) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=5000
+
+-- case: a range along a float
+SELECT COUNT(*) FROM (SELECT SUM(amount) OVER (PARTITION BY customer_id ORDER BY discount RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS b FROM orders) t;
 -- refuse: unsupported-private-operator at 1:30
+
+-- case: groups with an offset
+SELECT COUNT(*) FROM (SELECT SUM(amount) OVER (PARTITION BY customer_id ORDER BY quantity GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW) AS b FROM orders) t;
+-- refuse: unsupported-private-operator at 1:30
+
+-- case: a share by the number of the person's rows
+SELECT SUM(x) AS s FROM (SELECT amount / COUNT(*) OVER (PARTITION BY customer_id) AS x FROM orders) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
+
+-- case: a share by a number that may be zero
+SELECT SUM(x) AS s FROM (SELECT amount / COUNT(note) OVER (PARTITION BY customer_id) AS x FROM orders) t;
+-- refuse: unbounded-input at 1:12
+
+-- case: a share by the number of earlier rows, which may be zero
+SELECT SUM(x) AS s FROM (SELECT amount / COUNT(*) OVER (PARTITION BY customer_id ORDER BY placed_at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS x FROM orders) t;
+-- refuse: unbounded-input at 1:12
+
+-- case: the first row of one person
+SELECT SUM(amount) AS s FROM (SELECT amount FROM orders WHERE customer_id = 17 ORDER BY placed_at LIMIT 1) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=500
+
+-- case: later rows of one person
+SELECT COUNT(*) AS n FROM (SELECT amount FROM orders WHERE 17 = customer_id AND amount > 3 ORDER BY placed_at DESC, amount LIMIT 2 OFFSET 1) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=3
+
+-- case: the first row of several people
+SELECT SUM(amount) AS s FROM (SELECT amount FROM orders WHERE customer_id IN (17, 18) ORDER BY placed_at LIMIT 1) t;
+-- refuse: unsupported-private-operator at 1:31
+
+-- case: the first row of one person or of others
+SELECT SUM(amount) AS s FROM (SELECT amount FROM orders WHERE customer_id = 17 OR amount > 3 ORDER BY placed_at LIMIT 1) t;
+-- refuse: unsupported-private-operator at 1:31
+
+-- case: the first row of those who share another number
+SELECT SUM(amount) AS s FROM (SELECT amount FROM orders WHERE quantity = 17 ORDER BY placed_at LIMIT 1) t;
+-- refuse: unsupported-private-operator at 1:31
+
+-- case: above the average of all people
+SELECT COUNT(*) AS n FROM (SELECT amount, AVG(amount) OVER () AS a FROM orders) t WHERE amount > a;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: above the average of a group of people
+SELECT COUNT(*) AS n FROM (SELECT amount, AVG(amount) OVER (PARTITION BY status) AS a FROM orders) t WHERE amount > a;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- release: sum l0=3 linf=2500
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: above the average of a group that may be NULL
+SELECT COUNT(*) AS n FROM (SELECT age, AVG(age) OVER (PARTITION BY segment, country) AS a FROM customers) t WHERE age > a;
+-- accept
+-- keys: 6 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: above a running average of people
+SELECT COUNT(*) AS n FROM (SELECT amount, AVG(amount) OVER (PARTITION BY status ORDER BY placed_at) AS a FROM orders) t WHERE amount > a;
+-- refuse: unsupported-private-operator at 1:43
+
+-- case: above the average of private groups
+SELECT COUNT(*) AS n FROM (SELECT amount, AVG(amount) OVER (PARTITION BY note) AS a FROM orders) t WHERE amount > a;
+-- refuse: unsupported-private-operator at 1:43
+
+-- case: grouped by an average of people
+SELECT a, COUNT(*) AS n FROM (SELECT amount, AVG(amount) OVER () AS a FROM orders) t GROUP BY a;
+-- refuse: unsupported-private-operator at 1:46
 
 -- case: raw rows with a window
 SELECT amount, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY placed_at) FROM orders;

@@ -1,0 +1,101 @@
+"""Limits of one person, averages of people and unmatched rows in forms that have a rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpsql.compiler.resolve import first_rows, staged_windows, unmatched_rows
+from dpsql.model.errors import Refused
+from dpsql.model.notices import AnsweredAs, OtherForm
+from dpsql.model.tree import INTEGER, Literal, Ref
+from grammar_tests import world
+from grammar_tests.bound import over, shop
+from grammar_tests.laws import compiled, noiseless, same_rows
+
+FIRST = (
+    "SELECT SUM(amount) AS s FROM (SELECT amount FROM orders WHERE {} ORDER BY order_id LIMIT 1) t"
+)
+ONE, TWO = FIRST.format("customer_id = 3"), FIRST.format("customer_id IN (2, 3)")
+OF_GROUP = "AVG(age) OVER (PARTITION BY country)"
+ABOVE_GROUP = (
+    f"SELECT COUNT(*) AS n FROM (SELECT age, {OF_GROUP} AS a FROM customers) t WHERE age > a"
+)
+MATCHED = "SELECT COUNT(*) AS n FROM countries k LEFT JOIN customers c ON c.country = k.code{}"
+UNMATCHED = MATCHED.format(" AND c.age > 200")
+"""No customer is so old: every country counts once."""
+
+
+def is_plain(sql: str) -> bool:
+    """Test whether the answer without noise is that of the plain query."""
+    policy, engine = shop()
+    ours, errors = noiseless(compiled(sql, policy, engine), engine)
+    return same_rows(ours, errors, engine.rows(sql))
+
+
+@pytest.mark.parametrize("sql", [ONE, ABOVE_GROUP, UNMATCHED])
+def test_the_answer_without_noise_is_the_plain_one(sql: str) -> None:
+    assert is_plain(sql)
+
+
+def test_wrong_twin_a_limit_over_several_people_is_not_a_rank(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(Refused):
+        is_plain(TWO)
+
+    def any_filter(condition: object) -> Ref | None:
+        args = getattr(condition, "args", ())
+        return next((arg for arg in args if isinstance(arg, Ref)), None)
+
+    monkeypatch.setattr(first_rows, "_equated", any_filter)
+    assert not is_plain(TWO)
+
+
+def test_wrong_twin_an_average_of_everybody_is_not_that_of_a_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    joined = staged_windows._with_average
+
+    def of_everybody(rows: Any, source: Any, item: Any, *more: Any) -> Any:
+        everybody = replace(item.call, partition_by=())
+        return joined(rows, source, replace(item, call=everybody), *more)
+
+    monkeypatch.setattr(staged_windows, "_with_average", of_everybody)
+    assert not is_plain(ABOVE_GROUP)
+
+
+def test_wrong_twin_rows_without_a_match_that_do_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unmatched_rows, "AT_LEAST", Literal(0, INTEGER))
+    assert not is_plain(UNMATCHED)
+
+
+def test_wrong_twin_equal_public_rows_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = world.well_behaved()
+    tables["countries"] = [*tables["countries"], tables["countries"][0]]
+    policy, engine = over(tables, constraints=False)
+
+    with pytest.raises(Refused):
+        compiled(UNMATCHED, policy, engine)
+    monkeypatch.setattr(unmatched_rows, "_is_unique", lambda *_: True)
+    ours, errors = noiseless(compiled(UNMATCHED, policy, engine), engine)
+    assert not same_rows(ours, errors, engine.rows(UNMATCHED))
+
+
+@pytest.mark.parametrize(
+    ("sql", "forms"),
+    [
+        (ONE, []),
+        (ABOVE_GROUP, [OtherForm.STAGED_AVERAGE]),
+        (UNMATCHED, [OtherForm.UNMATCHED_ROWS]),
+        ("SELECT COUNT(*) AS n FROM orders", []),
+    ],
+)
+def test_the_answer_says_so(sql: str, forms: list[OtherForm]) -> None:
+    policy, engine = shop()
+    notices = compiled(sql, policy, engine).notices
+    assert [notice.form for notice in notices if isinstance(notice, AnsweredAs)] == forms
