@@ -9,7 +9,7 @@ import pytest
 
 from dpsql.compiler.resolve import first_rows, staged_windows, unmatched_rows
 from dpsql.model.errors import Refused
-from dpsql.model.notices import AnsweredAs, OtherForm
+from dpsql.model.notices import AnsweredAs, AnswerForm
 from dpsql.model.tree import INTEGER, Literal, Ref
 from grammar_tests import world
 from grammar_tests.bound import over, shop
@@ -90,12 +90,12 @@ def test_wrong_twin_equal_public_rows_are_several(monkeypatch: pytest.MonkeyPatc
     ("sql", "forms"),
     [
         (ONE, []),
-        (ABOVE_GROUP, [OtherForm.STAGED_AVERAGE]),
-        (UNMATCHED, [OtherForm.UNMATCHED_ROWS]),
+        (ABOVE_GROUP, [AnswerForm.STAGED_AVERAGE]),
+        (UNMATCHED, [AnswerForm.UNMATCHED_ROWS]),
         ("SELECT COUNT(*) AS n FROM orders", []),
     ],
 )
-def test_the_answer_says_so(sql: str, forms: list[OtherForm]) -> None:
+def test_the_answer_says_so(sql: str, forms: list[AnswerForm]) -> None:
     policy, engine = shop()
     notices = compiled(sql, policy, engine).notices
     assert [notice.form for notice in notices if isinstance(notice, AnsweredAs)] == forms

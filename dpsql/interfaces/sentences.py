@@ -12,6 +12,7 @@ from dpsql.interfaces.doors import Door
 from dpsql.interfaces.messages import printable
 from dpsql.model.notices import (
     AnsweredAs,
+    AnswerForm,
     Assumed,
     BoundsFound,
     ByDeclaration,
@@ -26,7 +27,6 @@ from dpsql.model.notices import (
     Modelled,
     NeverShown,
     Notice,
-    OtherForm,
     Reported,
     RoundedTimes,
     Sampled,
@@ -123,10 +123,10 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
 
 
 _FORMS = {
-    OtherForm.STAGED_AVERAGE: (
+    AnswerForm.STAGED_AVERAGE: (
         "rows are compared with a released average: no ± has the error of that average"
     ),
-    OtherForm.UNMATCHED_ROWS: (
+    AnswerForm.UNMATCHED_ROWS: (
         "each row without a match counts once: where few match, noise makes the number too high"
     ),
 }

@@ -248,7 +248,7 @@ class Withheld:
     units: str
 
 
-class OtherForm(StrEnum):
+class AnswerForm(StrEnum):
     """A form that a query over many people's rows was answered in."""
 
     STAGED_AVERAGE = "staged average"
@@ -259,7 +259,7 @@ class OtherForm(StrEnum):
 class AnsweredAs:
     """The query was answered in another form, with an error that no ± has."""
 
-    form: OtherForm
+    form: AnswerForm
 
 
 @dataclass(frozen=True, slots=True)

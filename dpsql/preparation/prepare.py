@@ -57,7 +57,7 @@ from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
-from dpsql.model.notices import AnsweredAs, Notice, OtherForm, Reported
+from dpsql.model.notices import AnsweredAs, AnswerForm, Notice, Reported
 from dpsql.model.origins import DerivedColumns
 from dpsql.model.prepared_store import opened
 from dpsql.model.query_options import Memory
@@ -267,10 +267,10 @@ class _Plans:
         limited = as_ranks(ranked, policy, identities)
         staged = as_stages(limited, policy, identities)
         if staged is not limited:
-            notices.append(AnsweredAs(OtherForm.STAGED_AVERAGE))
+            notices.append(AnsweredAs(AnswerForm.STAGED_AVERAGE))
         counted = with_unmatched(staged, policy, self.public.frequency, identities)
         if counted is not staged:
-            notices.append(AnsweredAs(OtherForm.UNMATCHED_ROWS))
+            notices.append(AnsweredAs(AnswerForm.UNMATCHED_ROWS))
         return counted, tuple(notices)
 
     def planned(self, bounded: Bounded, options: MeasurementOptions) -> Prepared:
