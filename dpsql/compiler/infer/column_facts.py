@@ -395,7 +395,8 @@ class Columns:
                 if call.args and not isinstance(call.args[0], Star):
                     argument = below.facts(call.args[0])
                 most = self.origin.most_rows if rows is None else rows
-                function = "row_number" if _counts_its_row(call) else call.function
+                itself = isinstance(call, WindowCall) and call.counts_its_row
+                function = "row_number" if itself else call.function  # they have one range
                 return facts_of_rows(function, call.type, argument, most, limit)
             case _OneOf(left, right, kind):
                 return functions.either(self.column(left), self.column(right), kind)
@@ -596,9 +597,3 @@ def _computed(items: tuple[Item, ...]) -> Iterable[tuple[int, _Computed]]:
     for item in items:
         if item.expression != item.field.ref:
             yield item.field.id, _Computed(item.expression)
-
-
-def _counts_its_row(call: AggregateCall | WindowCall) -> bool:
-    """Test for COUNT(*) OVER a frame with the row itself: its range is that of ROW_NUMBER."""
-    plain = isinstance(call, WindowCall) and call.frame is None and call.filter is None
-    return plain and call.function == "count" and isinstance(call.args[0], Star)

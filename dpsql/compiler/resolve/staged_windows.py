@@ -82,7 +82,10 @@ def _with_average(
     values = {number: field.ref for number, field in names.items()}
     call = item.call
     average = substitute(
-        AggregateCall("avg", call.args, call.distinct, call.filter, call.type, call.span), values
+        AggregateCall(
+            "avg", call.args, call.distinct, filter=call.filter, type=call.type, span=call.span
+        ),
+        values,
     )
     assert isinstance(average, AggregateCall)
     keys = tuple(
