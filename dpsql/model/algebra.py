@@ -23,6 +23,7 @@ from dpsql.model.tree import (
     SortKey,
     Span,
     SqlType,
+    Star,
     StoredAs,
     WindowCall,
 )
@@ -220,6 +221,13 @@ class WindowItem:
 
     field: Field
     call: WindowCall
+
+    @property
+    def counts_its_row(self) -> bool:
+        """True for COUNT(*) OVER a frame with the row itself: its range is that of ROW_NUMBER."""
+        call = self.call
+        counts = call.function == "count" and isinstance(call.args[0], Star)
+        return counts and call.frame is None and call.filter is None
 
 
 @dataclass(frozen=True, slots=True)

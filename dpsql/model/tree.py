@@ -373,12 +373,6 @@ class WindowCall(Operators):
     filter: Expression | None = None
     base: str | None = None
 
-    @property
-    def counts_its_row(self) -> bool:
-        """True for COUNT(*) OVER a frame that has the row itself."""
-        whole = self.frame is None and self.filter is None
-        return whole and self.function == "count" and isinstance(self.args[0], Star)
-
 
 @dataclass(frozen=True, slots=True)
 class ScalarQuery(Operators):

@@ -395,9 +395,7 @@ class Columns:
                 if call.args and not isinstance(call.args[0], Star):
                     argument = below.facts(call.args[0])
                 most = self.origin.most_rows if rows is None else rows
-                itself = isinstance(call, WindowCall) and call.counts_its_row
-                function = "row_number" if itself else call.function  # they have one range
-                return facts_of_rows(function, call.type, argument, most, limit)
+                return facts_of_rows(call.function, call.type, argument, most, limit)
             case _OneOf(left, right, kind):
                 return functions.either(self.column(left), self.column(right), kind)
             case _Unknown(kind):
@@ -574,7 +572,10 @@ def _definitions(rows: Relation) -> Iterable[tuple[int, _Source]]:
                     yield measure.field.id, _OfRows(measure.call, relation.rows, None)
             case Window():
                 for item in relation.items:
-                    yield item.field.id, _OfRows(item.call, relation.rows, relation.input)
+                    call = item.call
+                    if item.counts_its_row:
+                        call = replace(call, function="row_number", args=())
+                    yield item.field.id, _OfRows(call, relation.rows, relation.input)
             case Union():
                 sides = (relation.left.fields, relation.right.fields)
                 for new, left, right in zip(relation.fields, *sides, strict=True):
