@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dpsql.mechanisms.entropy import Entropy
 from dpsql.proxy import Proxy
 from grammar_tests.draws import STREAM
 from grammar_tests.proxy_kit import shop
@@ -59,13 +60,23 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """A part of a campaign is no slow test of the full tier, even if its other parts are."""
+    for item in items:
+        if item.get_closest_marker("campaign"):
+            item.own_markers = [mark for mark in item.own_markers if mark.name != "full"]
+
+
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     if items:
         items[0].config.stash[UNSELECTED] += len(items)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Let every proxy of this process draw noise from the stream of the test."""
     config.stash[UNSELECTED] = 0
+    Entropy.__init__.__defaults__ = (STREAM,)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

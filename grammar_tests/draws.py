@@ -32,6 +32,9 @@ class Stream:
 
 
 STREAM = Stream("")
-"""Restarted with the name of every test, by conftest."""
+"""Restarted with the name of every test by conftest, which makes it the source of every proxy."""
+
+SYSTEM = Entropy()
+"""The source outside tests."""
 
 ENTROPY = Entropy(STREAM)
