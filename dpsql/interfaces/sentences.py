@@ -85,13 +85,13 @@ def sentence(notice: Notice, columns: Sequence[Column], door: Door | None = None
 def _said(notice: Notice, names: str, door: Door | None) -> str:
     match notice:
         case Clipped():
-            return _clipped(notice, names)
+            return _clipped(notice, names) + _uncovered(notice)
         case FewValues(units=units, grouped=grouped, values=values):
             different = f"{_some(values, 'different value')} each{_per(grouped)}"
-            return f"{units} count with at most {different} in {names}"
+            return f"{units} count with at most {different} in {names}{_uncovered(notice)}"
         case Sampled(units=units, groups=n):
             groups = f"{_some(n, 'group')} each, chosen at random"
-            return f"{units} count in at most {groups}, in {names}"
+            return f"{units} count in at most {groups}, in {names}{_uncovered(notice)}"
         case Scaled() | SharedPresence():
             return _scaled(notice, names)
         case Listed(name=None, values=values):
@@ -230,6 +230,13 @@ def _useless(notice: Useless | NeverShown, door: Door | None) -> str:
             )
         case _:
             assert_never(notice)
+
+
+def _uncovered(notice: Clipped | FewValues | Sampled) -> str:
+    """Return what a declared limit does to the interval, which covers noise alone."""
+    side = "" if notice.side is CutSide.EITHER else f" ({notice.side})"
+    what = "changes" if isinstance(notice, Clipped) and notice.rows is None else "leaves out"
+    return f"; what that {what} is not in ±{side}"
 
 
 def _clipped(notice: Clipped, names: str) -> str:

@@ -21,13 +21,21 @@ Ends: TypeAlias = tuple[Value, Value]
 """The clipping bounds of a value, lower and upper."""
 
 
+class CutSide(StrEnum):
+    """The side of a clipped number on which the truth lies."""
+
+    ABOVE = "≥"
+    BELOW = "≤"
+    EITHER = "*"
+
+
 @dataclass(frozen=True, slots=True)
 class Clipped:
     """A unit's rows in a group are limited to `rows`, and their values clipped to `values`, one per
     argument.
 
     `total` are the clipping bounds of a unit's total in a sum. None or empty means no limit.
-    `grouped` says that there are groups.
+    `grouped` says that there are groups. The truth lies on one `side`; no interval covers it.
     """
 
     columns: tuple[int, ...]
@@ -36,24 +44,18 @@ class Clipped:
     rows: int | None = None
     values: tuple[Ends, ...] = ()
     total: Ends | None = None
+    side: CutSide = CutSide.EITHER
 
 
 @dataclass(frozen=True, slots=True)
 class FewValues:
-    """A limit: at most `values` distinct values of a unit count in a group."""
+    """A limit: at most `values` distinct values of a unit count in a group; `side` as above."""
 
     columns: tuple[int, ...]
     units: str
     grouped: bool
     values: int
-
-
-class CutSide(StrEnum):
-    """The side of a clipped number on which the truth lies."""
-
-    ABOVE = "≥"
-    BELOW = "≤"
-    EITHER = "*"
+    side: CutSide = CutSide.ABOVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +315,9 @@ class Modelled:
 Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | SharedPresence | Listed | Assumed | Hidden
 """Notices about columns: something is left out of them, or assumed."""
 
+LIMITS = Clipped | FewValues | Sampled | Scaled | SharedPresence
+"""Notices about limits on what a unit contributes."""
+
 Useless: TypeAlias = Drowned | NeverShown | TooFew
 """Reasons why an answer cannot be useful, for any data."""
 
@@ -353,9 +358,7 @@ def sides(notices: tuple[Notice, ...]) -> dict[int, CutSide]:
     """
     by_column: dict[int, CutSide] = {}
     for notice in notices:
-        own = (
-            notice.side if isinstance(notice, Scaled | Sampled | SharedPresence) else CutSide.EITHER
-        )
+        own = notice.side if isinstance(notice, LIMITS) else CutSide.EITHER
         for place in places(notice):
             by_column[place] = own if by_column.get(place, own) is own else CutSide.EITHER
     return by_column

@@ -190,14 +190,19 @@ class _Block:
         rows = self.block.rows if limited else _unlimited(self.block.rows)
         proved = Columns(rows, self.plain)
         for place, columns in enumerate(every):
-            yield from self._measure(place, columns, proved)
+            for notice in self._measure(place, columns, proved):
+                if isinstance(notice, Listed):
+                    yield notice
+                    continue
+                for side, shown in split_by_side(notice.side, columns, alike[place]):
+                    yield replace(notice, columns=shown, side=side)
         numbers = tuple(sorted(set[int]().union(*every)))
         if self.plan.agreements:
             yield from self._agreeing(numbers, proved)
         for bound in self.plan.norms:
             if bound.measure is not None:
-                shown = every[bound.measure], alike[bound.measure]
-                yield from self._scaled(bound, bound.measure, *shown)
+                columns, same = every[bound.measure], alike[bound.measure]
+                yield from self._scaled(bound, bound.measure, columns, same)
         yield from self._sampled(every, alike)
         yield from self._keys(proved)
 
@@ -232,6 +237,18 @@ class _Block:
         function = self.block.measures[measure].call.function
         return side if function in {"sum", "count"} else CutSide.EITHER
 
+    def _missing_side(self, place: int) -> CutSide:
+        """Return the side of the truth for a measure from which rows or groups are left out."""
+        match self.block.measures[place].call, self.bounded.arguments[place]:
+            case AggregateCall("count"), _:
+                return CutSide.ABOVE
+            case AggregateCall("sum"), (facts, *_) if _has_no_negative(facts.interval):
+                return CutSide.ABOVE
+            case AggregateCall("sum"), (facts, *_) if _has_no_negative(-facts.interval):
+                return CutSide.BELOW
+            case _:
+                return CutSide.EITHER
+
     def _sampled(
         self, every: Sequence[tuple[int, ...]], alike: Sequence[frozenset[int]]
     ) -> Iterator[Sampled]:
@@ -247,7 +264,7 @@ class _Block:
         }
         columns = dict[CutSide, set[int]]() if every else {CutSide.EITHER: set()}
         for place, of_measure in enumerate(every):
-            measured = norms.get(place, CutSide.EITHER)
+            measured = norms.get(place, self._missing_side(place))
             for side, shown in split_by_side(measured, of_measure, alike[place]):
                 columns.setdefault(side, set()).update(shown)
         for side, places in columns.items():
@@ -256,10 +273,9 @@ class _Block:
     def _measure(
         self, place: int, columns: tuple[int, ...], proved: Columns
     ) -> Iterator[Clipped | FewValues | Listed]:
-        call = self.block.measures[place].call
+        call, side = self.block.measures[place].call, self._missing_side(place)
         recipe = recipe_of(call)
-        limits = contributions_of(self.bounded)
-        bounded = bounded_call(self.bounded, place, limits, self.options)
+        bounded = bounded_call(self.bounded, place, contributions_of(self.bounded), self.options)
         parts = [part for part in recipe.parts(bounded) if not isinstance(part, BlockAverage)]
         choices = () if recipe.choices is None else recipe.choices(bounded)
         additive = list(filter(adds_rows, parts))
@@ -272,12 +288,12 @@ class _Block:
             rows = min(hashed)
         for values_of_unit in _sets(parts):
             if not bounded.searched and _is_cut(bounded, values_of_unit):
-                yield FewValues(columns, self.units, grouped, values_of_unit.total_upper)
+                yield FewValues(columns, self.units, grouped, values_of_unit.total_upper, side)
         values: tuple[Ends, ...] = ()
         if not bounded.wide and (choices or any(isinstance(p, ValueTotal) for p in parts)):
             values = tuple(_clipped(bounded, proved))
         if in_all not in {0, rows}:
-            yield Clipped(columns, self.units, grouped=False, rows=in_all, values=(), total=None)
+            yield Clipped(columns, self.units, grouped=False, rows=in_all, side=side)
         if rows is not None or values:
             total = _total(additive) if call.function == "sum" and rows is not None else None
             yield Clipped(
@@ -287,6 +303,7 @@ class _Block:
                 rows=rows,
                 values=values,
                 total=total,
+                side=CutSide.EITHER if values else side,
             )
         if _counts_listed(bounded, parts, choices):
             listed = bounded.arguments[0].domain or ()
@@ -325,6 +342,10 @@ class _Block:
                 facts = proved.image(key.expression) or proved.facts(key.expression)
                 if _beyond(facts.domain, listed):
                     yield Listed(places[n], key.field.name, len(listed))
+
+
+def _has_no_negative(interval: Interval) -> bool:
+    return isinstance(interval.lo, Fraction) and interval.lo >= 0
 
 
 def _counts_listed(
