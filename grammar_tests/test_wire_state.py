@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from dpsql.interfaces.pgwire.entrance import Guest, first_settings
 from dpsql.interfaces.pgwire.settings import BadSetting, SessionSettings
+from dpsql.interfaces.pgwire.values.type_oids import TEXT
+from dpsql.model.errors import PolicyError
+from dpsql.policy.load import load
 from dpsql.proxy import Proxy
-from grammar_tests.proxy_kit import shop
+from grammar_tests.proxy_kit import policy, shop
 from grammar_tests.session_kit import COUNT, COUNTRIES, Client, asked
+from grammar_tests.test_wire_oracle import columns
 from grammar_tests.wire_kit import fields
 
 # --- transactions ---
@@ -253,6 +259,40 @@ def test_errors_are_columns_when_wanted(client: Client) -> None:
     client.query("SET dpsql.errors = some")
     assert client.errors[-1][0] == "22023"
     client.query("DROP VIEW v; RESET dpsql.errors; DEALLOCATE ALL")
+
+
+def test_numbers_are_texts_with_their_errors_when_wanted(client: Client) -> None:
+    client.query("SET dpsql.errors = text")
+    assert client.query(COUNT) == "TDDCZ"
+    assert {oid for _, oid, _ in columns(client.of(b"T")[0])} == {TEXT}
+    assert all("±" in (number or "") for _, number in client.rows)
+    assert client.query("SELECT code, 1 AS one FROM countries ORDER BY code LIMIT 1") == "TDCZ"
+    assert client.rows == [("IT", "1")]
+    client.query(f"PREPARE told AS {COUNT}; SET dpsql.errors = off; EXECUTE told")
+    assert all("±" in (number or "") for _, number in client.rows)
+    client.query(COUNT)
+    assert not any("±" in (number or "") for _, number in client.rows)
+    client.query("RESET dpsql.errors; DEALLOCATE ALL")
+
+
+def test_the_owner_says_how_errors_are_shown_at_first(tmp_path: Path) -> None:
+    ana = '[analysts.ana]\nbudget = "default"'
+    path = policy(tmp_path, (ana, f'[server]\nerrors = "text"\n\n{ana}'))
+    limits, own = load(str(path)).server, Guest("ana", "dpsql", (3, 0), (), (), (3, 0))
+    settings = first_settings(own, 1, limits, encrypted=True)
+    settings.set("dpsql.errors", "none", local=False)
+    assert settings["dpsql.errors"] == "none"
+    settings.reset("dpsql.errors")
+    assert settings["dpsql.errors"] == "text"
+    asked_for = replace(own, settings=(("dpsql.errors", "columns"),))
+    assert first_settings(asked_for, 1, limits, encrypted=True)["dpsql.errors"] == "columns"
+    path = policy(tmp_path, (ana, f'{ana}\nerrors = "superset"\n\n[server]\nerrors = "text"'))
+    limits = load(str(path)).server
+    assert first_settings(own, 1, limits, encrypted=True)["dpsql.errors"] == "superset"
+    other = replace(own, user="bob")
+    assert first_settings(other, 1, limits, encrypted=True)["dpsql.errors"] == "text"
+    with pytest.raises(PolicyError, match="Write one of none, columns, superset, text"):
+        load(str(policy(tmp_path, (ana, f'{ana}\nerrors = "some"'))))
 
 
 @pytest.mark.full("opens servers or connects clients")

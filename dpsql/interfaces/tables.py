@@ -18,8 +18,8 @@ from dpsql.interfaces.sentences import footnotes, remarks
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.interval_ends import Half
 from dpsql.model.notices import sides
-from dpsql.model.tree import Kind, SqlType
-from dpsql.model.vocabulary import Answer
+from dpsql.model.tree import VARCHAR, Kind, SqlType
+from dpsql.model.vocabulary import Answer, Column
 
 _GAP = "  "
 _NARROWEST = 8
@@ -168,6 +168,33 @@ def text_columns(answer: Answer) -> tuple[TextColumn, ...]:
         )
         for i, column in enumerate(answer.columns)
     )
+
+
+def with_text_numbers(answer: Answer) -> Answer:
+    """Return the answer with its numbers as text, each with its ± or both ends; NULL stays NULL."""
+    places = [n for n, column in enumerate(answer.columns) if column.type.is_measured]
+    cells = {n: column.cells for n, column in enumerate(text_columns(answer))}
+    rows = tuple(
+        tuple(
+            cells[n][k] if n in places and value is not None else value
+            for n, value in enumerate(row)
+        )
+        for k, row in enumerate(answer.rows)
+    )
+    exact = ((None,) * len(answer.columns),) * len(rows)
+    return replace(
+        answer,
+        columns=text_numbers(answer.columns),
+        rows=rows,
+        errors=exact,
+        margins=exact,
+        halves=(),
+    )
+
+
+def text_numbers(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns of `with_text_numbers`."""
+    return tuple(replace(c, type=VARCHAR) if c.type.is_measured else c for c in columns)
 
 
 def _number(value: Any, margin: float | None, half: Half, scale: int | None) -> tuple[str, str]:

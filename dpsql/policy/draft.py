@@ -79,7 +79,8 @@ class ServerSettings:
     each in its own process. If the tables' sizes are unknown, answers appear after
     `answer_seconds`; after `max_late` later ones the analyst is stopped. `memory` is what the
     server may use beyond its start. A session keeps at most `session_memory` of it between
-    messages, all sessions of an analyst `analyst_memory`.
+    messages, all sessions of an analyst `analyst_memory`. `errors` is the form in which sessions
+    show intervals at first, and `analyst_errors` that of some analysts.
     """
 
     host: str = "127.0.0.1"
@@ -103,6 +104,8 @@ class ServerSettings:
     answer_seconds: float = 6.4
     max_late: int = 20
     memory: str = "2GB"
+    errors: str = "none"
+    analyst_errors: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ def _draft(reader: Reader, folder: Path) -> Draft:
         analysts=analysts,
         ledger=_ledger(reader.table("ledger"), folder),
         limits=_limits(reader.table("limits")),
-        server=server(reader.table("server"), folder),
+        server=server(reader.table("server"), folder, reader.table("analysts")),
         empty_rows=_empty_rows(reader.table("analysts", required=True)),
         caps=caps_of(reader, budgets, analysts),
         accepted=accepted_findings(reader.table("check")),
@@ -404,7 +404,7 @@ def _affordable(reader: Reader, budget: Budget) -> None:
 def _analysts(reader: Reader, budgets: tuple[Budget, ...]) -> tuple[tuple[str, str], ...]:
     result = []
     for name, analyst in reader.tables():
-        analyst.only("budget", "epsilon", "delta", "raw_rows")
+        analyst.only("budget", "epsilon", "delta", "raw_rows", "errors")
         if name.startswith(CUBES):
             analyst.fail(
                 None, f"No analyst is called {name}: so are cubes.", "Choose another name."

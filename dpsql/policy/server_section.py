@@ -33,11 +33,16 @@ LEAST_MESSAGE = 1 << 16
 """Least size of a message, which must have room for the longest query."""
 
 
-def server(reader: Reader, folder: Path) -> ServerSettings:
+ERRORS = ("none", "columns", "superset", "text")
+"""Forms in which intervals are shown over the wire."""
+
+
+def server(reader: Reader, folder: Path, analysts: Reader) -> ServerSettings:
     """Return the settings as written, with files relative to the policy's folder. Raises
     `PolicyError`.
     """
-    reader.only("host", "metrics_host", "log_statements", *_MEMORY, *_FILES, *_COUNTS, *_SECONDS)
+    texts = ("host", "metrics_host", "errors", *_MEMORY, *_FILES)
+    reader.only(*texts, "log_statements", *_COUNTS, *_SECONDS)
     default = ServerSettings()
     if ("certificate" in reader.values) != ("key" in reader.values):
         reader.fail(None, "A certificate needs its key.", "Give both certificate and key.")
@@ -72,6 +77,12 @@ def server(reader: Reader, folder: Path) -> ServerSettings:
         ),
         answer_seconds=seconds_of(reader, "answer_seconds", default.answer_seconds),
         max_late=_count(reader, "max_late") or default.max_late,
+        errors=reader.choice("errors", ERRORS, default.errors),
+        analyst_errors=tuple(
+            (name, analyst.choice("errors", ERRORS))
+            for name, analyst in analysts.tables()
+            if "errors" in analyst.values
+        ),
     )
 
 

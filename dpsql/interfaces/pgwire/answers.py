@@ -27,6 +27,7 @@ from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.records import ENDS, end_columns, with_end_columns
 from dpsql.interfaces.sentences import sentences
+from dpsql.interfaces.tables import text_numbers, with_text_numbers
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
@@ -197,7 +198,7 @@ class Answers:
         # The announced columns must come, even if settings changed since.
         errors = _announced_style(announced) if announced else settings["dpsql.errors"]
         request = self._request(query, ordered, settings)
-        request = replace(request, narrow=narrow, flowing=errors not in ENDS)
+        request = replace(request, narrow=narrow, flowing=errors == "none")
         if is_scan(piece) and self.proxy.explain(request, stop).charge > FREE:
             raise refusal()
         return _answered(answered(self.proxy, request, stop, WIRE), settings, errors)
@@ -231,16 +232,21 @@ class Answers:
 
 def _announced_style(announced: Sequence[WireColumn]) -> str:
     """Return the value of dpsql.errors under which these columns were announced."""
-    ends = {column.name for column in announced if column.margin}
-    styles = (s for s, (low, _) in ENDS.items() if any(name.endswith(low) for name in ends))
-    return next(styles, "columns" if ends else "off")
+    shown = [column for column in announced if column.margin]
+    if any(column.oid == type_oids.TEXT for column in shown):
+        return "text"
+    styles = (s for s, (low, _) in ENDS.items() if any(c.name.endswith(low) for c in shown))
+    return next(styles, "columns" if shown else "none")
 
 
 def _answered(answer: Answer, settings: Mapping[str, str], errors: str) -> Result:
-    """Return an answer for the wire, with the ends of intervals as columns if `errors` says so."""
+    """Return an answer for the wire, with intervals as columns or in texts if `errors` says so."""
     columns = told_columns(answer.columns, errors)
     notices = _notices(answer, settings)
-    answer = with_end_columns(answer, errors) if errors in ENDS else answer
+    if errors in ENDS:
+        answer = with_end_columns(answer, errors)
+    elif errors == "text":
+        answer = with_text_numbers(answer)
     return Result(
         columns,
         answer.rows,
@@ -285,12 +291,14 @@ def placed(piece: Piece) -> Iterator[None]:
         raise fault_of(error, piece) from None
 
 
-def told_columns(columns: Sequence[Column], errors: str = "off") -> tuple[WireColumn, ...]:
+def told_columns(columns: Sequence[Column], errors: str = "none") -> tuple[WireColumn, ...]:
     """Return columns for the wire; the ends of intervals follow where `errors` is one of `ENDS`."""
     behind = end_columns(columns, errors) if errors in ENDS else ()
+    margins = [errors == "text" and c.type.is_measured for c in columns] + [True] * len(behind)
+    shown = text_numbers(columns) if errors == "text" else (*columns, *behind)
     return tuple(
-        WireColumn(c.name, type_oids.oid_of(c.type, wide=c.wide), margin=n >= len(columns))
-        for n, c in enumerate((*columns, *behind))
+        WireColumn(c.name, type_oids.oid_of(c.type, wide=c.wide), margin=margin)
+        for c, margin in zip(shown, margins, strict=True)
     )
 
 
@@ -313,7 +321,7 @@ def _notices(answer: Answer, settings: Mapping[str, str]) -> tuple[str, ...]:
     texts = sentences(answer.notices, answer.columns, WIRE)
     if settings["dpsql.notices"] != "on":
         return texts
-    errors = () if settings["dpsql.errors"] in ENDS else _errors(answer)
+    errors = _errors(answer) if settings["dpsql.errors"] == "none" else ()
     return (cost_text(answer.receipt), *errors, *texts)
 
 

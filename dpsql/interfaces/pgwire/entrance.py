@@ -12,6 +12,7 @@ from dpsql.interfaces.pgwire.login import Login, LoginFailed
 from dpsql.interfaces.pgwire.login_file import Verifier, nobody
 from dpsql.interfaces.pgwire.settings import BadSetting, SessionSettings
 from dpsql.model.dataclass import dataclass
+from dpsql.policy.draft import ServerSettings
 
 NEWEST = (3, 2)
 _LONG_KEYS = (3, 2)
@@ -102,10 +103,14 @@ def require_database(visitor: Guest) -> None:
         raise fatal("3D000", f'database "{visitor.database}" does not exist')
 
 
-def first_settings(visitor: Guest, number: int, *, encrypted: bool) -> SessionSettings:
+def first_settings(
+    visitor: Guest, number: int, limits: ServerSettings, *, encrypted: bool
+) -> SessionSettings:
     """Return the initial settings of session `number`. Raises a fatal `Fault`."""
     fixed = {"session_authorization": visitor.user, "backend_pid": str(number)}
-    settings = SessionSettings({**fixed, "ssl": "on" if encrypted else "off"})
+    errors = dict(limits.analyst_errors).get(visitor.user, limits.errors)
+    ssl = "on" if encrypted else "off"
+    settings = SessionSettings({**fixed, "ssl": ssl, "dpsql.errors": errors})
     for name, value in visitor.settings:
         try:
             settings.start_with(name, value)

@@ -333,7 +333,9 @@ class Server:
         self, stream: MessageStream, visitor: Guest, task: asyncio.Task[None]
     ) -> _Visit:
         number, secret, present = next(self._numbers), visitor.secret, self.present
-        settings = first_settings(visitor, number, encrypted=present.context is not None)
+        settings = first_settings(
+            visitor, number, present.limits, encrypted=present.context is not None
+        )
         bell = _Bell()
         session = self._session(present, visitor.user, stream.address, settings, number, bell)
         visit = _Visit(

@@ -12,10 +12,10 @@ from decimal import Decimal, InvalidOperation
 
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
 from dpsql.interfaces.pgwire.time_zones import zone_name
-from dpsql.interfaces.records import ENDS
 from dpsql.model.dataclass import dataclass
 from dpsql.model.query_options import sensible
 from dpsql.model.table_names import nearest
+from dpsql.policy.server_section import ERRORS
 
 VERSION = "15.0"
 """Version of PostgreSQL that the catalogue and the behaviour follow."""
@@ -108,6 +108,10 @@ def _epsilon(value: str) -> str:
     return value if sensible(epsilon) else _fail()
 
 
+def _errors(value: str) -> str:
+    return "none" if value.lower() == "off" else _one_of(*ERRORS)(value)
+
+
 def _date_style(value: str) -> str:
     parts = [part.strip().lower() for part in value.split(",")]
     return "ISO, MDY" if "iso" in parts else _fail()
@@ -140,7 +144,7 @@ _ALL = (
     Setting("default_transaction_read_only", "on", _truth, reported=True),
     Setting("dpsql.confirm", "off", _truth),
     Setting("dpsql.epsilon", "", _epsilon),
-    Setting("dpsql.errors", "off", _one_of("off", *ENDS)),
+    Setting("dpsql.errors", "none", _errors),
     Setting("dpsql.notices", "off", _truth),
     Setting("escape_string_warning", "on", _truth),
     Setting("extra_float_digits", "1", _integer),
