@@ -7,6 +7,7 @@ from math import sqrt
 import pytest
 
 from dpsql.compiler.errors import propagate, small_groups
+from grammar_tests import accuracy_kit, casefile
 from grammar_tests.test_finish import held, many
 
 KEPT = "FILTER (WHERE customer_id < {})"
@@ -48,3 +49,22 @@ def test_the_error_of_the_estimate_itself_would_not_cover(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(propagate, "as_ratio", small_groups._estimate)
     assert held(f"AVG(age) {KEPT.format(10)}", "zcdp", "0.2") < 0.8
+
+
+def coverage_below_the_noise_of_counts() -> float:
+    """How many intervals of means hold whose groups' counts are far below their noise."""
+    (case,) = (
+        c for c in casefile.all_cases() if c.id == "keys/scaled: an average asks for its mean first"
+    )
+    cells = accuracy_kit.cells(case, "zcdp", 20)
+    assert len(cells) > 1000
+    return sum(cell.inside for cell in cells) / len(cells)
+
+
+def test_intervals_of_means_cover_where_noise_hides_the_count() -> None:
+    assert coverage_below_the_noise_of_counts() >= 0.93
+
+
+def test_the_noise_of_the_sum_alone_would_not_cover(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_groups, "_spread", lambda _: 0.0)
+    assert coverage_below_the_noise_of_counts() < 0.1

@@ -7,9 +7,11 @@ against the noise, and the middle where n is small against it (ridge regression 
 Kennard 1970). It reads released numbers and noise scales only, which are public.
 
 The formula is `mean_offset(S, n, lower, upper)` until the noise is known, which adds k. Its error
-is that of S/√max(k/2, n² - k): of the ratio where n is large; elsewhere of one by fewer rows, since
-a large noisy count of a small group hides how far the mean was shrunk; at its most about M·√(2/3),
-so that a mean at one bound is within 1.96 of them from most of the range.
+is that of (S + n·M/√3)/√max(k/2, n² - k). Where n is large, n·M/√3 changes with the divisor, and
+this is the error of the ratio. Elsewhere it is that of a ratio by fewer rows, since a large noisy
+count of a small group hides how far the mean was shrunk; and what the noise of n hides of S counts
+as if the mean were anywhere. At its most the error is M·√(2/3), so that a mean at one bound is
+within 1.96 of them from most of the range.
 
 It is post-processing: PRIVACY.md R66.
 """
@@ -67,12 +69,21 @@ def _with_deviation(expression: Expression, deviations: Deviations) -> Expressio
     if not isinstance(node, Call) or node.function != NAME:
         return node
     centred, count, *bounds = node.args
-    reach = max(abs(value) for bound in bounds if (value := evaluate(bound, {})) is not None)
+    reach = _reach(bounds)
     noise = hypot(
         sqrt(3) * _deviation(centred, deviations) / reach if reach else 0.0,
         _deviation(count, deviations),
     )
     return replace(node, args=(*node.args, operand(noise**2)))
+
+
+def _spread(bounds: Sequence[Expression]) -> float:
+    """Return the deviation of a mean's offset that may be anywhere within the bounds."""
+    return _reach(bounds) / sqrt(3)
+
+
+def _reach(bounds: Sequence[Expression]) -> float:
+    return max(abs(value) for bound in bounds if (value := evaluate(bound, {})) is not None)
 
 
 def _deviation(formula: Expression, deviations: Deviations) -> float:
@@ -98,6 +109,8 @@ def as_ratio(expression: Expression) -> Expression:
     node = map_children(expression, as_ratio)
     if not isinstance(node, Call) or node.function != NAME:
         return node
-    centred, count, *_bounds, k = node.args
+    centred, count, *bounds, k = node.args
     rows = at_least_one(count)
-    return centred / scalar("sqrt", scalar("greatest", 1.0, 0.5 * k, rows * rows - k))
+    return (centred + _spread(bounds) * count) / scalar(
+        "sqrt", scalar("greatest", 1.0, 0.5 * k, rows * rows - k)
+    )
