@@ -73,7 +73,8 @@ def sentence(notice: Notice, columns: Sequence[Column], door: Door | None = None
     >>> from dpsql.model.tree import INTEGER
     >>> total = (Column("total", INTEGER),)
     >>> print(sentence(Clipped((0,), "customers", True, 20, ((0, 500),), (0, 10000)), total))
-    customers add at most 10,000 each to total per group: 20 rows each, clipped to 0 … 500
+    customers add at most 10,000 each to total per group: 20 rows each, clipped to 0 … 500; what \
+that leaves out is not in ±
     >>> print(sentence(Hidden((), "households", 164), ()))
     groups of fewer than about 164 households are not shown
     """

@@ -261,21 +261,21 @@ SELECT AVG(s), AVG(m) FROM (SELECT customer_id, discount, SUM(income) AS s, MIN(
 --       5000000.0e0
 --       + least(
 --         greatest(
---           CAST(t2.c43 AS DOUBLE) * t2.c58 / (t2.c58 * t2.c58 + 30645.88135469349e0), -5000000.0e0
+--           CAST(t2.c43 AS DOUBLE) * t2.c64 / (t2.c64 * t2.c64 + 30645.88135469349e0), -5000000.0e0
 --         ),
 --         5000000.015625e0
 --       ) AS c26,
 --       0.5e0
 --       + least(
---         greatest(CAST(t2.c45 AS DOUBLE) * t2.c59 / (t2.c59 * t2.c59 + 30645.881355069418e0), -0.5e0),
+--         greatest(CAST(t2.c45 AS DOUBLE) * t2.c65 / (t2.c65 * t2.c65 + 30645.881355069418e0), -0.5e0),
 --         0.5e0
 --       ) AS c27
 --     FROM (
 --       SELECT
 --         t1.c1 AS c43,
 --         t1.c3 AS c45,
---         greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c58,
---         greatest(1.0e0, CAST(t1.c2 AS DOUBLE)) AS c59
+--         greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c64,
+--         greatest(1.0e0, CAST(t1.c2 AS DOUBLE)) AS c65
 --       FROM release_0 AS t1
 --     ) AS t2
 --   ) AS t3
