@@ -75,6 +75,18 @@ def test_a_refresh_from_another_process_is_taken_up_by_who_is_connected(place: P
 
 
 @pytest.mark.full("opens servers or connects clients")
+def test_confirmed_limits_reach_who_is_connected(place: Place) -> None:
+    with place.connect() as client:
+        assert client.execute(CUSTOMERS).fetchone()
+        assert "reloaded" not in place.events()
+        policy(place.policy.parent, ("epsilon = 1000.0", "epsilon = 2000.0"))
+        assert dpsql(place.policy, "budget", "confirm", "--reason", "more people").returncode == 0
+        until(lambda: "reloaded" in place.events())
+        assert place.door.server.present.proxy.policy.budgets[0].epsilon == 2000
+        assert client.execute(f"{CUSTOMERS} WHERE age > 20").fetchone()
+
+
+@pytest.mark.full("opens servers or connects clients")
 def test_what_runs_ends_on_the_old_data(place: Place) -> None:
     engine = WatchedEngine(place.door.proxy.vault.engine)
     place.door.proxy.vault.engine = engine
