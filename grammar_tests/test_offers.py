@@ -139,8 +139,8 @@ TEXTS = {
         "SELECT status FROM orders GROUP BY status HAVING COUNT(*) > 5",
         "HAVING instead of WHERE",
     ),
-    "SELECT COUNT(*) FROM orders WHERE status = 5": (
-        "SELECT COUNT(*) FROM orders WHERE status = '5'",
+    "SELECT COUNT(*) FROM orders WHERE status > 5": (
+        "SELECT COUNT(*) FROM orders WHERE status > '5'",
         "writes 5 as a text",
     ),
     "SELECT TOP 2 status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY n DESC": (

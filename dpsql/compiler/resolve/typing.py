@@ -58,6 +58,8 @@ from dpsql.model.walk import walk
 COMPARING = frozenset("eq ne lt le gt ge in is_distinct is_not_distinct".split())
 COERCING = COMPARING | frozenset("coalesce nullif least greatest".split())
 """Functions where string literals take the type of the other operands, as in d >= '2025-01-01'."""
+EQUATING = frozenset("eq ne in".split())
+"""Comparisons in which texts are read as numbers beside whole constants, as in score = 5."""
 COUNTING = frozenset("add sub mul div int_div pg_div mod neg".split())
 """Operators that read a truth value as 1 or 0."""
 ADDING = frozenset("sum avg variance var_pop stddev stddev_pop".split())
@@ -144,6 +146,7 @@ def _typed(call: Call) -> Expression:
         raise Refused(Reason.UNKNOWN_FUNCTION, call.span, name=call.function)
     args = _coerced(call.args) if call.function in COERCING else call.args
     args = _as_texts(args) if call.function == "concat" else args
+    args = _as_numbers(args) if call.function in EQUATING else args
     if call.function in COERCING | DISTANCES:
         args = _in_one_zone(args, call.function)
     types = tuple(type_of(arg) for arg in args)
@@ -425,6 +428,15 @@ def _unquoted(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     company = [type_of(a) for a in args if type_of(a) not in (VARCHAR, NULL)]
     target = next((kind for kind in company if kind != INTEGER), INTEGER)
     return tuple(coerced(a, target) if company and isinstance(a, Literal) else a for a in args)
+
+
+def _as_numbers(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """Read texts beside whole constants as numbers, as DuckDB does."""
+    texts = [a for a in args if type_of(a) == VARCHAR and not isinstance(a, Literal)]
+    whole = [a for a in args if type_of(a) == INTEGER and isinstance(a, Literal)]
+    if not (texts and whole) or len(texts) + len(whole) < len(args):
+        return args
+    return tuple(Cast(a, INTEGER) if a in texts else a for a in args)
 
 
 def _as_texts(args: tuple[Expression, ...]) -> tuple[Expression, ...]:

@@ -39,6 +39,7 @@ from dpsql.compiler.track.joins import (
     padded,
     with_join_conditions,
 )
+from dpsql.compiler.track.listed_values import of_different_values
 from dpsql.compiler.track.per_unit import (
     aggregate_within,
     cut_by_rank,
@@ -508,6 +509,10 @@ class _Tracker:
             rows = replace(_bare(source), facts=source.facts | facts)
             return aggregate_within(relation, rows, self.policy, self.identities)
         require_present((item.expression for item in relation.keys), source)
+        listed = of_different_values(relation, self.identities)
+        values = None if listed is None else self._grouped(listed.values, source)
+        if listed is not None and isinstance(values, _Open):
+            return _Open(replace(listed.list, input=values.relation))
         return _Open(self.blocks.released(relation, source))
 
     def _sets(self, relation: Aggregate, source: Private) -> _Open | Private:

@@ -277,3 +277,28 @@ WITH k AS (SELECT DISTINCT device, CASE WHEN device LIKE '%o%' THEN 1 ELSE 0 END
 -- case: a list with a column of its own, joined
 WITH k AS (SELECT DISTINCT device, duration FROM events) SELECT COUNT(*) AS n FROM events e JOIN k ON e.device = k.device;
 -- refuse: unsupported-private-operator at 1:98
+
+-- case: different values of a column are a list of released ones
+SELECT STRING_AGG(DISTINCT status, ', ' ORDER BY status) AS s FROM orders;
+-- accept
+-- keys: 3 public, l0 proved
+
+-- case: different values by group
+SELECT segment, ARRAY_AGG(DISTINCT country ORDER BY country DESC) AS countries FROM customers GROUP BY segment;
+-- refuse: unsupported-aggregate at 1:17
+
+-- case: a list in the order of another column
+SELECT STRING_AGG(DISTINCT status, ', ' ORDER BY amount) AS s FROM orders;
+-- refuse: syntax-error at 1:8
+
+-- case: a list beside another aggregate
+SELECT STRING_AGG(DISTINCT status, ', ') AS s, COUNT(*) AS n FROM orders;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: a list of values with a condition
+SELECT STRING_AGG(DISTINCT status, ', ') FILTER (WHERE amount > 5) AS s FROM orders;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: a list of values that identify people
+SELECT ARRAY_AGG(DISTINCT customer_id) AS s FROM orders;
+-- refuse: unsupported-aggregate at 1:8

@@ -291,3 +291,17 @@ SELECT COUNT(*) FROM orders WHERE placed_at < now();
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+
+-- case: a text beside a whole number is read as a number
+SELECT COUNT(*) AS n FROM orders WHERE CAST(quantity AS VARCHAR) = 5 OR CAST(quantity AS VARCHAR) IN (1, 2);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a text that is compared with a fraction
+SELECT COUNT(*) AS n FROM orders WHERE CAST(quantity AS VARCHAR) = 5.5;
+-- refuse: type-mismatch at 1:45
+
+-- case: a text that is larger than a number
+SELECT COUNT(*) AS n FROM orders WHERE CAST(quantity AS VARCHAR) > 5;
+-- refuse: type-mismatch at 1:45
