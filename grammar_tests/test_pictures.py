@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from dpsql.interfaces.cli.terminal import encodable
 from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.messages import width
 from dpsql.interfaces.pictures.charts import (
+    CUT_AXIS,
     MOST_POINTS,
     NOTHING,
     ChartShape,
@@ -37,6 +39,7 @@ from dpsql.interfaces.pictures.png_chart import SCALE, png
 from dpsql.interfaces.pictures.svg_chart import WIDTH, svg
 from dpsql.interfaces.pictures.terminal_chart import picture
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import CutSide, Sampled
 from dpsql.model.tree import DATE, DOUBLE, INTEGER, INTERVAL, TIMESTAMP, VARCHAR, SqlType
 from dpsql.model.vocabulary import Answer, Column, Request
 from dpsql.preparation.explanation import Explanation
@@ -83,7 +86,7 @@ def test_bars_with_whiskers_as_they_read() -> None:
 def test_lines_as_they_read() -> None:
     lines = picture(DAYS, 40).splitlines()
     assert lines[0] == "n"
-    assert lines[-2].split() == ["2024-01-01", "2024-01-04"]
+    assert lines[-2].split() == ["2024-01-01", "day,", "kind", "2024-01-04"]
     assert lines[-1] == "● a ◆ b"
     assert sum(line.count("◆") for line in lines[:-1]) == 4
     assert lines[1].startswith("    ┤")
@@ -95,7 +98,7 @@ def test_what_is_drawn_and_in_which_shape() -> None:
     assert (bars.shape, bars.labels) == (ChartShape.BARS, ("ES", "Norway", "NULL", "SE"))
     (lines,) = chart_of(DAYS).panels
     assert (lines.shape, [s.name for s in lines.series]) == (ChartShape.LINES, ["a", "b"])
-    assert chart_of(DAYS).axis == "day, kind"
+    assert lines.axis == "day, kind"
     assert chart_of(ANSWER).panels[0].title == ANSWER.columns[1].name
     few = answer_of([("year", INTEGER), ("n", INTEGER)], ((2023, 1), 1.0), ((2024, 2), 1.0))
     assert chart_of(few).panels[0].shape is ChartShape.BARS
@@ -109,6 +112,40 @@ x    ██ -400  ··          3
 yes  ??    9  ▓▓        200
 at most ± 12; ·· is no larger than its ±
 """
+
+
+MONTHS = replace(
+    answer_of(
+        [("month", TIMESTAMP), ("n", INTEGER)],
+        *(((datetime(2024, month, 1), 900_000 + month), 90.0) for month in range(1, 13)),
+    ),
+    halves=((None, (20.0, 90.0)),) * 12,
+    notices=(Sampled((1,), "customers", 5, CutSide.ABOVE),),
+)
+
+
+def test_a_picture_shows_both_ends_marks_notices_and_months() -> None:
+    chart = chart_of(MONTHS)
+    (panel,) = chart.panels
+    point = panel.series[0].points[0]
+    assert point is not None
+    assert (panel.title, panel.axis, panel.labels[:2]) == ("n ≥", "month", ("2024-01", "2024-02"))
+    assert (point.low, point.high) == (899_981, 900_091)
+    assert point.text == "900,001 (899,981 … 900,091)"
+    drawn = svg(chart)
+    assert "* customers count in at most 5 groups each" in drawn
+    assert drawn.count(CUT_AXIS) == 1
+    assert CUT_AXIS in picture(MONTHS)
+    places = [float(x) for x in re.findall(r'<text x="([\d.]+)"[^>]*>2024-', drawn)]
+    assert len(places) > 3, "as many labels as fit"
+    assert all(after - before > 60 for before, after in pairwise(places))
+    assert CUT_AXIS not in svg(chart_of(DAYS))
+
+
+def test_large_numbers_fit_into_a_heat_map() -> None:
+    columns = [("key", VARCHAR), ("other", VARCHAR), ("n", INTEGER)]
+    cells = [((f"{n // 12}", f"{n % 12}", 1_234_567 + n), 9.0) for n in range(24)]
+    assert svg(chart_of(answer_of(columns, *cells))).count(">1.23M<") == 24
 
 
 def test_two_keys_are_the_sides_of_a_heat_map() -> None:

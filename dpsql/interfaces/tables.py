@@ -162,7 +162,7 @@ def text_columns(answer: Answer) -> tuple[TextColumn, ...]:
             f"{column.name} {places[i]}" if i in places else column.name,
             column.type,
             tuple(
-                _number(row[i], margins[i], halves[i], _scale(column.type))
+                number_and_interval(row[i], margins[i], halves[i], _scale(column.type))
                 for row, margins, halves in zip(answer.rows, answer.margins, both, strict=True)
             ),
         )
@@ -197,7 +197,9 @@ def text_numbers(columns: Sequence[Column]) -> tuple[Column, ...]:
     return tuple(replace(c, type=VARCHAR) if c.type.is_measured else c for c in columns)
 
 
-def _number(value: Any, margin: float | None, half: Half, scale: int | None) -> tuple[str, str]:
+def number_and_interval(
+    value: Any, margin: float | None, half: Half, scale: int | None
+) -> tuple[str, str]:
     """Return a number, and its ± or, if one side reaches farther, both ends."""
     shown, around = number_text(value, margin, scale)
     if half is None or not around or around == "?":

@@ -2,25 +2,31 @@
 
 Each measured column is a panel with its own scale. Its points stand over the keys: as lines for
 times or numbers, else as bars. With several keys, the others define series. Two keys without a
-line, or with too many lines, become the sides of a heat map. Whiskers are the 95 % margins.
+line, or with too many lines, become the sides of a heat map. Whiskers are the 95 % intervals.
+Titles have the marks of notices, whose sentences stand below.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 from math import ceil, floor, isnan, log10
 from typing import Any
 
-from dpsql.interfaces.amounts import exact_text, number_text
+from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.messages import printable
-from dpsql.model.dataclass import dataclass
+from dpsql.interfaces.sentences import footnotes
+from dpsql.interfaces.tables import MARK, number_and_interval
+from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.interval_ends import Half
+from dpsql.model.notices import sides
 from dpsql.model.vocabulary import Answer
 
 MOST_POINTS = 1_000
 """Maximum number of points of a picture."""
 MOST_SERIES = 8
+CUT_AXIS = "the scale does not start at zero"
 NOTHING = "There is no number to draw."
 LARGEST = 1e300
 """Values or margins larger than this are not drawn."""
@@ -37,16 +43,21 @@ class ChartShape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value and the half width of its 95 % interval: None is exact, NaN unknown."""
+    """A value and the half width of its 95 % interval: None is exact, NaN unknown.
+
+    `around` is the text of the interval. Where one side reaches farther, `halves` has both.
+    """
 
     value: float
     margin: float | None
-    text: str
+    number: str
+    around: str
+    halves: Half = None
 
     @property
-    def number(self) -> str:
-        """Text of the value without its margin."""
-        return self.text.partition(" ± ")[0]
+    def text(self) -> str:
+        """Text of the value and its interval."""
+        return f"{self.number} {self.around}".strip()
 
     @property
     def is_hidden(self) -> bool:
@@ -55,11 +66,11 @@ class Point:
 
     @property
     def low(self) -> float:
-        return self.value - self.reach
+        return self.value - (self.reach if self.halves is None else self.halves[0])
 
     @property
     def high(self) -> float:
-        return self.value + self.reach
+        return self.value + (self.reach if self.halves is None else self.halves[1])
 
     @property
     def reach(self) -> float:
@@ -78,13 +89,22 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One measured column over the keys. `places` are the positions of labels along a line."""
+    """One measured column over the keys. `places` are the positions of labels along a line, and
+    `axis` names the keys.
+    """
 
     title: str
     shape: ChartShape
     labels: tuple[str, ...]
     places: tuple[float, ...]
     series: tuple[Series, ...]
+    axis: str = ""
+
+    @property
+    def is_cut(self) -> bool:
+        """Test whether the scale leaves zero out."""
+        low, high = self.ends
+        return not low <= 0 <= high
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -106,30 +126,35 @@ class Panel:
         points = [p for each in self.series for p in each.points if p is not None and p.reach > 0]
         if not points:
             return ""
-        return max(points, key=lambda point: point.reach).text.partition(" ± ")[2]
+        return max(points, key=lambda point: point.reach).around.removeprefix("± ")
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """All panels of an answer, the label of the axis, and the number of rows left out."""
+    """All panels of an answer, the number of rows left out, and notices."""
 
-    axis: str
     panels: tuple[Panel, ...]
     left_out: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def chart_of(answer: Answer) -> Chart:
     """Return the chart of an answer, without panels if it has no number."""
     rows = answer.rows[:MOST_POINTS]
     margins = answer.margins[:MOST_POINTS]
+    nothing: tuple[Half, ...] = (None,) * len(answer.columns)
+    halves = [both or nothing for both in answer.halves[:MOST_POINTS] or [None] * len(rows)]
     measured = _measured(answer, margins) if rows else []
     keys = [n for n in range(len(answer.columns)) if n not in measured]
     over = _over(keys, rows)
-    cells = {n: [(r[n], m[n]) for r, m in zip(rows, margins, strict=True)] for n in measured}
-    panels = tuple(p for n in measured if (p := _panel(answer, n, over, cells[n])) is not None)
+    every = list(zip(rows, margins, halves, strict=True))
+    cells = {n: [(row[n], margin[n], half[n]) for row, margin, half in every] for n in measured}
     axis = ", ".join(printable(answer.columns[n].name) for n in keys)
+    drawn = (_panel(answer, n, over, cells[n]) for n in measured)
+    panels = tuple(replace(panel, axis=axis) for panel in drawn if panel is not None)
     placed = sum(min(place) >= 0 for place in over.cells)
-    return Chart(axis, panels, len(answer.rows) - placed)
+    notes = tuple(f"{MARK} {note}" for note in footnotes(answer)) if panels else ()
+    return Chart(panels, len(answer.rows) - placed, notes)
 
 
 def _measured(answer: Answer, margins: Sequence[tuple[float | None, ...]]) -> list[int]:
@@ -177,7 +202,7 @@ def _over(keys: Sequence[int], rows: Sequence[Sequence[Any]]) -> _Over:
         for row, name in zip(rows, names, strict=True)
     )
     places = tuple(map(_position, stops))
-    return _Over(ChartShape.LINES, tuple(map(_label, stops)), places, series[:MOST_SERIES], cells)
+    return _Over(ChartShape.LINES, _labels(stops), places, series[:MOST_SERIES], cells)
 
 
 def _heat(keys: Sequence[int], along: int | None, rows: Sequence[Sequence[Any]]) -> _Over | None:
@@ -192,7 +217,7 @@ def _heat(keys: Sequence[int], along: int | None, rows: Sequence[Sequence[Any]])
     if lines or not is_field or len(set(cells)) < len(cells):
         return None
     places = tuple(map(float, range(len(stops))))
-    sides = tuple(map(_label, stops)), places, tuple(map(_label, names))
+    sides = _labels(stops), places, _labels(names)
     return _Over(ChartShape.HEAT, *sides, tuple(cells))
 
 
@@ -214,32 +239,59 @@ def _position(value: Any) -> float:
 
 
 def _panel(
-    answer: Answer, place: int, over: _Over, cells: Sequence[tuple[Any, float | None]]
+    answer: Answer, place: int, over: _Over, cells: Sequence[tuple[Any, float | None, Half]]
 ) -> Panel | None:
     """Return the panel of a column; None if it has no number."""
     column = answer.columns[place]
     grid: list[list[Point | None]] = [[None] * len(over.labels) for _ in over.series]
-    for (stop, line), (value, margin) in zip(over.cells, cells, strict=True):
-        point = _point(value, margin, column.type.scale or None)
+    for (stop, line), cell in zip(over.cells, cells, strict=True):
+        point = _point(*cell, column.type.scale or None)
         if point is not None and stop >= 0 and line >= 0:
             grid[line][stop] = point
     if not any(point for line in grid for point in line):
         return None
     series = tuple(Series(name, tuple(line)) for name, line in zip(over.series, grid, strict=True))
-    return Panel(printable(column.name), over.shape, over.labels, over.places, series)
+    side = sides(answer.notices).get(place)
+    title = printable(column.name if side is None else f"{column.name} {side}")
+    return Panel(title, over.shape, over.labels, over.places, series)
 
 
-def _point(value: Any, margin: float | None, scale: int | None) -> Point | None:
+def _point(value: Any, margin: float | None, half: Half, scale: int | None) -> Point | None:
     size = value.total_seconds() if isinstance(value, timedelta) else value
     if size is None or not abs(size) <= LARGEST:  # NaN is not
         return None
-    shown, around = number_text(value, margin, scale)
-    text = f"{shown} ± {around}" if around else shown
-    return Point(float(size), margin, text)
+    drawn = half is not None and max(half) <= LARGEST
+    texts = number_and_interval(value, margin, half, scale)
+    return Point(float(size), margin, *texts, half if drawn else None)
 
 
 def _label(value: Any) -> str:
     return printable(exact_text(value))
+
+
+def _labels(values: Sequence[Any]) -> tuple[str, ...]:
+    """Return labels of keys: days of times at midnight, and months if all are the first of one.
+
+    >>> _labels([datetime(2024, 1, 1), datetime(2024, 2, 1)])
+    ('2024-01', '2024-02')
+    """
+    times = [value for value in values if isinstance(value, date)]
+    if len(times) < 2 or any(isinstance(t, datetime) and t.time() != time() for t in times):  # noqa: PLR2004
+        return tuple(map(_label, values))
+    form = "%Y-%m" if all(t.day == 1 for t in times) else "%Y-%m-%d"
+    return tuple(f"{v:{form}}" if isinstance(v, date) else _label(v) for v in values)
+
+
+def short_number(value: float) -> str:
+    """Return a number in at most five characters, where its size allows.
+
+    >>> short_number(1234567.0), short_number(-4321.0), short_number(12.0)
+    ('1.23M', '-4.32k', '12')
+    """
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if size <= abs(value) < 1000 * size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
 
 
 def is_unclear(point: Point) -> bool:

@@ -25,10 +25,10 @@ def error_chart(plan: Explanation, others: Sequence[Explanation]) -> Chart:
             points = tuple(_point(each.expected[number]) for each in plans)
             title = f"± of {printable(column.name)} at 95 %"
             panels.append(Panel(title, ChartShape.BARS, labels, places, (Series("", points),)))
-    return Chart("", tuple(panels))
+    return Chart(tuple(panels))
 
 
 def _point(margin: float | None) -> Point:
     """Return an error around zero. An unknown error has no whiskers."""
     text = "?" if margin is None or isnan(margin) else approximate(margin)
-    return Point(0.0, margin, f"± {text}")
+    return Point(0.0, margin, "", f"± {text}")

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from itertools import pairwise
+from textwrap import wrap
 
 from dpsql.interfaces.messages import width
 from dpsql.interfaces.pictures.charts import (
+    CUT_AXIS,
     NOTHING,
     Chart,
     ChartShape,
     Panel,
     Point,
     Series,
+    short_number,
     tick_text,
     ticks,
 )
@@ -27,7 +30,7 @@ _LETTER, _LINE = 7.8, 18.0
 """Approximate width of a letter at 12 px, and height of a line of text."""
 _BAR, _GAP = 16.0, 8.0
 _FIELD = 240.0
-_LONGEST_LABEL = 28
+_LONGEST_LABEL, _LONGEST_NOTE = 28, 100
 _COLORS = ("#33658a", "#c8553d", "#588157", "#8a5a83", "#b08900", "#4a7c86", "#7a6c5d", "#a23b72")
 STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#222}.title{font-weight:600}.dim{fill:#666}"
@@ -46,13 +49,16 @@ def svg(chart: Chart, label: str = "") -> str:
             case ChartShape.BARS:
                 lines, height = _bars(panel, y)
             case ChartShape.LINES:
-                lines, height = _lines(panel, chart, y)
+                lines, height = _lines(panel, y)
             case ChartShape.HEAT:
                 lines, height = _heat(panel, y)
         parts += lines
         y += height + _LINE
     if chart.left_out:
         parts.append(_text(0, y, f"{chart.left_out:,} more rows are not drawn", "dim"))
+        y += _LINE
+    for line in (each for note in chart.notes for each in wrap(note, _LONGEST_NOTE)):
+        parts.append(_text(0, y, line, "dim"))
         y += _LINE
     if not chart.panels:
         parts.append(_text(0, y + _LINE, NOTHING, "dim"))
@@ -110,7 +116,7 @@ def _heat(panel: Panel, top: float) -> tuple[list[str], float]:
                 title = escape(f"{name}, {label}: {point.text}")
                 share = 0.0 if point.is_hidden else 0.15 + 0.75 * panel.share(point)
                 lines.append(_cell(left + n * box, y, box - 2, share, title))
-                number = point.number if width(point.number) <= room else ""
+                number = _that_fits(point, room)
                 lines.append(_text(left + (n + 0.5) * box, y + _LINE - 2, number, "", "middle"))
         y += _CELL
     if margin := panel.largest_margin:
@@ -118,6 +124,12 @@ def _heat(panel: Panel, top: float) -> tuple[list[str], float]:
         lines.append(_text(left, y + _LINE - 2, note, "dim"))
         y += _LINE
     return lines, y - top
+
+
+def _that_fits(point: Point, room: int) -> str:
+    """Return the number of a point in at most `room` letters, shortened or left out."""
+    texts = point.number, short_number(point.value)
+    return next((text for text in texts if width(text) <= room), "")
 
 
 _CELL = 26.0
@@ -129,7 +141,7 @@ def _cell(x: float, y: float, wide: float, share: float, title: str) -> str:
     return f'<rect x="{_n(x)}" y="{_n(y)}" {size} {fill}><title>{title}</title></rect>'
 
 
-def _lines(panel: Panel, chart: Chart, top: float) -> tuple[list[str], float]:
+def _lines(panel: Panel, top: float) -> tuple[list[str], float]:
     """Draw a field with a scale on the left, and a line of dots with whiskers for each series."""
     low, high = panel.ends
     marks = ticks(low, high)
@@ -145,15 +157,29 @@ def _lines(panel: Panel, chart: Chart, top: float) -> tuple[list[str], float]:
         )
     for color, series in zip(_COLORS, panel.series, strict=False):
         lines += _drawn(panel, series, color, over, up)
+    if panel.is_cut:
+        lines.append(_text(WIDTH, top + 12, CUT_AXIS, "dim", anchor="end"))
     bottom = lower + _LINE
-    first, last = panel.labels[0], panel.labels[-1]
-    lines.append(_text(left, bottom, first, "dim"))
-    lines.append(_text((left + WIDTH) / 2, bottom, chart.axis, "dim", anchor="middle"))
-    lines.append(_text(WIDTH, bottom, last, "dim", anchor="end"))
+    lines += _axis_labels(panel, over, bottom)
+    bottom += _LINE
+    lines.append(_text((left + WIDTH) / 2, bottom, panel.axis, "dim", anchor="middle"))
     if len(panel.series) > 1:
         bottom += _LINE
         lines += _legend(panel.series, left, bottom)
     return lines, bottom - top
+
+
+def _axis_labels(panel: Panel, over: _Scale, y: float) -> Iterator[str]:
+    """Draw labels below an axis, as many as fit beside the first and the last."""
+    longest = max(map(width, panel.labels)) * _LETTER + 2 * _GAP
+    end = -longest
+    *others, (last, last_label) = zip(map(over, panel.places), panel.labels, strict=True)
+    for x, label in others:
+        half = width(label) * _LETTER / 2
+        if x - half >= end and (x + longest <= last - half or x == over(panel.places[0])):
+            yield _text(max(x, half), y, label, "dim", anchor="middle")
+            end = max(x, half) + half + 2 * _GAP
+    yield _text(WIDTH, y, last_label, "dim", anchor="end")
 
 
 class _Scale:

@@ -7,6 +7,7 @@ from itertools import accumulate
 
 from dpsql.interfaces.messages import width
 from dpsql.interfaces.pictures.charts import (
+    CUT_AXIS,
     NOTHING,
     Chart,
     ChartShape,
@@ -105,13 +106,14 @@ def _line(panel: Panel, room: int) -> Iterator[str]:
     for mark, series in zip(_MARKS, panel.series, strict=False):
         _dots(field, panel, series, mark)
     rows = {_row(place, low, high): text for place, text in marks.items()}
-    yield panel.title
+    yield f"{panel.title} ({CUT_AXIS})" if panel.is_cut else panel.title
     for n, line in enumerate(field):
         yield f"{rows.get(n, '').rjust(left)} ┤{''.join(line)}"
     yield f"{' ' * left} └{'─' * cells}"
     first, last = panel.labels[0], panel.labels[-1]
     gap = max(1, cells - width(first) - width(last))
-    yield f"{' ' * left}  {first}{' ' * gap}{last}"
+    axis = panel.axis if width(panel.axis) < gap else ""
+    yield f"{' ' * left}  {first}{axis.center(gap)}{last}"
     if len(panel.series) > 1:
         named = zip(_MARKS, panel.series, strict=False)
         yield " ".join(f"{mark} {series.name}" for mark, series in named)
