@@ -6,6 +6,7 @@ types: a list of quantiles is the text that its engine shows, made of one quanti
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -126,6 +127,8 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return _aggregates(node, origin, read)
     values = tuple(read(arg, origin) for arg in args)
     call = Call(name, values, span=origin.span(node))
+    if name in _JSON_OBJECTS.get(origin.dialect, ()):
+        return _json_object(call, origin, node)
     if name in _TEXTS_OF_JSON and values:
         return _part_of_json(call, origin, node)
     if name in STATED:
@@ -187,6 +190,32 @@ def _special(
 
 
 _OF_PARTS = ("extract", "date_trunc", "date_diff", "date_sub")
+
+
+_JSON_OBJECTS = {
+    "duckdb": ("json_object",),
+    "postgres": ("json_build_object", "jsonb_build_object"),
+}
+
+
+def _json_object(call: Call, origin: Origin, node: exp.Expression) -> Call:
+    """Return the text of an object in JSON, whose keys are constants; NULL is null there."""
+    keys, values = call.args[::2], call.args[1::2]
+    if not keys or len(keys) != len(values):
+        raise origin.refusal(node, "an object in JSON of anything but keys and values")
+    between = (" : ", ", ") if origin.dialect == "postgres" else (":", ",")
+    parts, before = list[Expression](), "{"
+    for key, value in zip(keys, values, strict=True):
+        if not isinstance(key, Literal) or not isinstance(key.value, str):
+            raise origin.refusal(node, "a key in JSON that is not a constant")
+        written = json.dumps(key.value, ensure_ascii=False)
+        shown = Call("json_text", (value,), span=call.span)
+        null = Literal("null", VARCHAR, call.span)
+        parts.append(Literal(f"{before}{written}{between[0]}", VARCHAR, call.span))
+        parts.append(Call("coalesce", (shown, null), span=call.span))
+        before = between[1]
+    end = Literal("}", VARCHAR, call.span)
+    return Call("concat", (*parts, end), span=call.span)
 
 
 _TEXTS_OF_JSON = frozenset({"json_extract_string", "json_extract_path_text"})

@@ -302,3 +302,24 @@ SELECT STRING_AGG(DISTINCT status, ', ') FILTER (WHERE amount > 5) AS s FROM ord
 -- case: a list of values that identify people
 SELECT ARRAY_AGG(DISTINCT customer_id) AS s FROM orders;
 -- refuse: unsupported-aggregate at 1:8
+
+-- case: an object in JSON of released numbers
+SELECT JSON_OBJECT('n', COUNT(*), 'a "b"', MAX(status), 'none', NULL) AS j FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: a key in JSON that rows decide
+SELECT JSON_OBJECT(status, COUNT(*)) AS j FROM orders GROUP BY status;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: an object in JSON as PostgreSQL writes it
+SELECT json_build_object('n', COUNT(*)) AS j FROM orders;
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a key in JSON without a value
+SELECT JSON_OBJECT('n', COUNT(*), 'm') AS j FROM orders;
+-- refuse: unsupported-syntax at 1:8
