@@ -127,7 +127,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return _aggregates(node, origin, read)
     values = tuple(read(arg, origin) for arg in args)
     call = Call(name, values, span=origin.span(node))
-    if name in _JSON_OBJECTS.get(origin.dialect, ()):
+    if name == ("json_build_object" if origin.dialect == "postgres" else "json_object"):
         return _json_object(call, origin, node)
     if name in _TEXTS_OF_JSON and values:
         return _part_of_json(call, origin, node)
