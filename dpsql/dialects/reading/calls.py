@@ -192,12 +192,6 @@ def _special(
 _OF_PARTS = ("extract", "date_trunc", "date_diff", "date_sub")
 
 
-_JSON_OBJECTS = {
-    "duckdb": ("json_object",),
-    "postgres": ("json_build_object", "jsonb_build_object"),
-}
-
-
 def _json_object(call: Call, origin: Origin, node: exp.Expression) -> Call:
     """Return the text of an object in JSON, whose keys are constants; NULL is null there."""
     keys, values = call.args[::2], call.args[1::2]
