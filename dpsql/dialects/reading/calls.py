@@ -127,8 +127,6 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return _aggregates(node, origin, read)
     values = tuple(read(arg, origin) for arg in args)
     call = Call(name, values, span=origin.span(node))
-    if name == ("json_build_object" if origin.dialect == "postgres" else "json_object"):
-        return _json_object(call, origin, node)
     if name in _TEXTS_OF_JSON and values:
         return _part_of_json(call, origin, node)
     if name in STATED:
@@ -184,6 +182,8 @@ def _special(
             construct=f"{name.upper()} here",
             fix=f"Write it in FROM, between constants: FROM {name.upper()}(…) AS s(x).",
         )
+    if name == ("json_build_object" if origin.dialect == "postgres" else "json_object"):
+        return _json_object(tuple(read(arg, origin) for arg in args), origin, node)
     if name in ARRAY_CALLS:
         return array_call(name, args, node, origin, read)
     return None
@@ -192,24 +192,23 @@ def _special(
 _OF_PARTS = ("extract", "date_trunc", "date_diff", "date_sub")
 
 
-def _json_object(call: Call, origin: Origin, node: exp.Expression) -> Call:
+def _json_object(parts: Sequence[Expression], origin: Origin, node: exp.Expression) -> Call:
     """Return the text of an object in JSON, whose keys are constants; NULL is null there."""
-    keys, values = call.args[::2], call.args[1::2]
+    keys, values, span = parts[::2], parts[1::2], origin.span(node)
     if not keys or len(keys) != len(values):
         raise origin.refusal(node, "an object in JSON of anything but keys and values")
     between = (" : ", ", ") if origin.dialect == "postgres" else (":", ",")
-    parts, before = list[Expression](), "{"
+    shown, before = list[Expression](), "{"
     for key, value in zip(keys, values, strict=True):
         if not isinstance(key, Literal) or not isinstance(key.value, str):
             raise origin.refusal(node, "a key in JSON that is not a constant")
         written = json.dumps(key.value, ensure_ascii=False)
-        shown = Call("json_text", (value,), span=call.span)
-        null = Literal("null", VARCHAR, call.span)
-        parts.append(Literal(f"{before}{written}{between[0]}", VARCHAR, call.span))
-        parts.append(Call("coalesce", (shown, null), span=call.span))
+        there = Call("json_text", (value,), span=span)
+        shown.append(Literal(f"{before}{written}{between[0]}", VARCHAR, span))
+        shown.append(Call("coalesce", (there, Literal("null", VARCHAR, span)), span=span))
         before = between[1]
-    end = Literal("}", VARCHAR, call.span)
-    return Call("concat", (*parts, end), span=call.span)
+    end = Literal("}", VARCHAR, span)
+    return Call("concat", (*shown, end), span=span)
 
 
 _TEXTS_OF_JSON = frozenset({"json_extract_string", "json_extract_path_text"})
