@@ -275,6 +275,26 @@ def test_numbers_are_texts_with_their_errors_when_wanted(client: Client) -> None
     client.query("RESET dpsql.errors; DEALLOCATE ALL")
 
 
+def test_precision_digits_and_signs_are_settings(client: Client) -> None:
+    """Tools whose parsers refuse OPTIONS in a text set them for the session."""
+    client.query("SET dpsql.within = 20; SET dpsql.notices = on; SELECT COUNT(*) AS n FROM orders")
+    (told,) = [m for body in client.of(b"N") if (m := fields(body)["M"]).startswith("n: ± ")]
+    assert 15 < float(told.split()[2]) <= 20
+    mean = "SELECT AVG(age) AS age FROM customers"
+    client.query(f"RESET dpsql.within; {mean}")
+    digits = client.rows[0][0] or ""
+    client.query(f"SET dpsql.digits = interval; {mean}")
+    assert len(client.rows[0][0] or "") < len(digits)
+    client.query("SET dpsql.epsilon = 0.001; SET dpsql.nonnegative = on")
+    client.query("SELECT country, COUNT(*) AS n FROM customers GROUP BY country")
+    assert len(client.rows) > 2
+    assert all(float(n or "nan") >= 0 for _, n in client.rows)
+    for bad in ("ten", "-5", "0%"):
+        client.query(f"SET dpsql.within = '{bad}'")
+        assert client.errors[-1][0] == "22023"
+    client.query("RESET ALL")
+
+
 def test_the_owner_says_how_errors_are_shown_at_first(tmp_path: Path) -> None:
     ana = '[analysts.ana]\nbudget = "default"'
     path = policy(tmp_path, (ana, f'[server]\nerrors = "text"\n\n{ana}'))

@@ -17,7 +17,7 @@ from io import BufferedIOBase, BytesIO, RawIOBase
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpsql.interfaces.amounts import exact_text
+from dpsql.interfaces.amounts import exact_text, significant_places
 from dpsql.interfaces.data_frames import arrow_type, plain, unique
 from dpsql.interfaces.sentences import sentence
 from dpsql.model.dataclass import dataclass, replace
@@ -83,6 +83,22 @@ ENDS = {"columns": (_LOW, _HIGH), "superset": ("__yhat_lower", "__yhat_upper")}
 
 Superset draws a band between columns of its two names.
 """
+
+
+def rounded(answer: Answer) -> Answer:
+    """Return the answer with noisy fractions rounded to the digits that their errors leave."""
+    rows = tuple(
+        tuple(map(_rounded, row, margins))
+        for row, margins in zip(answer.rows, answer.margins, strict=True)
+    )
+    return answer if answer.flow is not None else replace(answer, rows=rows)
+
+
+def _rounded(value: Any, margin: float | None) -> Any:
+    if margin is None or not isfinite(margin) or margin <= 0:
+        return value
+    noisy = isinstance(value, float | Decimal) and isfinite(value)
+    return round(value, significant_places(margin)) if noisy else value
 
 
 def end_columns(columns: Sequence[Column], style: str = "columns") -> tuple[Column, ...]:

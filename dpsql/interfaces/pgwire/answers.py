@@ -25,13 +25,14 @@ from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.records import ENDS, end_columns, with_end_columns
+from dpsql.interfaces.records import ENDS, end_columns, rounded, with_end_columns
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import text_numbers, with_text_numbers
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError
+from dpsql.model.query_options import requested_precision
 from dpsql.model.tree import SqlType
 from dpsql.model.vocabulary import Answer, Column, Loss, Request, TablePolicy
 from dpsql.preparation import long_texts
@@ -206,13 +207,15 @@ class Answers:
     def _request(
         self, query: Numbered, values: tuple[Any, ...], settings: Mapping[str, str]
     ) -> Request:
-        epsilon = settings["dpsql.epsilon"]
+        epsilon, within = settings["dpsql.epsilon"], settings["dpsql.within"] or None
         return Request(
             query.text,
             self.analyst,
             DIALECT,
             values,
-            Decimal(epsilon) if epsilon else None,
+            Decimal(epsilon) if epsilon and within is None else None,
+            precision=requested_precision(None, within, None),
+            nonnegative=settings["dpsql.nonnegative"] == "on",
             confirmed=settings["dpsql.confirm"] == "on",
             flowing=True,
             search_path=searched(settings["search_path"]),
@@ -243,6 +246,8 @@ def _answered(answer: Answer, settings: Mapping[str, str], errors: str) -> Resul
     """Return an answer for the wire, with intervals as columns or in texts if `errors` says so."""
     columns = told_columns(answer.columns, errors)
     notices = _notices(answer, settings)
+    if settings["dpsql.digits"] == "interval":
+        answer = rounded(answer)
     if errors in ENDS:
         answer = with_end_columns(answer, errors)
     elif errors == "text":

@@ -13,7 +13,8 @@ from decimal import Decimal, InvalidOperation
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
 from dpsql.interfaces.pgwire.time_zones import zone_name
 from dpsql.model.dataclass import dataclass
-from dpsql.model.query_options import sensible
+from dpsql.model.errors import Refused
+from dpsql.model.query_options import requested_precision, sensible
 from dpsql.model.table_names import nearest
 from dpsql.policy.server_section import ERRORS
 
@@ -108,6 +109,15 @@ def _epsilon(value: str) -> str:
     return value if sensible(epsilon) else _fail()
 
 
+def _within(value: str) -> str:
+    """Return an error that answers may have, such as 25 or 5%; empty for none."""
+    try:
+        requested_precision(None, value or None, None)
+    except Refused:
+        return _fail()
+    return value
+
+
 def _errors(value: str) -> str:
     return "none" if value.lower() == "off" else _one_of(*ERRORS)(value)
 
@@ -143,9 +153,12 @@ _ALL = (
     Setting("default_transaction_isolation", "read committed", _one_of(*_LEVELS)),
     Setting("default_transaction_read_only", "on", _truth, reported=True),
     Setting("dpsql.confirm", "off", _truth),
+    Setting("dpsql.digits", "all", _one_of("all", "interval")),
     Setting("dpsql.epsilon", "", _epsilon),
     Setting("dpsql.errors", "none", _errors),
+    Setting("dpsql.nonnegative", "off", _truth),
     Setting("dpsql.notices", "off", _truth),
+    Setting("dpsql.within", "", _within),
     Setting("escape_string_warning", "on", _truth),
     Setting("extra_float_digits", "1", _integer),
     Setting("idle_in_transaction_session_timeout", "0", _duration),
