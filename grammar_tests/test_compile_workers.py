@@ -23,7 +23,7 @@ from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.model import errors
 from dpsql.model.errors import DataChanged, Failed, Reason, Refused
 from dpsql.model.tree import INTEGER, Span
-from dpsql.preparation import compilation
+from dpsql.preparation import compilation, offers
 from dpsql.preparation.compile_workers import CompilerDesk
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import BY_COUNTRY, request, shop
@@ -416,3 +416,15 @@ class Plain(Refused):
 def test_an_error_that_goes_as_others_do_would_be_seen() -> None:
     with pytest.raises(AttributeError):
         pickle.loads(pickle.dumps(Plain(Reason.RAW_ROWS)))  # noqa: S301 - our own
+
+
+def test_a_worker_offers_what_would_be_offered_here(
+    pair: tuple[Proxy, Proxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offers, "SECONDS", 60.0)
+    refused, raw = Refused(Reason.RAW_ROWS, Span(16, 25)), request("SELECT age FROM customers")
+    theirs, ours = (proxy.compiler for proxy in pair)
+    offer = ours.offer(raw, refused, Stop())
+    assert offer is not None
+    until(lambda: theirs.offer(raw, refused, Stop()) == offer)  # the first may come too late
+    assert theirs.offer(request("SELECT age FROM nowhere"), refused, Stop()) is None

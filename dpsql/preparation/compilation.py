@@ -7,7 +7,6 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from threading import Lock
-from time import thread_time
 from typing import Any, TypeVar
 
 from dpsql.compiler.plan.prepared import Prepared
@@ -170,10 +169,11 @@ class Compiler:
 
         def require(other: Request) -> None:
             query = self._read(self.on_grid(other), stop)
-            query.require_useful(self.prepared(query).notices, Loss(0))
+            prepared = self._compiled(query, self.policy)
+            query.require_useful(prepared.notices, Loss(0))
 
         def find() -> Offer | None:
-            with limited(stop, offers.SECONDS, thread_time):
+            with limited(stop, offers.SECONDS, offers.work_clock()):
                 return offers.find_offer(request, refused, self.policy, require)
 
         try:

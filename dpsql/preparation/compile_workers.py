@@ -261,9 +261,9 @@ class CompilerPool(Compiler):
 
     def offer(self, request: Request, refused: Refused, stop: Stop) -> Offer | None:
         """Return a statement that would be accepted; see `Compiler.offer`."""
+        ask = "offer", self.on_grid(request), refused
         try:
-            key = "offer", text_key(request), request.analyst, request.epsilon
-            offer: Offer | None = self._once(key, stop, ("offer", self.on_grid(request), refused))
+            offer: Offer | None = self.freely(lambda: self._ask(self._work, stop, *ask), stop)
         except DpsqlError:
             return None
         return offer
