@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
-from dpsql.compiler.resolve.window_aggregates import is_never_null
+from dpsql.compiler.resolve.window_aggregates import lacks_null
 from dpsql.model.algebra import (
     Aggregate,
     Item,
@@ -71,7 +71,7 @@ def _is_average(call: WindowCall) -> bool:
 
 def _equality(key: Expression, relation: Relation, policy: Policy) -> str:
     """Return the comparison for which a NULL key is a group, if it may be NULL."""
-    return "eq" if is_never_null(key, relation, policy) else "is_not_distinct"
+    return "eq" if lacks_null(key, relation, policy) else "is_not_distinct"
 
 
 def _with_average(

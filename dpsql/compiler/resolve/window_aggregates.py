@@ -224,7 +224,7 @@ class _Ranked:
         if number.function != "row_number" or key.expression != value:
             return False
         counts_all = len(total.args) == 1 and isinstance(total.args[0], Star)
-        there = is_never_null(value, self.window.input, self.policy)
+        there = lacks_null(value, self.window.input, self.policy)
         return there or (not counts_all and total.args == (value,) and not key.nulls_first)
 
     def _median(self, call: AggregateCall, middle: Expression) -> AggregateCall | None:
@@ -359,7 +359,7 @@ def _middle_of(expression: Expression) -> tuple[int, int] | None:
     return None
 
 
-def is_never_null(value: Expression, relation: Relation, policy: Policy) -> bool:
+def lacks_null(value: Expression, relation: Relation, policy: Policy) -> bool:
     """Test whether a condition below, or the policy of a plain column, leaves no NULL."""
     below = list(relations(relation))
     conditions = {c for r in below if isinstance(r, Filter) for c in conjuncts(r.predicate)}
