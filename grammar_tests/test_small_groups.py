@@ -68,3 +68,12 @@ def test_intervals_of_means_cover_where_noise_hides_the_count() -> None:
 def test_the_noise_of_the_sum_alone_would_not_cover(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(small_groups, "_spread", lambda _: 0.0)
     assert coverage_below_the_noise_of_counts() < 0.1
+
+
+def test_means_of_many_rows_err_as_ratios_however_wide_their_bounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, answer = many("AVG(age)", "zcdp", "1")
+    monkeypatch.setattr(small_groups, "_spread", lambda _: 0.0)
+    _, narrow = many("AVG(age)", "zcdp", "1")
+    assert answer.margins[0] == pytest.approx(narrow.margins[0], rel=0.01)

@@ -7,11 +7,11 @@ against the noise, and the middle where n is small against it (ridge regression 
 Kennard 1970). It reads released numbers and noise scales only, which are public.
 
 The formula is `mean_offset(S, n, lower, upper)` until the noise is known, which adds k. Its error
-is that of (S + n·M/√3)/√max(k/2, n² - k). Where n is large, n·M/√3 changes with the divisor, and
-this is the error of the ratio. Elsewhere it is that of a ratio by fewer rows, since a large noisy
-count of a small group hides how far the mean was shrunk; and what the noise of n hides of S counts
-as if the mean were anywhere. At its most the error is M·√(2/3), so that a mean at one bound is
-within 1.96 of them from most of the range.
+is that of S/√max(k/2, n² - k): of the ratio where n is large; elsewhere of one by fewer rows, since
+a large noisy count of a small group hides how far the mean was shrunk. Up to n = 4·√k the error is
+that of (S + n·M/√3)/√max(k/2, n² - k): what the noise of n hides of S counts as if the mean were
+anywhere, and no group of nobody looks larger. At its most the error is M·√(2/3), so that a mean at
+one bound is within 1.96 of them from most of the range.
 
 It is post-processing: PRIVACY.md R66.
 """
@@ -28,6 +28,8 @@ from dpsql.model.tree import Call, Expression, operand, scalar
 from dpsql.model.walk import map_children, map_inputs, refs
 
 NAME = "mean_offset"
+CLEAR = 4.0
+"""A count above this number of √k is no count of nobody."""
 
 Deviations = Mapping[int, float]
 """Standard deviation of each column of a released table, in units of its values."""
@@ -110,7 +112,13 @@ def as_ratio(expression: Expression) -> Expression:
     if not isinstance(node, Call) or node.function != NAME:
         return node
     centred, count, *bounds, k = node.args
+    noise = evaluate(k, {})
+    assert noise is not None
+    few = scalar("least", count, CLEAR * sqrt(noise))
+    hidden = _spread(bounds) * few / _rows_shown(few, k)
+    return centred / _rows_shown(count, k) + hidden
+
+
+def _rows_shown(count: Expression, k: Expression) -> Expression:
     rows = at_least_one(count)
-    return (centred + _spread(bounds) * count) / scalar(
-        "sqrt", scalar("greatest", 1.0, 0.5 * k, rows * rows - k)
-    )
+    return scalar("sqrt", scalar("greatest", 1.0, 0.5 * k, rows * rows - k))

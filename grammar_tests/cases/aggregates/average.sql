@@ -22,10 +22,10 @@ SELECT AVG(age) AS mean_age FROM customers;
 --     SELECT
 --       60.0e0
 --       + least(
---         greatest(CAST(t2.c18 AS DOUBLE) * t2.c28 / (t2.c28 * t2.c28 + 153.22940656026202e0), -60.0e0),
+--         greatest(CAST(t2.c18 AS DOUBLE) * t2.c34 / (t2.c34 * t2.c34 + 153.22940656026202e0), -60.0e0),
 --         60.0e0
 --       ) AS c9
---     FROM (SELECT t1.c1 AS c18, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c28 FROM release_0 AS t1) AS t2
+--     FROM (SELECT t1.c1 AS c18, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c34 FROM release_0 AS t1) AS t2
 --   ) AS t3
 
 -- case: average of linked rows
@@ -72,11 +72,11 @@ SELECT AVG(income) AS mean FROM customers;
 --       100000.0e0
 --       + least(
 --         greatest(
---           CAST(t2.c18 AS DOUBLE) * t2.c28 / (t2.c28 * t2.c28 + 153.22940580710096e0), -100000.0e0
+--           CAST(t2.c18 AS DOUBLE) * t2.c34 / (t2.c34 * t2.c34 + 153.22940580710096e0), -100000.0e0
 --         ),
 --         100000.0e0
 --       ) AS c9
---     FROM (SELECT t1.c1 AS c18, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c28 FROM release_0 AS t1) AS t2
+--     FROM (SELECT t1.c1 AS c18, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c34 FROM release_0 AS t1) AS t2
 --   ) AS t3
 
 -- case: average shares its count

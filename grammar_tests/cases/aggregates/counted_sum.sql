@@ -45,17 +45,17 @@ SELECT SUM(age) AS s, AVG(age) AS mean FROM customers;
 --       60.0e0
 --       + least(
 --         greatest(
---           CAST(CAST(t3.c33 AS DOUBLE) - 60.0e0 * t3.c49 AS DOUBLE)
---           * t3.c50
---           / (t3.c50 * t3.c50 + 15.999907407728912e0),
+--           CAST(CAST(t3.c33 AS DOUBLE) - 60.0e0 * t3.c59 AS DOUBLE)
+--           * t3.c60
+--           / (t3.c60 * t3.c60 + 15.999907407728912e0),
 --           -60.0e0
 --         ),
 --         60.0e0
 --       ) AS c10
 --     FROM (
---       SELECT t2.c33 AS c33, t2.c49 AS c49, greatest(1.0e0, CAST(t2.c49 AS DOUBLE)) AS c50
+--       SELECT t2.c33 AS c33, t2.c59 AS c59, greatest(1.0e0, CAST(t2.c59 AS DOUBLE)) AS c60
 --       FROM (
---         SELECT t1.c1 AS c33, (CAST(t1.c0 AS DOUBLE) + CAST(t1.c1 AS DOUBLE)) / 120.0e0 AS c49
+--         SELECT t1.c1 AS c33, (CAST(t1.c0 AS DOUBLE) + CAST(t1.c1 AS DOUBLE)) / 120.0e0 AS c59
 --         FROM release_0 AS t1
 --       ) AS t2
 --     ) AS t3

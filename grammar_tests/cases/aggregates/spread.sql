@@ -189,7 +189,7 @@ SELECT segment, AVG(age) AS a, COUNT(*) AS n FROM customers GROUP BY segment;
 --       t2.c9 AS c9,
 --       60.0e0
 --       + least(
---         greatest(CAST(t2.c37 AS DOUBLE) * t2.c47 / (t2.c47 * t2.c47 + 35.29399782080942e0), -60.0e0),
+--         greatest(CAST(t2.c37 AS DOUBLE) * t2.c53 / (t2.c53 * t2.c53 + 35.29399782080942e0), -60.0e0),
 --         60.0e0
 --       ) AS c10,
 --       TRY(t2.c35::HUGEINT + t2.c36) AS c11
@@ -199,7 +199,7 @@ SELECT segment, AVG(age) AS a, COUNT(*) AS n FROM customers GROUP BY segment;
 --         t1.c1 AS c35,
 --         t1.c2 AS c36,
 --         t1.c3 AS c37,
---         greatest(1.0e0, CAST(t1.c1 AS DOUBLE)) AS c47
+--         greatest(1.0e0, CAST(t1.c1 AS DOUBLE)) AS c53
 --       FROM release_0 AS t1
 --     ) AS t2
 --   ) AS t3

@@ -67,10 +67,10 @@ SELECT AVG(n) FROM (SELECT customer_id, COUNT(*) AS n FROM orders, countries GRO
 --     SELECT
 --       75.0e0
 --       + least(
---         greatest(CAST(t2.c26 AS DOUBLE) * t2.c36 / (t2.c36 * t2.c36 + 153.2294066253662e0), -75.0e0),
+--         greatest(CAST(t2.c26 AS DOUBLE) * t2.c42 / (t2.c42 * t2.c42 + 153.2294066253662e0), -75.0e0),
 --         75.0e0
 --       ) AS c16
---     FROM (SELECT t1.c1 AS c26, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c36 FROM release_0 AS t1) AS t2
+--     FROM (SELECT t1.c1 AS c26, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c42 FROM release_0 AS t1) AS t2
 --   ) AS t3
 
 -- case: rows that none of them meets

@@ -151,13 +151,13 @@ SELECT AVG(n) AS n, SUM(s) AS s, SUM(a) AS a FROM (SELECT o.customer_id, COUNT(*
 --     SELECT
 --       75.0e0
 --       + least(
---         greatest(CAST(t2.c42 AS DOUBLE) * t2.c59 / (t2.c59 * t2.c59 + 377.57309581909175e0), -75.0e0),
+--         greatest(CAST(t2.c42 AS DOUBLE) * t2.c65 / (t2.c65 * t2.c65 + 377.57309581909175e0), -75.0e0),
 --         75.0e0
 --       ) AS c23,
 --       t2.c43 AS c24,
 --       t2.c44 AS c25
 --     FROM (
---       SELECT t1.c1 AS c42, t1.c2 AS c43, t1.c3 AS c44, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c59
+--       SELECT t1.c1 AS c42, t1.c2 AS c43, t1.c3 AS c44, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c65
 --       FROM release_0 AS t1
 --     ) AS t2
 --   ) AS t3

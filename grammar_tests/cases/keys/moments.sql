@@ -154,12 +154,12 @@ SELECT city, COUNT(*) AS n, AVG(income) AS mean FROM customers GROUP BY city;
 --       100000.0e0
 --       + least(
 --         greatest(
---           CAST(t2.c22 AS DOUBLE) * t2.c35 / (t2.c35 * t2.c35 + 188.50347091632366e0), -100000.0e0
+--           CAST(t2.c22 AS DOUBLE) * t2.c41 / (t2.c41 * t2.c41 + 188.50347091632366e0), -100000.0e0
 --         ),
 --         100000.0e0
 --       ) AS c11
 --     FROM (
---       SELECT t1.c0 AS c9, t1.c1 AS c21, t1.c2 AS c22, greatest(1.0e0, CAST(t1.c1 AS DOUBLE)) AS c35
+--       SELECT t1.c0 AS c9, t1.c1 AS c21, t1.c2 AS c22, greatest(1.0e0, CAST(t1.c1 AS DOUBLE)) AS c41
 --       FROM release_0 AS t1
 --     ) AS t2
 --   ) AS t3

@@ -276,10 +276,10 @@ SELECT AVG(amount) FROM (SELECT amount, ROW_NUMBER() OVER (PARTITION BY customer
 --     SELECT
 --       250.0e0
 --       + least(
---         greatest(CAST(t2.c22 AS DOUBLE) * t2.c32 / (t2.c32 * t2.c32 + 153.23046326656623e0), -250.0e0),
+--         greatest(CAST(t2.c22 AS DOUBLE) * t2.c38 / (t2.c38 * t2.c38 + 153.23046326656623e0), -250.0e0),
 --         250.0e0
 --       ) AS c13
---     FROM (SELECT t1.c1 AS c22, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c32 FROM release_0 AS t1) AS t2
+--     FROM (SELECT t1.c1 AS c22, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c38 FROM release_0 AS t1) AS t2
 --   ) AS t3
 
 -- case: DISTINCT ON the unit is its first row

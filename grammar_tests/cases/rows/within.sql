@@ -261,21 +261,21 @@ SELECT AVG(s), AVG(m) FROM (SELECT customer_id, discount, SUM(income) AS s, MIN(
 --       5000000.0e0
 --       + least(
 --         greatest(
---           CAST(t2.c43 AS DOUBLE) * t2.c64 / (t2.c64 * t2.c64 + 30645.88135469349e0), -5000000.0e0
+--           CAST(t2.c43 AS DOUBLE) * t2.c76 / (t2.c76 * t2.c76 + 30645.88135469349e0), -5000000.0e0
 --         ),
 --         5000000.015625e0
 --       ) AS c26,
 --       0.5e0
 --       + least(
---         greatest(CAST(t2.c45 AS DOUBLE) * t2.c65 / (t2.c65 * t2.c65 + 30645.881355069418e0), -0.5e0),
+--         greatest(CAST(t2.c45 AS DOUBLE) * t2.c77 / (t2.c77 * t2.c77 + 30645.881355069418e0), -0.5e0),
 --         0.5e0
 --       ) AS c27
 --     FROM (
 --       SELECT
 --         t1.c1 AS c43,
 --         t1.c3 AS c45,
---         greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c64,
---         greatest(1.0e0, CAST(t1.c2 AS DOUBLE)) AS c65
+--         greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c76,
+--         greatest(1.0e0, CAST(t1.c2 AS DOUBLE)) AS c77
 --       FROM release_0 AS t1
 --     ) AS t2
 --   ) AS t3
