@@ -85,7 +85,7 @@ Superset draws a band between columns of its two names.
 """
 
 
-def rounded(answer: Answer) -> Answer:
+def with_rounded_fractions(answer: Answer) -> Answer:
     """Return the answer with noisy fractions rounded to the digits that their errors leave."""
     rows = tuple(
         tuple(map(_rounded, row, margins))

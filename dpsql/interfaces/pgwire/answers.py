@@ -25,7 +25,7 @@ from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.records import ENDS, end_columns, rounded, with_end_columns
+from dpsql.interfaces.records import ENDS, end_columns, with_end_columns, with_rounded_fractions
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import text_numbers, with_text_numbers
 from dpsql.model.bound_parameters import frozen
@@ -247,7 +247,7 @@ def _answered(answer: Answer, settings: Mapping[str, str], errors: str) -> Resul
     columns = told_columns(answer.columns, errors)
     notices = _notices(answer, settings)
     if settings["dpsql.digits"] == "interval":
-        answer = rounded(answer)
+        answer = with_rounded_fractions(answer)
     if errors in ENDS:
         answer = with_end_columns(answer, errors)
     elif errors == "text":
