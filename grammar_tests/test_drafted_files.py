@@ -162,6 +162,7 @@ def generous(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     budget = "[budgets.default]\nepsilon = 1e6\ndelta = 1e-4\nquery_epsilon = 2e4\n"
     budget += "max_query_epsilon = 2e5\nquery_delta = 1e-6\n\n"
+    text = re.sub(r"(?s)(\[privacy_unit\].*?\n)epsilon = [^\n]*\n", r"\1", text, count=1)
     text = re.sub(r"(?ms)^\[budgets\..*?(?=^\[analysts)", budget, text)
     path.write_text(re.sub(r"\[analysts\.[^\]]*\]", "[analysts.ana]", text), encoding="utf-8")
 

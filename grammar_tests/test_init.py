@@ -523,6 +523,7 @@ def test_a_draft_of_files_answers(files: Path) -> None:
         "table": "people",
         "key": "person_id",
         "neighbours": "add_remove",
+        "epsilon": 1.0,
     }
     run(files, "check")
     assert "±" in run(files, "query", "SELECT SUM(n) AS n FROM visits").stdout

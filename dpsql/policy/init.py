@@ -191,7 +191,7 @@ class Drafter:
         yield "# columns bounds = [0, 100] instead of private_bounds; and what is listed is shown"
         yield '# without a threshold: values = ["a", "b"]. All of it is public.'
         yield "# Answers over the wire wait where expected_rows of a table is undeclared. If nobody"
-        yield "# knows it, dpsql tune TABLE --write finds it."
+        yield "# knows it, dpsql tune TABLE finds it."
         yield "[defaults]"
         yield 'access = "private"'
         if self.nullable:

@@ -10,8 +10,8 @@ The formula is `mean_offset(S, n, lower, upper)` until the noise is known, which
 is that of S/√max(k/2, n² - k): of the ratio where n is large; elsewhere of one by fewer rows, since
 a large noisy count of a small group hides how far the mean was shrunk. Up to n = 4·√k the error is
 that of (S + n·M/√3)/√max(k/2, n² - k): what the noise of n hides of S counts as if the mean were
-anywhere, and no group of nobody looks larger. At its most the error is M·√(2/3), so that a mean at
-one bound is within 1.96 of them from most of the range.
+anywhere, and no group of nobody looks larger; beyond, that part is zero. At its most the error is
+M·√(2/3), so that a mean at one bound is within 1.96 of them from most of the range.
 
 It is post-processing: PRIVACY.md R66.
 """
@@ -114,8 +114,11 @@ def as_ratio(expression: Expression) -> Expression:
     centred, count, *bounds, k = node.args
     noise = evaluate(k, {})
     assert noise is not None
-    few = scalar("least", count, CLEAR * sqrt(noise))
-    hidden = _spread(bounds) * few / _rows_shown(few, k)
+    clear, spread = operand(CLEAR * sqrt(noise)), _spread(bounds)
+    few = scalar("least", count, clear)
+    at_most = evaluate(clear / _rows_shown(clear, k), {})
+    assert at_most is not None
+    hidden = spread * few / _rows_shown(few, k) - spread * at_most
     return centred / _rows_shown(count, k) + hidden
 
 

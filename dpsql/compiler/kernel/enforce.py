@@ -73,7 +73,7 @@ def _unproved_claims(plan: BlockPlan, proof: Proof) -> Iterator[Enforcement]:
         read = refs(key.expression)
         if read <= block.determined and not _within(proof.most_values(read), 1):
             yield Enforcement(1, (key.expression,))
-    if _rests_on_groups(plan) and not _within(proof.most_values(keys), block.max_groups):
+    if keys and _rests_on_groups(plan) and not _within(proof.most_values(keys), block.max_groups):
         yield Enforcement(plan.l0, tuple(key.expression for key in block.keys))
 
 
