@@ -106,7 +106,7 @@ def test_a_connection_watches_with_its_own_errors(quiet: Quiet) -> None:
         assert isinstance(verdict.numbers[0], int)
         assert verdict.margin
     with pytest.raises(ProgrammingError):
-        connection.watch("1", alarms=1, measure=0.5)  # type: ignore[arg-type]
+        connection.watch("1", alarms=1, measure=0.1 + 0.2)  # type: ignore[arg-type]
     with pytest.raises(ProgrammingError):
         connection.watch("many", alarms=1)
     with pytest.raises(ProgrammingError):

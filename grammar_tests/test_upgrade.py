@@ -54,6 +54,17 @@ def test_nothing_that_was_spent_or_recorded_is_lost(state: tuple[Path, dict[str,
         assert left == record["left"]
 
 
+def told_alike(now: list[list[str]], before: list[list[str]]) -> bool:
+    """Whether the numbers are the same, and their errors up to the order of floating sums."""
+    count = len(before) // 2
+    margins = (
+        left == right or float(left) == pytest.approx(float(right), rel=1e-9)
+        for row, other in zip(now[count:], before[count:], strict=True)
+        for left, right in zip(row, other, strict=True)
+    )
+    return now[:count] == before[:count] and all(margins)
+
+
 def test_nothing_is_charged_twice(state: tuple[Path, dict[str, Any]]) -> None:
     policy, record = state
     with Proxy.open(str(policy)) as proxy:
@@ -61,7 +72,7 @@ def test_nothing_is_charged_twice(state: tuple[Path, dict[str, Any]]) -> None:
             answer = proxy.ask(Request(sql, analyst))
             assert answer.receipt is not None
             assert answer.receipt.remembered, sql
-            assert cells(answer) == before, sql
+            assert told_alike(cells(answer), before), sql
         spent = {b.name: str(loss) for b, loss, _limit in proxy.budgets()}
     assert spent == record["spent"]
 

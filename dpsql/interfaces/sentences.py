@@ -98,7 +98,7 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
         case Listed(name=None, values=values):
             return f"values other than the {values:,} declared do not count in {names}"
         case Listed(name=name, values=values):
-            return f"rows with another {name} than the {values:,} declared are left out"
+            return f"rows with another {name or 'value'} than the {values:,} declared are left out"
         case Assumed(values=values):
             return f"totals in {names} agree as if there were no values but the {values:,} declared"
         case Hidden():
