@@ -151,6 +151,21 @@ TEXTS = {
         'SELECT COUNT(*) FROM "orders"',
         'writes names in "double quotes"',
     ),
+    "SELECT COUNT(*) FROM `orders` WHERE status = 'a `b` )' -- select top 5 x": (
+        """SELECT COUNT(*) FROM "orders" WHERE status = 'a `b` )' -- select top 5 x""",
+        'writes names in "double quotes"',
+    ),
+    "SELECT TOP (2) COUNT(*) FROM customers WHERE city <> 'top 3' GROUP BY segment ORDER BY 1": (
+        "SELECT COUNT(*) FROM customers WHERE city <> 'top 3' GROUP BY segment ORDER BY 1 LIMIT 2",
+        "LIMIT 2 instead of TOP",
+    ),
+    "SELECT AVG(r) FROM (SELECT RANK() OVER () AS r, '( )' AS s FROM orders WHERE status = ' )')": (
+        (
+            "SELECT AVG(r) FROM (SELECT RANK() OVER (PARTITION BY customer_id) AS r, '( )' AS s"
+            " FROM orders WHERE status = ' )')"
+        ),
+        "ranks or sums within each customer_id",
+    ),
     "CREATE TABLE t AS SELECT COUNT(*) AS n FROM orders": (
         "SELECT COUNT(*) AS n FROM orders",
         "asks the query alone",

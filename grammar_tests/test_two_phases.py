@@ -21,10 +21,12 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.compiler.plan.published_keys import ShownKeys
 from dpsql.interfaces.plan_text import plan_text
+from dpsql.model.algebra import Filter
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Empty, Hidden
 from dpsql.model.query_options import KeyAim
 from dpsql.model.vocabulary import ATTO, NANO, Mechanism, Noise, Policy
+from dpsql.model.walk import relations
 from dpsql.preparation import shown_keys
 from dpsql.preparation.prepare import KnownSteps, prepare
 from dpsql.preparation.question import Account
@@ -275,6 +277,20 @@ def violated(damage: Callable[[Prepared], Prepared] = lambda plan: plan) -> list
 
 
 def test_neighbours_differ_by_no_more_than_claimed_whatever_is_shown() -> None:
+    assert violated() == []
+
+
+def test_keys_of_many_values_are_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, engine = shop(crowd(8))
+    shown = KnownSteps(shown=ShownKeys("q", ((0,), (1,), (2,))))
+    (filtered,) = of_step(ROWS, policy, engine, shown).blocks
+    monkeypatch.setattr(shown_keys, "_LONGEST", 2)
+    (whole,) = of_step(ROWS, policy, engine, shown).blocks
+    filters = [
+        sum(isinstance(each, Filter) for each in relations(block.block.rows))
+        for block in (filtered, whole)
+    ]
+    assert filters[0] == filters[1] + 1
     assert violated() == []
 
 

@@ -290,12 +290,13 @@ def _partition_by_unit(case: RefusedText) -> Iterator[Offer]:
     later = (n for n, w in enumerate(every) if w.start >= case.span.start)
     over = min(n for n in later if every[n].value == "over")
     key = case.policy.unit.key
-    if every[over + 2].value == "partition":
+    opening, inside = every[over + 1 : over + 3]
+    if inside.value == "partition":
         at, new = every[over + 3].stop, f" {key},"
     else:
-        at, new = every[over + 1].stop, f"PARTITION BY {key} "
+        at, new = opening.stop, f"PARTITION BY {key}{'' if inside.text == ')' else ' '}"
     text = case.text[:at] + new + case.text[at:]
-    yield _offer(text.replace(" )", ")"), f"ranks or sums within each {key}")
+    yield _offer(text, f"ranks or sums within each {key}")
 
 
 def _same_unit(case: RefusedText) -> Iterator[Offer]:
@@ -400,23 +401,33 @@ def _only_select(case: RefusedText) -> Iterator[Offer]:
 
 
 def _top(case: RefusedText) -> Iterator[Offer]:
-    """Write TOP n as LIMIT n, and backticks or brackets as double quotes."""
-    renamed = re.sub(r"`([^`\"]+)`", r'"\1"', case.text)
-    if renamed != case.text:
-        yield _offer(renamed, 'writes names in "double quotes"')
-    top = re.search(r"\bselect\s+top\s*\(?\s*(\d+)\s*\)?\s", case.text, re.IGNORECASE)
-    if top:
-        number, text = top[1], case.text
-        text = text[: top.start()] + text[top.start() : top.start() + 6] + " " + text[top.end() :]
-        select = innermost(text, top.start())
+    """Write TOP n as LIMIT n, and backticks as double quotes. Constants stay as they are."""
+    every = tuple(words(case.text))
+    ticks = [word.start for word in every if word.text == "`"]
+    pairs = zip(ticks[::2], ticks[1::2], strict=True)
+    if ticks and not any('"' in case.text[start:stop] for start, stop in pairs):
+        letters = list(case.text)
+        for place in ticks:
+            letters[place] = '"'
+        yield _offer("".join(letters), 'writes names in "double quotes"')
+    for before, top, *after in zip(every, every[1:], every[2:], every[3:], every[4:], strict=False):
+        opened = after[0].text == "("
+        number = after[1] if opened else after[0]
+        if (before.value, top.value, number.kind) != ("select", "top", WordKind.NUMBER):
+            continue
+        stop = after[2].stop if opened else number.stop
+        text = case.text[: before.stop] + case.text[stop:]
+        select = innermost(text, before.start)
         at = select.words[select.after - 1].stop
-        yield _offer(text[:at] + f" LIMIT {number}" + text[at:], f"LIMIT {number} instead of TOP")
+        limit = f"LIMIT {number.text}"
+        yield _offer(f"{text[:at]} {limit}{text[at:]}", f"{limit} instead of TOP")
+        return
 
 
 MAKERS: dict[Reason, tuple[Maker, ...]] = {
     Reason.UNKNOWN_TABLE: (_nearest_name,),
     Reason.UNKNOWN_COLUMN: (_nearest_name,),
-    Reason.UNKNOWN_FUNCTION: (_nearest_name, _without_item),
+    Reason.UNKNOWN_FUNCTION: (_top, _nearest_name, _without_item),
     Reason.RAW_ROWS: (_aggregate_rows,),
     Reason.NOT_GROUPED: (_add_key, _without_item),
     Reason.HIDDEN_COLUMN: (_count_instead, _without_item, _without_condition),

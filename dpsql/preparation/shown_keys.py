@@ -32,6 +32,8 @@ _WRITTEN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE, Kind.
 """Types of keys whose released values are written into a statement exactly."""
 MANY = 64
 """Number of keys that stands for many."""
+_LONGEST = 1_000
+"""Most values of a key that the second phase filters rows by."""
 
 
 def has_two_phases(prepared: Prepared) -> bool:
@@ -63,6 +65,7 @@ def with_listed(bounded: Bounded, shown: ShownKeys | None) -> Bounded:
     """Return the question that lists its private keys, if they were shown before.
 
     Rows of other keys are left out before any limit: they would use up what a unit may add.
+    A key of more than `_LONGEST` values is not filtered by, because the text would be long.
     """
     if shown is None:
         return bounded
@@ -70,7 +73,8 @@ def with_listed(bounded: Bounded, shown: ShownKeys | None) -> Bounded:
     rows = block.block.rows
     if shown.query_id and shown.keys:
         for key, values in zip(block.block.keys, zip(*shown.keys, strict=True), strict=True):
-            rows = Filter(rows, _is_one_of(key.expression, dict.fromkeys(values)))
+            if len(different := dict.fromkeys(values)) <= _LONGEST:
+                rows = Filter(rows, _is_one_of(key.expression, different))
     block = replace(block, block=replace(block.block, rows=rows))
     proved = max(1, len(shown.keys))
     if block.key_combinations is not None:
