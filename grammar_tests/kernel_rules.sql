@@ -319,3 +319,7 @@ WHERE vid IS NOT NULL;
 SELECT pid AS u, n FROM doses d WHERE EXISTS (SELECT 1 FROM labs l WHERE l.vid = d.vid);
 -- visits of doses and labs
 SELECT vid AS u, n FROM doses UNION ALL SELECT vid, x FROM labs;
+-- ranks by every column, one of them inexact
+SELECT u, ROW_NUMBER() OVER (PARTITION BY u ORDER BY u, w) AS rn FROM (SELECT pid AS u, w FROM odd);
+-- ranks by every column, all of them exact
+SELECT u, ROW_NUMBER() OVER (PARTITION BY u ORDER BY u, n) AS rn FROM (SELECT pid AS u, n FROM odd);

@@ -448,6 +448,14 @@ ALL: dict[str, tuple[str, frozenset[Fact], int | None]] = {
         FULL,
         None,
     ),
+    "a LEFT JOIN keeps rows that meet no public row": (
+        (
+            "SELECT p.pid AS u, z.zone FROM people p"
+            " LEFT JOIN (SELECT zone FROM zones WHERE city = 'c') z ON p.n = p.n"
+        ),
+        FULL,
+        1,
+    ),
     "one value of an expression": (
         "SELECT p.pid AS u, day, n + 1 AS m FROM people p JOIN visits v ON v.pid = p.pid",
         FULL,
