@@ -40,23 +40,9 @@ from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivateBlock
 from dpsql.dialects.block_inputs import aggregates, inputs_of
 from dpsql.dialects.enforced_sql import EnforcedRows
 from dpsql.dialects.relation_printer import RelationPrinter
+from dpsql.model import tree
 from dpsql.model.algebra import Join, Relation, Staged
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.tree import (
-    INTEGER,
-    AggregateCall,
-    Call,
-    Cast,
-    Expression,
-    Kind,
-    Literal,
-    Membership,
-    Name,
-    Ref,
-    ScalarQuery,
-    SqlType,
-    Star,
-)
 from dpsql.model.vocabulary import Norm
 from dpsql.model.walk import map_children, relations
 
@@ -134,7 +120,7 @@ class BlockPrinter(ABC):
         self.whose = plan.enforce_l0 or bool(self.scaled or self.pairs) or vote is not None
         self.grouping = plan.block.keys if vote is None else vote.keys
         self.keys = [f"k{n}" for n in range(len(self.grouping))]
-        self.inputs: dict[Expression, str] = {}
+        self.inputs: dict[tree.Expression, str] = {}
         self.enforced = plan.block.enforced if vote is None else ()
         read = [node for part in (*self.parts, *self.histograms) for node in inputs_of(part)]
         for node in read + [value for claim in self.enforced for value in claim.values]:
@@ -153,15 +139,15 @@ class BlockPrinter(ABC):
         """Return a printer of relations and expressions."""
 
     @abstractmethod
-    def key(self, kind: SqlType, node: Expression, text: str) -> str:
+    def key(self, kind: tree.SqlType, node: tree.Expression, text: str) -> str:
         """Return SQL for a key for output and hashing; equal values must be identical."""
 
     @abstractmethod
-    def typed(self, node: Expression, text: str) -> str:
+    def typed(self, node: tree.Expression, text: str) -> str:
         """Return SQL for an input in exactly the type that its lattice expects."""
 
     @abstractmethod
-    def hash(self, *columns: tuple[str, SqlType]) -> str:
+    def hash(self, *columns: tuple[str, tree.SqlType]) -> str:
         """Return SQL for the keyed hash of unit, keys and these columns, for sampling."""
 
     @abstractmethod
@@ -169,11 +155,11 @@ class BlockPrinter(ABC):
         """Return SQL for a list of one value."""
 
     @abstractmethod
-    def least(self, x: str, kind: SqlType, where: str) -> str:
+    def least(self, x: str, kind: tree.SqlType, where: str) -> str:
         """Return SQL for a list of the value with the least hash, of equal ones the least value."""
 
     @abstractmethod
-    def fewest(self, listed: str, most: int, argument: Expression | None) -> str:
+    def fewest(self, listed: str, most: int, argument: tree.Expression | None) -> str:
         """Return SQL for a list cut to `most` members, those with the least keyed hashes."""
 
     @abstractmethod
@@ -197,7 +183,7 @@ class BlockPrinter(ABC):
         """Return SQL for the number of a unit's block, by a keyed hash of the unit alone."""
 
     @abstractmethod
-    def as_double(self, node: Expression, columns: Mapping[int, str]) -> str:
+    def as_double(self, node: tree.Expression, columns: Mapping[int, str]) -> str:
         """Return SQL for the value as a DOUBLE, or NULL."""
 
     @abstractmethod
@@ -205,7 +191,7 @@ class BlockPrinter(ABC):
         """Return SQL for the index of a value in this list, from 0; NULL if it is not in it."""
 
     @abstractmethod
-    def instant(self, kind: SqlType, x: str) -> str:
+    def instant(self, kind: tree.SqlType, x: str) -> str:
         """Return SQL for a date as days since 1970, a timestamp as microseconds."""
 
     @abstractmethod
@@ -213,7 +199,7 @@ class BlockPrinter(ABC):
         """Return SQL for the cell of an integer of a grid."""
 
     def looked_up(
-        self, block: PrivateBlock, _read: list[Expression]
+        self, block: PrivateBlock, _read: list[tree.Expression]
     ) -> tuple[Relation, Join | None]:
         """Return the rows of a block, and the join on its unit that may be delayed, or None."""
         return block.rows, None
@@ -226,7 +212,7 @@ class BlockPrinter(ABC):
         """Return SQL for a DOUBLE, NULL if it is infinite or NaN."""
         return f"CASE WHEN isfinite({x}) THEN {x} END"
 
-    def ordered(self, x: str, _kind: SqlType) -> str:
+    def ordered(self, x: str, _kind: tree.SqlType) -> str:
         """Return SQL for a value for ordering or listing; equal values must be identical."""
         return x
 
@@ -490,10 +476,12 @@ class BlockPrinter(ABC):
         names = dict(enumerate(self.inputs.values()))
         inputs, printer = list(self.inputs), self.printer()
 
-        def over_inputs(child: Expression) -> Expression:
-            if child not in inputs or isinstance(child, Name | Star | ScalarQuery | Membership):
+        def over_inputs(child: tree.Expression) -> tree.Expression:
+            if child not in inputs or isinstance(
+                child, tree.Name | tree.Star | tree.ScalarQuery | tree.Membership
+            ):
                 return child
-            return Ref(inputs.index(child), child.type)
+            return tree.Ref(inputs.index(child), child.type)
 
         columns = [
             f"{printer.text(map_children(call, over_inputs), names)} AS a{n}"
@@ -545,14 +533,16 @@ class BlockPrinter(ABC):
         """Return SQL for the cell of a value; NULL for NULL, NaN and values outside."""
         grid, constant = query.grid, self.printer().constant
         if grid.values:
-            return self.place_among([constant(Literal(v, grid.kind)) for v in grid.values], x)
+            return self.place_among([constant(tree.Literal(v, grid.kind)) for v in grid.values], x)
         return self.cell_of(self._integer(query, x), grid)
 
     def _integer(self, query: Histogram, x: str) -> str:
         """Return the value as an integer of the grid, clamped to its ends."""
         grid, constant = query.grid, self.printer().constant
-        if grid.kind.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ):
-            ends = (constant(Literal(grid.value(n), grid.kind)) for n in (grid.lower, grid.upper))
+        if grid.kind.kind in (tree.Kind.DATE, tree.Kind.TIMESTAMP, tree.Kind.TIMESTAMPTZ):
+            ends = (
+                constant(tree.Literal(grid.value(n), grid.kind)) for n in (grid.lower, grid.upper)
+            )
             return self.instant(grid.kind, self.lattice.clamped(x, *ends))
         row = ClippedSum(
             argument=query.argument,
@@ -573,26 +563,30 @@ def statement_of(block: BlockPrinter, sql: str) -> BlockSql:
     parts = relations(weighed_rows(plan.block)[0].rows)
     return BlockSql(
         sql,
-        (*(item.field.type for item in plan.block.keys), *[INTEGER] * more),
+        (*(item.field.type for item in plan.block.keys), *[tree.INTEGER] * more),
         len(plan.queries) + more,
         tuple(sorted({part.stage for part in parts if isinstance(part, Staged)})),
     )
 
 
-def weighed_rows(block: PrivateBlock) -> tuple[PrivateBlock, Expression | None]:
+def weighed_rows(block: PrivateBlock) -> tuple[PrivateBlock, tree.Expression | None]:
     """Return the block over the summed rows, and the number of private rows in each of them."""
     if block.weighed is None:
         return block, None
     return replace(block, rows=block.weighed.rows), block.weighed.weight
 
 
-def type_of(node: Expression) -> SqlType:
+def type_of(node: tree.Expression) -> tree.SqlType:
     """Return the type of a measurement's input."""
-    return node.type if isinstance(node, Ref | Call | Cast | Literal) else INTEGER
+    return (
+        node.type
+        if isinstance(node, tree.Ref | tree.Call | tree.Cast | tree.Literal)
+        else tree.INTEGER
+    )
 
 
-def _over(expression: Expression, calls: Sequence[AggregateCall]) -> Expression:
+def _over(expression: tree.Expression, calls: Sequence[tree.AggregateCall]) -> tree.Expression:
     """Return the expression over the columns that hold its aggregates."""
-    if isinstance(expression, AggregateCall):
-        return Ref(calls.index(expression), expression.type)
+    if isinstance(expression, tree.AggregateCall):
+        return tree.Ref(calls.index(expression), expression.type)
     return map_children(expression, lambda child: _over(child, calls))

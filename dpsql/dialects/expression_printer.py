@@ -20,33 +20,13 @@ from dpsql.dialects.operators import ONE_OF_ITS_VALUES, OPERATORS
 from dpsql.dialects.sized_text import Sized, literal_digits
 from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS
 from dpsql.dialects.window_frames_sql import framed
+from dpsql.model import tree
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.ticking import tick
-from dpsql.model.tree import (
-    BOOLEAN,
-    DOUBLE,
-    NOWHERE,
-    AggregateCall,
-    Call,
-    Cast,
-    Clip,
-    Expression,
-    Kind,
-    Literal,
-    Membership,
-    Name,
-    Ref,
-    ScalarQuery,
-    SortKey,
-    Span,
-    SqlType,
-    Star,
-    WindowCall,
-)
 
-Column = Callable[[Ref], str]
-Rule = Callable[[tuple[Sized, ...], SqlType], Sized | None]
+Column = Callable[[tree.Ref], str]
+Rule = Callable[[tuple[Sized, ...], tree.SqlType], Sized | None]
 """Printer of a function; returns None if it cannot print it."""
 
 DIGITS = 38
@@ -74,11 +54,11 @@ class ExpressionPrinter(ABC):
         self.column = column
 
     @abstractmethod
-    def constant(self, literal: Literal) -> str:
+    def constant(self, literal: tree.Literal) -> str:
         """Return SQL for a constant of exactly its value and type."""
 
     @abstractmethod
-    def converted(self, arg: Sized, kind: SqlType, span: Span) -> Sized:
+    def converted(self, arg: Sized, kind: tree.SqlType, span: tree.Span) -> Sized:
         """Return the value in another type. Raises `Refused`."""
 
     @abstractmethod
@@ -86,20 +66,20 @@ class ExpressionPrinter(ABC):
         """Return SQL for a DOUBLE, or NULL if it is NaN: PRIVACY.md R99."""
 
     @abstractmethod
-    def lacking(self, construct: str, span: Span) -> Refused:
+    def lacking(self, construct: str, span: tree.Span) -> Refused:
         """Return the refusal of a construct that the engine lacks."""
 
     def aggregate(
-        self, call: AggregateCall | WindowCall, args: tuple[Sized, ...], where: str
+        self, call: tree.AggregateCall | tree.WindowCall, args: tuple[Sized, ...], where: str
     ) -> str | None:
         """Return the call as text, with its FILTER; None if it cannot be exact."""
         return aggregate_sql.aggregate(call, args, where)
 
-    def window(self, call: WindowCall, args: tuple[Sized, ...], where: str) -> str | None:
+    def window(self, call: tree.WindowCall, args: tuple[Sized, ...], where: str) -> str | None:
         """Return the call of a window function, without its OVER."""
         return aggregate_sql.window(call, args, where)
 
-    def sort_key(self, key: SortKey) -> str:
+    def sort_key(self, key: tree.SortKey) -> str:
         """Return one item of ORDER BY, with our default order of NULL, which is last."""
         text = self.text(key.expression).sql
         words = [f"coalesce({text})" if CONSTANT.match(text) else text]
@@ -108,7 +88,7 @@ class ExpressionPrinter(ABC):
         words.append("NULLS FIRST" if key.nulls_first else "NULLS LAST")
         return " ".join(words)
 
-    def compared(self, left: Expression, right: Expression) -> tuple[str, str]:
+    def compared(self, left: tree.Expression, right: tree.Expression) -> tuple[str, str]:
         """Return both sides of a comparison, in one type."""
         equal = registry.lookup("eq")
         assert equal is not None
@@ -119,50 +99,52 @@ class ExpressionPrinter(ABC):
         """Return the arguments in the types that the function requires, if it does."""
         operands = function.operands(tuple(arg.type for arg in args))
         return tuple(
-            arg if kind is None or kind.kind is Kind.DECIMAL else self.converted(arg, kind, NOWHERE)
+            arg
+            if kind is None or kind.kind is tree.Kind.DECIMAL
+            else self.converted(arg, kind, tree.NOWHERE)
             for arg, kind in zip(args, operands, strict=True)
         )
 
-    def text(self, e: Expression) -> Sized:
+    def text(self, e: tree.Expression) -> Sized:
         tick()
         match e:
-            case Literal():
+            case tree.Literal():
                 sql = self.constant(e)
                 level = MINUS if sql.startswith("-") else ATOM
                 return Sized(sql, e.type, level, literal=e, digits=literal_digits(e.value))
-            case Name() | ScalarQuery() | Membership():
+            case tree.Name() | tree.ScalarQuery() | tree.Membership():
                 raise AssertionError(e)
-            case Star():
-                return Sized("*", BOOLEAN)
-            case Ref():
+            case tree.Star():
+                return Sized("*", tree.BOOLEAN)
+            case tree.Ref():
                 return self._ref(e)
-            case Call():
+            case tree.Call():
                 return self._call(e)
-            case Cast():
+            case tree.Cast():
                 return self._cast(e)
-            case AggregateCall(clip=Clip()) | AggregateCall(epsilon=Decimal()):
+            case tree.AggregateCall(clip=tree.Clip()) | tree.AggregateCall(epsilon=Decimal()):
                 construct = "a named argument where nothing is released"
                 raise Refused(Reason.UNSUPPORTED_SYNTAX, e.span, construct=construct)
-            case AggregateCall():
+            case tree.AggregateCall():
                 return self._aggregate(e)
-            case WindowCall():
+            case tree.WindowCall():
                 return self._window(e)
             case _:
                 assert_never(e)
 
-    def _ref(self, ref: Ref) -> Sized:
+    def _ref(self, ref: tree.Ref) -> Sized:
         sql, kind = self.column(ref), ref.type
         stored = self.stored.fullmatch(sql) is not None
         digits = None
-        if kind.kind is Kind.INTEGER:
+        if kind.kind is tree.Kind.INTEGER:
             digits = STORED_DIGITS if stored else self.computed
-        elif kind.kind is Kind.DECIMAL:
+        elif kind.kind is tree.Kind.DECIMAL:
             summed = kind.precision == DIGITS and not stored
             digits = self.computed if summed else kind.precision - kind.scale
         atom = re.fullmatch(r'(?:\w+\.)?\w+|\(t\d+\."[^()]*\)', sql) is not None
         return Sized(sql, kind, ATOM if stored or atom else LOOSE, digits=digits)
 
-    def _call(self, call: Call) -> Sized:
+    def _call(self, call: tree.Call) -> Sized:
         function = registry.function_of(call)
         args = tuple(map(self.text, call.args))
         kind = function.result_type(tuple(arg.type for arg in args)) or call.type
@@ -170,7 +152,7 @@ class ExpressionPrinter(ABC):
             Facts(arg.type) if arg.literal is None else registry.literal_facts(arg.literal)
             for arg in args
         )
-        nan = kind == DOUBLE and function.nan(tuple(facts))
+        nan = kind == tree.DOUBLE and function.nan(tuple(facts))
         args = self.operands(function, args)
         rule = self.functions.get(call.function)
         if rule is None and call.function in SHARED:
@@ -181,18 +163,18 @@ class ExpressionPrinter(ABC):
             raise self.lacking(f"{call.function.upper()} of such values", call.span)
         return Sized(self.without_nan(text.sql), kind) if nan else text
 
-    def _cast(self, cast: Cast) -> Sized:
+    def _cast(self, cast: tree.Cast) -> Sized:
         arg = self.text(cast.arg)
         text = self.converted(arg, cast.type, cast.span)
-        parsed = cast.type == DOUBLE and arg.type.kind is Kind.VARCHAR
-        return Sized(self.without_nan(text.sql), DOUBLE) if parsed else text
+        parsed = cast.type == tree.DOUBLE and arg.type.kind is tree.Kind.VARCHAR
+        return Sized(self.without_nan(text.sql), tree.DOUBLE) if parsed else text
 
-    def _computed(self, call: AggregateCall | WindowCall, sql: str) -> Sized:
+    def _computed(self, call: tree.AggregateCall | tree.WindowCall, sql: str) -> Sized:
         """Return the result of an aggregate or window function."""
-        nan = call.type == DOUBLE and call.function not in ONE_OF_ITS_VALUES
+        nan = call.type == tree.DOUBLE and call.function not in ONE_OF_ITS_VALUES
         return Sized(self.without_nan(sql) if nan else sql, call.type)
 
-    def _aggregate(self, call: AggregateCall) -> Sized:
+    def _aggregate(self, call: tree.AggregateCall) -> Sized:
         args = tuple(map(self.text, call.args))
         where = "" if call.filter is None else f" FILTER (WHERE {self.text(call.filter).sql})"
         printed = None if call.order_by else self.aggregate(call, args, where)
@@ -200,7 +182,7 @@ class ExpressionPrinter(ABC):
             raise self.lacking(f"{call.function.upper()} within a query of rows", call.span)
         return self._computed(call, printed)
 
-    def _window(self, call: WindowCall) -> Sized:
+    def _window(self, call: tree.WindowCall) -> Sized:
         args = tuple(map(self.text, call.args))
         where = "" if call.filter is None else f" FILTER (WHERE {self.text(call.filter).sql})"
         printed = self.window(call, args, where)

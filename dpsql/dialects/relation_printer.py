@@ -10,48 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from dpsql.model.algebra import (
-    Again,
-    Aggregate,
-    Apply,
-    Evaluated,
-    Field,
-    Filter,
-    Join,
-    Limit,
-    Match,
-    OneRow,
-    Project,
-    Recursion,
-    Relation,
-    Released,
-    Scan,
-    Single,
-    Sort,
-    Staged,
-    Union,
-    Values,
-    Window,
-)
+from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.prepared_store import name_in_store
 from dpsql.model.table_names import STAGE, address
-from dpsql.model.tree import (
-    NULL,
-    Call,
-    Cast,
-    Expression,
-    JoinKind,
-    Literal,
-    Ref,
-    SortKey,
-    StoredAs,
-    identifier,
-)
 from dpsql.model.walk import refs
 
 Text = Mapping[int, str]
-Column = Callable[[Ref], str]
+Column = Callable[[tree.Ref], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,39 +51,41 @@ class RelationPrinter(ABC):
     In a subquery `outer` has the columns of the enclosing queries.
     """
 
-    released: Callable[[Relation], tuple[str, Text] | None]
+    released: Callable[[algebra.Relation], tuple[str, Text] | None]
     aliases: int = 0
     outer: Text = field(default_factory=dict)
 
     @abstractmethod
-    def expression(self, node: Expression, column: Column) -> str:
+    def expression(self, node: tree.Expression, column: Column) -> str:
         """Return an expression, given the text of each column."""
 
     @abstractmethod
-    def sort_key(self, key: SortKey, column: Column) -> str:
+    def sort_key(self, key: tree.SortKey, column: Column) -> str:
         """Return one item of ORDER BY."""
 
     @abstractmethod
-    def compared(self, left: Expression, right: Expression, column: Column) -> tuple[str, str]:
+    def compared(
+        self, left: tree.Expression, right: tree.Expression, column: Column
+    ) -> tuple[str, str]:
         """Return both sides of a comparison, in one type."""
 
     @abstractmethod
-    def constant(self, literal: Literal) -> str:
+    def constant(self, literal: tree.Literal) -> str:
         """Return SQL for a constant of exactly its value and type."""
 
     @abstractmethod
-    def column(self, alias: str, column: Field, reading: StoredAs | None) -> str:
+    def column(self, alias: str, column: algebra.Field, reading: tree.StoredAs | None) -> str:
         """Return SQL for a column of a table with the alias `alias`, as it is read."""
 
-    def of_store(self, alias: str, column: Field) -> str:
+    def of_store(self, alias: str, column: algebra.Field) -> str:
         """Print a column of the owner's store, which holds values as they are read (R87)."""
-        return f"{alias}.{identifier(column.name)}"
+        return f"{alias}.{tree.identifier(column.name)}"
 
-    def stored(self, alias: str, column: Field) -> str | None:  # noqa: ARG002
+    def stored(self, alias: str, column: algebra.Field) -> str | None:  # noqa: ARG002
         """Return the stored value of a column that `column` reads otherwise, for `condition`."""
         return None
 
-    def condition(self, predicate: Expression, columns: Text, stored: Text) -> str:  # noqa: ARG002
+    def condition(self, predicate: tree.Expression, columns: Text, stored: Text) -> str:  # noqa: ARG002
         """Print a condition of WHERE."""
         return self.text(predicate, columns)
 
@@ -126,20 +94,20 @@ class RelationPrinter(ABC):
         return address(name)
 
     @abstractmethod
-    def accept(self, relation: Relation) -> None:
+    def accept(self, relation: algebra.Relation) -> None:
         """Raise `Refused` for a relation that the engine lacks."""
 
-    def select(self, relation: Relation, outputs: tuple[Expression, ...]) -> str:
+    def select(self, relation: algebra.Relation, outputs: tuple[tree.Expression, ...]) -> str:
         """Return one SELECT of `outputs` over `relation`, with its columns named c0, c1, ..."""
         built = self._build(relation)
-        if built.computed and not all(isinstance(output, Ref) for output in outputs):
+        if built.computed and not all(isinstance(output, tree.Ref) for output in outputs):
             built = self._nested(built, relation)
         items = [
             f"{self._text(output, built)} AS c{position}" for position, output in enumerate(outputs)
         ]
         return _clauses(built, ", ".join(items) or "1 AS c0")
 
-    def source(self, relation: Relation) -> tuple[str, tuple[str, ...], Text]:
+    def source(self, relation: algebra.Relation) -> tuple[str, tuple[str, ...], Text]:
         """Return the FROM item, the conditions and the column texts of a relation without
         GROUP BY.
         """
@@ -148,60 +116,60 @@ class RelationPrinter(ABC):
             built = self._nested(built, relation)
         return built.source, built.where, built.columns
 
-    def text(self, node: Expression, columns: Text) -> str:
+    def text(self, node: tree.Expression, columns: Text) -> str:
         """Return one expression over these columns."""
         return self.expression(node, self._reader(columns))
 
-    def _reader(self, columns: Text) -> Callable[[Ref], str]:
+    def _reader(self, columns: Text) -> Callable[[tree.Ref], str]:
         """Return a function for the text of a column, here or in the enclosing query."""
         return lambda ref: columns[ref.id] if ref.id in columns else self.outer[ref.id]
 
-    def _build(self, relation: Relation) -> SelectText:
+    def _build(self, relation: algebra.Relation) -> SelectText:
         if (released := self.released(relation)) is not None:
             return self._table(*released)
         return self._looked_into(relation)
 
-    def _looked_into(self, relation: Relation) -> SelectText:
+    def _looked_into(self, relation: algebra.Relation) -> SelectText:
         self.accept(relation)
         match relation:
-            case OneRow():
+            case algebra.OneRow():
                 return SelectText("", {})
-            case Scan():
+            case algebra.Scan():
                 return self._scan(relation)
-            case Values():
+            case algebra.Values():
                 return self._values(relation)
-            case Released() | Evaluated() | Single():
+            case algebra.Released() | algebra.Evaluated() | algebra.Single():
                 raise AssertionError(relation)
-            case Filter():
+            case algebra.Filter():
                 built = self._build(relation.input)
                 if built.limit or built.computed or _buries(relation.predicate, built.marks):
                     built = self._nested(built, relation.input)
                 condition = self.condition(relation.predicate, built.columns, built.stored)
                 return replace(built, where=(*built.where, condition))
-            case Project():
+            case algebra.Project():
                 return self._project(relation)
-            case Staged() | Again():
+            case algebra.Staged() | algebra.Again():
                 return self._elsewhere(relation)
-            case Join():
+            case algebra.Join():
                 return self._join(relation)
-            case Match():
+            case algebra.Match():
                 return self._match(relation)
-            case Apply():
+            case algebra.Apply():
                 return self._applied(relation)
-            case Recursion():
+            case algebra.Recursion():
                 return self._recursion(relation)
-            case Aggregate():
+            case algebra.Aggregate():
                 return self._aggregate(relation)
-            case Window():
+            case algebra.Window():
                 return self._window(relation)
-            case Union():
+            case algebra.Union():
                 return self._union(relation)
-            case Sort() | Limit():
+            case algebra.Sort() | algebra.Limit():
                 return self._ordered(relation)
             case _:
                 assert_never(relation)
 
-    def _scan(self, relation: Scan) -> SelectText:
+    def _scan(self, relation: algebra.Scan) -> SelectText:
         if relation.rows is not None:
             return self._view(relation, relation.rows)
         alias, readings = self._alias(), dict(relation.readings)
@@ -214,32 +182,32 @@ class RelationPrinter(ABC):
         stored = {number: text for number, text in pairs if text is not None}
         return SelectText(f"{self.table(relation.table)} AS {alias}", columns, stored=stored)
 
-    def _view(self, relation: Scan, rows: Relation) -> SelectText:
+    def _view(self, relation: algebra.Scan, rows: algebra.Relation) -> SelectText:
         """Return the rows of a view as our subquery; the engine never reads its own (PRIVACY.md
         R98).
         """
         built, named = self._build(rows), {f.name: f.id for f in rows.fields}
         listed = (
-            f"{built.columns[named[f.name]]} AS {identifier(f.name)}" for f in relation.fields
+            f"{built.columns[named[f.name]]} AS {tree.identifier(f.name)}" for f in relation.fields
         )
         select, alias = _clauses(built, ", ".join(listed) or "1 AS c0"), self._alias()
         columns = {f.id: self.column(alias, f, None) for f in relation.fields}
         return SelectText(f"({select}) AS {alias}", columns)
 
-    def _elsewhere(self, relation: Staged | Again) -> SelectText:
+    def _elsewhere(self, relation: algebra.Staged | algebra.Again) -> SelectText:
         """Return the rows of a stage, or of the last step of a recursion."""
         match relation:
-            case Staged(stage=number):
+            case algebra.Staged(stage=number):
                 name = f"{STAGE}{number}"
-            case Again(id=number):
+            case algebra.Again(id=number):
                 name = f"again_{number}"
         return self._table(name, {f.id: f"c{n}" for n, f in enumerate(relation.fields)})
 
-    def _ordered(self, relation: Sort | Limit) -> SelectText:
+    def _ordered(self, relation: algebra.Sort | algebra.Limit) -> SelectText:
         built = self._build(relation.input)
         if built.limit or (built.computed and not built.order_by):
             built = self._nested(built, relation.input)
-        if isinstance(relation, Sort):
+        if isinstance(relation, algebra.Sort):
             reader = self._reader(built.columns)
             keys = ", ".join(self.sort_key(k, reader) for k in relation.keys)
             return replace(built, order_by=keys)
@@ -247,23 +215,23 @@ class RelationPrinter(ABC):
         offset = f"OFFSET {relation.offset}" if relation.offset else ""
         return replace(built, limit=f"{count} {offset}".strip())
 
-    def _project(self, relation: Project) -> SelectText:
+    def _project(self, relation: algebra.Project) -> SelectText:
         built = self._build(relation.input)
         if built.computed or any(_buries(i.expression, built.marks) for i in relation.items):
             built = self._nested(built, relation.input)
         columns = {i.field.id: self._text(i.expression, built) for i in relation.items}
         computed = frozenset(
-            i.field.id for i in relation.items if not isinstance(i.expression, Ref)
+            i.field.id for i in relation.items if not isinstance(i.expression, tree.Ref)
         )
         marks = frozenset(i.field.id for i in relation.items if refs(i.expression) & built.marks)
         stored = {
             i.field.id: built.stored[i.expression.id]
             for i in relation.items
-            if isinstance(i.expression, Ref) and i.expression.id in built.stored
+            if isinstance(i.expression, tree.Ref) and i.expression.id in built.stored
         }
         return replace(built, columns=columns, computed=computed, marks=marks, stored=stored)
 
-    def _match(self, relation: Match) -> SelectText:
+    def _match(self, relation: algebra.Match) -> SelectText:
         """Return EXISTS and IN as a column: a subquery over the other side."""
         built, other = self._build(relation.input), self._build(relation.other)
         if built.limit or built.computed:
@@ -282,7 +250,7 @@ class RelationPrinter(ABC):
         mark = relation.mark.id
         return replace(built, columns={**built.columns, mark: text}, marks=built.marks | {mark})
 
-    def _applied(self, relation: Apply) -> SelectText:
+    def _applied(self, relation: algebra.Apply) -> SelectText:
         """Return a correlated subquery as a column, evaluated for each row of the input."""
         built = self._build(relation.input)
         if built.limit or built.computed:
@@ -297,14 +265,14 @@ class RelationPrinter(ABC):
         added = relation.value.id
         return replace(built, columns={**built.columns, added: text}, marks=built.marks | {added})
 
-    def membership(self, member: Expression, relation: Relation) -> str:
+    def membership(self, member: tree.Expression, relation: algebra.Relation) -> str:
         """Return the test whether a value is in a relation of one column."""
         other = self._nested(self._build(relation), relation)
         (option,) = (f.ref for f in relation.fields)
         value, listed = self.compared(member, option, self._reader(other.columns))
         return f"{value} IN ({_clauses(other, listed)})"
 
-    def _recursion(self, relation: Recursion) -> SelectText:
+    def _recursion(self, relation: algebra.Recursion) -> SelectText:
         """Return WITH RECURSIVE as an item of FROM: steps add rows of the types of the first."""
         name = f"again_{relation.id}"
         sides = (self._as(side, relation.fields) for side in (relation.first, relation.step))
@@ -316,14 +284,14 @@ class RelationPrinter(ABC):
             f"{steps} SELECT {listed} FROM {name}", [f.id for f in relation.fields]
         )
 
-    def _as(self, side: Relation, fields: tuple[Field, ...]) -> str:
+    def _as(self, side: algebra.Relation, fields: tuple[algebra.Field, ...]) -> str:
         """Return SQL for the rows in the types of these columns; integers in one width."""
         pairs = zip(side.fields, fields, strict=True)
-        outputs = (f.ref if f.type == NULL else Cast(f.ref, new.type) for f, new in pairs)
+        outputs = (f.ref if f.type == tree.NULL else tree.Cast(f.ref, new.type) for f, new in pairs)
         return self.select(side, tuple(outputs))
 
-    def _join(self, relation: Join) -> SelectText:
-        inner = relation.kind in (JoinKind.INNER, JoinKind.CROSS)
+    def _join(self, relation: algebra.Join) -> SelectText:
+        inner = relation.kind in (tree.JoinKind.INNER, tree.JoinKind.CROSS)
         left, right = self._joinable(relation.left, inner), self._joinable(relation.right, inner)
         if " JOIN " in right.source:  # joins are read from the left
             right = self._nested(right, relation.right)
@@ -335,13 +303,13 @@ class RelationPrinter(ABC):
             source = f"{left.source} {relation.kind} JOIN {right.source} ON {condition}"
         return SelectText(source, columns, where, stored=stored)
 
-    def _joinable(self, side: Relation, inner: bool) -> SelectText:  # noqa: FBT001
+    def _joinable(self, side: algebra.Relation, inner: bool) -> SelectText:  # noqa: FBT001
         built = self._build(side)
         if not built.is_plain or not built.source or (built.where and not inner):
             return self._nested(built, side)
         return built
 
-    def _aggregate(self, relation: Aggregate) -> SelectText:
+    def _aggregate(self, relation: algebra.Aggregate) -> SelectText:
         built = self._build(relation.input)
         if not built.is_plain:
             built = self._nested(built, relation.input)
@@ -359,7 +327,7 @@ class RelationPrinter(ABC):
             group = f" GROUP BY {', '.join(str(n + 1) for n in range(len(relation.keys)))}"
         return self._derived(_clauses(built, listed) + group, [number for number, _ in items])
 
-    def _window(self, relation: Window) -> SelectText:
+    def _window(self, relation: algebra.Window) -> SelectText:
         built = self._build(relation.input)
         if not built.is_plain:
             built = self._nested(built, relation.input)
@@ -368,7 +336,7 @@ class RelationPrinter(ABC):
         listed = ", ".join(f"{text} AS c{number}" for number, text in items)
         return self._derived(_clauses(built, listed), [number for number, _ in items])
 
-    def _union(self, relation: Union) -> SelectText:
+    def _union(self, relation: algebra.Union) -> SelectText:
         sides = []
         for side in (relation.left, relation.right):
             built = self._nested(self._build(side), side)
@@ -380,14 +348,14 @@ class RelationPrinter(ABC):
         word = f"{relation.kind} ALL" if relation.all else relation.kind
         return self._derived(f" {word} ".join(sides), [f.id for f in relation.fields])
 
-    def _values(self, relation: Values) -> SelectText:
+    def _values(self, relation: algebra.Values) -> SelectText:
         alias = self._alias()
         rows = ", ".join(f"({', '.join(map(self.constant, row))})" for row in relation.rows)
         names = ", ".join(f"c{f.id}" for f in relation.fields)
         columns = {f.id: f"{alias}.c{f.id}" for f in relation.fields}
         return SelectText(f"(VALUES {rows}) AS {alias}({names})", columns)
 
-    def _nested(self, built: SelectText, relation: Relation) -> SelectText:
+    def _nested(self, built: SelectText, relation: algebra.Relation) -> SelectText:
         listed = ", ".join(f"{built.columns[f.id]} AS c{f.id}" for f in relation.fields)
         return self._derived(_clauses(built, listed or "1 AS c0"), [f.id for f in relation.fields])
 
@@ -403,15 +371,15 @@ class RelationPrinter(ABC):
         self.aliases += 1
         return f"t{self.aliases}"
 
-    def _text(self, node: Expression, built: SelectText) -> str:
+    def _text(self, node: tree.Expression, built: SelectText) -> str:
         return self.expression(node, self._reader(built.columns))
 
 
-def _buries(node: Expression, marks: frozenset[int]) -> bool:
+def _buries(node: tree.Expression, marks: frozenset[int]) -> bool:
     """Test whether a mark stands anywhere but alone or after NOT."""
-    if isinstance(node, Call) and node.function == "not":
+    if isinstance(node, tree.Call) and node.function == "not":
         (node,) = node.args
-    return not isinstance(node, Ref) and bool(refs(node) & marks)
+    return not isinstance(node, tree.Ref) and bool(refs(node) & marks)
 
 
 def _clauses(built: SelectText, listed: str) -> str:

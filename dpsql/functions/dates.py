@@ -29,37 +29,25 @@ from dpsql.functions.row import (
     type_at,
 )
 from dpsql.functions.type_rules import INT64, midnights
+from dpsql.model import tree
 from dpsql.model.dataclass import dataclass
 from dpsql.model.intervals import Bound, Facts, Interval
-from dpsql.model.tree import (
-    DATE,
-    DOUBLE,
-    INTEGER,
-    TIME,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    Expression,
-    Kind,
-    Literal,
-    SqlType,
-    Value,
-)
 
 LAST_MONTH = 12 * 9999 + 11
 """December 9999 as a month number: the months of a year y are 12·y to 12·y + 11."""
 
 
-def names(*parts: Container[str]) -> Callable[[tuple[Expression, ...]], bool]:
+def names(*parts: Container[str]) -> Callable[[tuple[tree.Expression, ...]], bool]:
     """Return a test that the first arguments are literals that name one of these parts each."""
 
-    def accepts(args: tuple[Expression, ...]) -> bool:
+    def accepts(args: tuple[tree.Expression, ...]) -> bool:
         return all(_written(arg) in allowed for arg, allowed in zip(args, parts, strict=False))
 
     return accepts
 
 
-def _written(arg: Expression) -> str:
-    name = arg.value if isinstance(arg, Literal) else None
+def _written(arg: tree.Expression) -> str:
+    name = arg.value if isinstance(arg, tree.Literal) else None
     return name.lower() if isinstance(name, str) else ""
 
 
@@ -72,7 +60,7 @@ def part_of(args: Args) -> str:
 
 def moments(arg: Facts) -> Interval:
     """Return the argument's interval as timestamps."""
-    return midnights(arg.interval) if arg.type == DATE else arg.interval
+    return midnights(arg.interval) if arg.type == tree.DATE else arg.interval
 
 
 def is_far(arg: Facts) -> bool:
@@ -125,17 +113,20 @@ def later(moment: datetime, step: timedelta, count: int = 1) -> datetime | None:
         return None
 
 
-def values(kind: SqlType, ends: Iterable[datetime]) -> tuple[Value, ...]:
+def values(kind: tree.SqlType, ends: Iterable[datetime]) -> tuple[tree.Value, ...]:
     """Convert ends to values of a type: dates, or times with the zone that the type needs."""
-    if kind == DATE:
+    if kind == tree.DATE:
         return tuple(moment.date() for moment in ends)
-    if kind == TIMESTAMPTZ:
+    if kind == tree.TIMESTAMPTZ:
         return tuple(moment.replace(tzinfo=UTC) for moment in ends)
     return tuple(ends)
 
 
 def every(
-    kind: SqlType, interval: Interval, limit: int, following: Callable[[datetime], datetime | None]
+    kind: tree.SqlType,
+    interval: Interval,
+    limit: int,
+    following: Callable[[datetime], datetime | None],
 ) -> Domain:
     """List the values from one end of an interval of periods to the other; None beyond `limit`."""
     moment, last = interval.lo, interval.hi
@@ -166,10 +157,10 @@ class _Part:
     lo: int = 0
     hi: int = 0
     growing: Callable[[datetime], int] | None = None
-    raises_on: frozenset[SqlType] = frozenset({TIMESTAMPTZ})
+    raises_on: frozenset[tree.SqlType] = frozenset({tree.TIMESTAMPTZ})
 
 
-WEEKLY = frozenset({DATE, TIMESTAMPTZ})
+WEEKLY = frozenset({tree.DATE, tree.TIMESTAMPTZ})
 
 
 CLOCK = frozenset("hour minute second milliseconds microseconds".split())
@@ -247,13 +238,13 @@ UNITS: dict[str, tuple[Callable[[datetime], datetime | None], timedelta]] = {
 """Units of DATE_TRUNC: the truncation, and a step that leads into the next period."""
 
 
-def _truncated_type(types: Types) -> SqlType | None:
+def _truncated_type(types: Types) -> tree.SqlType | None:
     if len(types) != 2 or types[0].kind not in TEXT or not types[1].is_temporal:  # noqa: PLR2004
         return None
-    return TIMESTAMPTZ if types[1] == TIMESTAMPTZ else TIMESTAMP
+    return tree.TIMESTAMPTZ if types[1] == tree.TIMESTAMPTZ else tree.TIMESTAMP
 
 
-def _truncated(args: Args, _kind: SqlType) -> Interval:
+def _truncated(args: Args, _kind: tree.SqlType) -> Interval:
     truncate, _ = UNITS[part_of(args)]
 
     def first(end: Bound) -> datetime | None:
@@ -263,7 +254,7 @@ def _truncated(args: Args, _kind: SqlType) -> Interval:
     return moments(args[1]).map(first)
 
 
-def _truncated_values(args: Args, kind: SqlType, interval: Interval, limit: int) -> Domain:
+def _truncated_values(args: Args, kind: tree.SqlType, interval: Interval, limit: int) -> Domain:
     truncate, step = UNITS[part_of(args)]
 
     def following(moment: datetime) -> datetime | None:
@@ -273,11 +264,11 @@ def _truncated_values(args: Args, kind: SqlType, interval: Interval, limit: int)
     return every(kind, interval, limit, following)
 
 
-def _unbounded(args: Args, _kind: SqlType) -> bool:
+def _unbounded(args: Args, _kind: tree.SqlType) -> bool:
     return is_far(args[1])
 
 
-def _extracted(args: Args, _kind: SqlType) -> Interval:
+def _extracted(args: Args, _kind: tree.SqlType) -> Interval:
     name, inside = part_of(args), moments(args[1])
     part = PARTS[name]
     if part.growing is None:
@@ -305,19 +296,19 @@ def _in_one_year(name: str, inside: Interval) -> Interval | None:
             return None
 
 
-def _has_part(args: tuple[Expression, ...]) -> bool:
+def _has_part(args: tuple[tree.Expression, ...]) -> bool:
     """Test whether the part is one of PARTS, and for a TIME one of the clock."""
-    return names(CLOCK if type_at(args, 1) == TIME else PARTS)(args)
+    return names(CLOCK if type_at(args, 1) == tree.TIME else PARTS)(args)
 
 
-def _extraction_raises(args: Args, _kind: SqlType) -> bool:
+def _extraction_raises(args: Args, _kind: tree.SqlType) -> bool:
     return args[1].type in PARTS[part_of(args)].raises_on and is_far(args[1])
 
 
-def _seconds(args: Args, _kind: SqlType) -> Interval:
-    if args[0].type == TIME:
+def _seconds(args: Args, _kind: tree.SqlType) -> Interval:
+    if args[0].type == tree.TIME:
         return DAY_OF_SECONDS
-    return since_epoch(args[0], timedelta(seconds=1)).outward(DOUBLE)
+    return since_epoch(args[0], timedelta(seconds=1)).outward(tree.DOUBLE)
 
 
 def since_epoch(arg: Facts, unit: timedelta) -> Interval:
@@ -342,17 +333,17 @@ DATES = (
     ),
     Function(
         "extract",
-        fixed(INTEGER, TEXT, TEMPORAL | {Kind.TIME}),
+        fixed(tree.INTEGER, TEXT, TEMPORAL | {tree.Kind.TIME}),
         _extracted,
         nulls=any_far,
         raises=_extraction_raises,
         accepts=_has_part,
     ),
-    Function("epoch", fixed(DOUBLE, TEMPORAL | {Kind.TIME}), _seconds, nulls=any_far),
+    Function("epoch", fixed(tree.DOUBLE, TEMPORAL | {tree.Kind.TIME}), _seconds, nulls=any_far),
 )
 
 
-DAY = frozenset({Kind.DATE})
+DAY = frozenset({tree.Kind.DATE})
 INT32 = 2**31 - 1
 
 STEPS = {"month": INT32, "day": INT32, "microseconds": INT64}
@@ -388,15 +379,15 @@ def moved(value: date, unit: str, count: int) -> datetime | None:
     return later(moment, LENGTHS[unit], count)
 
 
-def _added_type(types: Types) -> SqlType | None:
+def _added_type(types: Types) -> tree.SqlType | None:
     match types:
-        case (SqlType(kind=Kind.VARCHAR), SqlType(kind=Kind.INTEGER), moment):
+        case (tree.SqlType(kind=tree.Kind.VARCHAR), tree.SqlType(kind=tree.Kind.INTEGER), moment):
             if moment.is_temporal:
-                return TIMESTAMPTZ if moment == TIMESTAMPTZ else TIMESTAMP
+                return tree.TIMESTAMPTZ if moment == tree.TIMESTAMPTZ else tree.TIMESTAMP
     return None
 
 
-def _added(args: Args, _kind: SqlType) -> Interval:
+def _added(args: Args, _kind: tree.SqlType) -> Interval:
     """Return the interval of sums: later moments and larger counts give later results."""
     unit, counts, start = part_of(args), args[1].interval, moments(args[2])
     return Interval(_end(start.lo, unit, counts.lo), _end(start.hi, unit, counts.hi))
@@ -408,12 +399,12 @@ def _end(moment: Bound | None, unit: str, count: Bound | None) -> datetime | Non
     return moved(moment, unit, int(count))
 
 
-def _added_raises(args: Args, kind: SqlType) -> bool:
+def _added_raises(args: Args, kind: tree.SqlType) -> bool:
     most = STEPS[part_of(args)]
     return not (args[1].interval.within(-most, most) and _added(args, kind).is_bounded)
 
 
-def _added_values(args: Args, kind: SqlType, _interval: Interval, limit: int) -> Domain:
+def _added_values(args: Args, kind: tree.SqlType, _interval: Interval, limit: int) -> Domain:
     counts, starts = args[1].domain, args[2].domain
     if counts is None or starts is None or len(counts) * len(starts) > limit:
         return None
@@ -430,13 +421,13 @@ def _added_values(args: Args, kind: SqlType, _interval: Interval, limit: int) ->
     return values(kind, sorted(ends))
 
 
-def _days_later(args: Args, _kind: SqlType) -> Interval:
+def _days_later(args: Args, _kind: tree.SqlType) -> Interval:
     start, counts = moments(args[0]), args[1].interval
     lo, hi = _end(start.lo, "day", counts.lo), _end(start.hi, "day", counts.hi)
     return Interval(None if lo is None else lo.date(), None if hi is None else hi.date())
 
 
-def _days_raise(args: Args, kind: SqlType) -> bool:
+def _days_raise(args: Args, kind: tree.SqlType) -> bool:
     within = args[1].interval.within(-INT32, INT32)
     return not (within and _days_later(args, kind).is_bounded)
 
@@ -453,7 +444,7 @@ def _index(unit: str) -> Callable[[Bound], Fraction]:
     return of
 
 
-def _crossings(args: Args, _kind: SqlType) -> Interval:
+def _crossings(args: Args, _kind: tree.SqlType) -> Interval:
     """Return the interval of unit boundaries between two moments.
 
     For weeks, DuckDB divides the boundaries of days by 7.
@@ -465,7 +456,7 @@ def _crossings(args: Args, _kind: SqlType) -> Interval:
     return (between / SEVEN).map(_towards_zero) if weeks else between
 
 
-def _whole_units(args: Args, kind: SqlType) -> Interval:
+def _whole_units(args: Args, kind: tree.SqlType) -> Interval:
     """Return the interval of complete units between two moments.
 
     They are at most one less than the boundaries, in either sign.
@@ -482,23 +473,23 @@ def _towards_zero(end: Bound) -> Fraction:
     return Fraction(int(end))
 
 
-def _between_raises(args: Args, _kind: SqlType) -> bool:
+def _between_raises(args: Args, _kind: tree.SqlType) -> bool:
     return is_far(args[1]) or is_far(args[2])
 
 
-def _between_operands(types: Types) -> tuple[SqlType | None, ...]:
+def _between_operands(types: Types) -> tuple[tree.SqlType | None, ...]:
     """Return operand types with one type for both moments."""
-    return (None, None, None) if types[1] == types[2] else (None, TIMESTAMP, TIMESTAMP)
+    return (None, None, None) if types[1] == types[2] else (None, tree.TIMESTAMP, tree.TIMESTAMP)
 
 
-def _between_type(types: Types) -> SqlType | None:
-    if fixed(INTEGER, TEXT, TEMPORAL, TEMPORAL)(types) is None:
+def _between_type(types: Types) -> tree.SqlType | None:
+    if fixed(tree.INTEGER, TEXT, TEMPORAL, TEMPORAL)(types) is None:
         return None
-    mixed = types[1] != types[2] and TIMESTAMPTZ in types
-    return None if mixed else INTEGER
+    mixed = types[1] != types[2] and tree.TIMESTAMPTZ in types
+    return None if mixed else tree.INTEGER
 
 
-def _last_day(args: Args, _kind: SqlType) -> Interval:
+def _last_day(args: Args, _kind: tree.SqlType) -> Interval:
     def last(end: Bound) -> date:
         assert isinstance(end, datetime)
         return end.date().replace(day=monthrange(end.year, end.month)[1])
@@ -506,7 +497,7 @@ def _last_day(args: Args, _kind: SqlType) -> Interval:
     return moments(args[0]).map(last)
 
 
-def _last_days(_args: Args, kind: SqlType, interval: Interval, limit: int) -> Domain:
+def _last_days(_args: Args, kind: tree.SqlType, interval: Interval, limit: int) -> Domain:
     return every(kind, interval, limit, _next_last_day)
 
 
@@ -516,7 +507,7 @@ def _next_last_day(day: datetime) -> datetime | None:
     return None if first is None else first.replace(day=monthrange(first.year, first.month)[1])
 
 
-def _far(args: Args, _kind: SqlType) -> bool:
+def _far(args: Args, _kind: tree.SqlType) -> bool:
     return is_far(args[0])
 
 
@@ -530,7 +521,10 @@ DATE_ARITHMETIC = (
         accepts=names(STEPS),
     ),
     Function(
-        "add_days", fixed(DATE, frozenset({Kind.DATE}), WHOLE), _days_later, raises=_days_raise
+        "add_days",
+        fixed(tree.DATE, frozenset({tree.Kind.DATE}), WHOLE),
+        _days_later,
+        raises=_days_raise,
     ),
     Function(
         "date_diff",
@@ -553,7 +547,7 @@ DATE_ARITHMETIC = (
     ),
     Function(
         "last_day",
-        fixed(DATE, TEMPORAL),
+        fixed(tree.DATE, TEMPORAL),
         _last_day,
         nulls=any_far,
         raises=_far,

@@ -23,22 +23,10 @@ from dpsql.functions.predicates import PREDICATES
 from dpsql.functions.row import Args, Domain, Function, any_nullable
 from dpsql.functions.strings import FORMATS, PATTERNS, STRINGS, TEXTS
 from dpsql.functions.type_rules import conversion_raises
+from dpsql.model import tree
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts, Interval, bound_of, distinct, hull, lattice
 from dpsql.model.table_names import nearest
-from dpsql.model.tree import (
-    DATE,
-    DOUBLE,
-    NULL,
-    VARCHAR,
-    Call,
-    Cast,
-    Kind,
-    Literal,
-    Ref,
-    SqlType,
-    Value,
-)
 from dpsql.model.vocabulary import ColumnPolicy
 
 REGISTRY: dict[str, Function] = {
@@ -64,24 +52,23 @@ def lookup(name: str) -> Function | None:
 DEFAULT_LIMIT = 10_000
 
 
-def literal_facts(literal: Literal) -> Facts:
+def literal_facts(literal: tree.Literal) -> Facts:
     """Return the facts of a constant.
 
-    >>> from dpsql.model.tree import INTEGER
-    >>> literal_facts(Literal(7, INTEGER)).domain
+    >>> literal_facts(tree.Literal(7, tree.INTEGER)).domain
     (7,)
     """
     return facts_of_values(literal.type, (literal.value,))
 
 
-def facts_of_values(kind: SqlType, values: Iterable[Value]) -> Facts:
+def facts_of_values(kind: tree.SqlType, values: Iterable[tree.Value]) -> Facts:
     """Return the facts of an expression with just these values. NULL counts separately; NaN is
     NULL.
 
     Dates in years that Python lacks, and 24:00, come as text: then only the type is known.
     """
     listed = list(values)
-    if kind != VARCHAR and any(isinstance(value, str) for value in listed):
+    if kind != tree.VARCHAR and any(isinstance(value, str) for value in listed):
         return Facts(kind)
     domain = distinct(listed)
     nulls = any(value is None or value != value for value in listed)  # noqa: PLR0124
@@ -103,17 +90,17 @@ def declared_facts(
     domain = lattice(column.type, interval, limit)
     if days is not None and column.bounds is None and column.type.is_temporal:
         interval = Interval(*days)
-        if column.type != DATE:
+        if column.type != tree.DATE:
             interval = Interval(*map(datetime.combine, days, (time.min, time.max)))
     return Facts(column.type, interval, column.nullable, domain, longest=column.max_length)
 
 
-def function_of(expression: Call | Cast) -> Function:
+def function_of(expression: tree.Call | tree.Cast) -> Function:
     """Return the row of a call or cast that `resolve` typed.
 
     Raises `Refused` where the function does not exist or does not accept the arguments as written.
     """
-    if isinstance(expression, Cast):
+    if isinstance(expression, tree.Cast):
         return cast_to(expression.type)
     function = lookup(expression.function)
     if function is None or not function.accepts(expression.args):
@@ -121,9 +108,9 @@ def function_of(expression: Call | Cast) -> Function:
     return function
 
 
-def unaccepted(call: Call) -> Refused:
+def unaccepted(call: tree.Call) -> Refused:
     """Return the refusal of constants for which a function may fail or has no rule."""
-    constants = [arg.value if isinstance(arg, Literal) else None for arg in call.args]
+    constants = [arg.value if isinstance(arg, tree.Literal) else None for arg in call.args]
     texts = (repr(v) if isinstance(v, str) else "…" if v is None else str(v) for v in constants)
     facts = {"name": call.function, "written": f"{call.function}({', '.join(texts)})"}
     part, names = next(iter(constants), None), _PARTS_OF.get(call.function, ())
@@ -140,15 +127,15 @@ _PARTS_OF: dict[str, tuple[str, ...]] = {
 """Names of parts that the first argument of a function may be."""
 
 
-def is_pointwise(expression: Call | Cast) -> bool:
+def is_pointwise(expression: tree.Call | tree.Cast) -> bool:
     """Test whether evaluating the call on columns of argument values lists the result's values.
 
     This fails where the result is one of the arguments, or where some arguments must be literals.
     """
-    if isinstance(expression, Cast):
+    if isinstance(expression, tree.Cast):
         return True
     function = function_of(expression)
-    columns = tuple(Ref(-1 - n, NULL) for n in range(len(expression.args)))
+    columns = tuple(tree.Ref(-1 - n, tree.NULL) for n in range(len(expression.args)))
     return function.union is None and function.accepts(columns)
 
 
@@ -164,7 +151,7 @@ def is_strict(name: str) -> bool:
     return function.nulls is any_nullable and function.union is None
 
 
-def facts(expression: Call | Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Facts:
+def facts(expression: tree.Call | tree.Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Facts:
     """Return the facts of a call, given true facts of its arguments.
 
     The domain lists at most `limit` values. It is None where neither the arguments' domains nor the
@@ -181,14 +168,14 @@ def facts(expression: Call | Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Fa
         interval,
         function.nulls(nullable_args)
         or function.raises(args, kind)
-        or (kind == DOUBLE and function.nan(nullable_args)),
+        or (kind == tree.DOUBLE and function.nan(nullable_args)),
         domain,
         nonzero=function.nonzero(nullable_args),
     )
 
 
 def listed(
-    expression: Call | Cast, args: Args, inferred: Facts, limit: int = DEFAULT_LIMIT
+    expression: tree.Call | tree.Cast, args: Args, inferred: Facts, limit: int = DEFAULT_LIMIT
 ) -> Facts:
     """Return the `inferred` facts of a call with the domain that its interval allows."""
     domain = function_of(expression).image(args, inferred.type, inferred.interval, limit)
@@ -205,7 +192,7 @@ def converted_facts(function: Function, args: Args) -> Args:
 
 
 def _domain(
-    function: Function, args: Args, kind: SqlType, interval: Interval, limit: int
+    function: Function, args: Args, kind: tree.SqlType, interval: Interval, limit: int
 ) -> Domain:
     if function.union is not None:
         merged = _merged([args[n] for n in function.union(len(args))], kind)
@@ -214,11 +201,11 @@ def _domain(
     return function.image(args, kind, interval, limit)
 
 
-def _merged(sides: Sequence[Facts], kind: SqlType) -> Domain:
+def _merged(sides: Sequence[Facts], kind: tree.SqlType) -> Domain:
     """Return the values of all sides; None where one is not finite or has values of another
     type.
     """
-    values: list[Value] = []
+    values: list[tree.Value] = []
     for side in sides:
         if side.domain is None or (side.domain and not _same_values(side.type, kind)):
             return None
@@ -228,12 +215,12 @@ def _merged(sides: Sequence[Facts], kind: SqlType) -> Domain:
     return alone[0] if len(alone) == 1 else distinct(values)
 
 
-def _same_values(source: SqlType, target: SqlType) -> bool:
-    exact = {Kind.INTEGER, Kind.DECIMAL}
+def _same_values(source: tree.SqlType, target: tree.SqlType) -> bool:
+    exact = {tree.Kind.INTEGER, tree.Kind.DECIMAL}
     return source.kind is target.kind or {source.kind, target.kind} <= exact
 
 
-def _possible(values: Sequence[Value], interval: Interval) -> tuple[Value, ...]:
+def _possible(values: Sequence[tree.Value], interval: Interval) -> tuple[tree.Value, ...]:
     """Return the values inside an interval; integers take a fast path."""
     lo, hi = interval.lo, interval.hi
     whole = [value for value in values if type(value) is int]
@@ -243,6 +230,6 @@ def _possible(values: Sequence[Value], interval: Interval) -> tuple[Value, ...]:
     return tuple(value for value in values if _may_be(value, interval))
 
 
-def _may_be(value: Value, interval: Interval) -> bool:
+def _may_be(value: tree.Value, interval: Interval) -> bool:
     place = bound_of(value)
     return place is None or interval.contains(place)

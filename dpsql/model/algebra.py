@@ -9,24 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from dpsql.model import tree
 from dpsql.model.dataclass import dataclass, field
-from dpsql.model.tree import (
-    BOOLEAN,
-    NOWHERE,
-    NULL,
-    AggregateCall,
-    Cast,
-    Expression,
-    JoinKind,
-    Literal,
-    Ref,
-    SortKey,
-    Span,
-    SqlType,
-    Star,
-    StoredAs,
-    WindowCall,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +19,11 @@ class Field:
 
     id: int
     name: str
-    type: SqlType
+    type: tree.SqlType
 
     @property
-    def ref(self) -> Ref:
-        return Ref(self.id, self.type)
+    def ref(self) -> tree.Ref:
+        return tree.Ref(self.id, self.type)
 
     @property
     def item(self) -> Item:
@@ -52,7 +36,7 @@ class Item:
     """A computed column: `expression` under the identity of `field`."""
 
     field: Field
-    expression: Expression
+    expression: tree.Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +49,8 @@ class Scan:
 
     table: str
     fields: tuple[Field, ...]
-    span: Span = field(default=NOWHERE, compare=False)
-    readings: tuple[tuple[str, StoredAs], ...] = ()
+    span: tree.Span = field(default=tree.NOWHERE, compare=False)
+    readings: tuple[tuple[str, tree.StoredAs], ...] = ()
     rows: Relation | None = None
 
 
@@ -82,8 +66,8 @@ class Values:
     """Rows of constants, one value per field, in the fields' types: public like a public table."""
 
     fields: tuple[Field, ...]
-    rows: tuple[tuple[Literal, ...], ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    rows: tuple[tuple[tree.Literal, ...], ...]
+    span: tree.Span = field(default=tree.NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +117,7 @@ class Filter:
     """The rows of `input` for which `predicate` is true."""
 
     input: Relation
-    predicate: Expression
+    predicate: tree.Expression
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -158,9 +142,9 @@ class Join:
 
     left: Relation
     right: Relation
-    kind: JoinKind
-    condition: Expression | None
-    span: Span = field(default=NOWHERE, compare=False)
+    kind: tree.JoinKind
+    condition: tree.Expression | None
+    span: tree.Span = field(default=tree.NOWHERE, compare=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -177,10 +161,10 @@ class Match:
 
     input: Relation
     other: Relation
-    condition: Expression | None
+    condition: tree.Expression | None
     mark: Field
-    member: tuple[Expression, Expression] | None = None
-    span: Span = field(default=NOWHERE, compare=False)
+    member: tuple[tree.Expression, tree.Expression] | None = None
+    span: tree.Span = field(default=tree.NOWHERE, compare=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -192,7 +176,7 @@ class Measure:
     """An aggregate column: `call` under the identity of `field`."""
 
     field: Field
-    call: AggregateCall
+    call: tree.AggregateCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +190,7 @@ class Aggregate:
     input: Relation
     keys: tuple[Item, ...]
     measures: tuple[Measure, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    span: tree.Span = field(default=tree.NOWHERE, compare=False)
     rows: int | None = None
     sets: tuple[tuple[int, ...], ...] = ()
 
@@ -220,13 +204,13 @@ class WindowItem:
     """A window function under the identity of `field`."""
 
     field: Field
-    call: WindowCall
+    call: tree.WindowCall
 
     @property
     def counts_its_row(self) -> bool:
         """True for COUNT(*) OVER a frame with the row itself: its range is that of ROW_NUMBER."""
         call = self.call
-        counts = call.function == "count" and isinstance(call.args[0], Star)
+        counts = call.function == "count" and isinstance(call.args[0], tree.Star)
         return counts and call.frame is None and call.filter is None
 
 
@@ -252,7 +236,7 @@ class Union:
     left: Relation
     right: Relation
     fields: tuple[Field, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    span: tree.Span = field(default=tree.NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +244,8 @@ class Sort:
     """An ORDER BY."""
 
     input: Relation
-    keys: tuple[SortKey, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    keys: tuple[tree.SortKey, ...]
+    span: tree.Span = field(default=tree.NOWHERE, compare=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -275,7 +259,7 @@ class Limit:
     input: Relation
     limit: int | None
     offset: int
-    span: Span = field(default=NOWHERE, compare=False)
+    span: tree.Span = field(default=tree.NOWHERE, compare=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -287,8 +271,8 @@ class Single:
     """The input, where no two rows may agree on `columns`: two such rows are an error."""
 
     input: Relation
-    columns: tuple[Ref, ...] = ()
-    span: Span = field(default=NOWHERE, compare=False)
+    columns: tuple[tree.Ref, ...] = ()
+    span: tree.Span = field(default=tree.NOWHERE, compare=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -308,9 +292,9 @@ class Apply:
     other: Relation
     value: Field
     tests: bool = False
-    member: Expression | None = None
+    member: tree.Expression | None = None
     unsure: bool = False
-    span: Span = field(default=NOWHERE, compare=False)
+    span: tree.Span = field(default=tree.NOWHERE, compare=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -328,7 +312,7 @@ class Recursion:
     step: Relation
     fields: tuple[Field, ...]
     all: bool
-    span: Span = field(default=NOWHERE, compare=False)
+    span: tree.Span = field(default=tree.NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,8 +331,10 @@ Relation: TypeAlias = (
 
 def rowless(fields: Sequence[Field]) -> Filter:
     """Build a relation with these columns, without tables and without rows."""
-    nothing, never = Literal(None, NULL), Literal(value=False, type=BOOLEAN)
-    items = (Item(f, nothing if f.type == NULL else Cast(nothing, f.type)) for f in fields)
+    nothing, never = tree.Literal(None, tree.NULL), tree.Literal(value=False, type=tree.BOOLEAN)
+    items = (
+        Item(f, nothing if f.type == tree.NULL else tree.Cast(nothing, f.type)) for f in fields
+    )
     return Filter(Project(OneRow(), tuple(items)), never)
 
 

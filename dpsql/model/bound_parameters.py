@@ -11,28 +11,8 @@ from decimal import Decimal
 from numbers import Integral, Real
 from typing import cast
 
+from dpsql.model import tree
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import (
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INTEGER,
-    INTERVAL,
-    NULL,
-    TIME,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    UUID,
-    VARCHAR,
-    Cast,
-    Expression,
-    Literal,
-    Parameter,
-    Span,
-    SqlType,
-    Value,
-    decimal,
-)
 
 MAX_DIGITS = 38
 """Digits of the widest INTEGER and DECIMAL."""
@@ -41,47 +21,47 @@ MAX_BYTES = 64 * 1024
 """Longest string, in UTF-8 bytes, as long as the longest query text."""
 
 
-def bound(value: object, span: Span) -> Literal:
+def bound(value: object, span: tree.Span) -> tree.Literal:
     """Convert a parameter to a literal. Times with a zone become UTC, intervals become
     microseconds.
 
     Numbers of NumPy and times of pandas are read as their base types. Raises `Refused` for other
     values.
 
-    >>> bound(True, Span(0, 1)).type.kind.value
+    >>> bound(True, tree.Span(0, 1)).type.kind.value
     'BOOLEAN'
     """
     try:
         plain = _plain(value)
     except (OverflowError, TypeError, ValueError):
         raise Refused(Reason.BAD_PARAMETER, span, why="no such number or time in UTC") from None
-    return Literal(plain, _type_of(plain, value, span), span)
+    return tree.Literal(plain, _type_of(plain, value, span), span)
 
 
-def frozen(parameters: Iterable[object]) -> tuple[Parameter, ...]:
+def frozen(parameters: Iterable[object]) -> tuple[tree.Parameter, ...]:
     """Return parameters as a request keeps them: arrays become tuples.
 
     >>> frozen([1, ["a", None]])
     (1, ('a', None))
     """
     return tuple(
-        tuple(value) if isinstance(value, list | tuple) else cast("Value", value)
+        tuple(value) if isinstance(value, list | tuple) else cast("tree.Value", value)
         for value in parameters
     )
 
 
-def types_of(parameters: tuple[Parameter, ...]) -> tuple[object, ...]:
+def types_of(parameters: tuple[tree.Parameter, ...]) -> tuple[object, ...]:
     """Return the types of parameters, and of the members of arrays among them."""
     return tuple(tuple(map(type, p)) if isinstance(p, tuple) else type(p) for p in parameters)
 
 
-def said(text: str, kind: SqlType) -> time | uuid.UUID:
+def said(text: str, kind: tree.SqlType) -> time | uuid.UUID:
     """Parse a TIME or UUID. Raises ValueError.
 
-    >>> said("08:30", TIME)
+    >>> said("08:30", tree.TIME)
     datetime.time(8, 30)
     """
-    if kind == UUID:
+    if kind == tree.UUID:
         return uuid.UUID(text.strip())
     return time.fromisoformat(text.strip()).replace(tzinfo=None)
 
@@ -89,22 +69,24 @@ def said(text: str, kind: SqlType) -> time | uuid.UUID:
 _ENDLESS = re.compile(r"\s*(-?)inf(?:inity)?\s*\Z", re.IGNORECASE)
 
 
-def endless_moment(value: Expression, kind: SqlType) -> Cast | None:
+def endless_moment(value: tree.Expression, kind: tree.SqlType) -> tree.Cast | None:
     """Convert the text `infinity` or `-infinity` to a date or moment after or before all others.
 
     Python has no such constant, so the engine converts the text. Returns None for other values.
 
-    >>> endless_moment(Literal("-Infinity", VARCHAR), DATE).arg.value
+    >>> endless_moment(tree.Literal("-Infinity", tree.VARCHAR), tree.DATE).arg.value
     '-infinity'
     """
-    if not (isinstance(value, Literal) and isinstance(value.value, str) and kind.is_temporal):
+    if not (isinstance(value, tree.Literal) and isinstance(value.value, str) and kind.is_temporal):
         return None
     if (sign := _ENDLESS.match(value.value)) is None:
         return None
-    return Cast(Literal(f"{sign[1]}infinity", VARCHAR, value.span), kind, span=value.span)
+    return tree.Cast(
+        tree.Literal(f"{sign[1]}infinity", tree.VARCHAR, value.span), kind, span=value.span
+    )
 
 
-def _plain(value: object) -> Value:
+def _plain(value: object) -> tree.Value:
     """Convert the value to exactly one of our types, so that it prints as that type; else None."""
     match value:
         case bool() | Decimal():
@@ -132,46 +114,46 @@ def _plain(value: object) -> Value:
             return None
 
 
-def _type_of(value: Value, given: object, span: Span) -> SqlType:
+def _type_of(value: tree.Value, given: object, span: tree.Span) -> tree.SqlType:
     match value:
         case None if given is None:
-            return NULL
+            return tree.NULL
         case bool():
-            return BOOLEAN
+            return tree.BOOLEAN
         case int() if isinstance(given, timedelta):
-            return INTERVAL
+            return tree.INTERVAL
         case int() if abs(value) < 10**MAX_DIGITS:
-            return INTEGER
+            return tree.INTEGER
         case float() if math.isfinite(value):
-            return DOUBLE
+            return tree.DOUBLE
         case Decimal() if value.is_finite():
             return _decimal_type(value, span)
         case str() if "\0" not in value and _fits(value, span):
-            return VARCHAR
+            return tree.VARCHAR
         case datetime():
-            return TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
+            return tree.TIMESTAMP if value.tzinfo is None else tree.TIMESTAMPTZ
         case date():
-            return DATE
+            return tree.DATE
         case time():
-            return TIME
+            return tree.TIME
         case uuid.UUID():
-            return UUID
+            return tree.UUID
         case _:
             why = f"no literal for this {type(given).__name__}"
             raise Refused(Reason.BAD_PARAMETER, span, why=why)
 
 
-def _decimal_type(value: Decimal, span: Span) -> SqlType:
+def _decimal_type(value: Decimal, span: tree.Span) -> tree.SqlType:
     _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     scale = max(0, -exponent)
     precision = max(len(digits) + max(0, exponent), scale, 1)
     if precision > MAX_DIGITS:
         raise Refused(Reason.BAD_PARAMETER, span, why=f"more than {MAX_DIGITS} digits")
-    return decimal(precision, scale)
+    return tree.decimal(precision, scale)
 
 
-def _fits(value: str, span: Span) -> bool:
+def _fits(value: str, span: tree.Span) -> bool:
     """Test whether a string is Unicode text. Raises `Refused` for one that is too long."""
     try:
         size = len(value.encode()) if len(value) <= MAX_BYTES else len(value)

@@ -18,14 +18,7 @@ from dpsql.compiler.plan.private_plan import PrivateBlock, PrivatePlan
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines import EngineFailed, TimedOut
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model.algebra import (
-    Evaluated,
-    Item,
-    Relation,
-    Released,
-    Single,
-    Staged,
-)
+from dpsql.model import algebra
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
 from dpsql.model.table_names import address
@@ -119,7 +112,7 @@ class ProofCounter:
         if block.several:
             yield from self._of_several(plan, block)
             return
-        elsewhere = Staged | Released | Evaluated | Single
+        elsewhere = algebra.Staged | algebra.Released | algebra.Evaluated | algebra.Single
         if any(isinstance(part, elsewhere) for part in relations(block.rows)):
             yield "Rows that join an answer or the result of a public query are not counted."
             return
@@ -148,7 +141,7 @@ class ProofCounter:
         """Return the one number of a query."""
         return int(self.rows(sql)[0][0] or 0)
 
-    def query(self, relation: Relation, outputs: tuple[Expression, ...]) -> str:
+    def query(self, relation: algebra.Relation, outputs: tuple[Expression, ...]) -> str:
         """Return a relation as SQL, its columns named c0, c1, …"""
         return self.dialect.query(relation, outputs)
 
@@ -159,9 +152,9 @@ class ProvedRows:
     def __init__(
         self,
         counter: ProofCounter,
-        rows: Relation,
+        rows: algebra.Relation,
         unit: Ref,
-        keys: Sequence[Item],
+        keys: Sequence[algebra.Item],
         proof: Proof,
     ) -> None:
         self.counter, self.rows, self.unit, self.keys = counter, rows, unit, keys

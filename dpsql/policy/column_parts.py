@@ -8,32 +8,20 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from dpsql.model import tree
 from dpsql.model.schema import SchemaColumn, SchemaTable
-from dpsql.model.tree import (
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INTEGER,
-    TIME,
-    TIMESTAMP,
-    UUID,
-    VARCHAR,
-    SqlType,
-    StoredAs,
-    decimal,
-)
 
 PLACE = re.compile(r"\[([1-9]\d{0,8})\]")
 STEP = re.compile(r"\.([^.\"'\[\]]+)|" + PLACE.pattern)
 _OF_JSON = {
-    "VARCHAR": VARCHAR,
-    "BOOLEAN": BOOLEAN,
-    "DATE": DATE,
-    "DOUBLE": DOUBLE,
-    "TIME": TIME,
-    "TIMESTAMP": TIMESTAMP,
-    "UUID": UUID,
-    **dict.fromkeys(("INTEGER", "BIGINT"), INTEGER),
+    "VARCHAR": tree.VARCHAR,
+    "BOOLEAN": tree.BOOLEAN,
+    "DATE": tree.DATE,
+    "DOUBLE": tree.DOUBLE,
+    "TIME": tree.TIME,
+    "TIMESTAMP": tree.TIMESTAMP,
+    "UUID": tree.UUID,
+    **dict.fromkeys(("INTEGER", "BIGINT"), tree.INTEGER),
 }
 """Types that a JSON text may be read as."""
 
@@ -53,7 +41,7 @@ def column_or_part(
         of_json = column.reading is not None and column.reading.json
         if of_json and name.lower().startswith(column.name.lower()) and _steps(rest):
             kind = declared or "VARCHAR"
-            reading = StoredAs(column.name, _steps(rest), json=True)
+            reading = tree.StoredAs(column.name, _steps(rest), json=True)
             return SchemaColumn(name, _type(kind), kind, reading=reading, computed=column.computed)
     return None
 
@@ -87,7 +75,7 @@ def _steps(rest: str) -> tuple[str | int, ...]:
     return tuple(step[1] or int(step[2]) for step in steps)
 
 
-def _type(declared: str) -> SqlType | None:
+def _type(declared: str) -> tree.SqlType | None:
     if match := re.fullmatch(r"DECIMAL\((\d+), ?(\d+)\)", declared.upper()):
-        return decimal(int(match[1]), int(match[2]))
+        return tree.decimal(int(match[1]), int(match[2]))
     return _OF_JSON.get(declared.upper())

@@ -15,22 +15,9 @@ from typing import TypeAlias
 from dpsql import accountants
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivateBlock
+from dpsql.model import tree
 from dpsql.model.algebra import Item
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.tree import (
-    VARCHAR,
-    AggregateCall,
-    Call,
-    Expression,
-    Literal,
-    Name,
-    Ref,
-    Select,
-    SelectItem,
-    Star,
-    Statement,
-    WindowCall,
-)
 from dpsql.model.vocabulary import Budget, Fact, FactKind, Policy, TablePolicy, Voucher
 from dpsql.model.walk import map_children
 from dpsql.preparation.describe_blocks import labels
@@ -57,7 +44,7 @@ _TRIED = 2
 class Form:
     """A question, its parsed statement, and its policy."""
 
-    statement: Statement
+    statement: tree.Statement
     policy: Policy
     query: Question
 
@@ -78,7 +65,7 @@ def other_forms(form: Form, prepared: Prepared) -> Iterator[OtherForm]:
     if facts != form.policy.facts:
         yield OtherForm(RecordedFacts(), replace(form, policy=replace(form.policy, facts=facts)))
     query = form.statement.query
-    if isinstance(query, Select) and len(prepared.blocks) == 1 and query.limit is None:
+    if isinstance(query, tree.Select) and len(prepared.blocks) == 1 and query.limit is None:
         for change, select, merged in _of_texts(query, prepared.blocks[0], form.policy):
             statement = replace(form.statement, query=replace(select, order_by=()))
             yield OtherForm(change, replace(form, statement=statement), merged)
@@ -128,11 +115,11 @@ def recordable_kinds(table: TablePolicy) -> tuple[FactKind, ...]:
 # --- other texts ---
 
 
-_Text: TypeAlias = tuple[Change, Select, int]
+_Text: TypeAlias = tuple[Change, tree.Select, int]
 """Change, SELECT, and number of merged groups."""
 
 
-def _of_texts(select: Select, plan: BlockPlan, policy: Policy) -> Iterator[_Text]:
+def _of_texts(select: tree.Select, plan: BlockPlan, policy: Policy) -> Iterator[_Text]:
     block = plan.block
     keys = [_meant(key, select.items) for key in select.group_by]
     if len(keys) == len(block.keys) and not select.grouping_sets:
@@ -145,41 +132,41 @@ def _of_texts(select: Select, plan: BlockPlan, policy: Policy) -> Iterator[_Text
     yield from _of_units(select, block, policy)
 
 
-def _meant(key: Expression, items: Sequence[SelectItem]) -> Expression:
+def _meant(key: tree.Expression, items: Sequence[tree.SelectItem]) -> tree.Expression:
     """Return the expression for an ordinal or an alias in GROUP BY."""
     match key:
-        case Literal(value=int(place)) if 0 < place <= len(items):
+        case tree.Literal(value=int(place)) if 0 < place <= len(items):
             return items[place - 1].expression
-        case Name(name=name, table=None):
+        case tree.Name(name=name, table=None):
             aliased = (i.expression for i in items if (i.alias or "").lower() == name.lower())
             return next(aliased, key)
         case _:
             return key
 
 
-def _coarser(select: Select, key: Expression, item: Item) -> Iterator[_Text]:
+def _coarser(select: tree.Select, key: tree.Expression, item: Item) -> Iterator[_Text]:
     match key:
-        case Call(function="date_trunc", args=(Literal(value=str(period)), moment)):
+        case tree.Call(function="date_trunc", args=(tree.Literal(value=str(period)), moment)):
             finest = period
-        case Name() if item.field.type.is_temporal:
+        case tree.Name() if item.field.type.is_temporal:
             finest, moment = "day", key
         case _:
             return
     coarser = _PERIODS[_PERIODS.index(finest) + 1 :] if finest in _PERIODS else ()
     for longer in coarser[:_TRIED]:
-        truncated = Call("date_trunc", (Literal(longer, VARCHAR), moment))
-        name = moment.name if isinstance(moment, Name) else item.field.name
+        truncated = tree.Call("date_trunc", (tree.Literal(longer, tree.VARCHAR), moment))
+        name = moment.name if isinstance(moment, tree.Name) else item.field.name
         merged = ceil(_LONGEST[longer] / _SHORTEST[finest]) + 1  # the first and last lap over
         yield CoarserPeriods(name, longer), _replaced(select, key, truncated), merged
 
 
-def _replaced(select: Select, key: Expression, other: Expression) -> Select:
+def _replaced(select: tree.Select, key: tree.Expression, other: tree.Expression) -> tree.Select:
     """Return the SELECT with another expression for a key, wherever the key itself is used."""
 
-    def change(e: Expression) -> Expression:
+    def change(e: tree.Expression) -> tree.Expression:
         if e == key:
             return other
-        return e if isinstance(e, AggregateCall | WindowCall) else map_children(e, change)
+        return e if isinstance(e, tree.AggregateCall | tree.WindowCall) else map_children(e, change)
 
     items = (replace(item, expression=change(item.expression)) for item in select.items)
     having = None if select.having is None else change(select.having)
@@ -188,7 +175,7 @@ def _replaced(select: Select, key: Expression, other: Expression) -> Select:
 
 
 def _without(
-    select: Select, keys: Sequence[Expression], place: int, name: str, merged: int
+    select: tree.Select, keys: Sequence[tree.Expression], place: int, name: str, merged: int
 ) -> Iterator[_Text]:
     items = tuple(item for item in select.items if item.expression != keys[place])
     if items:
@@ -196,13 +183,13 @@ def _without(
         yield WithoutKey(name), replace(select, items=items, group_by=others), merged
 
 
-def _of_units(select: Select, block: PrivateBlock, policy: Policy) -> Iterator[_Text]:
+def _of_units(select: tree.Select, block: PrivateBlock, policy: Policy) -> Iterator[_Text]:
     """Yield the SELECT that counts units instead of rows, if a nameable column has their key."""
-    rows = AggregateCall("count", (Star(),))
-    column = labels(block.rows).get(block.unit.id) if isinstance(block.unit, Ref) else None
+    rows = tree.AggregateCall("count", (tree.Star(),))
+    column = labels(block.rows).get(block.unit.id) if isinstance(block.unit, tree.Ref) else None
     if column is None or all(item.expression != rows for item in select.items):
         return
-    units = AggregateCall("count", (Name(column),), distinct=True)
+    units = tree.AggregateCall("count", (tree.Name(column),), distinct=True)
     items = tuple(
         replace(item, expression=units) if item.expression == rows else item
         for item in select.items

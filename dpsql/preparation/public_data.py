@@ -13,25 +13,15 @@ from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.engines import ScratchTable
 from dpsql.functions import facts_of_values
+from dpsql.model import tree
 from dpsql.model.algebra import Evaluated, Field, Relation
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts, hull
 from dpsql.model.table_names import address
-from dpsql.model.tree import (
-    BOOLEAN,
-    INTEGER,
-    UUID,
-    Expression,
-    Ref,
-    SqlType,
-    StoredAs,
-    Value,
-    identifier,
-)
 
-Row = tuple[Value, ...]
+Row = tuple[tree.Value, ...]
 
 
 class _Engine(Protocol):
@@ -87,15 +77,15 @@ class PublicTables:
 
     def values(self, table: str, column: str) -> list[Any]:
         """Return the distinct non-NULL values of a public column, in order."""
-        return self._distinct(table, identifier(column), "")
+        return self._distinct(table, tree.identifier(column), "")
 
     def facts(
         self,
         table: str,
         column: str,
-        kind: SqlType,
+        kind: tree.SqlType,
         limit: int,
-        reading: StoredAs | None = None,
+        reading: tree.StoredAs | None = None,
     ) -> Facts:
         """Return range, nullability and, up to `limit` values, the domain of a public column."""
         facts, key = self._facts, (table, column, limit)
@@ -111,7 +101,7 @@ class PublicTables:
             sizes[table] = self._engine.rows(f"SELECT COUNT(*) FROM {address(table)}")[0][0]
         return sizes[table]
 
-    def frequency(self, relation: Relation, columns: tuple[Ref, ...]) -> int:
+    def frequency(self, relation: Relation, columns: tuple[tree.Ref, ...]) -> int:
         """Return the largest number of rows of a public relation that agree on these columns.
 
         All rows agree on no columns. The result is at least one, since a row without a match does
@@ -150,7 +140,7 @@ class PublicTables:
         return Evaluated(evaluated_rows.digest, relation.fields, evaluated_rows.rows, sql)
 
     def distinct(
-        self, relation: Relation, outputs: tuple[Expression, ...], limit: int
+        self, relation: Relation, outputs: tuple[tree.Expression, ...], limit: int
     ) -> list[Row]:
         """Return the distinct rows of these expressions over a public relation, at most `limit`."""
         rows = self._dialect.query(relation, outputs)
@@ -166,7 +156,7 @@ class PublicTables:
         return list(rows)
 
     def evaluate(
-        self, outputs: tuple[Expression, ...], fields: tuple[Field, ...], rows: Sequence[Row]
+        self, outputs: tuple[tree.Expression, ...], fields: tuple[Field, ...], rows: Sequence[Row]
     ) -> list[Row]:
         """Return values of expressions over rows of constants, by the engine's own functions."""
         names = {field.id: f'"v{n}"' for n, field in enumerate(fields)}
@@ -178,16 +168,16 @@ class PublicTables:
         answers, key = self._computed, sha256(written.encode("utf-8", "surrogatepass")).digest()
         computed = answers.get(key)
         if computed is None:
-            table = ScratchTable("given", (*columns, ("place", INTEGER)), numbered)
+            table = ScratchTable("given", (*columns, ("place", tree.INTEGER)), numbered)
             sql = f"SELECT {listed} FROM given ORDER BY place"
             computed = tuple(self._engine.evaluate(sql, [table]))
             answers.put(key, computed)
         return list(computed)
 
-    def _measured(self, table: str, name: str, kind: SqlType, limit: int) -> Facts:
+    def _measured(self, table: str, name: str, kind: tree.SqlType, limit: int) -> Facts:
         values = self._distinct(table, name, f" LIMIT {limit + 1}")
         # Not every engine orders truth values and UUIDs, and these have no interval.
-        least = "NULL, NULL" if kind in (BOOLEAN, UUID) else f"MIN({name}), MAX({name})"
+        least = "NULL, NULL" if kind in (tree.BOOLEAN, tree.UUID) else f"MIN({name}), MAX({name})"
         lowest, highest, absent = self._engine.rows(
             f"SELECT {least}, COUNT(*) - COUNT({name}) FROM {address(table)} AS t"
         )[0]

@@ -19,28 +19,16 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import COERCING, type_of
 from dpsql.dialects.postgres.words import words
 from dpsql.dialects.reading.parse import parse
+from dpsql.model import tree
 from dpsql.model.algebra import Relation
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
-from dpsql.model.tree import (
-    INTEGER,
-    VARCHAR,
-    Call,
-    Cast,
-    Expression,
-    Kind,
-    Literal,
-    Parameter,
-    Span,
-    SqlType,
-    list_of,
-)
 from dpsql.model.vocabulary import Column, Policy, Request
 from dpsql.model.walk import expressions, relations, walk
 from dpsql.preparation.explanation import SHOWN
 
 _TEXTS = ("2000-01-01", "month")
-_GUESSES: tuple[Parameter, ...] = (None, 1, *_TEXTS)
+_GUESSES: tuple[tree.Parameter, ...] = (None, 1, *_TEXTS)
 """Values tried in turn for a parameter of unknown type, until names and types fit."""
 
 _ALIKE = COERCING | frozenset("add sub mul div like ilike concat mod".split())
@@ -48,7 +36,7 @@ _ALIKE = COERCING | frozenset("add sub mul div like ilike concat mod".split())
 
 
 _OF_ARRAYS = frozenset("any some all unnest".split())
-_MEMBERS: tuple[Parameter, ...] = ((None,),)
+_MEMBERS: tuple[tree.Parameter, ...] = ((None,),)
 
 _COUNTING = frozenset("limit offset first next".split())
 
@@ -58,14 +46,14 @@ class Signature:
     """Columns of a statement's result, and the type of each parameter."""
 
     columns: tuple[Column, ...]
-    parameters: tuple[SqlType, ...]
+    parameters: tuple[tree.SqlType, ...]
 
 
 def signature(
     request: Request,
     policy: Policy,
-    places: Sequence[Span],
-    declared: Sequence[SqlType | None],
+    places: Sequence[tree.Span],
+    declared: Sequence[tree.SqlType | None],
 ) -> Signature:
     """Return the signature of the request's SELECT, with a `?` at each of `places` of its text.
 
@@ -74,7 +62,7 @@ def signature(
     """
     counts, arrays = _counts(request.sql), _arrays(request.sql)
     declared = [
-        kind or (INTEGER if place.start in counts else None)
+        kind or (tree.INTEGER if place.start in counts else None)
         for place, kind in zip(places, declared, strict=True)
     ]
     guesses = [
@@ -116,14 +104,16 @@ def _arrays(text: str) -> set[int]:
     }
 
 
-def _guesses(declared: SqlType | None) -> tuple[Parameter, ...]:
+def _guesses(declared: tree.SqlType | None) -> tuple[tree.Parameter, ...]:
     """Return the values to try for a parameter: of any type, or of the declared one."""
     if declared is None:
         return _GUESSES
-    return _TEXTS if declared == VARCHAR else (sample(declared),)
+    return _TEXTS if declared == tree.VARCHAR else (sample(declared),)
 
 
-def _guess_again(guesses: list[tuple[Parameter, ...]], places: Sequence[Span], span: Span) -> bool:
+def _guess_again(
+    guesses: list[tuple[tree.Parameter, ...]], places: Sequence[tree.Span], span: tree.Span
+) -> bool:
     """Advance the guess of a parameter in `span`, or else of any; return whether one was left."""
     unsettled = [n for n, left in enumerate(guesses) if len(left) > 1]
     inside = [n for n in unsettled if span.start <= places[n].start < span.stop]
@@ -132,18 +122,18 @@ def _guess_again(guesses: list[tuple[Parameter, ...]], places: Sequence[Span], s
     return bool(unsettled)
 
 
-def _settled(beside: SqlType | None, value: Parameter) -> SqlType:
+def _settled(beside: tree.SqlType | None, value: tree.Parameter) -> tree.SqlType:
     """Return the type of a parameter for which `value` fitted, next to terms of type `beside`."""
     if isinstance(value, tuple):
-        return list_of(_settled(beside, None))
+        return tree.list_of(_settled(beside, None))
     if isinstance(value, str):
-        return VARCHAR
-    if beside is not None and beside.kind is not Kind.NULL:
+        return tree.VARCHAR
+    if beside is not None and beside.kind is not tree.Kind.NULL:
         return beside
-    return VARCHAR if value is None else INTEGER
+    return tree.VARCHAR if value is None else tree.INTEGER
 
 
-def _beside(relation: Relation) -> Iterator[tuple[Span, SqlType]]:
+def _beside(relation: Relation) -> Iterator[tuple[tree.Span, tree.SqlType]]:
     """Yield each constant's place with the type that neighbouring terms give it."""
     for node in relations(relation):
         for expression in expressions(node):
@@ -151,51 +141,51 @@ def _beside(relation: Relation) -> Iterator[tuple[Span, SqlType]]:
                 yield from _company(part)
 
 
-def _company(expression: Expression) -> Iterator[tuple[Span, SqlType]]:
+def _company(expression: tree.Expression) -> Iterator[tuple[tree.Span, tree.SqlType]]:
     match expression:
-        case Cast(arg=Literal(span=span), type=kind):
+        case tree.Cast(arg=tree.Literal(span=span), type=kind):
             yield span, kind
-        case Call(function=function, args=args) if function in _ALIKE:
-            types = [type_of(arg) for arg in args if not isinstance(arg, Literal)]
+        case tree.Call(function=function, args=args) if function in _ALIKE:
+            types = [type_of(arg) for arg in args if not isinstance(arg, tree.Literal)]
             for arg in args:
-                if isinstance(arg, Literal) and types:
+                if isinstance(arg, tree.Literal) and types:
                     yield arg.span, types[0]
         case _:
             return
 
 
-def sample(kind: SqlType) -> Parameter:
+def sample(kind: tree.SqlType) -> tree.Parameter:
     """Return a value of a type.
 
-    >>> sample(INTEGER), sample(VARCHAR)
+    >>> sample(tree.INTEGER), sample(tree.VARCHAR)
     (1, '2000-01-01')
     """
     match kind.kind:
-        case Kind.BOOLEAN:
+        case tree.Kind.BOOLEAN:
             return True
-        case Kind.INTEGER:
+        case tree.Kind.INTEGER:
             return 1
-        case Kind.DECIMAL:
+        case tree.Kind.DECIMAL:
             return Decimal(1)
-        case Kind.DOUBLE:
+        case tree.Kind.DOUBLE:
             return 1.0
-        case Kind.VARCHAR:
+        case tree.Kind.VARCHAR:
             return "2000-01-01"
-        case Kind.DATE:
+        case tree.Kind.DATE:
             return date(2000, 1, 1)
-        case Kind.TIMESTAMP:
+        case tree.Kind.TIMESTAMP:
             return datetime(2000, 1, 1)  # noqa: DTZ001
-        case Kind.TIMESTAMPTZ:
+        case tree.Kind.TIMESTAMPTZ:
             return datetime(2000, 1, 1, tzinfo=UTC)
-        case Kind.INTERVAL:
+        case tree.Kind.INTERVAL:
             return timedelta(days=1)
-        case Kind.LIST:
+        case tree.Kind.LIST:
             return (None,)
-        case Kind.TIME:
+        case tree.Kind.TIME:
             return time(0)
-        case Kind.UUID:
+        case tree.Kind.UUID:
             return UUID(int=0)
-        case Kind.NULL:
+        case tree.Kind.NULL:
             return None
         case _:
             assert_never(kind.kind)

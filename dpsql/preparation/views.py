@@ -16,20 +16,7 @@ from dpsql.compiler.resolve.resolve import resolve
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.dialects.reading.parse import parse
-from dpsql.model.algebra import (
-    Aggregate,
-    Field,
-    Filter,
-    Item,
-    Join,
-    Limit,
-    Project,
-    Relation,
-    Scan,
-    Sort,
-    Union,
-    Window,
-)
+from dpsql.model import algebra
 from dpsql.model.errors import Refused
 from dpsql.model.resources import Database
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
@@ -41,10 +28,10 @@ from dpsql.model.walk import relations
 from dpsql.preparation.view_joins import Keys, NotExpanded, unique_keys
 
 _SHAPES: tuple[tuple[type, str], ...] = (
-    (Aggregate, "it groups rows (GROUP BY, DISTINCT or an aggregate)"),
-    (Window, "it computes over several rows (a window)"),
-    (Limit, "it keeps only some rows (LIMIT or OFFSET)"),
-    (Union, "it combines queries (UNION, INTERSECT or EXCEPT)"),
+    (algebra.Aggregate, "it groups rows (GROUP BY, DISTINCT or an aggregate)"),
+    (algebra.Window, "it computes over several rows (a window)"),
+    (algebra.Limit, "it keeps only some rows (LIMIT or OFFSET)"),
+    (algebra.Union, "it combines queries (UNION, INTERSECT or EXCEPT)"),
 )
 CLOCK = "it reads the clock"
 INSTANTS = datetime(2001, 2, 3, 4, 5, 6, 7, UTC), datetime(2033, 9, 8, 7, 6, 5, 4, UTC)
@@ -91,7 +78,7 @@ def _expanded(view: SchemaTable, tables: dict[str, SchemaTable], dialect: Dialec
     return _constrained(expanded, sides, keys, tables)
 
 
-def _rows(view: SchemaTable, tables: dict[str, SchemaTable]) -> Relation:
+def _rows(view: SchemaTable, tables: dict[str, SchemaTable]) -> algebra.Relation:
     if view.query is None:
         raise NotExpanded(UNKNOWN)
     statement, *later = (parse(view.query, view.spelling, instant=at) for at in INSTANTS)
@@ -105,25 +92,29 @@ def _rows(view: SchemaTable, tables: dict[str, SchemaTable]) -> Relation:
         problem = next((why for kind, why in _SHAPES if isinstance(part, kind)), None)
         if problem is not None:
             raise NotExpanded(problem)
-        if not isinstance(part, Project | Filter | Sort | Scan | Join):
+        if not isinstance(
+            part, algebra.Project | algebra.Filter | algebra.Sort | algebra.Scan | algebra.Join
+        ):
             raise NotExpanded("it reads more than the rows of tables that it joins")
     return _typed(_unsorted(relation), view, identities)
 
 
-def _unsorted(relation: Relation) -> Relation:
+def _unsorted(relation: algebra.Relation) -> algebra.Relation:
     """Return the rows without their order, which no reader of a view sees."""
     match relation:
-        case Sort(input=below):
+        case algebra.Sort(input=below):
             return _unsorted(below)
-        case Project() | Filter():
+        case algebra.Project() | algebra.Filter():
             return replace(relation, input=_unsorted(relation.input))
-        case Join(left=left, right=right):
+        case algebra.Join(left=left, right=right):
             return replace(relation, left=_unsorted(left), right=_unsorted(right))
         case _:
             return relation
 
 
-def _typed(relation: Relation, view: SchemaTable, identities: Identities) -> Relation:
+def _typed(
+    relation: algebra.Relation, view: SchemaTable, identities: Identities
+) -> algebra.Relation:
     """Return the rows with the names and types of the view in the catalogue.
 
     Computed values are cast to their type, and are NULL if they do not fit.
@@ -140,32 +131,32 @@ def _typed(relation: Relation, view: SchemaTable, identities: Identities) -> Rel
         if kind != column.type and not (kind.is_numeric and column.type.is_numeric):
             continue
         plain = kind == column.type and _is_renamed(relation, field.id)
-        items.append(Item(own, field.ref if plain else Cast(field.ref, column.type)))
+        items.append(algebra.Item(own, field.ref if plain else Cast(field.ref, column.type)))
     if not items:
         raise NotExpanded("it has no column of a type that dpsql reads")
-    return Project(relation, tuple(items))
+    return algebra.Project(relation, tuple(items))
 
 
-def _is_renamed(relation: Relation, column: int) -> bool:
+def _is_renamed(relation: algebra.Relation, column: int) -> bool:
     """Test whether a column is an unchanged column of a table below."""
-    while not isinstance(relation, Scan):
-        if isinstance(relation, Join):
+    while not isinstance(relation, algebra.Scan):
+        if isinstance(relation, algebra.Join):
             here = any(field.id == column for field in relation.left.fields)
             relation = relation.left if here else relation.right
             continue
-        if isinstance(relation, Project):
+        if isinstance(relation, algebra.Project):
             item = next(i for i in relation.items if i.field.id == column)
             if not isinstance(item.expression, Ref):
                 return False
             column = item.expression.id
-        assert isinstance(relation, Project | Filter)
+        assert isinstance(relation, algebra.Project | algebra.Filter)
         relation = relation.input
     return True
 
 
 def _column(
     column: SchemaColumn,
-    named: dict[str, Field],
+    named: dict[str, algebra.Field],
     sides: ViewSides,
     tables: dict[str, SchemaTable],
 ) -> SchemaColumn:

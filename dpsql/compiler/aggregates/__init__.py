@@ -1,9 +1,8 @@
 """Aggregates. Each has a recipe; to add one, write its recipe, one row here and one case file.
 
->>> from dpsql.model.tree import INTEGER
->>> str(result_type("avg", (INTEGER,)))
+>>> str(result_type("avg", (tree.INTEGER,)))
 'DOUBLE'
->>> double((INTEGER,)) == DOUBLE, double((VARCHAR,))
+>>> double((tree.INTEGER,)) == tree.DOUBLE, double((tree.VARCHAR,))
 (True, None)
 """
 
@@ -29,96 +28,89 @@ from dpsql.compiler.aggregates.recipe import Recipe
 from dpsql.compiler.aggregates.sample import SAMPLE, SAMPLED, takes_samples
 from dpsql.compiler.aggregates.stable_mean import STABLE_MEAN
 from dpsql.compiler.aggregates.sum import SUM
+from dpsql.model import tree
 from dpsql.model.dataclass import dataclass
-from dpsql.model.tree import (
-    BOOLEAN,
-    DOUBLE,
-    INTEGER,
-    TIMESTAMP,
-    VARCHAR,
-    Expression,
-    Kind,
-    Literal,
-    SqlType,
-    decimal,
-)
 
-Types = tuple[SqlType, ...]
+Types = tuple[tree.SqlType, ...]
 
 MOST_ROWS = 2**31
 """Upper limit of positions in a window."""
 
 
-def total(types: Types) -> SqlType | None:
+def total(types: Types) -> tree.SqlType | None:
     """Return the type of a sum: DECIMAL keeps its scale, integers are as wide as needed."""
     if len(types) != 1 or not types[0].is_numeric:
         return None
     (kind,) = types
-    return decimal(38, kind.scale) if kind.kind is Kind.DECIMAL else kind
+    return tree.decimal(38, kind.scale) if kind.kind is tree.Kind.DECIMAL else kind
 
 
-def double(types: Types) -> SqlType | None:
+def double(types: Types) -> tree.SqlType | None:
     """Return DOUBLE if all arguments are numbers or NULL, else None."""
-    return DOUBLE if types and all(t.is_numeric or t.kind is Kind.NULL for t in types) else None
+    return (
+        tree.DOUBLE
+        if types and all(t.is_numeric or t.kind is tree.Kind.NULL for t in types)
+        else None
+    )
 
 
-def pairs(types: Types) -> SqlType | None:
+def pairs(types: Types) -> tree.SqlType | None:
     """Return INTEGER, the type of a number of pairs, if all arguments are numbers."""
-    return None if double(types) is None else INTEGER
+    return None if double(types) is None else tree.INTEGER
 
 
-def same(types: Types) -> SqlType | None:
+def same(types: Types) -> tree.SqlType | None:
     """Return the type of the first argument."""
     return types[0] if types else None
 
 
-def fixed(kind: SqlType) -> Callable[[Types], SqlType | None]:
+def fixed(kind: tree.SqlType) -> Callable[[Types], tree.SqlType | None]:
     """Return a rule: the type `kind` for any arguments."""
     return lambda _types: kind
 
 
-def of(argument: Kind, kind: SqlType) -> Callable[[Types], SqlType | None]:
+def of(argument: tree.Kind, kind: tree.SqlType) -> Callable[[Types], tree.SqlType | None]:
     """Return a rule: the type `kind` if the first argument is of the kind `argument`."""
-    return lambda types: kind if types and types[0].kind in (argument, Kind.NULL) else None
+    return lambda types: kind if types and types[0].kind in (argument, tree.Kind.NULL) else None
 
 
-def quantile(types: Types) -> SqlType | None:
+def quantile(types: Types) -> tree.SqlType | None:
     """Return the type of a value between two values: DECIMAL keeps its scale, a date becomes a
     timestamp.
     """
     match types[0].kind if types else None:
-        case Kind.INTEGER | Kind.DOUBLE:
-            return DOUBLE
-        case Kind.DECIMAL | Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+        case tree.Kind.INTEGER | tree.Kind.DOUBLE:
+            return tree.DOUBLE
+        case tree.Kind.DECIMAL | tree.Kind.TIMESTAMP | tree.Kind.TIMESTAMPTZ:
             return types[0]
-        case Kind.DATE:
-            return TIMESTAMP
+        case tree.Kind.DATE:
+            return tree.TIMESTAMP
         case _:
             return None
 
 
-def fraction(arg: Expression) -> bool:
+def fraction(arg: tree.Expression) -> bool:
     """Test for a constant between 0 and 1."""
-    if not isinstance(arg, Literal) or isinstance(arg.value, bool):
+    if not isinstance(arg, tree.Literal) or isinstance(arg.value, bool):
         return False
     return isinstance(arg.value, int | float | Decimal) and 0 <= arg.value <= 1
 
 
-def separator(arg: Expression) -> bool:
+def separator(arg: tree.Expression) -> bool:
     """Test for a constant text."""
-    return isinstance(arg, Literal) and isinstance(arg.value, str)
+    return isinstance(arg, tree.Literal) and isinstance(arg.value, str)
 
 
-def number_of_rows(arg: Expression) -> bool:
+def number_of_rows(arg: tree.Expression) -> bool:
     """Test for a constant whole number, which may be negative."""
-    if not isinstance(arg, Literal) or arg.type != INTEGER:
+    if not isinstance(arg, tree.Literal) or arg.type != tree.INTEGER:
         return False
     return isinstance(arg.value, int) and abs(arg.value) < MOST_ROWS
 
 
-def positive(arg: Expression) -> bool:
+def positive(arg: tree.Expression) -> bool:
     """Test for a constant whole number of at least 1."""
-    value = arg.value if number_of_rows(arg) and isinstance(arg, Literal) else None
+    value = arg.value if number_of_rows(arg) and isinstance(arg, tree.Literal) else None
     return isinstance(value, int) and value >= 1
 
 
@@ -132,14 +124,14 @@ class _Row:
     `ours` exists in no engine, so it has a recipe only.
     """
 
-    type: Callable[[Types], SqlType | None]
+    type: Callable[[Types], tree.SqlType | None]
     recipe: Recipe | None = None
-    constant: tuple[int, Callable[[Expression], bool]] | None = None
+    constant: tuple[int, Callable[[tree.Expression], bool]] | None = None
     ordered: bool = False
     called: tuple[int, int | None] = (1, 1)
     ours: bool = False
 
-    def accepts(self, args: tuple[Expression, ...]) -> bool:
+    def accepts(self, args: tuple[tree.Expression, ...]) -> bool:
         """Test whether the argument that must be a constant is one that no engine fails on."""
         if self.recipe is SAMPLED:
             return takes_samples(args)
@@ -149,7 +141,7 @@ class _Row:
         return len(args) <= place or test(args[place])
 
 
-def result_type(name: str, types: Types) -> SqlType | None:
+def result_type(name: str, types: Types) -> tree.SqlType | None:
     """Return the type of an aggregate over arguments of these types; None if it does not accept
     them.
     """
@@ -157,13 +149,13 @@ def result_type(name: str, types: Types) -> SqlType | None:
     return None if row is None else row.type(types)
 
 
-def window_type(name: str, types: Types) -> SqlType | None:
+def window_type(name: str, types: Types) -> tree.SqlType | None:
     """Return the type of a window function over arguments of these types; None if there is none."""
     row = _WINDOWS.get(name)
     return result_type(name, types) if row is None else row.type(types)
 
 
-def accepts(name: str, args: tuple[Expression, ...]) -> bool:
+def accepts(name: str, args: tuple[tree.Expression, ...]) -> bool:
     """Test whether an aggregate or window function accepts these arguments as they are written."""
     row = _WINDOWS.get(name, _ROWS.get(name))
     return row is not None and row.accepts(args)
@@ -202,7 +194,7 @@ def recipe(name: str) -> Recipe | None:
 
 _FRACTION, _TWO = (1, fraction), (2, 2)
 _ROWS: dict[str, _Row] = {
-    "count": _Row(fixed(INTEGER), COUNT),
+    "count": _Row(fixed(tree.INTEGER), COUNT),
     "sum": _Row(total, SUM),
     "avg": _Row(double, AVERAGE),
     "ptr_mean": _Row(double, STABLE_MEAN, constant=(1, positive), called=_TWO, ours=True),
@@ -211,14 +203,14 @@ _ROWS: dict[str, _Row] = {
     "median": _Row(quantile, QUANTILE),
     "quantile_cont": _Row(quantile, QUANTILE, constant=_FRACTION, ordered=True, called=_TWO),
     "quantile_disc": _Row(same, QUANTILE, constant=_FRACTION, ordered=True, called=_TWO),
-    "bool_and": _Row(of(Kind.BOOLEAN, BOOLEAN), BOOL_AND),
-    "bool_or": _Row(of(Kind.BOOLEAN, BOOLEAN), BOOL_OR),
-    "histogram": _Row(fixed(VARCHAR), HISTOGRAM),
+    "bool_and": _Row(of(tree.Kind.BOOLEAN, tree.BOOLEAN), BOOL_AND),
+    "bool_or": _Row(of(tree.Kind.BOOLEAN, tree.BOOLEAN), BOOL_OR),
+    "histogram": _Row(fixed(tree.VARCHAR), HISTOGRAM),
     "string_agg": _Row(
-        of(Kind.VARCHAR, VARCHAR), constant=(1, separator), ordered=True, called=(1, 2)
+        of(tree.Kind.VARCHAR, tree.VARCHAR), constant=(1, separator), ordered=True, called=(1, 2)
     ),
     # A list is returned as DuckDB's text of it; nothing is computed with it.
-    "list": _Row(fixed(VARCHAR), ordered=True),
+    "list": _Row(fixed(tree.VARCHAR), ordered=True),
     "mode": _Row(same, MODE, ordered=True),
     **dict.fromkeys(("first", "last"), _Row(same, ordered=True)),
     "any_value": _Row(same, CONSTANT, ordered=True),
@@ -232,16 +224,16 @@ _ROWS: dict[str, _Row] = {
     "var_pop": _Row(double, VAR_POP),
     **{name: _Row(double, row, called=_TWO) for name, row in REGRESSION.items()},
     "regr_count": _Row(pairs, REGRESSION["regr_count"], called=_TWO),
-    "grouping": _Row(fixed(INTEGER), called=(1, None)),
+    "grouping": _Row(fixed(tree.INTEGER), called=(1, None)),
     **dict.fromkeys(("skewness", "kurtosis", "kurtosis_pop", "mad"), _Row(double)),
-    "entropy": _Row(fixed(DOUBLE)),
+    "entropy": _Row(fixed(tree.DOUBLE)),
     SAMPLE: _Row(double, SAMPLED, called=(3, 4), ours=True),
 }
 
 _WINDOWS: dict[str, _Row] = {
-    **dict.fromkeys(("row_number", "rank", "dense_rank"), _Row(fixed(INTEGER))),
-    "ntile": _Row(fixed(INTEGER), constant=(0, positive)),
-    **dict.fromkeys(("percent_rank", "cume_dist"), _Row(fixed(DOUBLE))),
+    **dict.fromkeys(("row_number", "rank", "dense_rank"), _Row(fixed(tree.INTEGER))),
+    "ntile": _Row(fixed(tree.INTEGER), constant=(0, positive)),
+    **dict.fromkeys(("percent_rank", "cume_dist"), _Row(fixed(tree.DOUBLE))),
     **dict.fromkeys(("lag", "lead"), _Row(same, constant=(1, number_of_rows))),
     **dict.fromkeys(("first_value", "last_value"), _Row(same)),
     "nth_value": _Row(same, constant=(1, positive)),

@@ -14,26 +14,14 @@ from fractions import Fraction
 
 from dpsql.compiler.aggregates.recipe import BoundedCall, no_bounds, row_bounds
 from dpsql.compiler.plan.lattices import WHOLE, Grid, Lattice
+from dpsql.model import tree
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Bound, distinct
-from dpsql.model.tree import (
-    DATE,
-    INTEGER,
-    NOWHERE,
-    Cast,
-    Expression,
-    Kind,
-    Literal,
-    Ref,
-    SqlType,
-    decimal,
-    scalar,
-)
 
 CELLS = 1 << 16
 """Largest number of candidates of one choice (PRIVACY.md R49)."""
 
-EXACT = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE})
+EXACT = frozenset({tree.Kind.INTEGER, tree.Kind.DECIMAL, tree.Kind.DATE})
 MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  ends are in UTC
 
@@ -53,7 +41,7 @@ def grid_over(bounded: BoundedCall, place: int = 0) -> Grid:
     lo, hi = facts.interval.lo, facts.interval.hi
     if lo is None or hi is None:
         span = bounded.call.args[place].span
-        raise Refused(Reason.UNBOUNDED_INPUT, bounded.call.span if span == NOWHERE else span)
+        raise Refused(Reason.UNBOUNDED_INPUT, bounded.call.span if span == tree.NOWHERE else span)
     return _grid(facts.type, WHOLE, _since_1970(lo), _since_1970(hi))
 
 
@@ -87,60 +75,64 @@ def grid_of_candidates(bounded: BoundedCall) -> Grid:
     return grid_of_values(bounded)
 
 
-def value_on(grid: Grid, place: Ref, kind: SqlType) -> Expression:
+def value_on(grid: Grid, place: tree.Ref, kind: tree.SqlType) -> tree.Expression:
     """Return the value that a released integer of a grid stands for, cast to `kind`."""
     value = _listed(grid, place) if grid.values else _measured(grid, place)
-    return value if grid.kind == kind else Cast(value, kind)
+    return value if grid.kind == kind else tree.Cast(value, kind)
 
 
-def place_on(grid: Grid, value: Expression) -> Expression:
+def place_on(grid: Grid, value: tree.Expression) -> tree.Expression:
     """Return the integer of a value on a grid without listed values, clamped to the grid's ends.
 
     It never decreases where the value increases. It is NULL for NULL.
     """
-    low, high = (Literal(grid.value(end), grid.kind) for end in (grid.lower, grid.upper))
+    low, high = (tree.Literal(grid.value(end), grid.kind) for end in (grid.lower, grid.upper))
     cases = (value.lt(low), low, value.gt(high), high)
-    return _steps(grid, scalar("case", *cases, value, kind=grid.kind))
+    return _steps(grid, tree.scalar("case", *cases, value, kind=grid.kind))
 
 
-def _steps(grid: Grid, inside: Expression) -> Expression:
+def _steps(grid: Grid, inside: tree.Expression) -> tree.Expression:
     """Convert a value within the grid's ends to steps of the grid."""
     kind = grid.kind
     match kind.kind:
-        case Kind.DATE:
-            start = Literal(EPOCH.date(), DATE)
-            return scalar("date_diff", "day", start, inside, kind=INTEGER)
-        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
-            return scalar("epoch_us", inside, kind=INTEGER)
-        case Kind.DECIMAL:
-            widest = decimal(38, kind.scale)
-            return scalar("mul", inside.to(widest), 10**kind.scale, kind=widest).to(INTEGER)
-        case Kind.DOUBLE:
-            return scalar("floor", inside * 2.0**grid.lattice.digits + 0.5).to(INTEGER)
+        case tree.Kind.DATE:
+            start = tree.Literal(EPOCH.date(), tree.DATE)
+            return tree.scalar("date_diff", "day", start, inside, kind=tree.INTEGER)
+        case tree.Kind.TIMESTAMP | tree.Kind.TIMESTAMPTZ:
+            return tree.scalar("epoch_us", inside, kind=tree.INTEGER)
+        case tree.Kind.DECIMAL:
+            widest = tree.decimal(38, kind.scale)
+            return tree.scalar("mul", inside.to(widest), 10**kind.scale, kind=widest).to(
+                tree.INTEGER
+            )
+        case tree.Kind.DOUBLE:
+            return tree.scalar("floor", inside * 2.0**grid.lattice.digits + 0.5).to(tree.INTEGER)
         case _:
             return inside
 
 
-def _listed(grid: Grid, place: Ref) -> Expression:
-    branches: list[Expression] = []
+def _listed(grid: Grid, place: tree.Ref) -> tree.Expression:
+    branches: list[tree.Expression] = []
     for number, value in enumerate(grid.values[:-1]):
-        branches += [place.eq(number), Literal(value, grid.kind)]
-    last = Literal(grid.values[-1], grid.kind)
-    return scalar("case", *branches, last, kind=grid.kind) if branches else last
+        branches += [place.eq(number), tree.Literal(value, grid.kind)]
+    last = tree.Literal(grid.values[-1], grid.kind)
+    return tree.scalar("case", *branches, last, kind=grid.kind) if branches else last
 
 
-def _measured(grid: Grid, place: Ref) -> Expression:
+def _measured(grid: Grid, place: tree.Ref) -> tree.Expression:
     match grid.kind.kind:
-        case Kind.DATE:
-            return scalar("add_days", Literal(grid.value(0), DATE), place, kind=DATE)
-        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
-            start = Literal(grid.value(0), grid.kind)
-            return scalar("date_add", "microseconds", place, start, kind=grid.kind)
+        case tree.Kind.DATE:
+            return tree.scalar(
+                "add_days", tree.Literal(grid.value(0), tree.DATE), place, kind=tree.DATE
+            )
+        case tree.Kind.TIMESTAMP | tree.Kind.TIMESTAMPTZ:
+            start = tree.Literal(grid.value(0), grid.kind)
+            return tree.scalar("date_add", "microseconds", place, start, kind=grid.kind)
         case _:
-            return place if place.type == grid.kind else Cast(place, grid.kind)
+            return place if place.type == grid.kind else tree.Cast(place, grid.kind)
 
 
-def _grid(kind: SqlType, lattice: Lattice, lower: int, upper: int) -> Grid:
+def _grid(kind: tree.SqlType, lattice: Lattice, lower: int, upper: int) -> Grid:
     return Grid(kind, lattice, lower, upper, -(-(upper - lower + 1) // CELLS))
 
 

@@ -13,23 +13,10 @@ from math import ceil, floor
 from dpsql.compiler.plan.lattices import ChoiceQuery, Lattice
 from dpsql.compiler.plan.measurement_kinds import MOST_ROWS, Measurement
 from dpsql.compiler.plan.private_plan import DeclaredLimits, FoundNorm
+from dpsql.model import tree
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
-from dpsql.model.tree import (
-    DOUBLE,
-    INTEGER,
-    NOWHERE,
-    AggregateCall,
-    Expression,
-    Kind,
-    Literal,
-    Ref,
-    Span,
-    SqlType,
-    decimal,
-    scalar,
-)
 
 BITS, WIDE_BITS = 30, 60
 """Bits of the largest DOUBLE on a grid, and on a grid with far wider bounds than the values."""
@@ -75,13 +62,13 @@ class BoundedCall:
     are far too large.
     """
 
-    call: AggregateCall
+    call: tree.AggregateCall
     arguments: tuple[Facts, ...]
     rows: int | None
     is_unit: bool = False
     rows_proved: bool = False
     one_value: bool = False
-    of_keys: Expression | None = None
+    of_keys: tree.Expression | None = None
     options: MeasurementOptions = MeasurementOptions(Fraction(1))
     polled: bool = False
     wide: bool = False
@@ -99,7 +86,7 @@ class BoundedCall:
         return self.arguments[0] if self.arguments else None
 
     @property
-    def expression(self) -> Expression:
+    def expression(self) -> tree.Expression:
         return self.call.args[0]
 
     @property
@@ -126,7 +113,7 @@ class Recipe:
     """
 
     parts: Callable[[BoundedCall], Parts]
-    combine: Callable[[BoundedCall, tuple[Ref, ...]], Expression]
+    combine: Callable[[BoundedCall, tuple[tree.Ref, ...]], tree.Expression]
     typical: Callable[[BoundedCall], tuple[float, ...]] | None = None
     moments: bool = False
     centred: Callable[[BoundedCall], Parts] | None = None
@@ -153,7 +140,7 @@ def rows_of_unit(bounded: BoundedCall) -> int:
     raise unlimited(bounded.call.span)
 
 
-def unlimited(span: Span, declared: DeclaredLimits | None = None) -> Refused:
+def unlimited(span: tree.Span, declared: DeclaredLimits | None = None) -> Refused:
     """Return the refusal where nothing limits the rows of a unit."""
     limit = "max_rows_per_group"
     tables = (declared or DeclaredLimits()).lacking(limit)
@@ -175,7 +162,7 @@ def row_bounds(bounded: BoundedCall, place: int = 0) -> RowBounds:
         hi = Fraction(clip.upper) if hi is None else min(hi, Fraction(clip.upper))
     if not (isinstance(lo, Fraction) and isinstance(hi, Fraction)):
         span = bounded.call.args[place].span
-        raise Refused(Reason.UNBOUNDED_INPUT, bounded.call.span if span == NOWHERE else span)
+        raise Refused(Reason.UNBOUNDED_INPUT, bounded.call.span if span == tree.NOWHERE else span)
     if lo > hi:
         raise _no_clip(bounded, "they have nothing in common with the known bounds")
     return clip_between(bounded, facts.type, lo, hi)
@@ -233,7 +220,7 @@ def _no_clip(bounded: BoundedCall, why: str) -> Refused:
     return Refused(Reason.BAD_OPTION, bounded.call.span, option=option, why=why, fix=fix)
 
 
-def clip_between(bounded: BoundedCall, kind: SqlType, lo: Fraction, hi: Fraction) -> RowBounds:
+def clip_between(bounded: BoundedCall, kind: tree.SqlType, lo: Fraction, hi: Fraction) -> RowBounds:
     """Return the grid and clipping bounds of values in [lo, hi]; raises `Refused` if they are too
     wide.
     """
@@ -246,7 +233,7 @@ def clip_between(bounded: BoundedCall, kind: SqlType, lo: Fraction, hi: Fraction
     return bounds
 
 
-def counted(bounded: BoundedCall) -> Expression | None:
+def counted(bounded: BoundedCall) -> tree.Expression | None:
     """Return the condition of rows that count: the FILTER, and no NULL arguments; None for all
     rows.
     """
@@ -257,7 +244,7 @@ def counted(bounded: BoundedCall) -> Expression | None:
     return condition
 
 
-def conjunction(condition: Expression | None, other: Expression) -> Expression:
+def conjunction(condition: tree.Expression | None, other: tree.Expression) -> tree.Expression:
     """Combine two conditions; the first may be None."""
     return other if condition is None else condition & other
 
@@ -272,26 +259,28 @@ def no_distinct(bounded: BoundedCall) -> None:
         )
 
 
-def not_below_zero(bounded: BoundedCall, value: Expression, part: Measurement) -> Expression:
+def not_below_zero(
+    bounded: BoundedCall, value: tree.Expression, part: Measurement
+) -> tree.Expression:
     """Raise a negative number to zero if the options ask for it and the part cannot be negative."""
     if not bounded.options.nonnegative or part.total_lower < 0:
         return value
     kind = bounded.call.type
-    return scalar("greatest", value, Literal(0, INTEGER).to(kind), kind=kind)
+    return tree.scalar("greatest", value, tree.Literal(0, tree.INTEGER).to(kind), kind=kind)
 
 
-def part_type(lattice: Lattice) -> SqlType:
+def part_type(lattice: Lattice) -> tree.SqlType:
     """Return the type of a released part in the units of its values."""
     if lattice.base == 2:  # noqa: PLR2004
-        return DOUBLE
-    return decimal(38, lattice.digits) if lattice.digits else INTEGER
+        return tree.DOUBLE
+    return tree.decimal(38, lattice.digits) if lattice.digits else tree.INTEGER
 
 
-def _lattice(kind: SqlType, lo: Fraction, hi: Fraction, bits: int) -> Lattice:
+def _lattice(kind: tree.SqlType, lo: Fraction, hi: Fraction, bits: int) -> Lattice:
     match kind.kind:
-        case Kind.INTEGER:
+        case tree.Kind.INTEGER:
             return Lattice(10, 0)
-        case Kind.DECIMAL:
+        case tree.Kind.DECIMAL:
             return Lattice(10, kind.scale)
         case _:
             largest = max(abs(lo), abs(hi))

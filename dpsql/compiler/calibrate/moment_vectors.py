@@ -28,21 +28,8 @@ from dpsql.compiler.plan.lattices import Lattice
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.mechanisms.threshold import UnitCounting
+from dpsql.model import tree
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.tree import (
-    BOOLEAN,
-    DOUBLE,
-    INTEGER,
-    Cast,
-    Expression,
-    Kind,
-    Literal,
-    Operators,
-    Ref,
-    SqlType,
-    operand,
-    scalar,
-)
 
 UNIT = Lattice(2, 30)
 """Grid of polynomials of degree 2."""
@@ -66,7 +53,7 @@ class Family:
     squares: ClippedSum | None = None
 
     @property
-    def argument(self) -> Expression:
+    def argument(self) -> tree.Expression:
         """The summed expression."""
         return self.centred.argument
 
@@ -146,7 +133,7 @@ class Vector:
         """The way its sums together count units that have one row each."""
         return UnitCounting(len(self.parts), self.family.row, self.parts[0].total_upper)
 
-    def formulas(self, columns: tuple[Ref, ...]) -> dict[Measurement, Expression]:
+    def formulas(self, columns: tuple[tree.Ref, ...]) -> dict[Measurement, tree.Expression]:
         """Return the replaced measurements as formulas over the columns of its sums."""
         own = len(vector(self.family))
         formulas = moments(self.family, columns[:own])
@@ -186,7 +173,7 @@ def _ends(family: Family) -> tuple[ClippedSum, ...]:
     argument = family.argument
     # A DOUBLE in the middle of two grid points is rounded up on both sides.
     most = family.count.total_upper * (x.upper - x.lower + (x.lattice.base == 2))  # noqa: PLR2004
-    turned = scalar("neg", argument, kind=type_of(argument))
+    turned = tree.scalar("neg", argument, kind=type_of(argument))
     above = replace(x, argument=argument, centre=x.lower, total_lower=0, total_upper=most)
     return (
         replace(above, argument=turned, lower=-x.upper, upper=-x.lower, centre=-x.upper),
@@ -194,26 +181,26 @@ def _ends(family: Family) -> tuple[ClippedSum, ...]:
     )
 
 
-def _rest(last: ClippedSum, row: int, counted: Expression) -> ClippedSum:
+def _rest(last: ClippedSum, row: int, counted: tree.Expression) -> ClippedSum:
     """Return the sum over rows that are not counted, each with the addition of any row."""
     kind, step = part_type(last.lattice), last.lattice.step
-    each = float(row * step) if kind == DOUBLE else Decimal(f"{row}E-{last.lattice.digits}")
-    value = Literal(row if kind == INTEGER else each, kind)
+    each = float(row * step) if kind == tree.DOUBLE else Decimal(f"{row}E-{last.lattice.digits}")
+    value = tree.Literal(row if kind == tree.INTEGER else each, kind)
     others = untrue(counted)
     return replace(last, argument=value, condition=others, lower=row, upper=row, centre=0)
 
 
-def untrue(condition: Expression) -> Expression:
+def untrue(condition: tree.Expression) -> tree.Expression:
     """Return the test that a condition is false or NULL."""
-    return ~scalar("coalesce", condition, Literal(False, BOOLEAN), kind=BOOLEAN)
+    return ~tree.scalar("coalesce", condition, tree.Literal(False, tree.BOOLEAN), kind=tree.BOOLEAN)
 
 
 def _squares(family: Family) -> tuple[ClippedSum, ...]:
     """Return Σ(1 - t)², Σ2t(1 - t) and Σt²."""
     x = family.centred
     lower, width = float(x.lower * x.lattice.step), float(family.width)
-    place = (family.argument.to(DOUBLE) - lower) / width
-    t = scalar("case", place.lt(0.0), 0.0, place.gt(1.0), 1.0, place)
+    place = (family.argument.to(tree.DOUBLE) - lower) / width
+    t = tree.scalar("case", place.lt(0.0), 0.0, place.gt(1.0), 1.0, place)
     rest = 1.0 - t
     one = 1 << UNIT.digits
     most = family.count.total_upper * (one + SLACK)
@@ -232,9 +219,9 @@ def _squares(family: Family) -> tuple[ClippedSum, ...]:
     )
 
 
-def moments(family: Family, columns: tuple[Ref, ...]) -> dict[Measurement, Expression]:
+def moments(family: Family, columns: tuple[tree.Ref, ...]) -> dict[Measurement, tree.Expression]:
     """Return the moments of the family as formulas over the columns of its vector."""
-    parts, total = [column.to(DOUBLE) for column in columns], summed(columns)
+    parts, total = [column.to(tree.DOUBLE) for column in columns], summed(columns)
     width, shift = float(family.width), float(family.shift)
     if family.squares is None:
         count = total / width
@@ -250,10 +237,10 @@ def moments(family: Family, columns: tuple[Ref, ...]) -> dict[Measurement, Expre
     }
 
 
-def summed(columns: Sequence[Ref]) -> Expression:
+def summed(columns: Sequence[tree.Ref]) -> tree.Expression:
     """Return the sum of some columns in DOUBLE."""
-    doubles: list[Operators] = [column.to(DOUBLE) for column in columns]
-    return operand(reduce(add, doubles))
+    doubles: list[tree.Operators] = [column.to(tree.DOUBLE) for column in columns]
+    return tree.operand(reduce(add, doubles))
 
 
 def typical(family: Family, adds: Mapping[Measurement, float]) -> tuple[float, ...]:
@@ -268,17 +255,17 @@ def typical(family: Family, adds: Mapping[Measurement, float]) -> tuple[float, .
     return (1 - 2 * t + t2, 2 * (t - t2), t2)
 
 
-def whole(count: Expression) -> Expression:
+def whole(count: tree.Expression) -> tree.Expression:
     """Round a count for output, as INTEGER."""
-    return scalar("round", count).to(INTEGER)
+    return tree.scalar("round", count).to(tree.INTEGER)
 
 
-def fitted(value: Expression, kind: SqlType) -> Expression:
+def fitted(value: tree.Expression, kind: tree.SqlType) -> tree.Expression:
     """Convert a value, computed in DOUBLE from vectors, to the type of its measure."""
     match kind.kind:
-        case Kind.INTEGER:
+        case tree.Kind.INTEGER:
             return whole(value)
-        case Kind.DECIMAL:
-            return Cast(value, kind)
+        case tree.Kind.DECIMAL:
+            return tree.Cast(value, kind)
         case _:
             return value

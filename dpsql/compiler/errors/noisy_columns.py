@@ -15,19 +15,9 @@ from dpsql.compiler.errors.outputs import EXACT
 from dpsql.compiler.plan.biased_columns import BiasedColumn
 from dpsql.consistency.marginals import Reading, Spread
 from dpsql.mechanisms.shown_counts import Widening
+from dpsql.model import tree
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.dataclass import dataclass, field, replace
-from dpsql.model.tree import (
-    DOUBLE,
-    AggregateCall,
-    Call,
-    Cast,
-    Expression,
-    Operators,
-    Ref,
-    WindowCall,
-    scalar,
-)
 from dpsql.model.walk import refs, substitute
 
 
@@ -95,13 +85,15 @@ class Near:
     columns: tuple[int, ...]
     step: float
 
-    def factor(self, parts: Sequence[Expression]) -> Expression:
+    def factor(self, parts: Sequence[tree.Expression]) -> tree.Expression:
         """Return the factor by which half-widths grow near the threshold, over the columns."""
-        doubles: list[Operators] = [part.to(DOUBLE) for part in parts]
+        doubles: list[tree.Operators] = [part.to(tree.DOUBLE) for part in parts]
         steps = reduce(add, doubles) / self.step
         lines = (a + b * steps for a, b in self.widening.lines)
         all_of_it = (steps - float(self.widening.unit)) / float(self.widening.margin)
-        return scalar("greatest", 1.0, scalar("least", scalar("greatest", *lines), all_of_it))
+        return tree.scalar(
+            "greatest", 1.0, tree.scalar("least", tree.scalar("greatest", *lines), all_of_it)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +147,7 @@ class Addend:
     """
 
     block: int
-    expression: Expression
+    expression: tree.Expression
     places: Mapping[int, int]
 
 
@@ -207,10 +199,10 @@ class Traced:
     """
 
     relation: Relation
-    meaning: Mapping[int, Expression] = field(default_factory=dict)
-    deviation: Mapping[int, Expression | None] = field(default_factory=dict)
+    meaning: Mapping[int, tree.Expression] = field(default_factory=dict)
+    deviation: Mapping[int, tree.Expression | None] = field(default_factory=dict)
     origin: Mapping[int, ErrorSource] = field(default_factory=dict)
-    alone: Mapping[int, Expression] = field(default_factory=dict)
+    alone: Mapping[int, tree.Expression] = field(default_factory=dict)
     cells: Mapping[int, Cell | None] = field(default_factory=dict)
     table: tuple[int, int] | None = None
     whole: bool = False
@@ -241,17 +233,17 @@ class Traced:
         }
         return replace(self, origin=origin)
 
-    def rewritten(self, expression: Expression) -> Expression | None:
+    def rewritten(self, expression: tree.Expression) -> tree.Expression | None:
         """Return the expression over bases; None where no noise reaches it."""
         if not refs(expression) & self.meaning.keys():
             return None
         return substitute(expression, self.meaning)
 
-    def is_noisy(self, *expressions: Expression | None) -> bool:
+    def is_noisy(self, *expressions: tree.Expression | None) -> bool:
         """Test whether noise reaches any of these expressions."""
         return any(e is not None and self.rewritten(e) is not None for e in expressions)
 
-    def is_certain(self, expression: Expression) -> bool:
+    def is_certain(self, expression: tree.Expression) -> bool:
         """Test whether noise is known not to decide if an expression is NULL."""
         return not self.is_noisy(expression) or (
             _is_certain(self.rewritten(expression) or expression, self.certain, self.deviation)
@@ -265,12 +257,12 @@ class Traced:
         meaning, deviation = {**self.meaning, **new}, {**self.deviation, **dict.fromkeys(new)}
         return replace(self, meaning=meaning, deviation=deviation, certain=frozenset())
 
-    def bases(self, expression: Expression) -> list[int]:
+    def bases(self, expression: tree.Expression) -> list[int]:
         """List the bases that an expression over this relation's columns reads."""
         over_bases = self.rewritten(expression)
         return [] if over_bases is None else sorted(refs(over_bases) & self.origin.keys())
 
-    def error(self, expression: Expression) -> Expression:
+    def error(self, expression: tree.Expression) -> tree.Expression:
         """Return the standard error of an expression over this relation's columns."""
         over_bases = self.rewritten(expression)
         if over_bases is None:
@@ -294,19 +286,19 @@ class Traced:
         deviation = {**self.deviation, **self.alone}
         return error_of(over_bases, deviation, [*others, *([together] if together.bases else [])])
 
-    def ends(self, expression: Expression) -> Ends | None:
+    def ends(self, expression: tree.Expression) -> Ends | None:
         """Return the ends of an expression, beyond its noise; None if no limit clips it."""
         over_bases = self.rewritten(expression)
         return None if over_bases is None else ends_of(over_bases, self.biased)
 
-    def error_in_total(self, expression: Expression) -> Expression:
+    def error_in_total(self, expression: tree.Expression) -> tree.Expression:
         """Return the standard error of an expression as a term of a total: no less, and independent
         of others.
         """
         over_bases = self.rewritten(expression)
         return EXACT if over_bases is None else self.error_over(over_bases)
 
-    def error_over(self, over_bases: Expression) -> Expression:
+    def error_over(self, over_bases: tree.Expression) -> tree.Expression:
         """Return the standard error of an expression over bases, ignoring consistency of tables.
 
         Where the dependence of errors is unknown, it is the largest possible error. For values read
@@ -336,7 +328,7 @@ class Traced:
             return Joint(tuple(bases))
         return Joint(tuple(bases), correlation[np.ix_(places, places)])
 
-    def total(self, expression: Expression, read: int) -> ErrorSource | None:
+    def total(self, expression: tree.Expression, read: int) -> ErrorSource | None:
         """Return the error source of a total of such values, over the rows `read`; None if they are
         exact.
         """
@@ -345,11 +337,11 @@ class Traced:
             return None
         many = any(origin.many for origin in origins)
         chosen = any(origin.chosen for origin in origins)
-        alone = isinstance(self.rewritten(expression), Ref) and not many and not chosen
+        alone = isinstance(self.rewritten(expression), tree.Ref) and not many and not chosen
         place, correlation = origins[0].place if alone else None, origins[0].correlation
         return ErrorSource(noise_of(origins), read, place, correlation, many=many, chosen=chosen)
 
-    def addend(self, expression: Expression) -> Addend | None:
+    def addend(self, expression: tree.Expression) -> Addend | None:
         """Return the addition of each row to the sum of an expression over all rows of a released
         table; None where the expression reads anything else.
         """
@@ -361,7 +353,7 @@ class Traced:
         places = {n: p for n in refs(over_bases) if (p := parts.get(n)) is not None}
         return Addend(block, over_bases, places) if places.keys() == refs(over_bases) else None
 
-    def unknown(self, column: Ref) -> bool:
+    def unknown(self, column: tree.Ref) -> bool:
         """Test whether a column contains chosen values: if it is no number, its error is
         unknown.
         """
@@ -380,14 +372,14 @@ _KEEP_NULL = frozenset({"add", "sub", "mul", "neg", "abs", "greatest", "least", 
 
 
 def _is_certain(
-    expression: Expression, certain: frozenset[int], noisy: Mapping[int, object]
+    expression: tree.Expression, certain: frozenset[int], noisy: Mapping[int, object]
 ) -> bool:
     match expression:
-        case Ref(id=base) if base in noisy:
+        case tree.Ref(id=base) if base in noisy:
             return base in certain
-        case Cast(arg=arg, safe=False):
+        case tree.Cast(arg=arg, safe=False):
             return _is_certain(arg, certain, noisy)
-        case Call(function, args) if function in _KEEP_NULL:
+        case tree.Call(function, args) if function in _KEEP_NULL:
             return all(_is_certain(arg, certain, noisy) for arg in args)
         case _:
             return refs(expression).isdisjoint(noisy)
@@ -399,14 +391,14 @@ def noise_of(origins: Iterable[ErrorSource]) -> frozenset[tuple[int, int]]:
 
 
 def of_totals(
-    source: Traced, totals: Sequence[tuple[Field, AggregateCall]]
+    source: Traced, totals: Sequence[tuple[Field, tree.AggregateCall]]
 ) -> dict[int, ErrorSource]:
     """Return the error sources of aggregates; those over the same rows share their `read`."""
-    reads: dict[AggregateCall, int] = {}
+    reads: dict[tree.AggregateCall, int] = {}
     origin = {}
     for column, call in totals:
         linear = is_linear(call)
-        rows = replace(call, function="", args=(), type=DOUBLE)
+        rows = replace(call, function="", args=(), type=tree.DOUBLE)
         read = reads.setdefault(rows, column.id) if linear else column.id
         source_of_total = None
         for argument in call.args[:1]:
@@ -416,6 +408,6 @@ def of_totals(
     return origin
 
 
-def is_linear(call: AggregateCall | WindowCall) -> bool:
+def is_linear(call: tree.AggregateCall | tree.WindowCall) -> bool:
     """Test whether the value is a sum over all rows, up to a factor."""
     return call.function in ("sum", "avg") and call.filter is None and not call.distinct

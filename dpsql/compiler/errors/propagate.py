@@ -45,44 +45,8 @@ from dpsql.compiler.plan.biased_columns import BiasedColumn
 from dpsql.compiler.resolve.scopes import Identities, require_none
 from dpsql.compiler.track.equalities import equal_columns
 from dpsql.compiler.track.uniqueness import Keys, key_within
-from dpsql.model.algebra import (
-    Again,
-    Aggregate,
-    Apply,
-    Evaluated,
-    Field,
-    Filter,
-    Item,
-    Join,
-    Limit,
-    Match,
-    Measure,
-    OneRow,
-    Project,
-    Recursion,
-    Relation,
-    Released,
-    Scan,
-    Single,
-    Sort,
-    Staged,
-    Union,
-    Values,
-    Window,
-    WindowItem,
-)
+from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.tree import (
-    DOUBLE,
-    INTEGER,
-    AggregateCall,
-    Expression,
-    JoinKind,
-    Literal,
-    Ref,
-    WindowCall,
-    operand,
-)
 from dpsql.model.walk import (
     composed,
     map_inputs,
@@ -92,9 +56,9 @@ from dpsql.model.walk import (
 
 
 def propagate(
-    outer: Relation,
+    outer: algebra.Relation,
     noise: Sequence[NoiseOfBlock],
-    keys: Callable[[Relation], Keys],
+    keys: Callable[[algebra.Relation], Keys],
     identities: Identities,
     selection: Selection,
 ) -> Propagated:
@@ -136,39 +100,46 @@ class _Tracer:
     """
 
     noise: Sequence[NoiseOfBlock]
-    keys: Callable[[Relation], Keys]
+    keys: Callable[[algebra.Relation], Keys]
     identities: Identities
     stating: Stating
     selection: Selection
     shown: frozenset[int]
 
-    def trace(self, relation: Relation) -> Traced:
+    def trace(self, relation: algebra.Relation) -> Traced:
         match relation:
-            case Scan() | OneRow() | Values() | Apply() | Recursion() | Again():
+            case (
+                algebra.Scan()
+                | algebra.OneRow()
+                | algebra.Values()
+                | algebra.Apply()
+                | algebra.Recursion()
+                | algebra.Again()
+            ):
                 return Traced(relation)
-            case Staged() | Evaluated() | Single():
+            case algebra.Staged() | algebra.Evaluated() | algebra.Single():
                 raise AssertionError(relation)
-            case Released():
+            case algebra.Released():
                 return self._released(relation)
-            case Limit(input=Sort() as sort, limit=int() as limit):
+            case algebra.Limit(input=algebra.Sort() as sort, limit=int() as limit):
                 rows = self._sorted(sort, relation.offset + limit)
                 return _chosen(rows.over(replace(relation, input=rows.relation)), relation)
-            case Filter() | Sort() | Limit():
+            case algebra.Filter() | algebra.Sort() | algebra.Limit():
                 plain, source = self._read(relation)
                 traced = source.over(map_inputs(plain, lambda _input: source.relation))
                 return _chosen(traced, relation)
-            case Project():
+            case algebra.Project():
                 return self._project(relation)
-            case Join():
+            case algebra.Join():
                 return self._join(relation)
-            case Match():
+            case algebra.Match():
                 return self._match(relation)
-            case Aggregate():
+            case algebra.Aggregate():
                 return self._aggregate(relation)
-            case Window():
+            case algebra.Window():
                 window, source = self._read(relation)
                 return trace_windows(source, window, self.identities, self.selection)
-            case Union():
+            case algebra.Union():
                 return self._union(relation)
             case _:
                 assert_never(relation)
@@ -177,13 +148,13 @@ class _Tracer:
         """Return the relation with stated errors as columns, and its traced input."""
         return self.stating.over(relation, self.trace(relation.input))
 
-    def _sorted(self, relation: Sort, count: int) -> Traced:
+    def _sorted(self, relation: algebra.Sort, count: int) -> Traced:
         """Return the sorted rows; the first `count` are shown, and their errors are widened."""
         plain, source = self._read(relation)
         source = widen_first(source, plain, count, self.selection, self.identities)
         return _chosen(source.over(replace(plain, input=source.relation)), relation)
 
-    def _released(self, relation: Released) -> Traced:
+    def _released(self, relation: algebra.Released) -> Traced:
         noise = self.noise[relation.block]
         parts = {n: f for n, f in relation.reads.items() if n in noise.deviations}
         read = next((field.id for field in parts.values()), 0)
@@ -194,21 +165,21 @@ class _Tracer:
         relation, biased = self._with_biases(relation, parts, noise.biased)
         rows, wider = self._with_factor(relation, parts, noise.near)
 
-        def error(column: int) -> Expression | None:
+        def error(column: int) -> tree.Expression | None:
             if column in noise.halves:
                 half = parts[noise.halves[column]]
-                return half.ref.to(DOUBLE) / (self.stating.reach.width * _A_HAIR_LESS)
+                return half.ref.to(tree.DOUBLE) / (self.stating.reach.width * _A_HAIR_LESS)
             deviation = noise.deviations[column]
             if deviation is None:
                 return None
-            return wider[column] * deviation if column in wider else operand(deviation)
+            return wider[column] * deviation if column in wider else tree.operand(deviation)
 
         return Traced(
             relation=rows,
             meaning={f.id: f.ref for f in shown.values()},
             deviation={f.id: error(n) for n, f in shown.items()},
             origin={f.id: noise.origin(n, relation.block, read) for n, f in shown.items()},
-            alone={n: Literal(error, DOUBLE) for n, error in alone.items()},
+            alone={n: tree.Literal(error, tree.DOUBLE) for n, error in alone.items()},
             cells={**dict.fromkeys(f.id for f in shown.values()), **cells},
             table=(relation.block, read) if parts else None,
             whole=True,
@@ -220,10 +191,13 @@ class _Tracer:
         )
 
     def _with_biases(
-        self, relation: Released, parts: Mapping[int, Field], biased: Sequence[BiasedColumn]
-    ) -> tuple[Released, Mapping[int, Ends]]:
+        self,
+        relation: algebra.Released,
+        parts: Mapping[int, algebra.Field],
+        biased: Sequence[BiasedColumn],
+    ) -> tuple[algebra.Released, Mapping[int, Ends]]:
         """The rows with a column for the bias of each biased one, in this order."""
-        fields = [self.identities.field("bias", DOUBLE) for _ in biased]
+        fields = [self.identities.field("bias", tree.DOUBLE) for _ in biased]
         ends = {
             parts[each.column].id: Ends(
                 field.ref if each.below else NOTHING,
@@ -236,21 +210,23 @@ class _Tracer:
         return replace(relation, fields=(*relation.fields, *fields), columns=columns), ends
 
     def _with_factor(
-        self, relation: Released, parts: Mapping[int, Field], near: Near | None
-    ) -> tuple[Relation, Mapping[int, Expression]]:
+        self, relation: algebra.Released, parts: Mapping[int, algebra.Field], near: Near | None
+    ) -> tuple[algebra.Relation, Mapping[int, tree.Expression]]:
         """Return the rows with a column of the factor by which errors of counts grow towards a
         threshold, and that factor for each column that it multiplies; without `near` none.
         """
         if near is None:
             return relation, {}
-        factor = self.identities.field("error", DOUBLE)
+        factor = self.identities.field("error", tree.DOUBLE)
         value = near.factor([parts[column].ref for column in near.columns])
-        rows = Project(relation, (*(f.item for f in relation.fields), Item(factor, value)))
+        rows = algebra.Project(
+            relation, (*(f.item for f in relation.fields), algebra.Item(factor, value))
+        )
         return rows, dict.fromkeys(near.columns, factor.ref)
 
-    def _project(self, relation: Project) -> Traced:
+    def _project(self, relation: algebra.Project) -> Traced:
         relation, source = with_estimates(*self._read(relation), self.identities)
-        meaning: dict[int, Expression] = {}
+        meaning: dict[int, tree.Expression] = {}
         deviation = dict(source.deviation)
         for item in relation.items:
             if not refs(item.expression) & source.meaning.keys():
@@ -262,9 +238,9 @@ class _Tracer:
         traced = replace(source, meaning=meaning, deviation=deviation)
         missing = traced.needed() - {item.field.id for item in relation.items}
         hidden = tuple(f.item for f in source.relation.fields if f.id in missing)
-        return traced.over(Project(source.relation, relation.items + hidden))
+        return traced.over(algebra.Project(source.relation, relation.items + hidden))
 
-    def _join(self, relation: Join) -> Traced:
+    def _join(self, relation: algebra.Join) -> Traced:
         """Trace both sides; the rows of one are repeated unless they meet at most one of
         the other.
         """
@@ -277,29 +253,29 @@ class _Tracer:
         noisy = any(side.is_noisy(relation.condition) for side in (left, right))
         first, second = left.selected or noisy, right.selected or noisy
         match relation.kind:
-            case JoinKind.LEFT:
+            case tree.JoinKind.LEFT:
                 selected = left.selected or (second and not alone)
-            case JoinKind.RIGHT:
+            case tree.JoinKind.RIGHT:
                 selected = right.selected or (first and not own)
-            case JoinKind.INNER | JoinKind.CROSS | JoinKind.FULL:
+            case tree.JoinKind.INNER | tree.JoinKind.CROSS | tree.JoinKind.FULL:
                 selected = first or second
             case _:
                 assert_never(relation.kind)
-        if second and relation.kind in (JoinKind.LEFT, JoinKind.FULL):
+        if second and relation.kind in (tree.JoinKind.LEFT, tree.JoinKind.FULL):
             right = right.perhaps()
-        if first and relation.kind in (JoinKind.RIGHT, JoinKind.FULL):
+        if first and relation.kind in (tree.JoinKind.RIGHT, tree.JoinKind.FULL):
             left = left.perhaps()
         by = frozenset[int]() if common else self._apart(relation.right, frozenset(equal.values()))
         left = left if alone and not common else left.repeated(by)
         right = right if own and not common else right.repeated()
         return replace(joined(left, right, relation, self.identities), selected=selected)
 
-    def _apart(self, other: Relation, equated: frozenset[int]) -> frozenset[int]:
+    def _apart(self, other: algebra.Relation, equated: frozenset[int]) -> frozenset[int]:
         """Return columns that distinguish the rows which meet one row; empty if none are known."""
         keys = (key.columns - equated for key in self.keys(other) if key.nulls)
         return min(keys, key=len, default=frozenset())
 
-    def _match(self, relation: Match) -> Traced:
+    def _match(self, relation: algebra.Match) -> Traced:
         """Trace the rows; where noise decides about matches, their mark is noisy."""
         require_none(relation, "in a condition on a subquery")
         source, other = self.trace(relation.input), self.trace(relation.other)
@@ -314,16 +290,16 @@ class _Tracer:
             deviation={**traced.deviation, **dict.fromkeys(mark)},
         )
 
-    def _aggregate(self, relation: Aggregate) -> Traced:
+    def _aggregate(self, relation: algebra.Aggregate) -> Traced:
         relation, source = self._read(relation)
-        extra, below = list[Measure](), list[WindowItem]()
-        totals: list[tuple[Field, AggregateCall]] = []
-        fields: dict[int, Field] = {}
-        deviation: dict[int, Expression | None] = {}
+        extra, below = list[algebra.Measure](), list[algebra.WindowItem]()
+        totals: list[tuple[algebra.Field, tree.AggregateCall]] = []
+        fields: dict[int, algebra.Field] = {}
+        deviation: dict[int, tree.Expression | None] = {}
         biased: dict[int, Ends | None] = {}
         regrouped = False
         keys = (key.expression for key in relation.keys)
-        within = source.within(frozenset(key.id for key in keys if isinstance(key, Ref)))
+        within = source.within(frozenset(key.id for key in keys if isinstance(key, tree.Ref)))
         for key in relation.keys:
             if source.rewritten(key.expression) is not None:
                 regrouped = True
@@ -341,9 +317,9 @@ class _Tracer:
             if error is not None:
                 biased[measure.field.id] = ends_of_many(within, call, named)
             totals.append((measure.field, call))
-        rows = Window(source.relation, tuple(below)) if below else source.relation
+        rows = algebra.Window(source.relation, tuple(below)) if below else source.relation
         result = replace(relation, input=rows, measures=relation.measures + tuple(extra))
-        meaning = {n: Ref(n, f.type) for n, f in fields.items()}
+        meaning = {n: tree.Ref(n, f.type) for n, f in fields.items()}
         origin = of_totals(source, totals)
         if not relation.keys:
             origin = _with_addends(source, totals, origin)
@@ -353,52 +329,60 @@ class _Tracer:
         return replace(traced, biased={n: ends for n, ends in biased.items() if ends})
 
     def _hidden(
-        self, call: AggregateCall, extra: list[Measure], function: str, arg: Expression
-    ) -> Ref:
+        self,
+        call: tree.AggregateCall,
+        extra: list[algebra.Measure],
+        function: str,
+        arg: tree.Expression,
+    ) -> tree.Ref:
         """Add a hidden column to `extra`: another aggregate over the rows of a call."""
-        kind = INTEGER if function == "count" else DOUBLE
+        kind = tree.INTEGER if function == "count" else tree.DOUBLE
         hidden = self.identities.field("error", kind)
         extra.append(
-            Measure(hidden, AggregateCall(function, (arg,), filter=call.filter, type=kind))
+            algebra.Measure(
+                hidden, tree.AggregateCall(function, (arg,), filter=call.filter, type=kind)
+            )
         )
-        return Ref(hidden.id, kind)
+        return tree.Ref(hidden.id, kind)
 
     def _extreme(
         self,
-        relation: Aggregate,
-        call: AggregateCall,
-        named: Callable[[str, Expression], Expression],
-        below: list[WindowItem],
-        error: Expression,
-    ) -> Expression:
+        relation: algebra.Aggregate,
+        call: tree.AggregateCall,
+        named: Callable[[str, tree.Expression], tree.Expression],
+        below: list[algebra.WindowItem],
+        error: tree.Expression,
+    ) -> tree.Expression:
         """Return the error of MIN or MAX; windows `below` hold the extremes."""
-        rivals: Expression = Literal(1.0, DOUBLE)
+        rivals: tree.Expression = tree.Literal(1.0, tree.DOUBLE)
         if self.selection.selected:
-            cut = self.identities.field("cut", DOUBLE)
+            cut = self.identities.field("cut", tree.DOUBLE)
             by = tuple(key.expression for key in relation.keys)
-            value = call.args[0].to(DOUBLE)
-            window = WindowCall(call.function, (value,), by, type=DOUBLE, filter=call.filter)
-            below.append(WindowItem(cut, window))
+            value = call.args[0].to(tree.DOUBLE)
+            window = tree.WindowCall(
+                call.function, (value,), by, type=tree.DOUBLE, filter=call.filter
+            )
+            below.append(algebra.WindowItem(cut, window))
             rivals = self.selection.is_near(value, cut.ref, error)
         return error_of_extreme(error, rivals, named, self.selection)
 
-    def _union(self, relation: Union) -> Traced:
+    def _union(self, relation: algebra.Union) -> Traced:
         left, right = self.trace(relation.left), self.trace(relation.right)
         sides, old = (left, right), (relation.left.fields, relation.right.fields)
         fields, items = list(relation.fields), [[f.item for f in side] for side in old]
-        meaning: dict[int, Expression] = {}
-        deviation: dict[int, Expression | None] = {}
+        meaning: dict[int, tree.Expression] = {}
+        deviation: dict[int, tree.Expression | None] = {}
         origin: dict[int, ErrorSource] = {}
-        alone: dict[int, Expression] = {}
+        alone: dict[int, tree.Expression] = {}
         biased: dict[int, Ends] = {}
         common = noise_of(left.origin.values()) & noise_of(right.origin.values())
 
-        def added(errors: Sequence[Expression]) -> Expression:
+        def added(errors: Sequence[tree.Expression]) -> tree.Expression:
             """Add a column to the union with these errors of its sides."""
-            fields.append(self.identities.field("error", DOUBLE))
+            fields.append(self.identities.field("error", tree.DOUBLE))
             for listed, error in zip(items, errors, strict=True):
-                listed.append(Item(self.identities.field("error", DOUBLE), error))
-            return Ref(fields[-1].id, DOUBLE)
+                listed.append(algebra.Item(self.identities.field("error", tree.DOUBLE), error))
+            return tree.Ref(fields[-1].id, tree.DOUBLE)
 
         for place, new in enumerate(relation.fields):
             refs_here = [side[place].ref for side in old]
@@ -417,21 +401,21 @@ class _Tracer:
                     alone[new.id] = error
                     deviation[new.id] = added([side.error_in_total(ref) for side, ref in here])
         projected = [
-            Project(side.relation, tuple(listed)) for side, listed in zip(sides, items, strict=True)
+            algebra.Project(s.relation, tuple(i)) for s, i in zip(sides, items, strict=True)
         ]
         result = replace(relation, left=projected[0], right=projected[1], fields=tuple(fields))
         selected = _of_sides(relation, sides)
         return Traced(result, meaning, deviation, origin, alone, selected=selected, biased=biased)
 
 
-def _of_unions(relation: Relation) -> Iterator[int]:
+def _of_unions(relation: algebra.Relation) -> Iterator[int]:
     """Yield the columns of unions that are output without further computation."""
     match relation:
-        case Filter() | Sort() | Limit():
+        case algebra.Filter() | algebra.Sort() | algebra.Limit():
             yield from _of_unions(relation.input)
-        case Project() if all(isinstance(i.expression, Ref) for i in relation.items):
+        case algebra.Project() if all(isinstance(i.expression, tree.Ref) for i in relation.items):
             yield from _of_unions(relation.input)
-        case Union():
+        case algebra.Union():
             yield from (f.id for f in relation.fields)
             yield from _of_unions(relation.left)
             yield from _of_unions(relation.right)
@@ -439,7 +423,7 @@ def _of_unions(relation: Relation) -> Iterator[int]:
             return
 
 
-def _of_sides(relation: Union, sides: Sequence[Traced]) -> bool:
+def _of_sides(relation: algebra.Union, sides: Sequence[Traced]) -> bool:
     """Test whether noise decides which rows a union has, through a side or its comparison
     of rows.
     """
@@ -450,7 +434,9 @@ def _of_sides(relation: Union, sides: Sequence[Traced]) -> bool:
 
 
 def _with_addends(
-    source: Traced, totals: Sequence[tuple[Field, AggregateCall]], origin: Mapping[int, ErrorSource]
+    source: Traced,
+    totals: Sequence[tuple[algebra.Field, tree.AggregateCall]],
+    origin: Mapping[int, ErrorSource],
 ) -> dict[int, ErrorSource]:
     """Return the sources of totals over all rows; those of sums record the addition of each row."""
     origins = dict(origin)
@@ -461,29 +447,29 @@ def _with_addends(
 
 
 def _certain_totals(
-    source: Traced, totals: Sequence[tuple[Field, AggregateCall]]
+    source: Traced, totals: Sequence[tuple[algebra.Field, tree.AggregateCall]]
 ) -> frozenset[int]:
     """Return the totals over a group's rows that noise cannot make NULL."""
     linear = ((column.id, call.args) for column, call in totals if is_linear(call))
     return frozenset(n for n, args in linear if all(map(source.is_certain, args)))
 
 
-def _chosen(traced: Traced, relation: Filter | Sort | Limit) -> Traced:
+def _chosen(traced: Traced, relation: algebra.Filter | algebra.Sort | algebra.Limit) -> Traced:
     """Return the remaining rows in their order; noise may decide both."""
     match relation:
-        case Filter():
+        case algebra.Filter():
             selected = traced.selected or traced.is_noisy(relation.predicate)
             return replace(traced, whole=False, selected=selected)
-        case Sort():
+        case algebra.Sort():
             noisy = traced.selected or traced.is_noisy(*(key.expression for key in relation.keys))
             return replace(traced, shuffled=noisy)
-        case Limit():
+        case algebra.Limit():
             return replace(traced, whole=False, selected=traced.selected or traced.shuffled)
         case _:
             assert_never(relation)
 
 
-def joined(left: Traced, right: Traced, relation: Join, identities: Identities) -> Traced:
+def joined(left: Traced, right: Traced, relation: algebra.Join, identities: Identities) -> Traced:
     """Join two traced sides, with hidden columns for the rests of totals on the right."""
     result = Traced(
         relation=replace(relation, left=left.relation, right=right.relation),
@@ -503,13 +489,13 @@ def joined(left: Traced, right: Traced, relation: Join, identities: Identities) 
     return result
 
 
-def _own(left: Traced, addend: Addend) -> Expression | None:
+def _own(left: Traced, addend: Addend) -> tree.Expression | None:
     """Return the addition of a row of this side, over its bases."""
     if left.table is None or left.table[0] != addend.block:
         return None
     types = {f.id: f.type for f in left.relation.fields}
     here = {
-        origin.place: Ref(base, types[base])
+        origin.place: tree.Ref(base, types[base])
         for base, origin in left.origin.items()
         if origin.read == left.table[1] and base in types
     }
@@ -518,22 +504,22 @@ def _own(left: Traced, addend: Addend) -> Expression | None:
     return substitute(addend.expression, {n: here[p] for n, p in addend.places.items()})
 
 
-def _split(traced: Traced, base: int, own: Expression, identities: Identities) -> Traced:
+def _split(traced: Traced, base: int, own: tree.Expression, identities: Identities) -> Traced:
     """Write a total as the sum of its own row and a new, independent base."""
     total, error = traced.deviation[base], traced.error_over(own)
     types = {f.id: f.type for f in traced.relation.fields}
     if total is None or base not in types or traced.table is None:
         return traced
-    rest = identities.field("rest", DOUBLE)
+    rest = identities.field("rest", tree.DOUBLE)
     items = tuple(f.item for f in traced.relation.fields)
-    value = Ref(base, types[base]).to(DOUBLE) - or_zero(own)
-    whole = {base: or_zero(own) + Ref(rest.id, DOUBLE)}
+    value = tree.Ref(base, types[base]).to(tree.DOUBLE) - or_zero(own)
+    whole = {base: or_zero(own) + tree.Ref(rest.id, tree.DOUBLE)}
     origin = replace(traced.origin[base], read=rest.id, many=True, by=frozenset(), addend=None)
     apart = frozenset({traced.table[1]})
     ends = rest_ends(traced.biased.get(base), ends_of(own, traced.biased))
     return replace(
         traced,
-        relation=Project(traced.relation, (*items, Item(rest, value))),
+        relation=algebra.Project(traced.relation, (*items, algebra.Item(rest, value))),
         meaning={n: substitute(e, whole) for n, e in traced.meaning.items()},
         deviation={**traced.deviation, rest.id: remaining(total * total, error * error)},
         origin={**traced.origin, rest.id: replace(origin, apart=apart)},

@@ -17,24 +17,13 @@ from dpsql.compiler.errors.expression_errors import or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import Traced, is_linear
 from dpsql.compiler.errors.selection_errors import Selection, error_of_extreme
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.model import tree
 from dpsql.model.algebra import Item, Project, Window, WindowItem
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.tree import (
-    DOUBLE,
-    INTEGER,
-    AggregateCall,
-    Expression,
-    Frame,
-    Literal,
-    Ref,
-    WindowCall,
-    scalar,
-    when,
-)
 from dpsql.model.walk import children
 
 
-def is_noisy(source: Traced, call: AggregateCall | WindowCall) -> bool:
+def is_noisy(source: Traced, call: tree.AggregateCall | tree.WindowCall) -> bool:
     """Test whether noise reaches the call's value: by its rows, arguments, filter, order or
     partition.
 
@@ -47,7 +36,9 @@ def is_noisy(source: Traced, call: AggregateCall | WindowCall) -> bool:
     return source.is_noisy(*children(call))
 
 
-def argument_error(source: Traced, call: AggregateCall | WindowCall) -> Expression | None:
+def argument_error(
+    source: Traced, call: tree.AggregateCall | tree.WindowCall
+) -> tree.Expression | None:
     """Return the error of the first argument; None where noise also decides which rows count, or
     how.
     """
@@ -55,17 +46,17 @@ def argument_error(source: Traced, call: AggregateCall | WindowCall) -> Expressi
     if not call.args or call.distinct or source.selected or source.is_noisy(*others):
         return None
     defaults = call.args[2:]
-    skips = isinstance(call, WindowCall) and call.ignore_nulls
+    skips = isinstance(call, tree.WindowCall) and call.ignore_nulls
     return None if defaults or skips else source.error_in_total(call.args[0])
 
 
 def error_of_many(
     source: Traced,
-    call: AggregateCall | WindowCall,
-    error: Expression | None,
-    named: Callable[[str, Expression], Expression],
-    extreme: Callable[[Expression], Expression],
-) -> Expression | None:
+    call: tree.AggregateCall | tree.WindowCall,
+    error: tree.Expression | None,
+    named: Callable[[str, tree.Expression], tree.Expression],
+    extreme: Callable[[tree.Expression], tree.Expression],
+) -> tree.Expression | None:
     """Return the error of an aggregate of values with these errors; None where there is no rule.
 
     Where the values may be dependent, it is at most the sum of their errors. `named` adds a hidden
@@ -79,10 +70,10 @@ def error_of_many(
             error = of_counted(call.args[0], error)
             apart = not any(source.origin[base].many for base in source.bases(call.args[0]))
             total = named("sum", error * error if apart else error)
-            total = scalar("sqrt", total) if apart else total
+            total = tree.scalar("sqrt", total) if apart else total
             if call.function == "sum":
                 return total
-            return total / named("count", call.args[0]).to(DOUBLE)
+            return total / named("count", call.args[0]).to(tree.DOUBLE)
         case "min" | "max":
             return extreme(error)
         case "any_value":
@@ -95,22 +86,22 @@ def error_of_many(
 
 def ends_of_many(
     source: Traced,
-    call: AggregateCall | WindowCall,
-    named: Callable[[str, Expression], Expression],
+    call: tree.AggregateCall | tree.WindowCall,
+    named: Callable[[str, tree.Expression], tree.Expression],
 ) -> Ends | None:
     """Return the ends of an aggregate, beyond its noise; None if no limit clips it."""
     value = call.args[0]
     ends = source.ends(value)
 
-    def counted(end: Expression) -> Expression:
+    def counted(end: tree.Expression) -> tree.Expression:
         return of_counted(value, end)
 
     return total_ends(ends, call.function, counted, named, lambda: named("count", value))
 
 
-def of_counted(value: Expression, error: Expression) -> Expression:
+def of_counted(value: tree.Expression, error: tree.Expression) -> tree.Expression:
     """Return the error of a counted value: 0 where it is NULL."""
-    return when(value.is_null(), 0.0, error)
+    return tree.when(value.is_null(), 0.0, error)
 
 
 def trace_windows(
@@ -133,11 +124,11 @@ class _Part:
     bases, and its ends.
     """
 
-    value: Expression
-    meaning: Expression
-    variance: Expression
+    value: tree.Expression
+    meaning: tree.Expression
+    variance: tree.Expression
     reads: frozenset[int]
-    call: WindowCall | None = None
+    call: tree.WindowCall | None = None
     ends: Ends | None = None
 
 
@@ -153,7 +144,7 @@ class _Windows:
         self._hidden: list[WindowItem] = []
         self._rests: list[Item] = []
         self._parts: list[_Part] = []
-        self._reads: dict[tuple[WindowCall, frozenset[int]], int] = {}
+        self._reads: dict[tuple[tree.WindowCall, frozenset[int]], int] = {}
         self._meaning, self._deviation = dict(source.meaning), dict(source.deviation)
         self._origin, self._biased = dict(source.origin), dict(source.biased)
 
@@ -184,10 +175,12 @@ class _Windows:
         else:
             self._whole(item, error, reads if apart and _is_of_others(call) else frozenset())
 
-    def _whole(self, item: WindowItem, error: Expression | None, apart: frozenset[int]) -> None:
+    def _whole(
+        self, item: WindowItem, error: tree.Expression | None, apart: frozenset[int]
+    ) -> None:
         """Record a window as one base, independent of bases with a read in `apart`."""
         call, base = item.call, item.field.id
-        self._meaning[base] = Ref(base, item.field.type)
+        self._meaning[base] = tree.Ref(base, item.field.type)
         self._deviation[base] = error_of_many(
             self._source, call, error, partial(self._named, call), partial(self._extreme, call)
         )
@@ -197,13 +190,13 @@ class _Windows:
         if origin is not None:
             self._origin[base] = replace(origin, place=None, apart=apart, many=True)
 
-    def _split(self, item: WindowItem, error: Expression, reads: frozenset[int]) -> None:
+    def _split(self, item: WindowItem, error: tree.Expression, reads: frozenset[int]) -> None:
         """Record a total as the sum of a known part and an independent base."""
         call, argument = item.call, item.call.args[0]
         if call.function == "sum":
-            total: Expression = item.field.ref.to(DOUBLE)
+            total: tree.Expression = item.field.ref.to(tree.DOUBLE)
         else:
-            total = self._named(call, "sum", argument.to(DOUBLE))
+            total = self._named(call, "sum", argument.to(tree.DOUBLE))
         meaning = self._source.rewritten(argument)
         assert meaning is not None
         error = of_counted(argument, error)
@@ -213,7 +206,7 @@ class _Windows:
         for smaller in self._parts:
             if smaller.call is not None and _holds(call, smaller.call):
                 part = smaller
-        rest = self._identities.field("rest", DOUBLE)
+        rest = self._identities.field("rest", tree.DOUBLE)
         self._rests.append(Item(rest, total - or_zero(part.value)))
         variance = self._named(call, "sum", square)
         self._deviation[rest.id] = remaining(variance, part.variance)
@@ -223,43 +216,43 @@ class _Windows:
         self._origin[rest.id] = replace(origin, apart=part.reads, many=True)
         ends = self._ends(replace(call, function="sum"))
         self._add_ends(rest.id, rest_ends(ends, part.ends))
-        whole = or_zero(part.meaning) + Ref(rest.id, DOUBLE)
+        whole = or_zero(part.meaning) + tree.Ref(rest.id, tree.DOUBLE)
         self._parts.append(_Part(total, whole, variance, part.reads | {read}, call=call, ends=ends))
         if call.function == "avg":
-            whole = whole / self._named(call, "count", argument).to(DOUBLE)
+            whole = whole / self._named(call, "count", argument).to(tree.DOUBLE)
         self._meaning[item.field.id] = whole
 
-    def _extreme(self, call: WindowCall, error: Expression) -> Expression:
+    def _extreme(self, call: tree.WindowCall, error: tree.Expression) -> tree.Expression:
         """Return the error of MIN or MAX. In a moving frame all rows count as rivals."""
-        rivals: Expression = Literal(1.0, DOUBLE)
+        rivals: tree.Expression = tree.Literal(1.0, tree.DOUBLE)
         if call.frame is None and not call.order_by and self._selection.selected:
-            cut = self._identities.field("cut", DOUBLE)
-            self._below.append(WindowItem(cut, replace(call, args=(call.args[0].to(DOUBLE),))))
+            cut = self._identities.field("cut", tree.DOUBLE)
+            self._below.append(WindowItem(cut, replace(call, args=(call.args[0].to(tree.DOUBLE),))))
             rivals = self._selection.is_near(call.args[0], cut.ref, error)
         return error_of_extreme(error, rivals, partial(self._named, call), self._selection)
 
-    def _ends(self, call: WindowCall) -> Ends | None:
+    def _ends(self, call: tree.WindowCall) -> Ends | None:
         return ends_of_many(self._source, call, partial(self._named, call))
 
     def _add_ends(self, base: int, ends: Ends | None) -> None:
         if ends is not None:
             self._biased[base] = ends
 
-    def _named(self, call: WindowCall, function: str, arg: Expression) -> Expression:
+    def _named(self, call: tree.WindowCall, function: str, arg: tree.Expression) -> tree.Expression:
         """Return a hidden column: another function over the same rows."""
-        kind = INTEGER if function == "count" else DOUBLE
+        kind = tree.INTEGER if function == "count" else tree.DOUBLE
         hidden = self._identities.field("error", kind)
         args = (arg, *call.args[1:]) if function == call.function else (arg,)
         new = replace(call, function=function, args=args, type=kind)
         self._hidden.append(WindowItem(hidden, new))
-        return Ref(hidden.id, kind)
+        return tree.Ref(hidden.id, kind)
 
 
-def _rows(call: WindowCall) -> WindowCall:
-    return replace(call, function="", args=(), type=DOUBLE)
+def _rows(call: tree.WindowCall) -> tree.WindowCall:
+    return replace(call, function="", args=(), type=tree.DOUBLE)
 
 
-def _bounds(frame: Frame) -> tuple[float, float]:
+def _bounds(frame: tree.Frame) -> tuple[float, float]:
     """Return the offsets from its row at which a frame begins and ends."""
     (start, before), (end, after) = frame.start, frame.end
     return (
@@ -268,25 +261,25 @@ def _bounds(frame: Frame) -> tuple[float, float]:
     )
 
 
-def _holds_its_row(call: WindowCall) -> bool:
+def _holds_its_row(call: tree.WindowCall) -> bool:
     if call.frame is None:
         return True
     start, end = _bounds(call.frame)
     return start <= 0 <= end and not call.frame.exclude
 
 
-def _is_of_others(call: WindowCall) -> bool:
+def _is_of_others(call: tree.WindowCall) -> bool:
     """Test whether the row itself does not contribute to the value."""
     if call.function in ("lag", "lead"):
-        offset = call.args[1] if len(call.args) > 1 else Literal(1, INTEGER)
-        return isinstance(offset, Literal) and offset.value != 0
+        offset = call.args[1] if len(call.args) > 1 else tree.Literal(1, tree.INTEGER)
+        return isinstance(offset, tree.Literal) and offset.value != 0
     if call.frame is None or call.frame.unit != "ROWS":
         return False
     start, end = _bounds(call.frame)
     return start > 0 or end < 0 or call.frame.exclude in ("CURRENT ROW", "GROUP")
 
 
-def _holds(call: WindowCall, other: WindowCall) -> bool:
+def _holds(call: tree.WindowCall, other: tree.WindowCall) -> bool:
     """Test whether a total covers all rows of another total of the same values, and more."""
     if call.args != other.args or not (is_linear(call) and is_linear(other)):
         return False

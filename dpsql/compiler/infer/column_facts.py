@@ -19,42 +19,9 @@ from math import prod
 from typing import Protocol, TypeAlias, assert_never, cast
 
 from dpsql import functions
-from dpsql.model.algebra import (
-    Again,
-    Aggregate,
-    Apply,
-    Evaluated,
-    Field,
-    Filter,
-    Item,
-    Join,
-    Match,
-    Project,
-    Recursion,
-    Relation,
-    Scan,
-    Staged,
-    Union,
-    Values,
-    Window,
-)
+from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import EVERYTHING, Facts, Interval, hull, lattice
-from dpsql.model.tree import (
-    BOOLEAN,
-    AggregateCall,
-    Call,
-    Cast,
-    Expression,
-    JoinKind,
-    Literal,
-    Ref,
-    SqlType,
-    Star,
-    StoredAs,
-    Value,
-    WindowCall,
-)
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import (
     both,
@@ -81,7 +48,7 @@ RANKS = frozenset("row_number rank dense_rank ntile".split())
 
 
 def facts_of_rows(
-    function: str, kind: SqlType, argument: Facts | None, rows: int | None, limit: int
+    function: str, kind: tree.SqlType, argument: Facts | None, rows: int | None, limit: int
 ) -> Facts:
     """Return the facts of an aggregate or window function, with a domain of at most `limit` values.
 
@@ -99,7 +66,9 @@ def facts_of_rows(
     return facts
 
 
-def _interval(function: str, kind: SqlType, argument: Facts | None, rows: int | None) -> Interval:
+def _interval(
+    function: str, kind: tree.SqlType, argument: Facts | None, rows: int | None
+) -> Interval:
     if function in ("percent_rank", "cume_dist"):
         return Interval(Fraction(0), Fraction(1))
     if function == "count" or function in RANKS:
@@ -136,33 +105,33 @@ class ImpliedPredicate:
     columns do.
     """
 
-    predicate: Expression
+    predicate: tree.Expression
     of: frozenset[int] | None = None
 
 
-def predicates(rows: Relation) -> Iterable[ImpliedPredicate]:
+def predicates(rows: algebra.Relation) -> Iterable[ImpliedPredicate]:
     """Yield the predicates of the rows: filters, and join conditions for the side that they
     filter.
     """
     for relation in relations(rows):
         match relation:
-            case Filter():
+            case algebra.Filter():
                 yield from map(ImpliedPredicate, implied(relation.predicate))
-            case Join():
-                outer = relation.kind is JoinKind.LEFT
+            case algebra.Join():
+                outer = relation.kind is tree.JoinKind.LEFT
                 of = frozenset(f.id for f in relation.right.fields) if outer else None
                 yield from (ImpliedPredicate(part, of) for part in implied(relation.condition))
             case _:
                 continue
 
 
-def about(predicate: Expression, number: int) -> Expression | None:
+def about(predicate: tree.Expression, number: int) -> tree.Expression | None:
     """Return the part of a predicate about this column alone; each branch of an OR must
     have one.
     """
     if refs(predicate) == {number}:
         return predicate
-    if not (isinstance(predicate, Call) and predicate.function == "or"):
+    if not (isinstance(predicate, tree.Call) and predicate.function == "or"):
         return None
     branches = []
     for branch in predicate.args:
@@ -170,59 +139,61 @@ def about(predicate: Expression, number: int) -> Expression | None:
         if mine is None:
             return None
         branches.append(mine)
-    return Call("or", tuple(branches), BOOLEAN)
+    return tree.Call("or", tuple(branches), tree.BOOLEAN)
 
 
-def equated(predicate: Expression, number: int) -> int | None:
+def equated(predicate: tree.Expression, number: int) -> int | None:
     """Return the column that the predicate equates with column `number`, if it does just that."""
-    if not (isinstance(predicate, Call) and predicate.function == "eq"):
+    if not (isinstance(predicate, tree.Call) and predicate.function == "eq"):
         return None
     a, b = predicate.args
-    if not (isinstance(a, Ref) and isinstance(b, Ref)) or a.id == b.id:
+    if not (isinstance(a, tree.Ref) and isinstance(b, tree.Ref)) or a.id == b.id:
         return None
     return b.id if a.id == number else a.id if b.id == number else None
 
 
 def statements(
     implied_predicates: Iterable[ImpliedPredicate],
-) -> dict[Expression, tuple[Expression, ...]]:
+) -> dict[tree.Expression, tuple[tree.Expression, ...]]:
     """Collect predicates on expressions that are compared with constants. The column `SUBJECT`
     replaces the expression in each predicate.
     """
-    by_subject: dict[Expression, list[Expression]] = defaultdict(list)
+    by_subject: dict[tree.Expression, list[tree.Expression]] = defaultdict(list)
     for each in implied_predicates:
         for subject in _subjects(each.predicate):
             if each.of is not None and not refs(subject) <= each.of:
                 continue
-            stand_in = Ref(SUBJECT, subject.type)
+            stand_in = tree.Ref(SUBJECT, subject.type)
             said = about(_replaced(each.predicate, subject, stand_in), SUBJECT)
             if said is not None:
                 by_subject[subject].append(said)
     return {subject: tuple(said) for subject, said in by_subject.items()}
 
 
-def _subjects(predicate: Expression) -> set[Call | Cast]:
+def _subjects(predicate: tree.Expression) -> set[tree.Call | tree.Cast]:
     """Return the expressions that the predicate, or a part of it, compares with constants."""
     return {
         arg
         for node in walk(predicate)
-        if isinstance(node, Call) and node.function in STATEMENTS
+        if isinstance(node, tree.Call) and node.function in STATEMENTS
         for arg in node.args
-        if isinstance(arg, Call | Cast)
+        if isinstance(arg, tree.Call | tree.Cast)
         and refs(arg)
-        and all(isinstance(other, Literal) for other in node.args if other is not arg)
+        and all(isinstance(other, tree.Literal) for other in node.args if other is not arg)
     }
 
 
-def _replaced(expression: Expression, old: Expression, new: Expression) -> Expression:
+def _replaced(
+    expression: tree.Expression, old: tree.Expression, new: tree.Expression
+) -> tree.Expression:
     if expression == old:
         return new
     return map_children(expression, lambda child: _replaced(child, old, new))
 
 
-Row: TypeAlias = tuple[Value, ...]
+Row: TypeAlias = tuple[tree.Value, ...]
 Evaluate: TypeAlias = Callable[
-    [tuple[Expression, ...], tuple[Field, ...], Sequence[Row]], list[Row]
+    [tuple[tree.Expression, ...], tuple[algebra.Field, ...], Sequence[Row]], list[Row]
 ]
 """A function that computes expressions over constant rows with the engine's own functions."""
 
@@ -234,22 +205,22 @@ class PublicData(Protocol):
         self,
         table: str,
         column: str,
-        kind: SqlType,
+        kind: tree.SqlType,
         limit: int,
-        reading: StoredAs | None = None,
+        reading: tree.StoredAs | None = None,
     ) -> Facts:
         """Return range, nullability and, up to `limit` values, the domain of a public column."""
 
-    def frequency(self, relation: Relation, columns: tuple[Ref, ...]) -> int:
+    def frequency(self, relation: algebra.Relation, columns: tuple[tree.Ref, ...]) -> int:
         """Return the most rows of a public relation, or of its evaluation, that agree on these
         columns.
         """
 
-    def once(self, relation: Relation) -> Evaluated:
+    def once(self, relation: algebra.Relation) -> algebra.Evaluated:
         """Evaluate a public relation once for this data."""
 
     def distinct(
-        self, relation: Relation, outputs: tuple[Expression, ...], limit: int
+        self, relation: algebra.Relation, outputs: tuple[tree.Expression, ...], limit: int
     ) -> list[Row]:
         """Return the distinct rows of these expressions over a public relation, at most `limit`."""
 
@@ -274,15 +245,15 @@ class FactSource:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    scan: Scan | Values
-    column: Field
+    scan: algebra.Scan | algebra.Values
+    column: algebra.Field
 
 
 @dataclass(frozen=True, slots=True)
 class _Computed:
     """A computed column; `padded` if an outer join may replace it by NULL."""
 
-    expression: Expression
+    expression: tree.Expression
     padded: bool = False
 
 
@@ -292,9 +263,9 @@ class _OfRows:
     do not narrow its input: it sees the rows of `relation`.
     """
 
-    call: AggregateCall | WindowCall
+    call: tree.AggregateCall | tree.WindowCall
     rows: int | None
-    relation: Relation | None
+    relation: algebra.Relation | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,12 +274,12 @@ class _OneOf:
 
     left: int
     right: int
-    type: SqlType
+    type: tree.SqlType
 
 
 @dataclass(frozen=True, slots=True)
 class _Unknown:
-    type: SqlType
+    type: tree.SqlType
 
 
 _Source: TypeAlias = "_Stored | _Computed | _OfRows | _OneOf | _Unknown"
@@ -317,7 +288,7 @@ _Source: TypeAlias = "_Stored | _Computed | _OfRows | _OneOf | _Unknown"
 class Columns:
     """The facts of a relation's columns and of expressions over them."""
 
-    def __init__(self, rows: Relation, origin: FactSource) -> None:
+    def __init__(self, rows: algebra.Relation, origin: FactSource) -> None:
         self.rows, self.origin = rows, origin
         self.defined: dict[int, _Source] = dict(_definitions(rows))
         self.predicates = tuple(predicates(rows))
@@ -325,18 +296,18 @@ class Columns:
         self._facts_of: dict[int, Facts] = {}
         self._in_branch = False
 
-    def facts(self, expression: Expression) -> Facts:
+    def facts(self, expression: tree.Expression) -> Facts:
         """Return interval, nullability and domain of an expression over the block's rows."""
         match expression:
-            case Literal():
+            case tree.Literal():
                 return functions.literal_facts(expression)
-            case Ref():
+            case tree.Ref():
                 return self.column(expression.id)
-            case Call() | Cast():
-                read = (expression.arg,) if isinstance(expression, Cast) else expression.args
+            case tree.Call() | tree.Cast():
+                read = (expression.arg,) if isinstance(expression, tree.Cast) else expression.args
                 args = tuple(map(self.facts, read))
                 facts = functions.facts(expression, args, self.origin.limit)
-                if isinstance(expression, Call) and expression.function == "case":
+                if isinstance(expression, tree.Call) and expression.function == "case":
                     facts = self._of_branches(expression, args, facts)
                 facts = self._stated(expression, args, facts)
                 if facts.domain is None and functions.is_pointwise(expression):
@@ -346,7 +317,7 @@ class Columns:
             case _:
                 raise AssertionError(expression)
 
-    def _of_branches(self, case: Call, args: tuple[Facts, ...], facts: Facts) -> Facts:
+    def _of_branches(self, case: tree.Call, args: tuple[Facts, ...], facts: Facts) -> Facts:
         """Return the facts of a numeric CASE; if unbounded, from the conditions of each branch. A
         branch is reached only if its condition is true and no earlier one is.
         """
@@ -355,17 +326,17 @@ class Columns:
         if self._in_branch or len(args) > MOST_IN_CASE:
             return facts
         reached = list(args)
-        before: list[Expression] = []
+        before: list[tree.Expression] = []
         for place in (*range(1, len(args), 2), len(args) - 1):
             own = case.args[place - 1 : place] if place % 2 else ()
             if not args[place].interval.is_bounded and refs(case.args[place]):
                 reached[place] = self._among((*before, *own)).facts(case.args[place])
             # Where a condition can be NULL, later branches are reached by NULL too.
             if own and not args[place - 1].nullable:
-                before.append(Call("not", own, BOOLEAN))
+                before.append(tree.Call("not", own, tree.BOOLEAN))
         return functions.facts(case, tuple(reached), self.origin.limit)
 
-    def _among(self, conditions: tuple[Expression, ...]) -> Columns:
+    def _among(self, conditions: tuple[tree.Expression, ...]) -> Columns:
         """Return the same columns among the rows for which these conditions are true."""
         same = copy(self)
         more = (part for condition in conditions for part in implied(condition))
@@ -392,7 +363,7 @@ class Columns:
             case _OfRows(call, rows, relation):
                 below = self if relation is None else type(self)(relation, self.origin)
                 argument = None
-                if call.args and not isinstance(call.args[0], Star):
+                if call.args and not isinstance(call.args[0], tree.Star):
                     argument = below.facts(call.args[0])
                 most = self.origin.most_rows if rows is None else rows
                 return facts_of_rows(call.function, call.type, argument, most, limit)
@@ -403,9 +374,9 @@ class Columns:
             case _:
                 assert_never(source)
 
-    def stored(self, scan: Scan | Values, column: Field) -> Facts:
+    def stored(self, scan: algebra.Scan | algebra.Values, column: algebra.Field) -> Facts:
         """Return the facts of a column of a table, or of constants."""
-        if isinstance(scan, Values):
+        if isinstance(scan, algebra.Values):
             place = scan.fields.index(column)
             return functions.facts_of_values(column.type, (row[place].value for row in scan.rows))
         table = self.origin.policy.table(scan.table)
@@ -429,7 +400,7 @@ class Columns:
                 continue
             equal.add(column)
             match self.defined.get(column):
-                case _Computed(expression=Ref(id=below), padded=False):
+                case _Computed(expression=tree.Ref(id=below), padded=False):
                     pending.append(below)
             always = (
                 implied_here.predicate
@@ -440,7 +411,7 @@ class Columns:
             pending += [other for other in others if other is not None]
         return frozenset(equal)
 
-    def over_sources(self, expression: Expression) -> Expression:
+    def over_sources(self, expression: tree.Expression) -> tree.Expression:
         """Return the expression over source columns, unless it would be too long."""
         while True:
             below = composed(expression, dict(self._computed(refs(expression))))
@@ -448,7 +419,7 @@ class Columns:
                 return expression
             expression = below
 
-    def _computed(self, numbers: Iterable[int]) -> Iterator[tuple[int, Expression]]:
+    def _computed(self, numbers: Iterable[int]) -> Iterator[tuple[int, tree.Expression]]:
         for number in numbers:
             match self.defined.get(number):
                 case _Computed(expression=expression, padded=False):
@@ -456,40 +427,42 @@ class Columns:
                 case _:
                     continue
 
-    def padded(self, number: int) -> Ref | None:
+    def padded(self, number: int) -> tree.Ref | None:
         """Return the column of an outer join's optional side that a projection passes on as this
         one.
         """
         match self.defined.get(number):
-            case _Computed(expression=Ref() as below, padded=True):
+            case _Computed(expression=tree.Ref() as below, padded=True):
                 return below
             case _:
                 return None
 
-    def image(self, expression: Expression) -> Facts | None:
+    def image(self, expression: tree.Expression) -> Facts | None:
         """Return the exact image of an expression over columns with finite domains."""
         numbers = sorted(refs(expression))
         columns = [self.column(number) for number in numbers]
-        if isinstance(expression, Ref) or not numbers:
+        if isinstance(expression, tree.Ref) or not numbers:
             return None
         rows = self.combinations(columns)
         if rows is None:
             return None
-        fields = tuple(Field(n, "", c.type) for n, c in zip(numbers, columns, strict=True))
+        fields = tuple(algebra.Field(n, "", c.type) for n, c in zip(numbers, columns, strict=True))
         values = [row[0] for row in self.origin.evaluate((expression,), fields, rows)]
         return functions.facts_of_values(self.facts(expression).type, values)
 
-    def _pointwise(self, expression: Call | Cast, args: tuple[Facts, ...], facts: Facts) -> Facts:
+    def _pointwise(
+        self, expression: tree.Call | tree.Cast, args: tuple[Facts, ...], facts: Facts
+    ) -> Facts:
         """Return `facts` with the image of one call over its arguments' domains, taken as
         independent.
         """
         if (rows := self.combinations(args)) is None:
             return facts
-        fields = tuple(Field(-1 - n, "", a.type) for n, a in enumerate(args))
+        fields = tuple(algebra.Field(-1 - n, "", a.type) for n, a in enumerate(args))
         places = tuple(f.ref for f in fields)
         call = (
             replace(expression, arg=places[0])
-            if isinstance(expression, Cast)
+            if isinstance(expression, tree.Cast)
             else replace(expression, args=places)
         )
         values = [row[0] for row in self.origin.evaluate((call,), fields, rows)]
@@ -510,7 +483,9 @@ class Columns:
 
     # --- predicates ---
 
-    def _stated(self, expression: Call | Cast, args: tuple[Facts, ...], facts: Facts) -> Facts:
+    def _stated(
+        self, expression: tree.Call | tree.Cast, args: tuple[Facts, ...], facts: Facts
+    ) -> Facts:
         """Return the facts of an expression, narrowed by the predicates about it as a whole."""
         narrowed = facts
         for predicate in self.statements.get(expression, ()):
@@ -533,7 +508,7 @@ class Columns:
                 facts = functions.intersect(facts, self.column(other))
         return facts
 
-    def _filtered(self, number: int, facts: Facts, predicate: Expression) -> Facts:
+    def _filtered(self, number: int, facts: Facts, predicate: tree.Expression) -> Facts:
         """Remove from a domain or interval the values for which the predicate is not true."""
         if facts.domain is None:
             facts = functions.shaved(facts, number, predicate)
@@ -543,40 +518,42 @@ class Columns:
         rows: list[Row] = [(value,) for value in facts.domain]
         if facts.nullable:
             rows.append((None,))
-        verdicts = self.origin.evaluate((predicate,), (Field(number, "", facts.type),), rows)
+        verdicts = self.origin.evaluate(
+            (predicate,), (algebra.Field(number, "", facts.type),), rows
+        )
         values = [row[0] for row, holds in zip(rows, verdicts, strict=True) if holds[0] is True]
         domain = tuple(value for value in values if value is not None)
         interval = facts.interval.intersect(hull(domain)) if domain else facts.interval
         return replace(facts, domain=domain, interval=interval, nullable=None in values)
 
 
-def _definitions(rows: Relation) -> Iterable[tuple[int, _Source]]:
+def _definitions(rows: algebra.Relation) -> Iterable[tuple[int, _Source]]:
     """Yield the definition of each column of the rows."""
     for relation in relations(rows):
         match relation:
-            case Scan() | Values():
+            case algebra.Scan() | algebra.Values():
                 yield from ((f.id, _Stored(relation, f)) for f in relation.fields)
-            case Staged(source=None):
+            case algebra.Staged(source=None):
                 yield from ((f.id, _Unknown(f.type)) for f in relation.fields)
-            case Match():
+            case algebra.Match():
                 yield relation.mark.id, _Unknown(relation.mark.type)
-            case Apply():
+            case algebra.Apply():
                 yield relation.value.id, _Unknown(relation.value.type)
-            case Recursion() | Again():
+            case algebra.Recursion() | algebra.Again():
                 yield from ((f.id, _Unknown(f.type)) for f in relation.fields)
-            case Project():
+            case algebra.Project():
                 yield from _projected(relation)
-            case Aggregate():
+            case algebra.Aggregate():
                 yield from _computed(relation.keys)
                 for measure in relation.measures:
                     yield measure.field.id, _OfRows(measure.call, relation.rows, None)
-            case Window():
+            case algebra.Window():
                 for item in relation.items:
                     call = item.call
                     if item.counts_its_row:
                         call = replace(call, function="row_number", args=())
                     yield item.field.id, _OfRows(call, relation.rows, relation.input)
-            case Union():
+            case algebra.Union():
                 sides = (relation.left.fields, relation.right.fields)
                 for new, left, right in zip(relation.fields, *sides, strict=True):
                     yield new.id, _OneOf(left.id, right.id, new.type)
@@ -584,17 +561,17 @@ def _definitions(rows: Relation) -> Iterable[tuple[int, _Source]]:
                 continue
 
 
-def _projected(relation: Project) -> Iterable[tuple[int, _Source]]:
+def _projected(relation: algebra.Project) -> Iterable[tuple[int, _Source]]:
     """Yield the columns of a projection; after a LEFT JOIN the right side's can be NULL."""
     source = relation.input
     absent = frozenset[int]()
-    if isinstance(source, Join) and source.kind is JoinKind.LEFT:
+    if isinstance(source, algebra.Join) and source.kind is tree.JoinKind.LEFT:
         absent = frozenset(f.id for f in source.right.fields)
     for number, computed in _computed(relation.items):
         yield number, replace(computed, padded=bool(refs(computed.expression) & absent))
 
 
-def _computed(items: tuple[Item, ...]) -> Iterable[tuple[int, _Computed]]:
+def _computed(items: tuple[algebra.Item, ...]) -> Iterable[tuple[int, _Computed]]:
     for item in items:
         if item.expression != item.field.ref:
             yield item.field.id, _Computed(item.expression)

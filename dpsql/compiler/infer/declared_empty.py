@@ -23,36 +23,9 @@ from dpsql.compiler.infer.column_facts import (
 )
 from dpsql.compiler.infer.infer import domain_of
 from dpsql.compiler.plan.private_plan import PrivateBlock, Tracked
-from dpsql.model.algebra import (
-    Aggregate,
-    Field,
-    Filter,
-    Item,
-    Join,
-    Match,
-    OneRow,
-    Project,
-    Relation,
-    Released,
-    Scan,
-    Sort,
-    Values,
-    Window,
-    rowless,
-)
+from dpsql.model import algebra, tree
 from dpsql.model.notices import ByDeclaration
 from dpsql.model.table_names import nearest
-from dpsql.model.tree import (
-    INTEGER,
-    NULL,
-    AggregateCall,
-    Cast,
-    Expression,
-    JoinKind,
-    Literal,
-    SqlType,
-    Value,
-)
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 from dpsql.model.walk import both, map_inputs, refs, relations, walk
 
@@ -86,12 +59,12 @@ def without_empty_blocks(
         return tracked
     left = [n for n, block in enumerate(tracked.blocks) if rest.get(n, block) is not None]
 
-    def folded(relation: Relation) -> Relation:
+    def folded(relation: algebra.Relation) -> algebra.Relation:
         match relation:
-            case Released(block=number) if number not in left:
+            case algebra.Released(block=number) if number not in left:
                 block = tracked.blocks[number]
                 return _constants(relation, block, domain(block))
-            case Released(block=number):
+            case algebra.Released(block=number):
                 table, block = replace(relation, block=left.index(number)), tracked.blocks[number]
                 return _beside_constants(table, block, rest.get(number) or block)
             case _:
@@ -104,8 +77,8 @@ def without_empty_blocks(
     return Tracked(outer, blocks, tuple(map(folded, tracked.stages)), notices)
 
 
-def _released(relation: Relation) -> tuple[Released, ...]:
-    return tuple(part for part in relations(relation) if isinstance(part, Released))
+def _released(relation: algebra.Relation) -> tuple[algebra.Released, ...]:
+    return tuple(part for part in relations(relation) if isinstance(part, algebra.Released))
 
 
 def _rest(
@@ -138,7 +111,7 @@ def _without_rows(
     for place, call in enumerate(measure.call for measure in block.measures):
         reason = whole
         if reason is None and call.filter is not None:
-            reason = next(_outside(Filter(block.rows, call.filter), origin), None)
+            reason = next(_outside(algebra.Filter(block.rows, call.filter), origin), None)
         if reason is not None and call.function in _ZERO | _NULL:
             yield place, reason
 
@@ -146,14 +119,14 @@ def _without_rows(
 # --- where a filter leaves no listed value ---
 
 
-def _outside(rows: Relation, origin: FactSource) -> Iterator[ByDeclaration]:
+def _outside(rows: algebra.Relation, origin: FactSource) -> Iterator[ByDeclaration]:
     """Yield the columns for which the conditions exclude every listed value.
 
     The rows must certainly exist. It uses conditions that compare a column with constants, and not
     the consequences of joins.
     """
     columns = Columns(rows, origin)
-    said = defaultdict[int, list[Expression]](list)
+    said = defaultdict[int, list[tree.Expression]](list)
     for predicate in (each.predicate for each in columns.predicates if each.of is None):
         stored = columns.over_sources(predicate)
         for number in refs(stored):
@@ -170,15 +143,17 @@ def _outside(rows: Relation, origin: FactSource) -> Iterator[ByDeclaration]:
                 yield ByDeclaration(table.name, declared.name, declared.values, near)
 
 
-def _near(condition: Expression, values: Sequence[Value]) -> str | None:
+def _near(condition: tree.Expression, values: Sequence[tree.Value]) -> str | None:
     """Return a listed text that is similar to a text of the condition."""
     texts = [value for value in values if isinstance(value, str)]
-    said = (node.value for node in walk(condition) if isinstance(node, Literal))
+    said = (node.value for node in walk(condition) if isinstance(node, tree.Literal))
     near = (nearest(t, texts) for t in said if isinstance(t, str) and t not in texts)
     return next(filter(None, near), None)
 
 
-def _listed(rows: Relation, policy: Policy) -> Iterator[tuple[Field, TablePolicy, ColumnPolicy]]:
+def _listed(
+    rows: algebra.Relation, policy: Policy
+) -> Iterator[tuple[algebra.Field, TablePolicy, ColumnPolicy]]:
     """Yield the columns with listed values of private tables that are present in every row."""
     for scan in _present(rows):
         table = policy.table(scan.table)
@@ -189,18 +164,24 @@ def _listed(rows: Relation, policy: Policy) -> Iterator[tuple[Field, TablePolicy
                 yield field, table, column
 
 
-def _present(relation: Relation) -> Iterator[Scan]:
+def _present(relation: algebra.Relation) -> Iterator[algebra.Scan]:
     """Yield the tables that have a row in every row of the relation, or rows in every group."""
     match relation:
-        case Scan():
+        case algebra.Scan():
             yield relation
-        case Project() | Filter() | Sort() | Match() | Window():
+        case (
+            algebra.Project()
+            | algebra.Filter()
+            | algebra.Sort()
+            | algebra.Match()
+            | algebra.Window()
+        ):
             yield from _present(relation.input)
-        case Aggregate(keys=keys, sets=sets) if keys and not sets:
+        case algebra.Aggregate(keys=keys, sets=sets) if keys and not sets:
             yield from _present(relation.input)
-        case Join(left=left, right=right, kind=kind):
+        case algebra.Join(left=left, right=right, kind=kind):
             yield from _present(left)
-            if kind in (JoinKind.INNER, JoinKind.CROSS):
+            if kind in (tree.JoinKind.INNER, tree.JoinKind.CROSS):
                 yield from _present(right)
         case _:
             return
@@ -209,25 +190,31 @@ def _present(relation: Relation) -> Iterator[Scan]:
 # --- results without rows ---
 
 
-def _constants(released: Released, block: PrivateBlock, domain: tuple[Row, ...] | None) -> Relation:
+def _constants(
+    released: algebra.Released, block: PrivateBlock, domain: tuple[Row, ...] | None
+) -> algebra.Relation:
     """Return the table that the block would release: its public keys with the constants of no rows.
 
     Private keys have no group.
     """
     if block.keys and not domain:
-        return rowless(released.fields)
+        return algebra.rowless(released.fields)
     width = len(block.keys)
     keys, measures = released.fields[:width], released.fields[width:]
-    rows: Relation = OneRow()
+    rows: algebra.Relation = algebra.OneRow()
     if domain and keys:
         types = [key.type for key in keys]
-        rows = Values(keys, tuple(tuple(map(Literal, row, types)) for row in domain))
+        rows = algebra.Values(keys, tuple(tuple(map(tree.Literal, row, types)) for row in domain))
     calls = [block.measures[number].call for number in released.measures]
-    items = (Item(f, _of_none(call, f.type)) for f, call in zip(measures, calls, strict=True))
-    return Project(rows, (*(key.item for key in keys), *items))
+    items = (
+        algebra.Item(f, _of_none(call, f.type)) for f, call in zip(measures, calls, strict=True)
+    )
+    return algebra.Project(rows, (*(key.item for key in keys), *items))
 
 
-def _beside_constants(released: Released, block: PrivateBlock, rest: PrivateBlock) -> Relation:
+def _beside_constants(
+    released: algebra.Released, block: PrivateBlock, rest: PrivateBlock
+) -> algebra.Relation:
     """Return the released table of a block with a measured `rest`: its other measures are
     constants.
     """
@@ -244,12 +231,15 @@ def _beside_constants(released: Released, block: PrivateBlock, rest: PrivateBloc
         measures=tuple(place for _, place in there),
     )
     items = (
-        f.item if id(measure) in places else Item(f, _of_none(measure.call, f.type))
+        f.item if id(measure) in places else algebra.Item(f, _of_none(measure.call, f.type))
         for f, measure in columns
     )
-    return Project(table, (*(key.item for key in keys), *items))
+    return algebra.Project(table, (*(key.item for key in keys), *items))
 
 
-def _of_none(call: AggregateCall, kind: SqlType) -> Expression:
+def _of_none(call: tree.AggregateCall, kind: tree.SqlType) -> tree.Expression:
     """Return the value of an aggregate without rows."""
-    return Cast(Literal(0, INTEGER) if call.function in _ZERO else Literal(None, NULL), kind)
+    return tree.Cast(
+        tree.Literal(0, tree.INTEGER) if call.function in _ZERO else tree.Literal(None, tree.NULL),
+        kind,
+    )

@@ -39,24 +39,16 @@ from dpsql.compiler.plan.private_plan import (
 from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.mechanisms.top_keys import Top
+from dpsql.model import tree
 from dpsql.model.algebra import Evaluated, Field, Filter, Relation, Released, Scan, Staged
 from dpsql.model.ticking import tick
-from dpsql.model.tree import (
-    AggregateCall,
-    Call,
-    Cast,
-    Expression,
-    Kind,
-    Ref,
-    Span,
-    SqlType,
-    WindowCall,
-)
 from dpsql.model.walk import both, composed, conjuncts, inputs
 
 COMMUTATIVE = frozenset({"eq", "ne", "add", "mul", "is_distinct", "is_not_distinct"})
 
-_SAME_IF_EQUAL = frozenset({Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
+_SAME_IF_EQUAL = frozenset(
+    {tree.Kind.INTEGER, tree.Kind.DATE, tree.Kind.TIMESTAMP, tree.Kind.TIMESTAMPTZ}
+)
 """Types with identical equal values. Others are not: 0.0 and -0.0, or texts under a collation."""
 
 IDEMPOTENT = frozenset({"and", "or"})
@@ -144,7 +136,7 @@ are.
 
 FOLLOWS: Mapping[type, Mapping[str, str]] = {
     Released: {"columns": "all that the block releases, in their order"},
-    SqlType: {"element": "nothing private is a list"},
+    tree.SqlType: {"element": "nothing private is a list"},
 }
 """Fields of relations that follow from other parts of the identity."""
 
@@ -261,9 +253,9 @@ def written_rows(block: PrivateBlock) -> tuple[Writer, Relation]:
     flattener = Flattener(_text, block.never_null)
     flat = flattener.flat(block.rows)
     unit = frozenset[int]()
-    if isinstance(block.unit, Ref) and not block.several:
+    if isinstance(block.unit, tree.Ref) and not block.several:
         column = flat.columns[block.unit.id]
-        unit = frozenset({column.id}) if isinstance(column, Ref) else unit
+        unit = frozenset({column.id}) if isinstance(column, tree.Ref) else unit
     rows = flattener.rows(flat, unit)
     writer = Writer(flat.columns, flattener.present(flat.sources) | unit)
     writer.number(rows)
@@ -280,7 +272,7 @@ class Writer:
 
     def __init__(
         self,
-        columns: Mapping[int, Expression] | None = None,
+        columns: Mapping[int, tree.Expression] | None = None,
         never_null: Collection[int] = (),
     ) -> None:
         self.numbers: dict[int, int] = {}
@@ -296,31 +288,31 @@ class Writer:
         for column in relation.fields:
             self.numbers.setdefault(column.id, len(self.numbers))
 
-    def equate(self, conditions: Iterable[Expression]) -> None:
+    def equate(self, conditions: Iterable[tree.Expression]) -> None:
         """Write columns that these conditions equate as the first of them.
 
         This holds only where a column is read directly: expressions may depend on its width.
         """
         for condition in conditions:
             match condition:
-                case Call(function="eq", args=(Ref(type=kind) as one, Ref() as other)) if (
-                    kind == other.type and kind.kind in _SAME_IF_EQUAL
-                ):
+                case tree.Call(
+                    function="eq", args=(tree.Ref(type=kind) as one, tree.Ref() as other)
+                ) if kind == other.type and kind.kind in _SAME_IF_EQUAL:
                     numbers = sorted({self._number(one), self._number(other)})
                     self._first |= {n: numbers[0] for n, x in self._first.items() if x in numbers}
                     self._first |= dict.fromkeys(numbers, numbers[0])
                 case _:
                     pass
 
-    def _number(self, column: Ref) -> int:
+    def _number(self, column: tree.Ref) -> int:
         number = self.numbers[column.id]
         return self._first.get(number, number)
 
     def write(self, value: Any) -> str:
         match value:
-            case Ref() if isinstance(column := self._columns.get(value.id, value), Ref):
+            case tree.Ref() if isinstance(column := self._columns.get(value.id, value), tree.Ref):
                 return f"#{self._number(column)}"
-            case Span():
+            case tree.Span():
                 return ""
             case Field():
                 return f"#{self.numbers[value.id]}:{value.type}"
@@ -331,7 +323,7 @@ class Writer:
                 return f"Staged({self.write(stage)},{self.write(columns)})"
             case Evaluated(digest=digest):
                 return f"Evaluated({digest})"
-            case Call() | Ref() | Cast() | AggregateCall() | WindowCall():
+            case tree.Call() | tree.Ref() | tree.Cast() | tree.AggregateCall() | tree.WindowCall():
                 return self._formula(normal(self._over(value)))
             case _ if isinstance(value, Measurement):
                 tick()
@@ -348,18 +340,18 @@ class Writer:
             case _:
                 return f"{type(value).__name__}:{value!r}"
 
-    def _over(self, expression: Expression) -> Expression:
+    def _over(self, expression: tree.Expression) -> tree.Expression:
         """Return the expression over the columns of sources; unchanged if that would be too
         long.
         """
         return composed(expression, self._columns) or expression if self._columns else expression
 
-    def _formula(self, expression: Expression) -> str:
+    def _formula(self, expression: tree.Expression) -> str:
         """Return the text of an expression in canonical form."""
         match expression:
-            case Ref():
+            case tree.Ref():
                 return self._column(expression)
-            case Call(function=name, args=args):
+            case tree.Call(function=name, args=args):
                 tick()
                 texts = [self._formula(arg) for arg in args]
                 if name in IDEMPOTENT:
@@ -372,7 +364,7 @@ class Writer:
             case _:
                 return self._fields(expression)
 
-    def _column(self, column: Ref) -> str:
+    def _column(self, column: tree.Ref) -> str:
         if column.id in self.numbers:
             return f"#{self.numbers[column.id]}"
         if column.id not in self._digests:
@@ -406,7 +398,7 @@ class Writer:
                 words.append(f"{name}={self.write(value)}")
         return f"PartQuery({','.join(words)})"
 
-    def _condition(self, condition: Expression | None) -> str:
+    def _condition(self, condition: tree.Expression | None) -> str:
         """Return the text of the required part of a condition."""
         if condition is None:
             return self.write(None)
@@ -414,5 +406,5 @@ class Writer:
         return self.write(None) if whole is None else self._formula(whole)
 
 
-def _is_column(expression: Expression, number: int) -> bool:
-    return isinstance(expression, Ref) and expression.id == number
+def _is_column(expression: tree.Expression, number: int) -> bool:
+    return isinstance(expression, tree.Ref) and expression.id == number

@@ -18,19 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeAlias, cast
 
 from dpsql.compiler.plan.conditions import TRUE, required
-from dpsql.model.algebra import (
-    Aggregate,
-    Apply,
-    Filter,
-    Item,
-    Join,
-    Match,
-    Project,
-    Recursion,
-    Relation,
-    Scan,
-    Window,
-)
+from dpsql.model import algebra
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.ticking import tick
 from dpsql.model.tree import (
@@ -52,7 +40,7 @@ class FlatRows:
     `columns` are those of the represented relation, over the columns of the sources.
     """
 
-    sources: tuple[Relation, ...]
+    sources: tuple[algebra.Relation, ...]
     conditions: tuple[Expression, ...]
     columns: Columns
 
@@ -78,25 +66,25 @@ class Flattener:
     NULL.
     """
 
-    written: Callable[[Relation], str]
+    written: Callable[[algebra.Relation], str]
     never_null: Collection[int] = ()
     _flat: dict[int, FlatRows] = field(default_factory=dict)
 
-    def rows(self, flat: FlatRows, present: frozenset[int] = frozenset()) -> Relation:
+    def rows(self, flat: FlatRows, present: frozenset[int] = frozenset()) -> algebra.Relation:
         """Return the rows as a relation over columns of sources; the `present` columns have no
         NULL.
         """
         product = self._product(flat.sources)
         condition = both(required(flat.conditions, self.present(flat.sources) | present))
-        return product if condition is None else Filter(product, condition)
+        return product if condition is None else algebra.Filter(product, condition)
 
-    def relation(self, relation: Relation) -> Relation:
+    def relation(self, relation: algebra.Relation) -> algebra.Relation:
         """Return the relation in canonical form, with the same columns in their order."""
         flat = self.flat(relation)
-        items = tuple(Item(column, flat.columns[column.id]) for column in relation.fields)
-        return Project(self.rows(flat), items)
+        items = tuple(algebra.Item(column, flat.columns[column.id]) for column in relation.fields)
+        return algebra.Project(self.rows(flat), items)
 
-    def flat(self, relation: Relation) -> FlatRows:
+    def flat(self, relation: algebra.Relation) -> FlatRows:
         """Return the rows of a relation; it is a source itself where formulas would be too long."""
         tick()
         if id(relation) not in self._flat:
@@ -107,30 +95,30 @@ class Flattener:
             self._flat[id(relation)] = flat
         return self._flat[id(relation)]
 
-    def _together(self, relation: Relation) -> FlatRows:
+    def _together(self, relation: algebra.Relation) -> FlatRows:
         match relation:
-            case Filter(predicate=predicate):
+            case algebra.Filter(predicate=predicate):
                 below = self.flat(relation.input)
                 return below.plus(_over(predicate, below.columns))
-            case Project(items=items):
+            case algebra.Project(items=items):
                 below = self.flat(relation.input)
                 return replace(below, columns=_computed(items, below.columns))
-            case Join(kind=JoinKind.INNER | JoinKind.CROSS):
+            case algebra.Join(kind=JoinKind.INNER | JoinKind.CROSS):
                 return self._inner(relation)
-            case Join(kind=JoinKind.LEFT):
+            case algebra.Join(kind=JoinKind.LEFT):
                 return self._left(relation)
-            case Match():
+            case algebra.Match():
                 return self._match(relation)
-            case Aggregate():
+            case algebra.Aggregate():
                 return _source(self._aggregate(relation))
-            case Window():
+            case algebra.Window():
                 return self._window(relation)
-            case Apply() | Recursion():
+            case algebra.Apply() | algebra.Recursion():
                 return _source(relation)  # its parts may read columns of other inputs
             case _:
                 return _source(map_inputs(relation, self.relation))
 
-    def _inner(self, join: Join) -> FlatRows:
+    def _inner(self, join: algebra.Join) -> FlatRows:
         left, right = self.flat(join.left), self.flat(join.right)
         columns = {**left.columns, **right.columns}
         together = FlatRows(
@@ -138,7 +126,7 @@ class Flattener:
         )
         return together if join.condition is None else together.plus(_over(join.condition, columns))
 
-    def _left(self, join: Join) -> FlatRows:
+    def _left(self, join: algebra.Join) -> FlatRows:
         left, right = self.flat(join.left), self.flat(join.right)
         there, columns = self.rows(right), right.columns
         if not all(isinstance(column, Ref) for column in columns.values()):
@@ -148,10 +136,10 @@ class Flattener:
         if join.condition is not None:
             sides = self.present((*left.sources, *right.sources))
             condition = both(required((_over(join.condition, columns),), sides)) or TRUE
-        padded = Join(self._product(left.sources), there, JoinKind.LEFT, condition)
+        padded = algebra.Join(self._product(left.sources), there, JoinKind.LEFT, condition)
         return FlatRows((padded,), left.conditions, columns)
 
-    def _match(self, match: Match) -> FlatRows:
+    def _match(self, match: algebra.Match) -> FlatRows:
         left, right = self.flat(match.input), self.flat(match.other)
         columns = {**left.columns, **right.columns}
         condition, member = match.condition, match.member
@@ -168,7 +156,7 @@ class Flattener:
         )
         return FlatRows((marked,), left.conditions, {**left.columns, match.mark.id: match.mark.ref})
 
-    def _aggregate(self, aggregate: Aggregate) -> Aggregate:
+    def _aggregate(self, aggregate: algebra.Aggregate) -> algebra.Aggregate:
         below = self.flat(aggregate.input)
         keys = tuple(
             replace(key, expression=_over(key.expression, below.columns)) for key in aggregate.keys
@@ -179,7 +167,7 @@ class Flattener:
         )
         return replace(aggregate, input=self.rows(below), keys=keys, measures=measures)
 
-    def _window(self, window: Window) -> FlatRows:
+    def _window(self, window: algebra.Window) -> FlatRows:
         below = self.flat(window.input)
         items = tuple(
             replace(item, call=cast("WindowCall", _over(item.call, below.columns)))
@@ -189,27 +177,29 @@ class Flattener:
         above = replace(window, input=self.rows(below), items=items)
         return FlatRows((above,), (), {**below.columns, **added})
 
-    def _product(self, sources: tuple[Relation, ...]) -> Relation:
+    def _product(self, sources: tuple[algebra.Relation, ...]) -> algebra.Relation:
         first, *others = sorted(sources, key=self.written) if len(sources) > 1 else sources
         for other in others:
-            first = Join(first, other, JoinKind.CROSS, None)
+            first = algebra.Join(first, other, JoinKind.CROSS, None)
         return first
 
-    def present(self, sources: Iterable[Relation]) -> frozenset[int]:
+    def present(self, sources: Iterable[algebra.Relation]) -> frozenset[int]:
         """Return the columns of tables without NULL, as they are read and not behind an
         outer join.
         """
-        scanned = (f.id for source in sources if isinstance(source, Scan) for f in source.fields)
+        scanned = (
+            f.id for source in sources if isinstance(source, algebra.Scan) for f in source.fields
+        )
         return frozenset(scanned) & frozenset(self.never_null)
 
 
-def _source(relation: Relation) -> FlatRows:
+def _source(relation: algebra.Relation) -> FlatRows:
     return FlatRows((relation,), (), _themselves(relation))
 
 
-def _themselves(relation: Relation) -> Columns:
+def _themselves(relation: algebra.Relation) -> Columns:
     return {column.id: column.ref for column in relation.fields}
 
 
-def _computed(items: tuple[Item, ...], columns: Columns) -> Columns:
+def _computed(items: tuple[algebra.Item, ...], columns: Columns) -> Columns:
     return {item.field.id: _over(item.expression, columns) for item in items}

@@ -31,42 +31,11 @@ import numpy as np
 
 from dpsql.compiler.resolve.report_weights import Parts, numbers_of
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.model.algebra import (
-    Aggregate,
-    Field,
-    Filter,
-    Item,
-    Join,
-    Match,
-    Measure,
-    Project,
-    Relation,
-    Scan,
-    Union,
-    Values,
-)
+from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.local_reports import LocalColumn
 from dpsql.model.notices import Reported
-from dpsql.model.tree import (
-    BOOLEAN,
-    DOUBLE,
-    INTEGER,
-    VARCHAR,
-    AggregateCall,
-    Call,
-    Expression,
-    JoinKind,
-    Literal,
-    Ref,
-    Span,
-    Star,
-    Value,
-    operand,
-    scalar,
-    when,
-)
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import (
     both,
@@ -92,9 +61,9 @@ MOST_COUNTS = 1_000
 texts.
 """
 
-Row: TypeAlias = tuple[Value, ...]
+Row: TypeAlias = tuple[tree.Value, ...]
 Evaluate: TypeAlias = Callable[
-    [tuple[Expression, ...], tuple[Field, ...], Sequence[Row]], list[Row]
+    [tuple[tree.Expression, ...], tuple[algebra.Field, ...], Sequence[Row]], list[Row]
 ]
 
 
@@ -105,13 +74,13 @@ class Debiased:
     `notices` belong to each measure that counts them.
     """
 
-    relation: Relation
+    relation: algebra.Relation
     cells: frozenset[int] = frozenset()
     notices: Mapping[int, tuple[Reported, ...]] = field(default_factory=dict)
 
 
 def debiased(
-    relation: Relation, policy: Policy, identities: Identities, evaluate: Evaluate
+    relation: algebra.Relation, policy: Policy, identities: Identities, evaluate: Evaluate
 ) -> Debiased:
     """Rewrite a query about reports into estimates of the true values.
 
@@ -129,7 +98,7 @@ def debiased(
 class _Report:
     """A column of reports in a table."""
 
-    ref: Ref
+    ref: tree.Ref
     name: str
     column: LocalColumn
 
@@ -142,18 +111,18 @@ class _Rows:
     `conditions` are those over reports. Rows are `decided` by reports where there is no rule.
     """
 
-    plain: Relation
-    rows: Relation
+    plain: algebra.Relation
+    rows: algebra.Relation
     reports: Mapping[int, _Report] = field(default_factory=dict)
-    meaning: Mapping[int, Expression | None] = field(default_factory=dict)
-    conditions: tuple[Expression, ...] = ()
+    meaning: Mapping[int, tree.Expression | None] = field(default_factory=dict)
+    conditions: tuple[tree.Expression, ...] = ()
     decided: bool = False
 
-    def reads(self, *read: Expression | None) -> bool:
+    def reads(self, *read: tree.Expression | None) -> bool:
         """Test whether any of these expressions is computed from reports."""
         return any(e is not None and bool(refs(e) & self.meaning.keys()) for e in read)
 
-    def over_reports(self, expression: Expression) -> Expression | None:
+    def over_reports(self, expression: tree.Expression) -> tree.Expression | None:
         """Return an expression over reports alone, if it reads no other columns; else None."""
         parts = {n: self.meaning.get(n) for n in refs(expression)}
         traced = {n: part for n, part in parts.items() if part is not None}
@@ -168,22 +137,22 @@ class _Debiasing:
         self.cells = set[int]()
         self.notices = dict[int, tuple[Reported, ...]]()
 
-    def rows(self, relation: Relation) -> _Rows:
+    def rows(self, relation: algebra.Relation) -> _Rows:
         match relation:
-            case Scan():
+            case algebra.Scan():
                 return self._scan(relation)
-            case Filter():
+            case algebra.Filter():
                 return self._filter(relation)
-            case Project():
+            case algebra.Project():
                 return self._project(relation)
-            case Match():
+            case algebra.Match():
                 return self._match(relation)
-            case Aggregate():
+            case algebra.Aggregate():
                 return self._aggregate(relation)
             case _:
                 return self._other(relation)
 
-    def _scan(self, scan: Scan) -> _Rows:
+    def _scan(self, scan: algebra.Scan) -> _Rows:
         table = self.policy.table(scan.table)
         assert table is not None
         columns = ((f, table.column(f.name)) for f in scan.fields)
@@ -194,10 +163,10 @@ class _Debiasing:
         }
         return _Rows(scan, scan, reports, {n: report.ref for n, report in reports.items()})
 
-    def _filter(self, relation: Filter) -> _Rows:
+    def _filter(self, relation: algebra.Filter) -> _Rows:
         source = self.rows(relation.input)
         plain = replace(relation, input=source.plain)
-        stay, moved = list[Expression](), list[Expression]()
+        stay, moved = list[tree.Expression](), list[tree.Expression]()
         for part in conjuncts(relation.predicate):
             if not source.reads(part):
                 stay.append(part)
@@ -207,26 +176,26 @@ class _Debiasing:
                 return replace(_lost(plain, source.meaning), decided=True)
             moved.append(over_reports)
         left = both(tuple(stay))
-        rows = source.rows if left is None else Filter(source.rows, left)
+        rows = source.rows if left is None else algebra.Filter(source.rows, left)
         return replace(source, plain=plain, rows=rows, conditions=(*source.conditions, *moved))
 
-    def _project(self, relation: Project) -> _Rows:
+    def _project(self, relation: algebra.Project) -> _Rows:
         source = self.rows(relation.input)
         plain = replace(relation, input=source.plain)
         if not source.meaning:
             return _Rows(plain, plain, decided=source.decided)
-        others, meaning = list[Item](), dict[int, "Expression | None"]()
+        others, meaning = list[algebra.Item](), dict[int, "tree.Expression | None"]()
         for item in relation.items:
             if source.reads(item.expression):
                 meaning[item.field.id] = source.over_reports(item.expression)
             else:
                 others.append(item)
         carried = (report.ref for report in source.reports.values())
-        others += (Item(Field(ref.id, "", ref.type), ref) for ref in carried)
-        rows = Project(source.rows, tuple(others))
+        others += (algebra.Item(algebra.Field(ref.id, "", ref.type), ref) for ref in carried)
+        rows = algebra.Project(source.rows, tuple(others))
         return replace(source, plain=plain, rows=rows, meaning=meaning)
 
-    def _match(self, relation: Match) -> _Rows:
+    def _match(self, relation: algebra.Match) -> _Rows:
         source, other = self.rows(relation.input), self.rows(relation.other)
         read = (relation.condition, *(relation.member or ()))
         correlated = free_refs(relation.other) & source.meaning.keys()
@@ -239,7 +208,7 @@ class _Debiasing:
             rows=replace(relation, input=source.rows, other=other.plain),
         )
 
-    def _other(self, relation: Relation) -> _Rows:
+    def _other(self, relation: algebra.Relation) -> _Rows:
         """Return a relation without a rule: columns of reports may be output, but not used
         otherwise.
         """
@@ -249,29 +218,29 @@ class _Debiasing:
         meaning = {n: None for source in sources for n in source.meaning}
         read = frozenset[int]().union(*map(refs, expressions(relation)))
         read = read.union(*(free_refs(source) for source in inputs(relation)))
-        if isinstance(relation, Union):
+        if isinstance(relation, algebra.Union):
             sides = zip(relation.fields, relation.left.fields, relation.right.fields, strict=True)
             meaning |= {f.id: None for f, *ends in sides if {e.id for e in ends} & meaning.keys()}
         decided = any(source.decided or source.conditions for source in sources)
         return replace(_lost(plain, meaning), decided=decided or bool(read & meaning.keys()))
 
-    def _aggregate(self, relation: Aggregate) -> _Rows:
+    def _aggregate(self, relation: algebra.Aggregate) -> _Rows:
         source = self.rows(relation.input)
         read = [key.expression for key in relation.keys] + [m.call for m in relation.measures]
         if source.decided:
             _refuse("an aggregate of rows that reports decide without a rule", relation.span)
         if source.conditions or source.reads(*read):
-            estimated: Relation = _Estimate(self, relation, source).relation()
+            estimated: algebra.Relation = _Estimate(self, relation, source).relation()
         else:
             estimated = replace(relation, input=source.plain)
         return _Rows(estimated, estimated)
 
 
-def _lost(plain: Relation, meaning: Mapping[int, object]) -> _Rows:
+def _lost(plain: algebra.Relation, meaning: Mapping[int, object]) -> _Rows:
     return _Rows(plain, plain, meaning=dict.fromkeys(meaning))
 
 
-def _refuse(construct: str, span: Span, fix: str = "") -> NoReturn:
+def _refuse(construct: str, span: tree.Span, fix: str = "") -> NoReturn:
     fix = fix or "Count by the column, or take AVG or SUM of what is computed of it alone."
     raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=construct, fix=fix)
 
@@ -286,23 +255,23 @@ class _Total:
     With `average`, it is divided by the number of rows.
     """
 
-    measure: Measure
-    value: Expression | None
-    mask: Expression | None
-    rows: Expression | None
+    measure: algebra.Measure
+    value: tree.Expression | None
+    mask: tree.Expression | None
+    rows: tree.Expression | None
     average: bool = False
 
 
 _TOTALS = {"count": False, "sum": False, "avg": True}
 """Aggregates that are estimated, and whether they are averages."""
 
-_ALL_TRUE = Literal(value=True, type=BOOLEAN)
+_ALL_TRUE = tree.Literal(value=True, type=tree.BOOLEAN)
 
 
 class _Estimate:
     """An aggregate over reports."""
 
-    def __init__(self, debiasing: _Debiasing, aggregate: Aggregate, source: _Rows) -> None:
+    def __init__(self, debiasing: _Debiasing, aggregate: algebra.Aggregate, source: _Rows) -> None:
         self._debiasing, self._identities = debiasing, debiasing.identities
         self._aggregate, self._source = aggregate, source
         if aggregate.sets:
@@ -316,17 +285,17 @@ class _Estimate:
         self._totals = [self._total(measure) for measure in aggregate.measures]
         self._reports = self._reports_read()
 
-    def _over_reports(self, expression: Expression, span: Span) -> Expression:
+    def _over_reports(self, expression: tree.Expression, span: tree.Span) -> tree.Expression:
         over_reports = self._source.over_reports(expression)
         if over_reports is None:
             _refuse("an expression of a randomised column and of another one", span)
         return over_reports
 
-    def _total(self, measure: Measure) -> _Total:
+    def _total(self, measure: algebra.Measure) -> _Total:
         call, source = measure.call, self._source
         average = _TOTALS.get(call.function)
-        (argument, *more) = call.args or (Star(),)
-        counts_rows = isinstance(argument, Star)
+        (argument, *more) = call.args or (tree.Star(),)
+        counts_rows = isinstance(argument, tree.Star)
         if average is None or call.distinct or more or call.order_by:
             name = f"{call.function.upper()}{' of different values' if call.distinct else ''}"
             _refuse(f"{name} over a randomised column, or among what was reported", call.span)
@@ -334,7 +303,7 @@ class _Estimate:
             _refuse("an aggregate of reports with bounds or an ε of its own", call.span)
         if not counts_rows and not source.reads(argument):
             _refuse(f"{call.function.upper()} of another column among reports", call.span)
-        masks, rows = list[Expression](), list[Expression]()
+        masks, rows = list[tree.Expression](), list[tree.Expression]()
         for part in conjuncts(call.filter):
             if source.reads(part):
                 masks.append(self._over_reports(part, call.span))
@@ -342,11 +311,11 @@ class _Estimate:
                 rows.append(part)
         value = None if counts_rows else self._over_reports(argument, call.span)
         if value is not None:
-            masks.append(scalar("not", value.is_null(), kind=BOOLEAN))
+            masks.append(tree.scalar("not", value.is_null(), kind=tree.BOOLEAN))
         counts = counts_rows or call.function == "count"
         return _Total(
             measure,
-            None if counts or value is None else value.to(DOUBLE),
+            None if counts or value is None else value.to(tree.DOUBLE),
             both(tuple(masks)),
             both(tuple(rows)),
             average,
@@ -354,7 +323,7 @@ class _Estimate:
 
     def _reports_read(self) -> list[_Report]:
         """Return the report columns that the aggregate depends on, in the table's order."""
-        parts: list[Expression | None] = [key.expression for key in self._local]
+        parts: list[tree.Expression | None] = [key.expression for key in self._local]
         parts += [part for total in self._totals for part in (total.value, total.mask)]
         read = frozenset[int]().union(
             *(refs(part) for part in (*parts, *self._source.conditions) if part is not None)
@@ -363,26 +332,28 @@ class _Estimate:
 
     # --- the weights ---
 
-    def relation(self) -> Relation:
+    def relation(self) -> algebra.Relation:
         """Return the aggregate's columns, estimated."""
         counts, cells, numbers = self._counts()
         weights_of, groups, columns = self._weights(cells)
         condition = both(
             tuple(
-                Call("eq", (here.ref, there.ref), BOOLEAN)
+                tree.Call("eq", (here.ref, there.ref), tree.BOOLEAN)
                 for here, there in zip(cells, weights_of.fields[len(groups) :], strict=False)
             )
         )
-        kind = JoinKind.CROSS if condition is None else JoinKind.INNER
-        joined = Join(counts, weights_of, kind, condition, self._aggregate.span)
-        measures, items = list[Measure](), list[Item]()
+        kind = tree.JoinKind.CROSS if condition is None else tree.JoinKind.INNER
+        joined = algebra.Join(counts, weights_of, kind, condition, self._aggregate.span)
+        measures, items = list[algebra.Measure](), list[algebra.Item]()
         for total, parts in zip(self._totals, columns, strict=True):
             sums = [self._sum(numbers[total.rows], part, measures) for part in parts]
-            items.append(Item(total.measure.field, _estimate(total, sums)))
-        keys = [Item(key.field, counts.fields[n].ref) for n, key in enumerate(self._plain)]
-        keys += [Item(k.field, group.ref) for k, group in zip(self._local, groups, strict=True)]
-        added = Aggregate(joined, tuple(keys), tuple(measures), self._aggregate.span)
-        return Project(added, (*(key.field.item for key in self._aggregate.keys), *items))
+            items.append(algebra.Item(total.measure.field, _estimate(total, sums)))
+        keys = [algebra.Item(key.field, counts.fields[n].ref) for n, key in enumerate(self._plain)]
+        keys += [
+            algebra.Item(k.field, group.ref) for k, group in zip(self._local, groups, strict=True)
+        ]
+        added = algebra.Aggregate(joined, tuple(keys), tuple(measures), self._aggregate.span)
+        return algebra.Project(added, (*(key.field.item for key in self._aggregate.keys), *items))
 
     def _notices(self) -> tuple[Reported, ...]:
         tables = (self._debiasing.policy.table(r.name.rpartition(".")[0]) for r in self._reports)
@@ -392,19 +363,23 @@ class _Estimate:
             for report, most in zip(self._reports, rows, strict=True)
         )
 
-    def _counts(self) -> tuple[Aggregate, list[Field], dict[Expression | None, list[Field]]]:
+    def _counts(
+        self,
+    ) -> tuple[
+        algebra.Aggregate, list[algebra.Field], dict[tree.Expression | None, list[algebra.Field]]
+    ]:
         """Count rows by the plain keys and by reports, as an ordinary query.
 
         For texts of bits, it counts rows, and rows with each bit, or one of each text.
         """
         rows, span = self._source.rows, self._aggregate.span
         reports = [r for r in self._reports if not r.column.law.of_bits]
-        texts = list["list[Expression | None]"]()
+        texts = list["list[tree.Expression | None]"]()
         for report in (r for r in self._reports if r.column.law.of_bits):
             text, count = report.ref, report.column.law.values
-            rows = Filter(rows, scalar("length", text, kind=INTEGER).eq(count))
+            rows = algebra.Filter(rows, tree.scalar("length", text, kind=tree.INTEGER).eq(count))
             places = range(1, count + 1)
-            each = (scalar("substring", text, n, 1, kind=VARCHAR).eq("1") for n in places)
+            each = (tree.scalar("substring", text, n, 1, kind=tree.VARCHAR).eq("1") for n in places)
             texts.append([None, *each])
         if prod(map(len, texts)) > MOST_COUNTS:
             raise Refused(Reason.TOO_LARGE, span, what="combinations of bits", limit=MOST_COUNTS)
@@ -412,24 +387,26 @@ class _Estimate:
         cells = [self._identities.field(r.name.rpartition(".")[2], r.ref.type) for r in reports]
         self._debiasing.cells |= {cell.id for cell in cells}
         keys = [
-            Item(self._identities.field(k.field.name, k.field.type), k.expression)
+            algebra.Item(self._identities.field(k.field.name, k.field.type), k.expression)
             for k in self._plain
         ]
-        keys += [Item(cell, report.ref) for cell, report in zip(cells, reports, strict=True)]
-        measures = list[Measure]()
-        numbers = dict["Expression | None", list[Field]]()
+        keys += [algebra.Item(c, r.ref) for c, r in zip(cells, reports, strict=True)]
+        measures = list[algebra.Measure]()
+        numbers = dict["tree.Expression | None", list[algebra.Field]]()
         for counted in dict.fromkeys(total.rows for total in self._totals) or [None]:
-            numbers[counted] = [self._identities.field("n", INTEGER) for _ in several]
+            numbers[counted] = [self._identities.field("n", tree.INTEGER) for _ in several]
             for number, bits in zip(numbers[counted], several, strict=True):
                 chosen = both((*bits, *([] if counted is None else [counted])))
-                call = AggregateCall("count", (Star(),), filter=chosen, type=INTEGER, span=span)
-                measures.append(Measure(number, call))
+                call = tree.AggregateCall(
+                    "count", (tree.Star(),), filter=chosen, type=tree.INTEGER, span=span
+                )
+                measures.append(algebra.Measure(number, call))
         self._debiasing.notices |= {m.field.id: self._notices() for m in measures}
-        return Aggregate(rows, tuple(keys), tuple(measures), span), cells, numbers
+        return algebra.Aggregate(rows, tuple(keys), tuple(measures), span), cells, numbers
 
     def _weights(
-        self, cells: Sequence[Field]
-    ) -> tuple[Values, list[Field], list[list[list[Field]]]]:
+        self, cells: Sequence[algebra.Field]
+    ) -> tuple[algebra.Values, list[algebra.Field], list[list[list[algebra.Field]]]]:
         """Return the weights of each cell for each group's numbers.
 
         Returns a table, its columns of the groups, and for each number the columns of its sums, one
@@ -449,7 +426,7 @@ class _Estimate:
         reported: list[Row] = list(product(*(column.values for column in of_values)))
         if len(listed) * len(reported) > MOST_CELLS:
             raise Refused(Reason.TOO_LARGE, what="combinations of reports", limit=MOST_CELLS)
-        rows = list[tuple[Literal, ...]]()
+        rows = list[tuple[tree.Literal, ...]]()
         shape, tables = tuple(map(len, values)), list[list[Parts]]()
         for group in listed or [()]:
             chosen = np.array([1.0 if key == group else 0.0 for key in keys])
@@ -461,20 +438,20 @@ class _Estimate:
             flat = [column for table in tables for parts in table for column in parts]
             rows += _literal_rows(groups, group, here, reported, flat)
         columns = [
-            [[self._identities.field("weight", DOUBLE) for _ in parts] for parts in table]
+            [[self._identities.field("weight", tree.DOUBLE) for _ in parts] for parts in table]
             for table in tables
         ]
         fields = (*groups, *here, *(f for table in columns for parts in table for f in parts))
-        return Values(fields, tuple(rows), self._aggregate.span), groups, columns
+        return algebra.Values(fields, tuple(rows), self._aggregate.span), groups, columns
 
     def _evaluated(self, truths: list[Row]) -> tuple[list[Row], np.ndarray, list[np.ndarray]]:
         """Return for each truth its group, whether it satisfies WHERE and each total's mask, and
         its amounts.
         """
-        fields = tuple(Field(r.ref.id, "", r.ref.type) for r in self._reports)
+        fields = tuple(algebra.Field(r.ref.id, "", r.ref.type) for r in self._reports)
         where = both(self._source.conditions) or _ALL_TRUE
         masks = [where, *(total.mask or _ALL_TRUE for total in self._totals)]
-        amounts = [total.value or operand(1.0) for total in self._totals]
+        amounts = [total.value or tree.operand(1.0) for total in self._totals]
         keys = [key.expression for key in self._local]
         outputs = (*keys, *masks, *amounts)
         rows = self._debiasing.evaluate(outputs, fields, truths)
@@ -484,44 +461,49 @@ class _Estimate:
         return [row[:first] for row in rows], true, numbers
 
     def _sum(
-        self, numbers: Sequence[Field], parts: Sequence[Field], measures: list[Measure]
-    ) -> Expression:
+        self,
+        numbers: Sequence[algebra.Field],
+        parts: Sequence[algebra.Field],
+        measures: list[algebra.Measure],
+    ) -> tree.Expression:
         """Return the sum of numbers of rows, weighted by their columns of weights."""
-        total = self._identities.field("total", DOUBLE)
-        products = (n.ref.to(DOUBLE) * w.ref for n, w in zip(numbers, parts, strict=True))
+        total = self._identities.field("total", tree.DOUBLE)
+        products = (n.ref.to(tree.DOUBLE) * w.ref for n, w in zip(numbers, parts, strict=True))
         weighed = reduce(add, products)
-        measures.append(Measure(total, AggregateCall("sum", (weighed,), type=DOUBLE)))
+        measures.append(
+            algebra.Measure(total, tree.AggregateCall("sum", (weighed,), type=tree.DOUBLE))
+        )
         return total.ref
 
 
-def _number(value: Value) -> float:
+def _number(value: tree.Value) -> float:
     """Convert an amount to a float; a masked value may be anything and becomes 0."""
     return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _literal_rows(
-    groups: Sequence[Field],
+    groups: Sequence[algebra.Field],
     group: Row,
-    cells: Sequence[Field],
+    cells: Sequence[algebra.Field],
     reported: Sequence[Row],
     columns: Sequence[np.ndarray],
-) -> Iterable[tuple[Literal, ...]]:
-    lead = tuple(Literal(v, f.type) for v, f in zip(group, groups, strict=True))
+) -> Iterable[tuple[tree.Literal, ...]]:
+    lead = tuple(tree.Literal(v, f.type) for v, f in zip(group, groups, strict=True))
     for place, cell in enumerate(reported):
         numbers = (column[place] for column in columns)
-        here = (Literal(v, f.type) for v, f in zip(cell, cells, strict=True))
-        yield (*lead, *here, *(Literal(float(x), DOUBLE) for x in numbers))
+        here = (tree.Literal(v, f.type) for v, f in zip(cell, cells, strict=True))
+        yield (*lead, *here, *(tree.Literal(float(x), tree.DOUBLE) for x in numbers))
 
 
-def _estimate(total: _Total, sums: Sequence[Expression]) -> Expression:
+def _estimate(total: _Total, sums: Sequence[tree.Expression]) -> tree.Expression:
     """Return a number and its variance from reports, in the type of the measure."""
     if total.average:
         amount, rows, squares, products, counts = sums
-        count = scalar("greatest", rows, 1.0)
+        count = tree.scalar("greatest", rows, 1.0)
         mean = amount / count
         variance = (squares - 2.0 * mean * products + mean * mean * counts) / (count * count)
-        value = when(rows.le(0.0), None, mean)
-        return scalar(ESTIMATE, value, scalar("greatest", variance, 0.0))
-    amount, squares = (scalar("coalesce", part, 0.0) for part in sums)
-    variance, kind = scalar("greatest", squares, 0.0), total.measure.field.type
-    return scalar(ESTIMATE, amount.to(kind), variance, kind=kind)
+        value = tree.when(rows.le(0.0), None, mean)
+        return tree.scalar(ESTIMATE, value, tree.scalar("greatest", variance, 0.0))
+    amount, squares = (tree.scalar("coalesce", part, 0.0) for part in sums)
+    variance, kind = tree.scalar("greatest", squares, 0.0), total.measure.field.type
+    return tree.scalar(ESTIMATE, amount.to(kind), variance, kind=kind)

@@ -17,65 +17,15 @@ from dpsql.compiler.resolve.scopes import Identities, Scope, Source, spelled_out
 from dpsql.compiler.resolve.subqueries import Nested, Subqueries, has_subquery, outer_column
 from dpsql.compiler.resolve.typing import predicate, type_of, typed
 from dpsql.functions import common_type
-from dpsql.model.algebra import (
-    Again,
-    Aggregate,
-    Field,
-    Filter,
-    Item,
-    Join,
-    Limit,
-    Match,
-    OneRow,
-    Project,
-    Recursion,
-    Relation,
-    Resolved,
-    Scan,
-    Sort,
-    Union,
-    Window,
-    WindowItem,
-    rowless,
-)
+from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import nearest, shown
-from dpsql.model.tree import (
-    BOOLEAN,
-    INTEGER,
-    NULL,
-    AggregateCall,
-    Call,
-    Cast,
-    Derived,
-    Expression,
-    FromItem,
-    HalfJoin,
-    JoinedTables,
-    JoinKind,
-    Kind,
-    Literal,
-    Name,
-    Query,
-    Ref,
-    Select,
-    SelectItem,
-    SetOperation,
-    SortKey,
-    Span,
-    SqlType,
-    Star,
-    Statement,
-    TableName,
-    ValuesList,
-    WindowCall,
-)
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, conjuncts, free_refs, relations, walk
 
 
-def without_rows(resolved: Resolved) -> Resolved:
+def without_rows(resolved: algebra.Resolved) -> algebra.Resolved:
     """Replace a query that has no rows for any data by its columns without tables; else return it.
 
     The result reads nothing, so its answer says nothing about data.
@@ -83,46 +33,53 @@ def without_rows(resolved: Resolved) -> Resolved:
     relation = resolved.relation
     if not is_empty(relation):
         return resolved
-    return Resolved(rowless(relation.fields))
+    return algebra.Resolved(algebra.rowless(relation.fields))
 
 
-def is_empty(relation: Relation) -> bool:
+def is_empty(relation: algebra.Relation) -> bool:
     """Test whether the text alone shows that a relation has no rows.
 
     An aggregate has rows: one for totals, or one for each public key.
 
-    >>> is_empty(rowless(())), is_empty(OneRow())
+    >>> is_empty(algebra.rowless(())), is_empty(algebra.OneRow())
     (True, False)
     """
     match relation:
-        case Limit(limit=0):
+        case algebra.Limit(limit=0):
             return True
-        case Filter(input=source, predicate=predicate):
+        case algebra.Filter(input=source, predicate=predicate):
             return _never(predicate) or is_empty(source)
-        case Project() | Sort() | Window() | Match() | Limit():
+        case (
+            algebra.Project()
+            | algebra.Sort()
+            | algebra.Window()
+            | algebra.Match()
+            | algebra.Limit()
+        ):
             return is_empty(relation.input)
         case _:
             return False
 
 
-def _never(predicate: Expression) -> bool:
+def _never(predicate: tree.Expression) -> bool:
     """Test whether a condition is the constant FALSE, or a comparison of constants that is
     false.
     """
     match predicate:
-        case Literal(value=False, type=kind):
-            return kind == BOOLEAN
-        case Call(function="and", args=args):
+        case tree.Literal(value=False, type=kind):
+            return kind == tree.BOOLEAN
+        case tree.Call(function="and", args=args):
             return any(map(_never, args))
-        case Call(
-            function="eq" | "ne" as function, args=(Literal(int() as a), Literal(int() as b))
+        case tree.Call(
+            function="eq" | "ne" as function,
+            args=(tree.Literal(int() as a), tree.Literal(int() as b)),
         ):
             return (a == b) is (function == "ne")
         case _:
             return False
 
 
-Environment: TypeAlias = "Mapping[str, _Definition | Again]"
+Environment: TypeAlias = "Mapping[str, _Definition | algebra.Again]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +88,21 @@ class _Definition:
     itself.
     """
 
-    query: Query
+    query: tree.Query
     environment: Environment
     column_aliases: tuple[str, ...]
-    span: Span
+    span: tree.Span
     itself: str | None = None
 
 
-def resolve(statement: Statement, policy: Policy, identities: Identities) -> Resolved:
+def resolve(statement: tree.Statement, policy: Policy, identities: Identities) -> algebra.Resolved:
     """Return the statement as relations over the policy's tables.
 
     Raises `Refused` for unknown, ambiguous and hidden names, wrong types, misplaced aggregates and
     columns that are neither grouped nor aggregated.
     """
     resolver = _Resolver(policy, identities, statement.search_path)
-    return Resolved(resolver.query(statement.query, {}))
+    return algebra.Resolved(resolver.query(statement.query, {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +113,15 @@ class _Resolver:
 
     # --- queries ---
 
-    def query(self, query: Query, environment: Environment, outer: Scope | None = None) -> Relation:
+    def query(
+        self, query: tree.Query, environment: Environment, outer: Scope | None = None
+    ) -> algebra.Relation:
         environment = self._with_ctes(query, environment)
-        if isinstance(query, SetOperation):
+        if isinstance(query, tree.SetOperation):
             return self._set_operation(query, environment, outer)
         return self._select(query, environment, outer)
 
-    def _with_ctes(self, query: Query, environment: Environment) -> Environment:
+    def _with_ctes(self, query: tree.Query, environment: Environment) -> Environment:
         for cte in query.ctes:
             itself = cte.name.lower() if cte.recursive else None
             listed = cte.query, environment, cte.column_aliases, query.span, itself
@@ -171,10 +130,10 @@ class _Resolver:
             environment = {**environment, cte.name.lower(): definition}
         return environment
 
-    def _defined(self, definition: _Definition) -> Relation:
+    def _defined(self, definition: _Definition) -> algebra.Relation:
         """Return the rows of a CTE."""
         query, environment = definition.query, definition.environment
-        if definition.itself is not None and isinstance(query, SetOperation):
+        if definition.itself is not None and isinstance(query, tree.SetOperation):
             recursion = self._recursion(definition, definition.itself, query)
             if recursion is not None:
                 return recursion
@@ -182,27 +141,29 @@ class _Resolver:
         return self._relabelled(relation, definition.column_aliases, definition.span)
 
     def _recursion(
-        self, definition: _Definition, itself: str, query: SetOperation
-    ) -> Recursion | None:
+        self, definition: _Definition, itself: str, query: tree.SetOperation
+    ) -> algebra.Recursion | None:
         """Return a UNION with a right side that reads the CTE itself; None where it does not."""
         environment = self._with_ctes(query, definition.environment)
         aliases, span = definition.column_aliases, definition.span
         first = self._relabelled(self.query(query.left, environment), aliases, span)
-        number = self.identities.field(itself, INTEGER).id
-        before = Again(number, first.fields)
+        number = self.identities.field(itself, tree.INTEGER).id
+        before = algebra.Again(number, first.fields)
         step = self.query(query.right, {**environment, itself: before})
-        if not any(isinstance(r, Again) and r.id == number for r in relations(step)):
+        if not any(isinstance(r, algebra.Again) and r.id == number for r in relations(step)):
             return None
         if query.kind != "UNION" or query.order_by or query.limit is not None or query.offset:
             construct = "WITH RECURSIVE of anything but UNION, without ORDER BY and LIMIT"
             raise Refused(Reason.UNSUPPORTED_SYNTAX, query.span, construct=construct)
         _common_types(query, first, step)
         fields = tuple(self.identities.field(f.name, f.type) for f in first.fields)
-        return Recursion(
+        return algebra.Recursion(
             id=number, first=first, step=step, fields=fields, all=query.all, span=query.span
         )
 
-    def _select(self, select: Select, environment: Environment, outer: Scope | None) -> Relation:
+    def _select(
+        self, select: tree.Select, environment: Environment, outer: Scope | None
+    ) -> algebra.Relation:
         relation, scope = self._source(select.source, environment, outer)
         scope = replace(scope, outer=outer)
         select, items = spelled_out(select, scope)
@@ -212,9 +173,9 @@ class _Resolver:
         grouping = Grouping(self.identities, nested, select, items)
         relation = grouping.filtered()
         outputs = tuple(self._item(item, grouping) for item in items)
-        keys = list[SortKey]()
+        keys = list[tree.SortKey]()
         for key in select.order_by:
-            if isinstance(key.expression, Star):  # ALL is every output
+            if isinstance(key.expression, tree.Star):  # ALL is every output
                 keys += [replace(key, expression=o.expression) for o in outputs]
             else:
                 expression = self._output(key.expression, outputs, grouping)
@@ -223,18 +184,18 @@ class _Resolver:
 
     def _finish(
         self,
-        select: Select,
-        relation: Relation,
-        outputs: tuple[Item, ...],
-        keys: tuple[SortKey, ...],
+        select: tree.Select,
+        relation: algebra.Relation,
+        outputs: tuple[algebra.Item, ...],
+        keys: tuple[tree.SortKey, ...],
         grouping: Grouping,
-    ) -> Relation:
+    ) -> algebra.Relation:
         if (qualify := grouping.qualify()) is not None:
-            relation = Filter(relation, qualify)
+            relation = algebra.Filter(relation, qualify)
         if select.distinct_on:
             relation = self._first_of_each(select, relation, outputs, keys, grouping)
         visible = {item.expression: item.field.ref for item in outputs}
-        hidden: dict[Expression, Item] = {}
+        hidden: dict[tree.Expression, algebra.Item] = {}
         sort = []
         for key in keys:
             target = visible.get(key.expression)
@@ -242,10 +203,10 @@ class _Resolver:
                 if select.distinct:
                     raise Refused(Reason.NOT_GROUPED, select.span, column="the ORDER BY expression")
                 field = self.identities.field("", type_of(key.expression))
-                item = hidden.setdefault(key.expression, Item(field, key.expression))
+                item = hidden.setdefault(key.expression, algebra.Item(field, key.expression))
                 target = item.field.ref
             sort.append(replace(key, expression=target))
-        relation = Project(relation, outputs + tuple(hidden.values()))
+        relation = algebra.Project(relation, outputs + tuple(hidden.values()))
         if select.distinct:
             relation = self.distinct(relation, select.span)
             renamed = dict(zip((o.field.id for o in outputs), relation.fields, strict=True))
@@ -253,42 +214,48 @@ class _Resolver:
         relation = _sorted_and_cut(relation, tuple(sort), select)
         if not hidden:
             return relation
-        return Project(relation, tuple(Item(o.field, o.field.ref) for o in outputs))
+        return algebra.Project(relation, tuple(algebra.Item(o.field, o.field.ref) for o in outputs))
 
-    def distinct(self, relation: Relation, span: Span) -> Relation:
+    def distinct(self, relation: algebra.Relation, span: tree.Span) -> algebra.Relation:
         """Return SELECT DISTINCT as a GROUP BY of every column without aggregates."""
-        keys = tuple(Item(self.identities.field(f.name, f.type), f.ref) for f in relation.fields)
-        return Aggregate(relation, keys, (), span)
+        keys = tuple(
+            algebra.Item(self.identities.field(f.name, f.type), f.ref) for f in relation.fields
+        )
+        return algebra.Aggregate(relation, keys, (), span)
 
-    def _item(self, item: SelectItem, grouping: Grouping) -> Item:
+    def _item(self, item: tree.SelectItem, grouping: Grouping) -> algebra.Item:
         expression = grouping.lift(item.expression)
-        return Item(self.identities.field(output_name(item), type_of(expression)), expression)
+        return algebra.Item(
+            self.identities.field(output_name(item), type_of(expression)), expression
+        )
 
     def _first_of_each(
         self,
-        select: Select,
-        relation: Relation,
-        outputs: tuple[Item, ...],
-        order: tuple[SortKey, ...],
+        select: tree.Select,
+        relation: algebra.Relation,
+        outputs: tuple[algebra.Item, ...],
+        order: tuple[tree.SortKey, ...],
         grouping: Grouping,
-    ) -> Relation:
+    ) -> algebra.Relation:
         """Return DISTINCT ON (keys): the first row by ORDER BY among those with equal keys."""
         keys = tuple(self._output(key, outputs, grouping) for key in select.distinct_on)
-        number = self.identities.field("row_number", INTEGER)
-        call = WindowCall("row_number", (), keys, order, type=INTEGER, span=select.span)
-        first = Call("eq", (number.ref, Literal(1, INTEGER)), BOOLEAN, select.span)
-        return Filter(Window(relation, (WindowItem(number, call),)), first)
+        number = self.identities.field("row_number", tree.INTEGER)
+        call = tree.WindowCall("row_number", (), keys, order, type=tree.INTEGER, span=select.span)
+        first = tree.Call(
+            "eq", (number.ref, tree.Literal(1, tree.INTEGER)), tree.BOOLEAN, select.span
+        )
+        return algebra.Filter(algebra.Window(relation, (algebra.WindowItem(number, call),)), first)
 
     def _output(
-        self, expression: Expression, outputs: tuple[Item, ...], grouping: Grouping
-    ) -> Expression:
+        self, expression: tree.Expression, outputs: tuple[algebra.Item, ...], grouping: Grouping
+    ) -> tree.Expression:
         """Rewrite an ordinal, an output's name or any expression over the input's columns.
 
         Raises `Refused` for a name of several different outputs.
         """
-        if isinstance(expression, Literal) and isinstance(expression.value, int):
+        if isinstance(expression, tree.Literal) and isinstance(expression.value, int):
             return _ordinal(expression, outputs).expression
-        if isinstance(expression, Name) and expression.table is None:
+        if isinstance(expression, tree.Name) and expression.table is None:
             name = expression.name.lower()
             named = [o.expression for o in outputs if o.field.name.lower() == name]
             if len(set(map(_uncast, named))) > 1:
@@ -298,8 +265,8 @@ class _Resolver:
         return grouping.lift(expression)
 
     def _set_operation(
-        self, query: SetOperation, environment: Environment, outer: Scope | None
-    ) -> Relation:
+        self, query: tree.SetOperation, environment: Environment, outer: Scope | None
+    ) -> algebra.Relation:
         left = self.query(query.left, environment, outer)
         right = self.query(query.right, environment, outer)
         if query.by_name:
@@ -308,7 +275,7 @@ class _Resolver:
         fields = [
             self.identities.field(a.name, kind) for a, kind in zip(left.fields, kinds, strict=True)
         ]
-        union = Union(
+        union = algebra.Union(
             kind=query.kind,
             all=query.all,
             left=left,
@@ -322,11 +289,11 @@ class _Resolver:
         return _sorted_and_cut(union, keys, query)
 
     def _union_order(
-        self, key: SortKey, outputs: tuple[Item, ...], scope: Scope
-    ) -> tuple[SortKey, ...]:
-        if isinstance(key.expression, Star):
+        self, key: tree.SortKey, outputs: tuple[algebra.Item, ...], scope: Scope
+    ) -> tuple[tree.SortKey, ...]:
+        if isinstance(key.expression, tree.Star):
             return tuple(replace(key, expression=o.expression) for o in outputs)
-        if isinstance(key.expression, Literal) and isinstance(key.expression.value, int):
+        if isinstance(key.expression, tree.Literal) and isinstance(key.expression.value, int):
             return (replace(key, expression=_ordinal(key.expression, outputs).expression),)
         expression = typed(key.expression, scope)
         _require_plain(expression, "ORDER BY")
@@ -335,33 +302,35 @@ class _Resolver:
     # --- FROM ---
 
     def _source(
-        self, source: FromItem | None, environment: Environment, outer: Scope | None
-    ) -> tuple[Relation, Scope]:
+        self, source: tree.FromItem | None, environment: Environment, outer: Scope | None
+    ) -> tuple[algebra.Relation, Scope]:
         """Resolve an item of FROM; a query in it sees the columns of the query `outer`
         around it.
         """
         match source:
             case None:
-                return OneRow(), Scope()
-            case TableName():
+                return algebra.OneRow(), Scope()
+            case tree.TableName():
                 return self._named(source, environment)
-            case Derived():
+            case tree.Derived():
                 relation = self.query(source.query, environment, outer)
                 relation = self._relabelled(relation, source.column_aliases, source.span)
                 return relation, _scope(source.alias, relation.fields)
-            case ValuesList():
+            case tree.ValuesList():
                 values = constants(source, self.identities)
                 relation = self._relabelled(values, source.column_aliases, source.span)
                 return relation, _scope(source.alias, relation.fields)
-            case JoinedTables():
+            case tree.JoinedTables():
                 return self._join(source, environment, outer)
-            case HalfJoin():
+            case tree.HalfJoin():
                 return self._half_join(source, environment, outer)
 
-    def _named(self, name: TableName, environment: Environment) -> tuple[Relation, Scope]:
+    def _named(
+        self, name: tree.TableName, environment: Environment
+    ) -> tuple[algebra.Relation, Scope]:
         """Resolve a table or CTE under its alias."""
         relation, hidden = self._table(name, environment)
-        table = self.policy.table(relation.table) if isinstance(relation, Scan) else None
+        table = self.policy.table(relation.table) if isinstance(relation, algebra.Scan) else None
         names = set() if table is None else {column.lower() for column in table.key}
         keys = [n for n, f in enumerate(relation.fields) if f.name.lower() in names]
         relation = self._relabelled(relation, name.column_aliases, name.span)
@@ -371,10 +340,10 @@ class _Resolver:
         return relation, Scope((source,))
 
     def _table(
-        self, name: TableName, environment: Environment
-    ) -> tuple[Relation, Mapping[str, str]]:
+        self, name: tree.TableName, environment: Environment
+    ) -> tuple[algebra.Relation, Mapping[str, str]]:
         definition = None if name.schema else environment.get(name.name.lower())
-        if isinstance(definition, Again):
+        if isinstance(definition, algebra.Again):
             columns = tuple(self.identities.field(f.name, f.type) for f in definition.fields)
             return replace(definition, fields=columns), {}
         if definition is not None:
@@ -385,9 +354,9 @@ class _Resolver:
         hidden = {c.name.lower(): "" for c in table.columns if c.hidden}
         hidden |= {name: table.name for name in table.second_keys if name in hidden}
         fields = tuple(self.identities.field(c.name, c.type) for c in table.columns if not c.hidden)
-        return Scan(table.name, fields, name.span, table.readings, table.rows), hidden
+        return algebra.Scan(table.name, fields, name.span, table.readings, table.rows), hidden
 
-    def _unknown(self, name: TableName, environment: Environment) -> Refused:
+    def _unknown(self, name: tree.TableName, environment: Environment) -> Refused:
         """Return the refusal of an unknown table, with similar names in the policy and in WITH."""
         tables = [t.name for t in self.policy.tables]
         meant = self.policy.named((*name.schema[-1:], name.name))
@@ -398,23 +367,25 @@ class _Resolver:
         facts = {"table": written, "near": near, "known": tuple(tables)}
         return Refused(Reason.UNKNOWN_TABLE, name.span, **facts)
 
-    def _relabelled(self, relation: Relation, aliases: tuple[str, ...], span: Span) -> Relation:
+    def _relabelled(
+        self, relation: algebra.Relation, aliases: tuple[str, ...], span: tree.Span
+    ) -> algebra.Relation:
         if not aliases:
             return relation
         if len(aliases) > len(relation.fields):
             raise Refused(Reason.UNKNOWN_COLUMN, span, column=aliases[len(relation.fields)])
         names = (*aliases, *(f.name for f in relation.fields[len(aliases) :]))
         items = tuple(
-            Item(self.identities.field(name, f.type), f.ref)
+            algebra.Item(self.identities.field(name, f.type), f.ref)
             for name, f in zip(names, relation.fields, strict=True)
         )
-        return Project(relation, items)
+        return algebra.Project(relation, items)
 
     def _join(
-        self, join: JoinedTables, environment: Environment, outer: Scope | None
-    ) -> tuple[Relation, Scope]:
+        self, join: tree.JoinedTables, environment: Environment, outer: Scope | None
+    ) -> tuple[algebra.Relation, Scope]:
         left, left_scope = self._source(join.left, environment, outer)
-        lateral = isinstance(join.right, Derived) and join.right.lateral
+        lateral = isinstance(join.right, tree.Derived) and join.right.lateral
         around = replace(left_scope, outer=outer) if lateral else outer
         right, right_scope = self._source(join.right, environment, around)
         _no_shared_alias(left_scope, right_scope, join)
@@ -428,9 +399,9 @@ class _Resolver:
         asks = lateral and free_refs(right) & {f.id for f in left.fields}
         plain = not (asks or join.asof)
         asking = join.condition is not None and has_subquery(join.condition)
-        if plain and asking and join.kind is JoinKind.INNER:
+        if plain and asking and join.kind is tree.JoinKind.INNER:
             # An inner join is a product with a filter.
-            product = Join(left, right, JoinKind.CROSS, None, join.span)
+            product = algebra.Join(left, right, tree.JoinKind.CROSS, None, join.span)
             nested = self._nested(replace(scope, outer=outer), product, environment)
             nested.where(join.condition)
             return nested.relation, scope
@@ -440,7 +411,7 @@ class _Resolver:
             written, left, right = self._asked_on(join, left, right, seen, environment)
             condition = predicate(written, scope)
             _require_plain(condition, "ON")
-        joined = Join(left, right, join.kind, condition, join.span)
+        joined = algebra.Join(left, right, join.kind, condition, join.span)
         if plain:
             return padded(joined, scope, self.identities)
         laterals = Laterals(self.policy, self.identities)
@@ -449,19 +420,19 @@ class _Resolver:
 
     def _asked_on(
         self,
-        join: JoinedTables,
-        left: Relation,
-        right: Relation,
+        join: tree.JoinedTables,
+        left: algebra.Relation,
+        right: algebra.Relation,
         scope: Scope,
         environment: Environment,
-    ) -> tuple[Expression, Relation, Relation]:
+    ) -> tuple[tree.Expression, algebra.Relation, algebra.Relation]:
         """Resolve the condition of an outer join, with subqueries attached to the rows of one side.
 
         Raises `Refused` for a subquery that reads columns of both sides.
         """
         parts = []
         for part in conjuncts(join.condition):
-            if not has_subquery(part) or join.kind is JoinKind.FULL:
+            if not has_subquery(part) or join.kind is tree.JoinKind.FULL:
                 parts.append(part)
                 continue
             nested = self._nested(scope, right, environment)
@@ -478,7 +449,7 @@ class _Resolver:
         assert condition is not None
         return condition, left, right
 
-    def _nested(self, scope: Scope, relation: Relation, environment: Environment) -> Nested:
+    def _nested(self, scope: Scope, relation: algebra.Relation, environment: Environment) -> Nested:
         """Return the resolver of subqueries that these rows evaluate."""
         return Nested(
             scope,
@@ -488,8 +459,8 @@ class _Resolver:
         )
 
     def _half_join(
-        self, half: HalfJoin, environment: Environment, outer: Scope | None
-    ) -> tuple[Relation, Scope]:
+        self, half: tree.HalfJoin, environment: Environment, outer: Scope | None
+    ) -> tuple[algebra.Relation, Scope]:
         """Resolve SEMI and ANTI JOIN: EXISTS and its negation, written in FROM."""
         join = half.join
         left, scope = self._source(join.left, environment, outer)
@@ -501,17 +472,21 @@ class _Resolver:
         else:
             condition = predicate(join.condition, scope.beside(right_scope))
             _require_plain(condition, "ON")
-        mark = self.identities.field("found", BOOLEAN)
-        matched = Match(left, right, condition, mark, span=join.span)
+        mark = self.identities.field("found", tree.BOOLEAN)
+        matched = algebra.Match(left, right, condition, mark, span=join.span)
         condition = ~mark.ref if half.anti else mark.ref
-        return Project(Filter(matched, condition), tuple(f.item for f in left.fields)), scope
+        return algebra.Project(
+            algebra.Filter(matched, condition), tuple(f.item for f in left.fields)
+        ), scope
 
 
-def _scope(alias: str | None, fields: tuple[Field, ...]) -> Scope:
+def _scope(alias: str | None, fields: tuple[algebra.Field, ...]) -> Scope:
     return Scope((Source(alias, fields),))
 
 
-def _common_types(query: SetOperation, left: Relation, right: Relation) -> tuple[SqlType, ...]:
+def _common_types(
+    query: tree.SetOperation, left: algebra.Relation, right: algebra.Relation
+) -> tuple[tree.SqlType, ...]:
     """Return the type of each column of a set operation."""
     if len(left.fields) != len(right.fields):
         raise Refused(Reason.TYPE_MISMATCH, query.span, function=query.kind, types=())
@@ -525,7 +500,7 @@ def _common_types(query: SetOperation, left: Relation, right: Relation) -> tuple
     return tuple(kinds)
 
 
-def _no_shared_alias(left: Scope, right: Scope, join: JoinedTables) -> None:
+def _no_shared_alias(left: Scope, right: Scope, join: tree.JoinedTables) -> None:
     """Refuse an alias on both sides, unless two schemas have tables of this name."""
     sources = {s.alias.lower(): s.table for s in left.sources if s.alias}
     for source in right.sources:
@@ -534,48 +509,53 @@ def _no_shared_alias(left: Scope, right: Scope, join: JoinedTables) -> None:
             raise Refused(Reason.AMBIGUOUS_COLUMN, join.span, column=source.alias)
 
 
-def _uncast(expression: Expression) -> Expression:
+def _uncast(expression: tree.Expression) -> tree.Expression:
     """Remove a cast to the type that an expression has."""
     match expression:
-        case Cast(arg=arg, type=kind) if type_of(arg) == kind:
+        case tree.Cast(arg=arg, type=kind) if type_of(arg) == kind:
             return _uncast(arg)
         case _:
             return expression
 
 
-def _ordinal(literal: Literal, outputs: tuple[Item, ...]) -> Item:
+def _ordinal(literal: tree.Literal, outputs: tuple[algebra.Item, ...]) -> algebra.Item:
     position = literal.value
     assert isinstance(position, int)
-    if literal.type.kind is not Kind.INTEGER or not 1 <= position <= len(outputs):
+    if literal.type.kind is not tree.Kind.INTEGER or not 1 <= position <= len(outputs):
         last = len(outputs)
         raise Refused(Reason.UNKNOWN_COLUMN, literal.span, position=position, last=last)
     return outputs[position - 1]
 
 
 def _sorted_and_cut(
-    relation: Relation, keys: tuple[SortKey, ...], query: Select | SetOperation
-) -> Relation:
+    relation: algebra.Relation,
+    keys: tuple[tree.SortKey, ...],
+    query: tree.Select | tree.SetOperation,
+) -> algebra.Relation:
     if keys:
-        relation = Sort(relation, keys, query.span)
+        relation = algebra.Sort(relation, keys, query.span)
     if query.limit is not None or query.offset:
-        relation = Limit(relation, query.limit, query.offset, query.span)
+        relation = algebra.Limit(relation, query.limit, query.offset, query.span)
     return relation
 
 
-def _moved(key: SortKey, renamed: Mapping[int, Field]) -> SortKey:
-    assert isinstance(key.expression, Ref)
+def _moved(key: tree.SortKey, renamed: Mapping[int, algebra.Field]) -> tree.SortKey:
+    assert isinstance(key.expression, tree.Ref)
     return replace(key, expression=renamed[key.expression.id].ref)
 
 
-def _require_plain(expression: Expression, clause: str) -> None:
+def _require_plain(expression: tree.Expression, clause: str) -> None:
     for node in walk(expression):
-        if isinstance(node, AggregateCall | WindowCall):
+        if isinstance(node, tree.AggregateCall | tree.WindowCall):
             raise Refused(Reason.MISPLACED_AGGREGATE, node.span, name=node.function, clause=clause)
 
 
 def by_name(
-    query: SetOperation, left: Relation, right: Relation, identities: Identities
-) -> tuple[Relation, Relation]:
+    query: tree.SetOperation,
+    left: algebra.Relation,
+    right: algebra.Relation,
+    identities: Identities,
+) -> tuple[algebra.Relation, algebra.Relation]:
     """Return both sides of UNION BY NAME with all columns, the left's first and missing
     ones NULL.
     """
@@ -586,12 +566,12 @@ def by_name(
         raise Refused(Reason.AMBIGUOUS_COLUMN, query.span, column="in UNION BY NAME")
     names = {**sides[0], **{name: f for name, f in sides[1].items() if name not in sides[0]}}
 
-    def listed(side: Relation, columns: dict[str, Field]) -> Relation:
+    def listed(side: algebra.Relation, columns: dict[str, algebra.Field]) -> algebra.Relation:
         items = []
         for name, label in names.items():
             column = columns.get(name)
-            value = Literal(None, NULL) if column is None else column.ref
-            items.append(Item(identities.field(label.name, value.type), value))
-        return Project(side, tuple(items))
+            value = tree.Literal(None, tree.NULL) if column is None else column.ref
+            items.append(algebra.Item(identities.field(label.name, value.type), value))
+        return algebra.Project(side, tuple(items))
 
     return listed(left, sides[0]), listed(right, sides[1])

@@ -8,23 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
+from dpsql.model import tree
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import candidates, nearest
-from dpsql.model.tree import (
-    STATED,
-    AggregateCall,
-    Call,
-    Expression,
-    Literal,
-    Name,
-    Ref,
-    Select,
-    SelectItem,
-    SqlType,
-    Star,
-)
 from dpsql.model.walk import children, expressions, map_children, walk
 
 MAX_FIELDS = 20_000
@@ -39,7 +27,7 @@ class Identities:
     def __init__(self) -> None:
         self._next = count(1)
 
-    def field(self, name: str, kind: SqlType) -> Field:
+    def field(self, name: str, kind: tree.SqlType) -> Field:
         """Return a new column; refuses a statement that grows beyond `MAX_FIELDS`."""
         number = next(self._next)
         if number > MAX_FIELDS:
@@ -88,7 +76,7 @@ class Scope:
     outer: Scope | None = None
     instead: Mapping[int, Field] = field(default_factory=dict)
 
-    def lookup(self, name: Name) -> Field:
+    def lookup(self, name: tree.Name) -> Field:
         """Return the single field that `name` means, or raise a refusal that points at it."""
         name = self.whole(name)
         if self.outer is not None and not self._knows(name):
@@ -119,7 +107,7 @@ class Scope:
             **facts,
         )
 
-    def whole(self, name: Name) -> Name:
+    def whole(self, name: tree.Name) -> tree.Name:
         """Rewrite "column.field", the name of a part of a column, as a column name."""
         if name.table is None or any(s.is_called(name.table, name.schema) for s in self.sources):
             return name
@@ -139,7 +127,7 @@ class Scope:
         begins = tuple(f"{column.lower()}{sign}" for sign in ".[")
         return any(f.name.lower().startswith(begins) for s in self.sources for f in s.fields)
 
-    def has(self, name: Name) -> bool:
+    def has(self, name: tree.Name) -> bool:
         """Test whether some field, visible or hidden, has this name."""
         return any(
             (name.table is None or source.is_called(name.table, name.schema))
@@ -147,7 +135,7 @@ class Scope:
             for source in self.sources
         )
 
-    def _knows(self, name: Name) -> bool:
+    def _knows(self, name: tree.Name) -> bool:
         """Test whether the name exists here, usable or not; a table here hides outer ones."""
         if name.table is not None:
             return any(s.is_called(name.table, name.schema) for s in self.sources)
@@ -156,7 +144,7 @@ class Scope:
             for source in self.sources
         )
 
-    def expand(self, star: Star) -> tuple[Field, ...]:
+    def expand(self, star: tree.Star) -> tuple[Field, ...]:
         """Return the columns of `*` or `t.*`, in order."""
         fields = tuple(f for source in self._qualified(star) for f in source.fields)
         if star.table is not None:
@@ -202,7 +190,7 @@ class Scope:
             instead={**self.instead, **right.instead},
         )
 
-    def _qualified(self, name: Name | Star) -> tuple[Source, ...]:
+    def _qualified(self, name: tree.Name | tree.Star) -> tuple[Source, ...]:
         table = name.table
         if table is None:
             return self.sources
@@ -211,7 +199,7 @@ class Scope:
             raise self._not_in_from(table, name)
         return sources
 
-    def _not_in_from(self, table: str, name: Name | Star) -> Refused:
+    def _not_in_from(self, table: str, name: tree.Name | tree.Star) -> Refused:
         """Return the refusal of an unknown qualifier, with an alias or similar names."""
         meant = candidates((*name.schema, table))
         renamed = (s.alias for s in self.sources if s.table and s.table.lower() in meant)
@@ -222,46 +210,46 @@ class Scope:
         return Refused(Reason.UNKNOWN_TABLE, name.span, qualifier=written, **facts)
 
 
-def is_stated(expression: Expression) -> bool:
+def is_stated(expression: tree.Expression) -> bool:
     """Test whether an expression is a stated error.
 
-    >>> is_stated(Call("dp_stddev", (Name("n"),))), is_stated(Name("n"))
+    >>> is_stated(tree.Call("dp_stddev", (tree.Name("n"),))), is_stated(tree.Name("n"))
     (True, False)
     """
-    return isinstance(expression, Call) and expression.function in STATED
+    return isinstance(expression, tree.Call) and expression.function in tree.STATED
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """The items of a SELECT list; `unfolded` replaces the aliases in arguments of aggregates."""
 
-    items: tuple[SelectItem, ...]
-    unfolded: Callable[[Expression], Expression]
+    items: tuple[tree.SelectItem, ...]
+    unfolded: Callable[[tree.Expression], tree.Expression]
 
-    def named(self) -> tuple[SelectItem, ...]:
+    def named(self) -> tuple[tree.SelectItem, ...]:
         """Return the items, with each error in them over its own item.
 
         Raises `Refused` for a name of several different items and for the error of an error.
         """
         return tuple(
-            SelectItem(self.meant(item.expression, place), item.alias)
+            tree.SelectItem(self.meant(item.expression, place), item.alias)
             for place, item in enumerate(self.items)
         )
 
-    def meant(self, expression: Expression, own: int | None = None) -> Expression:
+    def meant(self, expression: tree.Expression, own: int | None = None) -> tree.Expression:
         """Return an expression of the same SELECT (its item number `own`), with errors as in
         `named`.
         """
-        if isinstance(expression, AggregateCall):
+        if isinstance(expression, tree.AggregateCall):
             return expression  # reads columns of FROM
         if is_stated(expression):
             return map_children(expression, lambda arg: self._replaced(arg, own))
         return map_children(expression, lambda child: self.meant(child, own))
 
-    def _replaced(self, expression: Expression, own: int | None) -> Expression:
-        if isinstance(expression, AggregateCall):
+    def _replaced(self, expression: tree.Expression, own: int | None) -> tree.Expression:
+        if isinstance(expression, tree.AggregateCall):
             return self.unfolded(expression)
-        if not isinstance(expression, Name) or expression.table is not None:
+        if not isinstance(expression, tree.Name) or expression.table is not None:
             return map_children(expression, lambda child: self._replaced(child, own))
         name = expression.name
         outputs = {
@@ -278,11 +266,11 @@ class Outputs:
         return meaning
 
 
-def stated_in(relation: Relation) -> Iterator[Call]:
+def stated_in(relation: Relation) -> Iterator[tree.Call]:
     """Yield the errors that a relation itself states, without those of its inputs."""
     for expression in expressions(relation):
         for node in walk(expression):
-            if isinstance(node, Call) and is_stated(node):
+            if isinstance(node, tree.Call) and is_stated(node):
                 yield node
 
 
@@ -309,9 +297,9 @@ class Aliases:
     """
 
     scope: Scope
-    meaning: Mapping[str, Expression]
+    meaning: Mapping[str, tree.Expression]
 
-    def unfolded(self, expression: Expression) -> Expression:
+    def unfolded(self, expression: tree.Expression) -> tree.Expression:
         """Replace each alias in an expression by its meaning.
 
         Raises `Refused` (TOO_LARGE) where aliases of aliases make it grow too much.
@@ -320,16 +308,16 @@ class Aliases:
         _check_size(result)
         return result
 
-    def _replaced(self, expression: Expression) -> Expression:
-        if isinstance(expression, Name):
+    def _replaced(self, expression: tree.Expression) -> tree.Expression:
+        if isinstance(expression, tree.Name):
             if expression.table is not None or self.scope.has(expression):
                 return expression
             return self.meaning.get(expression.name.lower(), expression)
-        if isinstance(expression, Call) and expression.function in STATED:
+        if isinstance(expression, tree.Call) and expression.function in tree.STATED:
             return expression
         return map_children(expression, self._replaced)
 
-    def with_alias(self, item: SelectItem) -> Aliases:
+    def with_alias(self, item: tree.SelectItem) -> Aliases:
         """Return these aliases and that of one more item; of two equal names the later one
         counts.
         """
@@ -338,7 +326,7 @@ class Aliases:
         return Aliases(self.scope, {**self.meaning, item.alias.lower(): item.expression})
 
 
-def _check_size(expression: Expression) -> None:
+def _check_size(expression: tree.Expression) -> None:
     """Refuse a large expression: aliases that use each other double its size and depth at every
     step.
     """
@@ -352,7 +340,9 @@ def _check_size(expression: Expression) -> None:
         pending += [(child, depth + 1) for child in children(node)]
 
 
-def spelled_out(select: Select, scope: Scope) -> tuple[Select, tuple[SelectItem, ...]]:
+def spelled_out(
+    select: tree.Select, scope: Scope
+) -> tuple[tree.Select, tuple[tree.SelectItem, ...]]:
     """Return the SELECT and its list with stars, aliases and GROUP BY ALL replaced.
 
     Numbers and names of outputs in GROUP BY, ORDER BY and DISTINCT ON stay. Raises `Refused` for
@@ -363,13 +353,13 @@ def spelled_out(select: Select, scope: Scope) -> tuple[Select, tuple[SelectItem,
     items = outputs.named()
     labels = {item.alias.lower() for item in items if item.alias is not None}
 
-    def outside(expression: Expression) -> Expression:
-        named = isinstance(expression, Name) and expression.table is None
+    def outside(expression: tree.Expression) -> tree.Expression:
+        named = isinstance(expression, tree.Name) and expression.table is None
         if named and getattr(expression, "name", "").lower() in labels:
             return expression
         return outputs.meant(aliases.unfolded(expression))
 
-    def optional(condition: Expression | None) -> Expression | None:
+    def optional(condition: tree.Expression | None) -> tree.Expression | None:
         return None if condition is None else outputs.meant(aliases.unfolded(condition))
 
     written = replace(
@@ -385,29 +375,31 @@ def spelled_out(select: Select, scope: Scope) -> tuple[Select, tuple[SelectItem,
 
 
 def _group_by(
-    keys: tuple[Expression, ...], items: tuple[SelectItem, ...]
-) -> tuple[Expression, ...]:
+    keys: tuple[tree.Expression, ...], items: tuple[tree.SelectItem, ...]
+) -> tuple[tree.Expression, ...]:
     """Return the keys; GROUP BY ALL means every item without an aggregate."""
-    if not any(isinstance(key, Star) for key in keys):
+    if not any(isinstance(key, tree.Star) for key in keys):
         return keys
     listed = [item.expression for item in items if not _has_aggregate(item.expression)]
     # A number would mean the item at its place, and no key at all one group without rows.
-    numbers = [Call("coalesce", (e,), span=e.span) for e in listed if isinstance(e, Literal)]
-    return (*(e for e in listed if not isinstance(e, Literal)), *numbers)
+    numbers = [
+        tree.Call("coalesce", (e,), span=e.span) for e in listed if isinstance(e, tree.Literal)
+    ]
+    return (*(e for e in listed if not isinstance(e, tree.Literal)), *numbers)
 
 
-def _has_aggregate(expression: Expression) -> bool:
-    return any(isinstance(node, AggregateCall) for node in walk(expression))
+def _has_aggregate(expression: tree.Expression) -> bool:
+    return any(isinstance(node, tree.AggregateCall) for node in walk(expression))
 
 
 def _expanded(
-    items: tuple[SelectItem, ...], scope: Scope
-) -> tuple[tuple[SelectItem, ...], Aliases]:
+    items: tuple[tree.SelectItem, ...], scope: Scope
+) -> tuple[tuple[tree.SelectItem, ...], Aliases]:
     """Return the SELECT list with stars and aliases of earlier items replaced, and all aliases."""
-    result: list[SelectItem] = []
+    result: list[tree.SelectItem] = []
     aliases = Aliases(scope, {})
     for item in items:
-        if isinstance(item.expression, Star):
+        if isinstance(item.expression, tree.Star):
             columns = _columns(item.expression, aliases)
             result += columns
             new_names = {new.lower() for _, new in item.expression.renaming}
@@ -417,14 +409,14 @@ def _expanded(
             continue
         written = item.expression
         # The label of an output is what was written, not what it stands for.
-        label = item.alias or (written.name if isinstance(written, Name) else None)
-        new = SelectItem(aliases.unfolded(written), label)
+        label = item.alias or (written.name if isinstance(written, tree.Name) else None)
+        new = tree.SelectItem(aliases.unfolded(written), label)
         result.append(new)
-        aliases = aliases.with_alias(new if item.alias else SelectItem(new.expression))
+        aliases = aliases.with_alias(new if item.alias else tree.SelectItem(new.expression))
     return tuple(result), aliases
 
 
-def _columns(star: Star, aliases: Aliases) -> list[SelectItem]:
+def _columns(star: tree.Star, aliases: Aliases) -> list[tree.SelectItem]:
     """Return the columns of `*` after EXCLUDE, REPLACE and RENAME."""
     fields = aliases.scope.expand(star)
     present = {f.name.lower() for f in fields}
@@ -441,6 +433,6 @@ def _columns(star: Star, aliases: Aliases) -> list[SelectItem]:
     for f in fields:
         name = f.name.lower()
         if name not in excluded:
-            value = replaced.get(name, Ref(f.id, f.type, star.span))
-            result.append(SelectItem(value, renamed.get(name, f.name)))
+            value = replaced.get(name, tree.Ref(f.id, f.type, star.span))
+            result.append(tree.SelectItem(value, renamed.get(name, f.name)))
     return result

@@ -5,18 +5,8 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 
 from dpsql.compiler.resolve import interval_values as intervals
+from dpsql.model import tree
 from dpsql.model.bound_parameters import MAX_DIGITS, bound, said
-from dpsql.model.tree import (
-    BOOLEAN,
-    INTEGER,
-    INTERVAL,
-    TIME,
-    UUID,
-    VARCHAR,
-    Literal,
-    SqlType,
-    Value,
-)
 
 _TRUTHS = {
     **dict.fromkeys("t true y yes on 1".split(), True),
@@ -25,35 +15,35 @@ _TRUTHS = {
 """Truth values in PostgreSQL, https://www.postgresql.org/docs/15/datatype-boolean.html."""
 
 
-def coerced(literal: Literal, target: SqlType) -> Literal:
+def coerced(literal: tree.Literal, target: tree.SqlType) -> tree.Literal:
     """Read a string literal as a constant that is compared with `target`; unchanged where it is
     none.
 
     Next to INTEGER only whole numbers are numbers, as in PostgreSQL.
 
-    >>> coerced(Literal("99", VARCHAR), INTEGER).value
+    >>> coerced(tree.Literal("99", tree.VARCHAR), tree.INTEGER).value
     99
-    >>> coerced(Literal("99.5", VARCHAR), INTEGER).value
+    >>> coerced(tree.Literal("99.5", tree.VARCHAR), tree.INTEGER).value
     '99.5'
     """
-    if literal.type != VARCHAR or not isinstance(literal.value, str):
+    if literal.type != tree.VARCHAR or not isinstance(literal.value, str):
         return literal
-    if target == INTERVAL:
+    if target == tree.INTERVAL:
         micros = intervals.of_text(literal.value)
-        return literal if micros is None else Literal(micros, INTERVAL, literal.span)
+        return literal if micros is None else tree.Literal(micros, tree.INTERVAL, literal.span)
     value = _value(literal.value.strip().lower(), target)
     return literal if value is None else bound(value, literal.span)
 
 
-def _value(text: str, target: SqlType) -> Value:
-    if target == BOOLEAN:
+def _value(text: str, target: tree.SqlType) -> tree.Value:
+    if target == tree.BOOLEAN:
         return _TRUTHS.get(text)
     try:
-        if target in (TIME, UUID):
+        if target in (tree.TIME, tree.UUID):
             return said(text, target)
         if not target.is_numeric or "_" in text or len(text) > MAX_DIGITS:
             return None
-        return int(text) if target == INTEGER else _finite(Decimal(text))
+        return int(text) if target == tree.INTEGER else _finite(Decimal(text))
     except (ValueError, InvalidOperation):
         return None
 

@@ -13,44 +13,10 @@ from collections.abc import Callable
 from dpsql.compiler.resolve.scopes import Identities, Scope
 from dpsql.compiler.resolve.subquery_aggregates import one_total, require_own_aggregates
 from dpsql.compiler.resolve.typing import predicate, type_of, typed, typed_call
-from dpsql.model.algebra import (
-    Aggregate,
-    Apply,
-    Field,
-    Filter,
-    Item,
-    Join,
-    Limit,
-    Match,
-    OneRow,
-    Project,
-    Relation,
-    Scan,
-    Single,
-    Sort,
-)
+from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import (
-    BOOLEAN,
-    NOWHERE,
-    NULL,
-    AggregateCall,
-    Call,
-    Expression,
-    JoinKind,
-    Literal,
-    Membership,
-    Name,
-    Query,
-    Ref,
-    ScalarQuery,
-    Select,
-    SelectItem,
-    Span,
-    WindowCall,
-    scalar,
-)
+from dpsql.model.tree import scalar
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import (
     both,
@@ -65,8 +31,8 @@ from dpsql.model.walk import (
     walk,
 )
 
-TRUE = Literal(True, BOOLEAN)
-NOTHING = Literal(None, NULL)
+TRUE = tree.Literal(True, tree.BOOLEAN)
+NOTHING = tree.Literal(None, tree.NULL)
 COUNTS = frozenset({"count", "regr_count", "approx_count_distinct"})
 """Aggregates that are 0 without rows; all others are NULL."""
 
@@ -77,14 +43,14 @@ class Lookup:
     `mark` it is EXISTS or IN; `condition` and `member` read outer columns and `other`'s.
     """
 
-    other: Relation
-    condition: Expression | None
-    value: Expression
-    mark: Field | None = None
-    member: tuple[Expression, Expression] | None = None
-    renamed: tuple[tuple[Field, Field], ...] = ()
-    span: Span = NOWHERE
-    applied: Apply | None = None
+    other: algebra.Relation
+    condition: tree.Expression | None
+    value: tree.Expression
+    mark: algebra.Field | None = None
+    member: tuple[tree.Expression, tree.Expression] | None = None
+    renamed: tuple[tuple[algebra.Field, algebra.Field], ...] = ()
+    span: tree.Span = tree.NOWHERE
+    applied: algebra.Apply | None = None
 
     @property
     def columns(self) -> frozenset[int]:
@@ -94,12 +60,12 @@ class Lookup:
             own.add(self.applied.value.id)
         return frozenset(own if self.mark is None else own | {self.mark.id})
 
-    def attach(self, relation: Relation) -> Relation:
+    def attach(self, relation: algebra.Relation) -> algebra.Relation:
         """Return the rows with the subquery's columns added."""
         if self.applied is not None:
             return replace(self.applied, input=relation)
         if self.mark is not None:
-            return Match(
+            return algebra.Match(
                 input=relation,
                 other=self.other,
                 condition=self.condition,
@@ -108,13 +74,13 @@ class Lookup:
                 span=self.span,
             )
         if self.condition is None:
-            return Join(relation, self.other, JoinKind.CROSS, None, self.span)
-        join = Join(relation, self.other, JoinKind.LEFT, self.condition, self.span)
+            return algebra.Join(relation, self.other, tree.JoinKind.CROSS, None, self.span)
+        join = algebra.Join(relation, self.other, tree.JoinKind.LEFT, self.condition, self.span)
         items = tuple(f.item for f in relation.fields)
-        renamed = tuple(Item(new, old.ref) for old, new in self.renamed)
-        return Project(join, items + renamed)
+        renamed = tuple(algebra.Item(new, old.ref) for old, new in self.renamed)
+        return algebra.Project(join, items + renamed)
 
-    def map(self, change: Callable[[Expression], Expression]) -> Lookup:
+    def map(self, change: Callable[[tree.Expression], tree.Expression]) -> Lookup:
         """Return the same lookup with its outer expressions changed."""
         condition = None if self.condition is None else change(self.condition)
         member = None if self.member is None else (change(self.member[0]), self.member[1])
@@ -133,29 +99,29 @@ class Subqueries:
 
     def membership(
         self,
-        node: Membership,
-        values: tuple[Expression, ...],
-        relation: Relation,
-        rows: Relation,
+        node: tree.Membership,
+        values: tuple[tree.Expression, ...],
+        relation: algebra.Relation,
+        rows: algebra.Relation,
     ) -> Lookup:
         """Return EXISTS (relation), or values IN (relation), for these rows. With several values it
         is true where it is in SQL, and else false.
         """
         relation = _unordered(relation)
         outer = free_refs(relation)
-        member, equal = None, tuple[Expression, ...]()
+        member, equal = None, tuple[tree.Expression, ...]()
         if values:
             if len(relation.fields) != len(values):
                 raise _several_columns(node.span)
             pairs = zip(values, relation.fields, strict=True)
             equal = tuple(
-                typed_call(Call("eq", (v, option.ref), span=node.span)) for v, option in pairs
+                typed_call(tree.Call("eq", (v, option.ref), span=node.span)) for v, option in pairs
             )
         if len(values) == 1:
             (same,) = equal
-            assert isinstance(same, Call)
+            assert isinstance(same, tree.Call)
             member, equal = (same.args[0], same.args[1]), ()
-        mark = self.identities.field("found", BOOLEAN)
+        mark = self.identities.field("found", tree.BOOLEAN)
         try:
             other, conditions = Decorrelation(outer, self.identities, node.span).pulled(relation)
             no_outer_left(other, outer, node.span)
@@ -163,11 +129,15 @@ class Subqueries:
             if equal or not self._are_public(rows, relation):
                 raise
             tested = None if member is None else member[0]
-            return _applied(Apply(rows, relation, mark, tests=True, member=tested, span=node.span))
+            return _applied(
+                algebra.Apply(rows, relation, mark, tests=True, member=tested, span=node.span)
+            )
         condition = both((*conditions, *equal))
         return Lookup(other, condition, mark.ref, mark, member, span=node.span)
 
-    def scalar(self, node: ScalarQuery, relation: Relation, rows: Relation) -> Lookup:
+    def scalar(
+        self, node: tree.ScalarQuery, relation: algebra.Relation, rows: algebra.Relation
+    ) -> Lookup:
         """Return (relation) as a value, for these rows. Refused where it may have more than one
         row, unless it is public: then its rows are checked.
         """
@@ -182,37 +152,41 @@ class Subqueries:
                     raise
             value = self.identities.field(result.name, result.type)
             unsure = _rows_at_most(relation) is None
-            return _applied(Apply(rows, relation, value, unsure=unsure, span=node.span))
+            return _applied(algebra.Apply(rows, relation, value, unsure=unsure, span=node.span))
         least_and_most = _rows_at_most(relation)
         if least_and_most is None and _is_of_one_group(relation):
-            relation, least_and_most = Limit(relation, 1, 0, node.span), (0, 1)
+            relation, least_and_most = algebra.Limit(relation, 1, 0, node.span), (0, 1)
         if least_and_most is None:
             if not self._are_public(relation):
                 raise several_rows(node.span)
-            relation = Single(relation, span=node.span)
+            relation = algebra.Single(relation, span=node.span)
         if least_and_most == (1, 1):
             return Lookup(relation, None, result.ref, span=node.span)
         new = self.identities.field(result.name, result.type)
         return Lookup(relation, TRUE, new.ref, renamed=((result, new),), span=node.span)
 
     def _correlated(
-        self, node: ScalarQuery, relation: Relation, outer: frozenset[int], rows: Relation
+        self,
+        node: tree.ScalarQuery,
+        relation: algebra.Relation,
+        outer: frozenset[int],
+        rows: algebra.Relation,
     ) -> Lookup:
         """Return one row per value of the correlated columns: an aggregate, or a row by its key."""
-        if not isinstance(relation, Project):
+        if not isinstance(relation, algebra.Project):
             raise several_rows(node.span)
         core, expression = relation.input, relation.items[0].expression
-        source = core.input if isinstance(core, Aggregate) else core
-        if isinstance(core, Aggregate) and core.keys:
+        source = core.input if isinstance(core, algebra.Aggregate) else core
+        if isinstance(core, algebra.Aggregate) and core.keys:
             raise several_rows(node.span)
         pulled, conditions = Decorrelation(outer, self.identities, node.span, core).pulled(core)
         no_outer_left(pulled, outer, node.span)
-        if not isinstance(core, Aggregate) and not self._by_key(source, conditions):
+        if not isinstance(core, algebra.Aggregate) and not self._by_key(source, conditions):
             columns = _compared(pulled, conditions)
             # Public rows are checked for several matches.
             if not columns or self._are_public(rows) or not self._are_public(pulled):
                 raise several_rows(node.span)
-            pulled = Single(pulled, columns, node.span)
+            pulled = algebra.Single(pulled, columns, node.span)
         read = refs(expression) - outer
         renamed = tuple(
             (f, self.identities.field(f.name, f.type)) for f in pulled.fields if f.id in read
@@ -222,25 +196,25 @@ class Subqueries:
         value = substitute(expression, values)
         return Lookup(pulled, both(conditions) or TRUE, value, renamed=renamed, span=node.span)
 
-    def _are_public(self, *relations_read: Relation) -> bool:
+    def _are_public(self, *relations_read: algebra.Relation) -> bool:
         """Test whether these relations read no private table."""
-        scans = (p for r in relations_read for p in relations(r) if isinstance(p, Scan))
+        scans = (p for r in relations_read for p in relations(r) if isinstance(p, algebra.Scan))
         tables = (self.policy.table(scan.table) for scan in scans)
         return not any(table is None or table.private for table in tables)
 
-    def _by_key(self, source: Relation, conditions: tuple[Expression, ...]) -> bool:
+    def _by_key(self, source: algebra.Relation, conditions: tuple[tree.Expression, ...]) -> bool:
         """Test whether the conditions fix the declared key of the only table that is read."""
-        while isinstance(source, Filter):
+        while isinstance(source, algebra.Filter):
             source = source.input
-        if not isinstance(source, Scan):
+        if not isinstance(source, algebra.Scan):
             return False
         table = self.policy.table(source.table)
         assert table is not None
         here = {f.id: f.name.lower() for f in source.fields}
         fixed = set()
         for part in conditions:
-            if isinstance(part, Call) and part.function == "eq":
-                sides = [arg for arg in part.args if isinstance(arg, Ref) and arg.id in here]
+            if isinstance(part, tree.Call) and part.function == "eq":
+                sides = [arg for arg in part.args if isinstance(arg, tree.Ref) and arg.id in here]
                 fixed |= {here[arg.id] for arg in sides if len(sides) == 1}
         return bool(table.key) and {name.lower() for name in table.key} <= fixed
 
@@ -253,136 +227,150 @@ class Decorrelation:
 
     outer: frozenset[int]
     identities: Identities
-    span: Span
-    total: Relation | None = None
+    span: tree.Span
+    total: algebra.Relation | None = None
 
-    def pulled(self, relation: Relation) -> tuple[Relation, tuple[Expression, ...]]:
+    def pulled(
+        self, relation: algebra.Relation
+    ) -> tuple[algebra.Relation, tuple[tree.Expression, ...]]:
         """Return the relation without those conditions, and the conditions, over its own
         columns.
         """
         match relation:
-            case Filter():
+            case algebra.Filter():
                 source, conditions = self.pulled(relation.input)
                 stay, moved = self._split(relation.predicate)
-                return (source if stay is None else Filter(source, stay)), conditions + moved
-            case Join(kind=JoinKind.INNER | JoinKind.CROSS):
+                return (
+                    source if stay is None else algebra.Filter(source, stay)
+                ), conditions + moved
+            case algebra.Join(kind=tree.JoinKind.INNER | tree.JoinKind.CROSS):
                 left, first = self.pulled(relation.left)
                 right, second = self.pulled(relation.right)
                 stay, moved = self._split(relation.condition)
-                kind = JoinKind.CROSS if stay is None else JoinKind.INNER
+                kind = tree.JoinKind.CROSS if stay is None else tree.JoinKind.INNER
                 join = replace(relation, left=left, right=right, kind=kind, condition=stay)
                 return join, first + second + moved
-            case Project():
+            case algebra.Project():
                 source, conditions = self.pulled(relation.input)
                 there = {item.field.id for item in relation.items}
                 needed = frozenset().union(*map(refs, conditions)) - there - self.outer
                 hidden = tuple(f.item for f in source.fields if f.id in needed)
                 return replace(relation, input=source, items=relation.items + hidden), conditions
-            case Aggregate():
+            case algebra.Aggregate():
                 return self._grouped(relation)
-            case Match():
+            case algebra.Match():
                 source, conditions = self.pulled(relation.input)
                 return replace(relation, input=source), conditions
             case _:
                 return relation, ()
 
-    def _grouped(self, relation: Aggregate) -> tuple[Relation, tuple[Expression, ...]]:
+    def _grouped(
+        self, relation: algebra.Aggregate
+    ) -> tuple[algebra.Relation, tuple[tree.Expression, ...]]:
         """Return an aggregate per value of the columns that the conditions equate with
         outer ones.
         """
         source, correlated = self.pulled(relation.input)
         if correlated and not relation.keys and relation is not self.total:
             raise outer_column(self.span)
-        keys: dict[Expression, Item] = {}
+        keys: dict[tree.Expression, algebra.Item] = {}
         conditions = []
         for part in correlated:
             inner, outside = self._sides(part)
-            item = keys.setdefault(inner, Item(self.identities.field("key", type_of(inner)), inner))
-            conditions.append(typed_call(Call("eq", (item.field.ref, outside), span=self.span)))
+            item = keys.setdefault(
+                inner, algebra.Item(self.identities.field("key", type_of(inner)), inner)
+            )
+            conditions.append(
+                typed_call(tree.Call("eq", (item.field.ref, outside), span=self.span))
+            )
         new = tuple(keys.values())
         grouped = replace(relation, input=source, keys=relation.keys + new)
         return grouped, tuple(conditions)
 
-    def _sides(self, part: Expression) -> tuple[Expression, Expression]:
-        if isinstance(part, Call) and part.function == "eq":
+    def _sides(self, part: tree.Expression) -> tuple[tree.Expression, tree.Expression]:
+        if isinstance(part, tree.Call) and part.function == "eq":
             for inner, outside in (part.args, part.args[::-1]):
                 if not refs(inner) & self.outer and refs(inner) and refs(outside) <= self.outer:
                     return inner, outside
         raise outer_column(self.span)
 
     def _split(
-        self, predicate: Expression | None
-    ) -> tuple[Expression | None, tuple[Expression, ...]]:
+        self, predicate: tree.Expression | None
+    ) -> tuple[tree.Expression | None, tuple[tree.Expression, ...]]:
         parts = conjuncts(predicate)
         stay = tuple(p for p in parts if not refs(p) & self.outer)
         return both(stay), tuple(p for p in parts if refs(p) & self.outer)
 
 
-def _applied(applied: Apply) -> Lookup:
+def _applied(applied: algebra.Apply) -> Lookup:
     """Return a subquery that is evaluated for each outer row."""
     require_own_aggregates(applied.other, free_refs(applied.other))
     return Lookup(applied.other, None, applied.value.ref, span=applied.span, applied=applied)
 
 
-def _asked_by(applied: Apply, change: Callable[[Expression], Expression]) -> Apply:
+def _asked_by(
+    applied: algebra.Apply, change: Callable[[tree.Expression], tree.Expression]
+) -> algebra.Apply:
     """Return the same subquery with the outer columns that it reads changed."""
     outer = free_refs(applied.other)
 
-    def replaced(expression: Expression) -> Expression:
-        if isinstance(expression, Ref):
+    def replaced(expression: tree.Expression) -> tree.Expression:
+        if isinstance(expression, tree.Ref):
             return change(expression) if expression.id in outer else expression
         return map_children(expression, replaced)
 
-    def below(relation: Relation) -> Relation:
+    def below(relation: algebra.Relation) -> algebra.Relation:
         return map_expressions(map_inputs(relation, below), replaced)
 
     member = None if applied.member is None else change(applied.member)
     return replace(applied, other=below(applied.other), member=member)
 
 
-def _compared(relation: Relation, conditions: tuple[Expression, ...]) -> tuple[Ref, ...]:
+def _compared(
+    relation: algebra.Relation, conditions: tuple[tree.Expression, ...]
+) -> tuple[tree.Ref, ...]:
     """Return the columns of a relation that the conditions equate with others' columns."""
     own = {f.id for f in relation.fields}
     pairs = [
         pair
         for part in conditions
-        if isinstance(part, Call) and part.function == "eq"
+        if isinstance(part, tree.Call) and part.function == "eq"
         for pair in (part.args, part.args[::-1])
     ]
-    columns = (a for a, b in pairs if isinstance(a, Ref) and a.id in own and not refs(b) & own)
+    columns = (a for a, b in pairs if isinstance(a, tree.Ref) and a.id in own and not refs(b) & own)
     return tuple(dict.fromkeys(columns))
 
 
-def no_outer_left(relation: Relation, outer: frozenset[int], span: Span) -> None:
+def no_outer_left(relation: algebra.Relation, outer: frozenset[int], span: tree.Span) -> None:
     """Raise `Refused` where a relation still reads these columns of queries around it."""
     if free_refs(relation) & outer:
         raise outer_column(span)
 
 
-def _unordered(relation: Relation) -> Relation:
+def _unordered(relation: algebra.Relation) -> algebra.Relation:
     """Remove an order, and a LIMIT that keeps a row if there is one."""
     while True:
         match relation:
-            case Sort():
+            case algebra.Sort():
                 relation = relation.input
-            case Limit(limit=limit, offset=0) if limit is None:
+            case algebra.Limit(limit=limit, offset=0) if limit is None:
                 relation = relation.input
             case _:
                 return relation
 
 
-def _rows_at_most(relation: Relation) -> tuple[int, int] | None:
+def _rows_at_most(relation: algebra.Relation) -> tuple[int, int] | None:
     """Return (least, most) rows where the most is one; None where there may be more."""
     match relation:
-        case OneRow():
+        case algebra.OneRow():
             return 1, 1
-        case Aggregate(keys=()):
+        case algebra.Aggregate(keys=()):
             return 1, 1
-        case Project() | Sort():
+        case algebra.Project() | algebra.Sort():
             return _rows_at_most(relation.input)
-        case Filter():
+        case algebra.Filter():
             return (0, 1) if _rows_at_most(relation.input) else None
-        case Limit():
+        case algebra.Limit():
             if relation.limit == 1:
                 return 0, 1
             return (0, 1) if _rows_at_most(relation.input) else None
@@ -390,45 +378,45 @@ def _rows_at_most(relation: Relation) -> tuple[int, int] | None:
             return None
 
 
-def _is_of_one_group(relation: Relation) -> bool:
+def _is_of_one_group(relation: algebra.Relation) -> bool:
     """Test whether the rows are groups by columns that a filter below equates with constants."""
-    while isinstance(relation, Project | Sort | Filter):
+    while isinstance(relation, algebra.Project | algebra.Sort | algebra.Filter):
         relation = relation.input
-    if not isinstance(relation, Aggregate) or relation.sets:
+    if not isinstance(relation, algebra.Aggregate) or relation.sets:
         return False
-    fixed, source = set[Expression](), relation.input
-    while isinstance(source, Filter):
+    fixed, source = set[tree.Expression](), relation.input
+    while isinstance(source, algebra.Filter):
         for part in conjuncts(source.predicate):
-            if isinstance(part, Call) and part.function == "eq":
-                fixed |= {a for a, b in (part.args, part.args[::-1]) if isinstance(b, Literal)}
+            if isinstance(part, tree.Call) and part.function == "eq":
+                fixed |= {a for a, b in (part.args, part.args[::-1]) if isinstance(b, tree.Literal)}
         source = source.input
     return {key.expression for key in relation.keys} <= fixed
 
 
-def counts_of(relation: Relation) -> frozenset[int]:
+def counts_of(relation: algebra.Relation) -> frozenset[int]:
     """Return the counting measures of an aggregate."""
-    if not isinstance(relation, Aggregate):
+    if not isinstance(relation, algebra.Aggregate):
         return frozenset()
     return frozenset(m.field.id for m in relation.measures if m.call.function in COUNTS)
 
 
-def or_zero(ref: Ref) -> Call:
+def or_zero(ref: tree.Ref) -> tree.Call:
     """Return a count that is 0 for a missing row."""
     return scalar("coalesce", ref, 0, kind=ref.type)
 
 
-def _values(node: Membership) -> tuple[Expression, ...]:
+def _values(node: tree.Membership) -> tuple[tree.Expression, ...]:
     """Return the values that are searched: none for EXISTS, else one value, or several in a row."""
     match node.value:
         case None:
             return ()
-        case Call(function="row", args=args):
+        case tree.Call(function="row", args=args):
             return args
         case value:
             return (value,)
 
 
-def _row_of_values(span: Span) -> Refused:
+def _row_of_values(span: tree.Span) -> Refused:
     return Refused(
         Reason.UNSUPPORTED_SYNTAX,
         span,
@@ -437,11 +425,11 @@ def _row_of_values(span: Span) -> Refused:
     )
 
 
-def _several_columns(span: Span) -> Refused:
+def _several_columns(span: tree.Span) -> Refused:
     return Refused(Reason.UNSUPPORTED_SYNTAX, span, construct="a subquery of several columns")
 
 
-def several_rows(span: Span) -> Refused:
+def several_rows(span: tree.Span) -> Refused:
     """Return the refusal of a value that may have several rows."""
     return Refused(
         Reason.UNSUPPORTED_SYNTAX,
@@ -451,7 +439,7 @@ def several_rows(span: Span) -> Refused:
     )
 
 
-def outer_column(span: Span) -> Refused:
+def outer_column(span: tree.Span) -> Refused:
     """Return the refusal of a subquery that is no join."""
     return Refused(
         Reason.UNSUPPORTED_SYNTAX,
@@ -461,31 +449,31 @@ def outer_column(span: Span) -> Refused:
     )
 
 
-def has_subquery(expression: Expression) -> bool:
+def has_subquery(expression: tree.Expression) -> bool:
     """Test whether a written expression contains a query."""
-    return any(isinstance(node, ScalarQuery | Membership) for node in walk(expression))
+    return any(isinstance(node, tree.ScalarQuery | tree.Membership) for node in walk(expression))
 
 
-def is_grouped(select: Select, items: tuple[SelectItem, ...]) -> bool:
+def is_grouped(select: tree.Select, items: tuple[tree.SelectItem, ...]) -> bool:
     """Test whether a SELECT aggregates: by GROUP BY, HAVING or an aggregate in its outputs."""
     written = [item.expression for item in items]
     written += [key.expression for key in select.order_by]
     return (
         bool(select.group_by or select.grouping_sets)
         or select.having is not None
-        or any(isinstance(node, AggregateCall) for root in written for node in walk(root))
+        or any(isinstance(node, tree.AggregateCall) for root in written for node in walk(root))
     )
 
 
-def _key_positions(select: Select, items: tuple[SelectItem, ...]) -> frozenset[int]:
+def _key_positions(select: tree.Select, items: tuple[tree.SelectItem, ...]) -> frozenset[int]:
     """Return the items that GROUP BY names by number or alias, or repeats."""
     named = {item.alias.lower(): n for n, item in enumerate(items) if item.alias}
     positions = set()
     for key in select.group_by:
         match key:
-            case Literal(value=int(position)):
+            case tree.Literal(value=int(position)):
                 positions.add(position - 1)
-            case Name(name=name, table=None):
+            case tree.Name(name=name, table=None):
                 positions.add(named.get(name.lower(), -1))
             case _:
                 positions |= {n for n, item in enumerate(items) if item.expression == key}
@@ -497,15 +485,15 @@ class Nested:
     """Subqueries below the grouping of one SELECT: `resolve` resolves one within the scope."""
 
     scope: Scope
-    resolve: Callable[[Query, Scope], Relation]
+    resolve: Callable[[tree.Query, Scope], algebra.Relation]
     subqueries: Subqueries
-    relation: Relation
-    resolved: dict[Expression, Expression] = field(default_factory=dict)
+    relation: algebra.Relation
+    resolved: dict[tree.Expression, tree.Expression] = field(default_factory=dict)
 
-    def lookup(self, node: ScalarQuery | Membership) -> Lookup:
+    def lookup(self, node: tree.ScalarQuery | tree.Membership) -> Lookup:
         """Return one subquery as a lookup for the rows of this scope."""
         relation = self.resolve(node.query, self.scope)
-        if isinstance(node, ScalarQuery):
+        if isinstance(node, tree.ScalarQuery):
             return self.subqueries.scalar(node, relation, self.relation)
         if node.value is None and (total := one_total(relation)) is not None:
             return self._exists_total(node, *total)
@@ -513,36 +501,36 @@ class Nested:
         return self.subqueries.membership(node, values, relation, self.relation)
 
     def _exists_total(
-        self, node: Membership, total: Aggregate, condition: Expression | None
+        self, node: tree.Membership, total: algebra.Aggregate, condition: tree.Expression | None
     ) -> Lookup:
         """Return EXISTS over an aggregate without GROUP BY, which has one row, or none by
         HAVING.
         """
         if condition is None:
-            return Lookup(OneRow(), None, TRUE, span=node.span)
-        item = Item(self.subqueries.identities.field("kept", BOOLEAN), condition)
-        query = ScalarQuery(node.query, node.span)
-        lookup = self.subqueries.scalar(query, Project(total, (item,)), self.relation)
-        test = Call("is_not_distinct", (lookup.value, TRUE), span=node.span)
+            return Lookup(algebra.OneRow(), None, TRUE, span=node.span)
+        item = algebra.Item(self.subqueries.identities.field("kept", tree.BOOLEAN), condition)
+        query = tree.ScalarQuery(node.query, node.span)
+        lookup = self.subqueries.scalar(query, algebra.Project(total, (item,)), self.relation)
+        test = tree.Call("is_not_distinct", (lookup.value, TRUE), span=node.span)
         return replace(lookup, value=typed_call(test))
 
-    def attached(self, expression: Expression) -> Expression:
+    def attached(self, expression: tree.Expression) -> tree.Expression:
         """Replace the subqueries of an expression by columns, which `relation` then has."""
         expression = map_children(expression, self.attached)
-        if not isinstance(expression, ScalarQuery | Membership):
+        if not isinstance(expression, tree.ScalarQuery | tree.Membership):
             return expression
-        if isinstance(expression, Membership) and len(_values(expression)) > 1:
+        if isinstance(expression, tree.Membership) and len(_values(expression)) > 1:
             raise _row_of_values(expression.span)
         return self._looked_up(expression)
 
-    def _looked_up(self, expression: ScalarQuery | Membership) -> Expression:
+    def _looked_up(self, expression: tree.ScalarQuery | tree.Membership) -> tree.Expression:
         if expression not in self.resolved:
             lookup = self.lookup(expression)
             self.relation = lookup.attach(self.relation)
             self.resolved[expression] = lookup.value
         return self.resolved[expression]
 
-    def where(self, condition: Expression | None) -> None:
+    def where(self, condition: tree.Expression | None) -> None:
         """Keep the rows that satisfy WHERE: plain conditions first, then those with subqueries."""
         parts = conjuncts(condition)
         plain = tuple(part for part in parts if not has_subquery(part))
@@ -550,29 +538,29 @@ class Nested:
             self._filter(both_plain)
         before = self.relation.fields
         for part in parts:
-            if isinstance(part, Membership):
+            if isinstance(part, tree.Membership):
                 inside = map_children(part, self.attached)
-                assert isinstance(inside, Membership)
+                assert isinstance(inside, tree.Membership)
                 self._filter(self._looked_up(inside))
             elif has_subquery(part):
                 self._filter(self.attached(part))
         if self.resolved:
             items = tuple(f.item for f in before)
-            self.relation = Project(self.relation, items)
+            self.relation = algebra.Project(self.relation, items)
             self.resolved = {}
 
-    def _filter(self, condition: Expression) -> None:
+    def _filter(self, condition: tree.Expression) -> None:
         condition_there = predicate(condition, self.scope)
         for node in walk(condition_there):
-            if isinstance(node, AggregateCall | WindowCall):
+            if isinstance(node, tree.AggregateCall | tree.WindowCall):
                 raise Refused(
                     Reason.MISPLACED_AGGREGATE, node.span, name=node.function, clause="WHERE"
                 )
-        self.relation = Filter(self.relation, condition_there)
+        self.relation = algebra.Filter(self.relation, condition_there)
 
     def below(
-        self, select: Select, items: tuple[SelectItem, ...]
-    ) -> tuple[Select, tuple[SelectItem, ...]]:
+        self, select: tree.Select, items: tuple[tree.SelectItem, ...]
+    ) -> tuple[tree.Select, tuple[tree.SelectItem, ...]]:
         """Attach the subqueries that the SELECT's rows, and not its groups, evaluate."""
         grouped = is_grouped(select, items)
         change = self._inside_aggregates if grouped else self.attached
@@ -591,7 +579,7 @@ class Nested:
             ),
         ), items
 
-    def _inside_aggregates(self, expression: Expression) -> Expression:
-        if isinstance(expression, AggregateCall):
+    def _inside_aggregates(self, expression: tree.Expression) -> tree.Expression:
+        if isinstance(expression, tree.AggregateCall):
             return self.attached(expression)
         return map_children(expression, self._inside_aggregates)

@@ -23,36 +23,9 @@ from dpsql.compiler.resolve.widths import (
     with_width_of_aggregate,
     with_width_of_call,
 )
+from dpsql.model import tree
 from dpsql.model.bound_parameters import endless_moment
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import (
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INTEGER,
-    INTERVAL,
-    NULL,
-    STATED,
-    TIME,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    VARCHAR,
-    AggregateCall,
-    Call,
-    Cast,
-    Expression,
-    Kind,
-    Literal,
-    Membership,
-    Name,
-    Ref,
-    ScalarQuery,
-    SortKey,
-    SqlType,
-    Star,
-    WindowCall,
-    list_of,
-)
 from dpsql.model.walk import walk
 
 COMPARING = frozenset("eq ne lt le gt ge in is_distinct is_not_distinct".split())
@@ -68,7 +41,7 @@ DISTANCES = frozenset("date_diff date_sub".split())
 """Functions of two times, which may have a zone or not."""
 
 
-def typed(expression: Expression, scope: Scope) -> Expression:
+def typed(expression: tree.Expression, scope: Scope) -> tree.Expression:
     """Return the expression with names looked up in `scope` and every type filled in.
 
     Raises `Refused` for unknown names and functions and for arguments of the wrong type.
@@ -79,66 +52,66 @@ def typed(expression: Expression, scope: Scope) -> Expression:
     return whole
 
 
-def _tree(expression: Expression, scope: Scope) -> Expression:
+def _tree(expression: tree.Expression, scope: Scope) -> tree.Expression:
     match expression:
-        case Literal() | Star() | Ref():
+        case tree.Literal() | tree.Star() | tree.Ref():
             return expression
-        case Name():
+        case tree.Name():
             field = scope.lookup(expression)
-            return Ref(field.id, field.type, expression.span)
-        case Call():
+            return tree.Ref(field.id, field.type, expression.span)
+        case tree.Call():
             args = tuple(_tree(arg, scope) for arg in expression.args)
             return typed_call(replace(expression, args=args))
-        case Cast():
+        case tree.Cast():
             return _cast(replace(expression, arg=_tree(expression.arg, scope)))
-        case AggregateCall():
+        case tree.AggregateCall():
             return _aggregate(expression, scope)
-        case WindowCall():
+        case tree.WindowCall():
             return _window(expression, scope)
-        case ScalarQuery() | Membership():
+        case tree.ScalarQuery() | tree.Membership():
             raise Refused(Reason.UNSUPPORTED_SYNTAX, expression.span, construct="a subquery here")
         case _:
             assert_never(expression)
 
 
-def type_of(expression: Expression) -> SqlType:
+def type_of(expression: tree.Expression) -> tree.SqlType:
     """Return the type of an expression that `typed` has processed."""
     match expression:
-        case Name() | Star() | ScalarQuery() | Membership():
+        case tree.Name() | tree.Star() | tree.ScalarQuery() | tree.Membership():
             raise AssertionError(expression)
         case _:
             return expression.type
 
 
-def predicate(expression: Expression, scope: Scope) -> Expression:
+def predicate(expression: tree.Expression, scope: Scope) -> tree.Expression:
     """Return a typed condition; raises `Refused` unless it is BOOLEAN."""
     condition = typed(expression, scope)
-    if type_of(condition).kind not in (Kind.BOOLEAN, Kind.NULL):
+    if type_of(condition).kind not in (tree.Kind.BOOLEAN, tree.Kind.NULL):
         raise _mismatch("condition", (type_of(condition),), condition)
     return condition
 
 
-def typed_call(call: Call) -> Expression:
+def typed_call(call: tree.Call) -> tree.Expression:
     """Return a call over typed arguments with its own type, or raise a refusal that points
     at it.
     """
-    if call.function in STATED:
+    if call.function in tree.STATED:
         return _stated(call)
     if call.function == "list":
         return _list(call)
     call = _with_days(_with_typed_nulls(_with_truths_counted(_with_literals(call))))
     if is_difference(call):
         later, earlier = call.args
-        unit = Literal("microseconds", VARCHAR, call.span)
-        number = typed_call(Call("date_diff", (unit, earlier, later), span=call.span))
+        unit = tree.Literal("microseconds", tree.VARCHAR, call.span)
+        number = typed_call(tree.Call("date_diff", (unit, earlier, later), span=call.span))
         return intervals.length_of(number, call.span)
     lowered = intervals.lowered(call)
-    if not isinstance(lowered, Call) or lowered.type != NULL:
+    if not isinstance(lowered, tree.Call) or lowered.type != tree.NULL:
         return lowered
     return _typed(lowered)
 
 
-def _typed(call: Call) -> Expression:
+def _typed(call: tree.Call) -> tree.Expression:
     if call.function == "pg_div" and any(has_fraction(type_of(arg)) for arg in call.args):
         call = replace(call, function="div")
     function = functions.lookup(call.function)
@@ -161,18 +134,18 @@ def _typed(call: Call) -> Expression:
     return replace(call, args=args, type=with_width_of_call(call, result, types))
 
 
-def _list(call: Call) -> Expression:
+def _list(call: tree.Call) -> tree.Expression:
     """Return `list(opening, comma, closing, values…)`: the text of the values, with their type.
 
     For one LIST(x) it is the text of its rows.
     """
     opening, comma, closing, *values = call.args
     match values:
-        case [AggregateCall(function="list", args=(value,)) as rows]:
+        case [tree.AggregateCall(function="list", args=(value,)) as rows]:
             kind = type_of(value)
             shown = typed_call(_shown(value, call))
-            inside: Expression = replace(
-                rows, function="string_agg", args=(shown, comma), type=VARCHAR
+            inside: tree.Expression = replace(
+                rows, function="string_agg", args=(shown, comma), type=tree.VARCHAR
             )
         case _:
             types = tuple(map(type_of, values))
@@ -181,36 +154,41 @@ def _list(call: Call) -> Expression:
                 raise _mismatch(call.function, types, call)
             kind = common
             members = tuple(typed_call(_shown(value, call)) for value in values)
-            inside = typed_call(Call("concat_ws", (comma, *members), span=call.span))
-    text = typed_call(Call("concat", (opening, inside, closing), span=call.span))
-    return Cast(text, list_of(VARCHAR if kind == NULL else kind), span=call.span)
+            inside = typed_call(tree.Call("concat_ws", (comma, *members), span=call.span))
+    text = typed_call(tree.Call("concat", (opening, inside, closing), span=call.span))
+    return tree.Cast(
+        text, tree.list_of(tree.VARCHAR if kind == tree.NULL else kind), span=call.span
+    )
 
 
-def _shown(value: Expression, call: Call) -> Call:
+def _shown(value: tree.Expression, call: tree.Call) -> tree.Call:
     """Return a member of a list as text; texts between braces are quoted, as PostgreSQL
     reads them.
     """
-    text = _cast(Cast(value, VARCHAR, span=call.span))
-    if type_of(value) == VARCHAR and call.args[0] == Literal("{", VARCHAR):
+    text = _cast(tree.Cast(value, tree.VARCHAR, span=call.span))
+    if type_of(value) == tree.VARCHAR and call.args[0] == tree.Literal("{", tree.VARCHAR):
         text = value
         for mark in ("\\", '"'):
-            pair = Literal(mark, VARCHAR, call.span), Literal(f"\\{mark}", VARCHAR, call.span)
-            text = typed_call(Call("replace", (text, *pair), span=call.span))
-        quote = Literal('"', VARCHAR, call.span)
-        text = typed_call(Call("concat", (quote, text, quote), span=call.span))
-    nothing = Literal("NULL", VARCHAR, call.span)
-    return Call("coalesce", (text, nothing), span=call.span)
+            pair = (
+                tree.Literal(mark, tree.VARCHAR, call.span),
+                tree.Literal(f"\\{mark}", tree.VARCHAR, call.span),
+            )
+            text = typed_call(tree.Call("replace", (text, *pair), span=call.span))
+        quote = tree.Literal('"', tree.VARCHAR, call.span)
+        text = typed_call(tree.Call("concat", (quote, text, quote), span=call.span))
+    nothing = tree.Literal("NULL", tree.VARCHAR, call.span)
+    return tree.Call("coalesce", (text, nothing), span=call.span)
 
 
-def is_difference(call: Call) -> bool:
+def is_difference(call: tree.Call) -> bool:
     """Test for a difference of two moments, which is an INTERVAL; that of two dates is not."""
     if call.function != "sub":
         return False
     kinds = {type_of(arg) for arg in call.args}
-    return all(kind.is_temporal for kind in kinds) and kinds != {DATE}
+    return all(kind.is_temporal for kind in kinds) and kinds != {tree.DATE}
 
 
-def _with_literals(call: Call) -> Call:
+def _with_literals(call: tree.Call) -> tree.Call:
     """Convert strings to the type that the call needs.
 
     A string in a difference or AGE with a moment becomes a moment; one compared with an INTERVAL
@@ -220,17 +198,21 @@ def _with_literals(call: Call) -> Call:
     if pair and any(type_of(arg).is_temporal for arg in call.args):
         return replace(call, args=_coerced(call.args))
     if call.function in COERCING and any(map(intervals.is_length, call.args)):
-        return replace(call, args=tuple(_read_as(arg, INTERVAL) for arg in call.args))
+        return replace(call, args=tuple(_read_as(arg, tree.INTERVAL) for arg in call.args))
     return call
 
 
-def _in_company(call: Call) -> Call:
+def _in_company(call: tree.Call) -> tree.Call:
     """Read bare strings as values of the other operands' types, where that is possible.
 
     A string that is added to a moment is an INTERVAL, as in PostgreSQL.
     """
     company = [type_of(arg) for arg in call.args if not _is_bare(arg)]
-    targets = [kind for kind in dict.fromkeys(company) if kind not in (NULL, VARCHAR, BOOLEAN)]
+    targets = [
+        kind
+        for kind in dict.fromkeys(company)
+        if kind not in (tree.NULL, tree.VARCHAR, tree.BOOLEAN)
+    ]
     for target in targets:
         added = call.function == "add" and target.is_temporal
         read = tuple(_added(arg) if added else _read_as(arg, target) for arg in call.args)
@@ -239,20 +221,20 @@ def _in_company(call: Call) -> Call:
     return call
 
 
-def _is_bare(arg: Expression) -> bool:
-    return isinstance(arg, Literal) and arg.type == VARCHAR
+def _is_bare(arg: tree.Expression) -> bool:
+    return isinstance(arg, tree.Literal) and arg.type == tree.VARCHAR
 
 
-def _added(arg: Expression) -> Expression:
+def _added(arg: tree.Expression) -> tree.Expression:
     """Read a bare string as an INTERVAL of months, days and the rest."""
-    if not (isinstance(arg, Literal) and isinstance(arg.value, str)):
+    if not (isinstance(arg, tree.Literal) and isinstance(arg.value, str)):
         return arg
     return intervals.of_string(arg.value, arg.span) or arg
 
 
-def _read_as(arg: Expression, target: SqlType) -> Expression:
+def _read_as(arg: tree.Expression, target: tree.SqlType) -> tree.Expression:
     """Read a bare string as a constant of a type; unchanged where it is none."""
-    if not (isinstance(arg, Literal) and _is_bare(arg)):
+    if not (isinstance(arg, tree.Literal) and _is_bare(arg)):
         return arg
     if not target.is_temporal:
         return coerced(arg, target)
@@ -262,40 +244,40 @@ def _read_as(arg: Expression, target: SqlType) -> Expression:
         return arg
 
 
-def _stated(call: Call) -> Call:
+def _stated(call: tree.Call) -> tree.Call:
     """Return the error of a number with its type; refuses other arguments."""
     kind = type_of(call.args[0])
     if not kind.is_numeric:
         raise _mismatch(call.function, (kind,), call)
-    return replace(call, type=DOUBLE)
+    return replace(call, type=tree.DOUBLE)
 
 
-def _cast(cast: Cast) -> Expression:
-    if cast.type == INTERVAL:
+def _cast(cast: tree.Cast) -> tree.Expression:
+    if cast.type == tree.INTERVAL:
         return _length(cast)
-    if cast.type == TIMESTAMPTZ and type_of(cast.arg) != TIMESTAMPTZ:
+    if cast.type == tree.TIMESTAMPTZ and type_of(cast.arg) != tree.TIMESTAMPTZ:
         cast = replace(cast, arg=_in_utc(cast.arg))
-        if type_of(cast.arg) == TIMESTAMPTZ:
+        if type_of(cast.arg) == tree.TIMESTAMPTZ:
             return cast.arg
-    if cast.type == TIME and type_of(cast.arg) == TIMESTAMPTZ:
-        cast = replace(cast, arg=Cast(cast.arg, TIMESTAMP, span=cast.arg.span))
+    if cast.type == tree.TIME and type_of(cast.arg) == tree.TIMESTAMPTZ:
+        cast = replace(cast, arg=tree.Cast(cast.arg, tree.TIMESTAMP, span=cast.arg.span))
     if functions.cast_to(cast.type).result_type((type_of(cast.arg),)) is None:
         raise _mismatch("cast", (type_of(cast.arg), cast.type), cast)
     return cast
 
 
-def _length(cast: Cast) -> Expression:
+def _length(cast: tree.Cast) -> tree.Expression:
     """Return CAST(x AS INTERVAL), for an INTERVAL or a constant."""
     arg = _added(cast.arg)
-    if type_of(arg) == NULL:
-        return Literal(None, INTERVAL, cast.span)
-    if type_of(arg) == INTERVAL:
+    if type_of(arg) == tree.NULL:
+        return tree.Literal(None, tree.INTERVAL, cast.span)
+    if type_of(arg) == tree.INTERVAL:
         return arg
     construct = "a cast to INTERVAL of anything but a constant"
     raise Refused(Reason.UNSUPPORTED_SYNTAX, cast.span, construct=construct)
 
 
-def _aggregate(call: AggregateCall, scope: Scope) -> Expression:
+def _aggregate(call: tree.AggregateCall, scope: Scope) -> tree.Expression:
     args = tuple(typed(arg, scope) for arg in call.args)
     lengths = call.function in intervals.NUMBERED and bool(args) and intervals.is_length(args[0])
     if lengths:
@@ -306,7 +288,7 @@ def _aggregate(call: AggregateCall, scope: Scope) -> Expression:
     sampled = args[:1] if call.function == SAMPLE else ()
     for part in (*args[len(sampled) :], *conditions, *(key.expression for key in order)):
         for node in walk(part):
-            if isinstance(node, AggregateCall | WindowCall):
+            if isinstance(node, tree.AggregateCall | tree.WindowCall):
                 raise Refused(Reason.MISPLACED_AGGREGATE, node.span, name=node.function)
     for part in sampled:
         check_sampled(part)
@@ -320,16 +302,20 @@ def _aggregate(call: AggregateCall, scope: Scope) -> Expression:
     return intervals.length_of(call, call.span) if lengths else call
 
 
-def _unfolded(call: AggregateCall) -> AggregateCall:
+def _unfolded(call: tree.AggregateCall) -> tree.AggregateCall:
     """Rewrite COUNT(DISTINCT CASE WHEN c THEN x END) to count the values of x in the rows of c.
 
     More is known of x itself than of the CASE: it may be the unit key.
     """
     match call:
-        case AggregateCall(
+        case tree.AggregateCall(
             function="count",
             distinct=True,
-            args=(Call(function="case", args=(condition, value, Literal(value=None))) as case,),
+            args=(
+                tree.Call(
+                    function="case", args=(condition, value, tree.Literal(value=None))
+                ) as case,
+            ),
         ) if type_of(value) == case.type:
             both = condition if call.filter is None else call.filter & condition
             return replace(call, args=(value,), filter=both)
@@ -338,10 +324,10 @@ def _unfolded(call: AggregateCall) -> AggregateCall:
 
 
 def _taken(
-    call: AggregateCall | WindowCall,
-    args: tuple[Expression, ...],
-    result_type: Callable[[str, tuple[SqlType, ...]], SqlType | None],
-) -> tuple[tuple[Expression, ...], SqlType]:
+    call: tree.AggregateCall | tree.WindowCall,
+    args: tuple[tree.Expression, ...],
+    result_type: Callable[[str, tuple[tree.SqlType, ...]], tree.SqlType | None],
+) -> tuple[tuple[tree.Expression, ...], tree.SqlType]:
     """Return the arguments and the type; sums and averages read truth values as 1 and 0."""
     counted = (tuple(map(_counted, args)),) if call.function in ADDING else ()
     for tried in (args, *counted):
@@ -351,19 +337,21 @@ def _taken(
     raise _mismatch(call.function, _types(args), call)
 
 
-def _types(args: tuple[Expression, ...]) -> tuple[SqlType, ...]:
-    return tuple(BOOLEAN if isinstance(arg, Star) else type_of(arg) for arg in args)
+def _types(args: tuple[tree.Expression, ...]) -> tuple[tree.SqlType, ...]:
+    return tuple(tree.BOOLEAN if isinstance(arg, tree.Star) else type_of(arg) for arg in args)
 
 
-def _check_arguments(call: AggregateCall | WindowCall, args: tuple[Expression, ...]) -> None:
+def _check_arguments(
+    call: tree.AggregateCall | tree.WindowCall, args: tuple[tree.Expression, ...]
+) -> None:
     """Refuse arguments that must be constants but are not, and those on which the engine fails."""
     if not aggregates.accepts(call.function, args):
         construct = f"these arguments of {call.function.upper()}"
         raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
 
 
-def _window(call: WindowCall, scope: Scope) -> WindowCall:
-    args = tuple(arg if isinstance(arg, Star) else typed(arg, scope) for arg in call.args)
+def _window(call: tree.WindowCall, scope: Scope) -> tree.WindowCall:
+    args = tuple(arg if isinstance(arg, tree.Star) else typed(arg, scope) for arg in call.args)
     args, result = _taken(call, args, aggregates.window_type)
     _check_arguments(call, args)
     order = tuple(_sort_key(key, scope) for key in call.order_by)
@@ -380,7 +368,7 @@ def _window(call: WindowCall, scope: Scope) -> WindowCall:
     )
 
 
-def _check_frame(call: WindowCall, order: tuple[SortKey, ...]) -> None:
+def _check_frame(call: tree.WindowCall, order: tuple[tree.SortKey, ...]) -> None:
     """Refuse a RANGE frame with a distance unless it is ordered by one number."""
     frame = call.frame
     if frame is None or frame.unit != "RANGE" or not frame.has_distance:
@@ -390,96 +378,100 @@ def _check_frame(call: WindowCall, order: tuple[SortKey, ...]) -> None:
         raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
 
 
-def _in_microseconds(key: SortKey) -> SortKey:
+def _in_microseconds(key: tree.SortKey) -> tree.SortKey:
     """Return a key of an order of times, as a number."""
     moment = key.expression
     if not type_of(moment).is_temporal:
         raise _mismatch("RANGE", (type_of(moment),), moment)
-    if type_of(moment) == DATE:
-        moment = Cast(moment, TIMESTAMP)
-    return replace(key, expression=typed_call(Call("epoch_us", (moment,))))
+    if type_of(moment) == tree.DATE:
+        moment = tree.Cast(moment, tree.TIMESTAMP)
+    return replace(key, expression=typed_call(tree.Call("epoch_us", (moment,))))
 
 
-def _sort_key(key: SortKey, scope: Scope) -> SortKey:
+def _sort_key(key: tree.SortKey, scope: Scope) -> tree.SortKey:
     return replace(key, expression=typed(key.expression, scope))
 
 
-def _coerced(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+def _coerced(args: tuple[tree.Expression, ...]) -> tuple[tree.Expression, ...]:
     kinds = [type_of(a) for a in args if type_of(a).is_temporal]
     if not kinds:
         return _unquoted(args)
-    columns = [type_of(a) for a in args if type_of(a).is_temporal and not isinstance(a, Literal)]
+    columns = [
+        type_of(a) for a in args if type_of(a).is_temporal and not isinstance(a, tree.Literal)
+    ]
     target = (columns or kinds)[0]
     return tuple(_temporal(arg, target) for arg in args)
 
 
-def _unquoted(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+def _unquoted(args: tuple[tree.Expression, ...]) -> tuple[tree.Expression, ...]:
     """Convert string literals next to numbers, BOOLEANs, TIMEs and UUIDs to these types.
 
     UUIDs that a driver binds become text next to text.
     """
-    if any(type_of(a) == VARCHAR and not isinstance(a, Literal) for a in args):
+    if any(type_of(a) == tree.VARCHAR and not isinstance(a, tree.Literal) for a in args):
         return tuple(
-            Literal(str(arg.value), VARCHAR, arg.span)
-            if isinstance(arg, Literal) and isinstance(arg.value, uuid.UUID)
+            tree.Literal(str(arg.value), tree.VARCHAR, arg.span)
+            if isinstance(arg, tree.Literal) and isinstance(arg.value, uuid.UUID)
             else arg
             for arg in args
         )
-    company = [type_of(a) for a in args if type_of(a) not in (VARCHAR, NULL)]
-    target = next((kind for kind in company if kind != INTEGER), INTEGER)
-    return tuple(coerced(a, target) if company and isinstance(a, Literal) else a for a in args)
+    company = [type_of(a) for a in args if type_of(a) not in (tree.VARCHAR, tree.NULL)]
+    target = next((kind for kind in company if kind != tree.INTEGER), tree.INTEGER)
+    return tuple(coerced(a, target) if company and isinstance(a, tree.Literal) else a for a in args)
 
 
-def _as_numbers(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+def _as_numbers(args: tuple[tree.Expression, ...]) -> tuple[tree.Expression, ...]:
     """Read texts beside whole constants as numbers, as DuckDB does."""
-    texts = [a for a in args if type_of(a) == VARCHAR and not isinstance(a, Literal)]
-    whole = [a for a in args if type_of(a) == INTEGER and isinstance(a, Literal)]
+    texts = [a for a in args if type_of(a) == tree.VARCHAR and not isinstance(a, tree.Literal)]
+    whole = [a for a in args if type_of(a) == tree.INTEGER and isinstance(a, tree.Literal)]
     if not (texts and whole) or len(texts) + len(whole) < len(args):
         return args
-    return tuple(Cast(a, INTEGER) if a in texts else a for a in args)
+    return tuple(tree.Cast(a, tree.INTEGER) if a in texts else a for a in args)
 
 
-def _as_texts(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+def _as_texts(args: tuple[tree.Expression, ...]) -> tuple[tree.Expression, ...]:
     """Convert operands next to a text in `||` to text: `7 || '%'`."""
     types = {type_of(arg) for arg in args}
-    if VARCHAR not in types:
+    if tree.VARCHAR not in types:
         return args
     return tuple(
-        arg if type_of(arg) in (VARCHAR, NULL) else Cast(arg, VARCHAR, span=arg.span)
+        arg
+        if type_of(arg) in (tree.VARCHAR, tree.NULL)
+        else tree.Cast(arg, tree.VARCHAR, span=arg.span)
         for arg in args
     )
 
 
-def _in_one_zone(args: tuple[Expression, ...], function: str) -> tuple[Expression, ...]:
+def _in_one_zone(args: tuple[tree.Expression, ...], function: str) -> tuple[tree.Expression, ...]:
     """Convert times next to times with a zone: both are in UTC, the session's zone.
 
     The engine would convert them itself, which in some versions fails on far times.
     """
-    types = {type_of(arg) for arg in args if not isinstance(arg, Literal)}
-    if function in COMPARING | DISTANCES and types and types <= {DATE, TIMESTAMP}:
+    types = {type_of(arg) for arg in args if not isinstance(arg, tree.Literal)}
+    if function in COMPARING | DISTANCES and types and types <= {tree.DATE, tree.TIMESTAMP}:
         return tuple(
-            Literal(_as_kind(arg.value, Kind.TIMESTAMP), TIMESTAMP, arg.span)
-            if isinstance(arg, Literal) and isinstance(arg.value, datetime)
+            tree.Literal(_as_kind(arg.value, tree.Kind.TIMESTAMP), tree.TIMESTAMP, arg.span)
+            if isinstance(arg, tree.Literal) and isinstance(arg.value, datetime)
             else arg
             for arg in args
         )
-    if TIMESTAMPTZ not in {type_of(arg) for arg in args}:
+    if tree.TIMESTAMPTZ not in {type_of(arg) for arg in args}:
         return args
     return tuple(_in_utc(arg) for arg in args)
 
 
-def _in_utc(arg: Expression) -> Expression:
+def _in_utc(arg: tree.Expression) -> tree.Expression:
     """Convert a date or time without a zone to TIMESTAMPTZ; other values are unchanged."""
     kind = type_of(arg)
-    if kind not in (DATE, TIMESTAMP):
+    if kind not in (tree.DATE, tree.TIMESTAMP):
         return arg
-    moment = arg if kind == TIMESTAMP else Cast(arg, TIMESTAMP, span=arg.span)
-    utc = Literal("UTC", VARCHAR, arg.span)
-    return Call("timezone", (utc, moment), TIMESTAMPTZ, arg.span)
+    moment = arg if kind == tree.TIMESTAMP else tree.Cast(arg, tree.TIMESTAMP, span=arg.span)
+    utc = tree.Literal("UTC", tree.VARCHAR, arg.span)
+    return tree.Call("timezone", (utc, moment), tree.TIMESTAMPTZ, arg.span)
 
 
-def _temporal(arg: Expression, target: SqlType) -> Expression:
-    if not (isinstance(arg, Literal) and isinstance(arg.value, str)):
+def _temporal(arg: tree.Expression, target: tree.SqlType) -> tree.Expression:
+    if not (isinstance(arg, tree.Literal) and isinstance(arg.value, str)):
         return arg
     if (endless := endless_moment(arg, target)) is not None:
         return endless
@@ -488,38 +480,38 @@ def _temporal(arg: Expression, target: SqlType) -> Expression:
         moment = _as_kind(written, target.kind)
     except (ValueError, OverflowError):
         raise _unreadable(arg, target) from None
-    return Literal(moment, target, arg.span)
+    return tree.Literal(moment, target, arg.span)
 
 
-def _as_kind(moment: datetime, kind: Kind) -> date | datetime:
-    if kind is Kind.DATE:
+def _as_kind(moment: datetime, kind: tree.Kind) -> date | datetime:
+    if kind is tree.Kind.DATE:
         return moment.date()
-    if kind is Kind.TIMESTAMPTZ:
+    if kind is tree.Kind.TIMESTAMPTZ:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
 
 
-def _with_truths_counted(call: Call) -> Call:
+def _with_truths_counted(call: tree.Call) -> tree.Call:
     """Convert truth values to 1 and 0 in arithmetic, and in comparisons with numbers."""
     types = [type_of(arg) for arg in call.args]
     compared = call.function in COMPARING and any(kind.is_numeric for kind in types)
-    if BOOLEAN not in types or not (compared or call.function in COUNTING):
+    if tree.BOOLEAN not in types or not (compared or call.function in COUNTING):
         return call
     return replace(call, args=tuple(map(_counted, call.args)))
 
 
-def _counted(arg: Expression) -> Expression:
-    counts = not isinstance(arg, Star) and type_of(arg) == BOOLEAN
-    return Cast(arg, INTEGER, span=arg.span) if counts else arg
+def _counted(arg: tree.Expression) -> tree.Expression:
+    counts = not isinstance(arg, tree.Star) and type_of(arg) == tree.BOOLEAN
+    return tree.Cast(arg, tree.INTEGER, span=arg.span) if counts else arg
 
 
-def _with_typed_nulls(call: Call) -> Call:
+def _with_typed_nulls(call: tree.Call) -> tree.Call:
     """Give NULLs the type of the other operands, where a function is not defined for bare ones."""
     function = functions.lookup(call.function)
     types = [type_of(arg) for arg in call.args]
-    if NULL not in types or function is None or function.result_type(tuple(types)) is not None:
+    if tree.NULL not in types or function is None or function.result_type(tuple(types)) is not None:
         return call
-    for target in (*(kind for kind in types if kind != NULL), INTEGER, VARCHAR):
+    for target in (*(kind for kind in types if kind != tree.NULL), tree.INTEGER, tree.VARCHAR):
         tried = _with_days(replace(call, args=tuple(_null_as(arg, target) for arg in call.args)))
         function = functions.lookup(tried.function)
         if function is not None and function.result_type(tuple(map(type_of, tried.args))):
@@ -527,46 +519,48 @@ def _with_typed_nulls(call: Call) -> Call:
     return call
 
 
-def _null_as(arg: Expression, target: SqlType) -> Expression:
-    return Cast(arg, target, span=arg.span) if type_of(arg) == NULL else arg
+def _null_as(arg: tree.Expression, target: tree.SqlType) -> tree.Expression:
+    return tree.Cast(arg, target, span=arg.span) if type_of(arg) == tree.NULL else arg
 
 
-def _with_days(call: Call) -> Call:
+def _with_days(call: tree.Call) -> tree.Call:
     """Return a date plus or minus a number of days as `add_days`, which is a separate function."""
     kinds = [type_of(arg).kind for arg in call.args]
     match call.function, kinds:
-        case "add", [Kind.DATE, Kind.INTEGER]:
+        case "add", [tree.Kind.DATE, tree.Kind.INTEGER]:
             return replace(call, function="add_days")
-        case "add", [Kind.INTEGER, Kind.DATE]:
+        case "add", [tree.Kind.INTEGER, tree.Kind.DATE]:
             return replace(call, function="add_days", args=call.args[::-1])
-        case "sub", [Kind.DATE, Kind.INTEGER]:
+        case "sub", [tree.Kind.DATE, tree.Kind.INTEGER]:
             day, count = call.args
-            back = typed_call(Call("neg", (count,), span=call.span))
+            back = typed_call(tree.Call("neg", (count,), span=call.span))
             return replace(call, function="add_days", args=(day, back))
         case _:
             return call
 
 
-def _misfit(call: Call, types: tuple[SqlType, ...]) -> Refused:
+def _misfit(call: tree.Call, types: tuple[tree.SqlType, ...]) -> Refused:
     """Return the refusal of a call; it points at the one bare string that is no value of the other
     type.
     """
     bare = [arg for arg in call.args if _is_bare(arg)]
-    company = {kind for kind in types if kind not in (NULL, VARCHAR)}
+    company = {kind for kind in types if kind not in (tree.NULL, tree.VARCHAR)}
     if call.function in COERCING and len(bare) == len(company) == 1:
         return _unreadable(bare[0], next(iter(company)))
     return _mismatch(call.function, types, call)
 
 
-def _unreadable(literal: Expression, target: SqlType) -> Refused:
-    assert isinstance(literal, Literal)
+def _unreadable(literal: tree.Expression, target: tree.SqlType) -> Refused:
+    assert isinstance(literal, tree.Literal)
     facts = {"text": literal.value, "kind": str(target)}
     return Refused(Reason.TYPE_MISMATCH, literal.span, **facts)
 
 
-def _mismatch(function: str, types: tuple[SqlType, ...], place: Expression) -> Refused:
+def _mismatch(function: str, types: tuple[tree.SqlType, ...], place: tree.Expression) -> Refused:
     row, facts = functions.lookup(function), dict[str, object]()
-    casts = ((n, kind) for n in range(len(types)) for kind in (VARCHAR, INTEGER, DOUBLE))
+    casts = (
+        (n, kind) for n in range(len(types)) for kind in (tree.VARCHAR, tree.INTEGER, tree.DOUBLE)
+    )
     for n, kind in casts if row is not None else ():
         if row is not None and row.result_type((*types[:n], kind, *types[n + 1 :])) is not None:
             facts["fix"] = f"CAST argument {n + 1}, as in CAST(x AS {kind})."

@@ -17,60 +17,40 @@ from collections.abc import Callable
 
 from dpsql.compiler.aggregates import result_type
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.model.algebra import (
-    Aggregate,
-    Filter,
-    Item,
-    Join,
-    Measure,
-    Project,
-    Relation,
-    Scan,
-)
-from dpsql.model.tree import (
-    INTEGER,
-    AggregateCall,
-    Call,
-    Cast,
-    Expression,
-    JoinKind,
-    Literal,
-    Ref,
-    Star,
-)
+from dpsql.model import algebra, tree
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import conjuncts, map_inputs, refs, substitute
 
-Frequency = Callable[[Relation, tuple[Ref, ...]], int]
+Frequency = Callable[[algebra.Relation, tuple[tree.Ref, ...]], int]
 
-AT_LEAST = Literal(1, INTEGER)
+AT_LEAST = tree.Literal(1, tree.INTEGER)
 """A public row without a match counts once."""
 
 
 def with_unmatched(
-    relation: Relation, policy: Policy, frequency: Frequency, identities: Identities
-) -> Relation:
+    relation: algebra.Relation, policy: Policy, frequency: Frequency, identities: Identities
+) -> algebra.Relation:
     """Return the relation with such counts by public row; the same object if there are none.
 
     `frequency` is the most rows of a public relation that agree on some columns.
     """
     inner = map_inputs(relation, lambda r: with_unmatched(r, policy, frequency, identities))
     relation = relation if inner == relation else inner
-    if not isinstance(relation, Aggregate) or relation.sets:
+    if not isinstance(relation, algebra.Aggregate) or relation.sets:
         return relation
     below = relation.input
-    between = list[Project | Filter]()
-    while isinstance(below, Filter | Project):
+    between = list[algebra.Project | algebra.Filter]()
+    while isinstance(below, algebra.Filter | algebra.Project):
         between.append(below)
         below = below.input
-    if not isinstance(below, Join) or below.kind is not JoinKind.LEFT:
+    if not isinstance(below, algebra.Join) or below.kind is not tree.JoinKind.LEFT:
         return relation
     names = {field.id: field.ref for field in below.fields}
     for part in reversed(between):
         there = {names[f.id].id for f in below.left.fields if f.id in names}
-        if isinstance(part, Filter) and not refs(part.predicate) <= there:
+        if isinstance(part, algebra.Filter) and not refs(part.predicate) <= there:
             return relation
-        names = _renamed(names, part) if isinstance(part, Project) else names
+        names = _renamed(names, part) if isinstance(part, algebra.Project) else names
     marker, row = _equated(below), _key(below.left, policy)
     public = tuple(names[f.id] for f in below.left.fields if f.id in names)
     read = frozenset().union(*(refs(key.expression) for key in relation.keys))
@@ -87,69 +67,78 @@ def with_unmatched(
     return _by_row(relation, (*keys, *others), names[marker.id], identities)
 
 
-def _is_unique(frequency: Frequency, public: Relation, row: tuple[Ref, ...]) -> bool:
+def _is_unique(frequency: Frequency, public: algebra.Relation, row: tuple[tree.Ref, ...]) -> bool:
     return frequency(public, row) <= 1
 
 
-def _renamed(names: dict[int, Ref], projection: Project) -> dict[int, Ref]:
+def _renamed(names: dict[int, tree.Ref], projection: algebra.Project) -> dict[int, tree.Ref]:
     """Return columns by their id below a projection, with the ids that it gives them."""
     given = {
-        i.expression.id: i.field.ref for i in projection.items if isinstance(i.expression, Ref)
+        i.expression.id: i.field.ref for i in projection.items if isinstance(i.expression, tree.Ref)
     }
     return {old: given[ref.id] for old, ref in names.items() if ref.id in given}
 
 
 def _by_row(
-    relation: Aggregate, columns: tuple[Ref, ...], marker: Ref, identities: Identities
-) -> Relation:
+    relation: algebra.Aggregate,
+    columns: tuple[tree.Ref, ...],
+    marker: tree.Ref,
+    identities: Identities,
+) -> algebra.Relation:
     """Return the counts of an aggregate as sums over public rows, which `columns` identify."""
-    keys = tuple(Item(identities.field("", ref.type), ref) for ref in columns)
+    keys = tuple(algebra.Item(identities.field("", ref.type), ref) for ref in columns)
     names = {ref.id: key.field.ref for ref, key in zip(columns, keys, strict=True)}
-    numbers, sums, items = list[Measure](), list[Measure](), list[Item]()
-    kind = result_type("sum", (INTEGER,))
+    numbers, sums, items = list[algebra.Measure](), list[algebra.Measure](), list[algebra.Item]()
+    kind = result_type("sum", (tree.INTEGER,))
     assert kind is not None
     for measure in relation.measures:
-        field, total = identities.field("", INTEGER), identities.field("", kind)
+        field, total = identities.field("", tree.INTEGER), identities.field("", kind)
         (arg,) = measure.call.args
-        whole = isinstance(arg, Star)
-        counted = AggregateCall(
-            "count", (marker if whole else arg,), type=INTEGER, span=measure.call.span
+        whole = isinstance(arg, tree.Star)
+        counted = tree.AggregateCall(
+            "count", (marker if whole else arg,), type=tree.INTEGER, span=measure.call.span
         )
-        numbers.append(Measure(field, counted))
-        number: Expression = field.ref
+        numbers.append(algebra.Measure(field, counted))
+        number: tree.Expression = field.ref
         if whole:
-            number = Call("greatest", (AT_LEAST, field.ref), INTEGER)
-        summed = AggregateCall("sum", (number,), type=kind, span=measure.call.span)
-        sums.append(Measure(total, summed))
-        there = Call("coalesce", (Cast(total.ref, INTEGER), Literal(0, INTEGER)), INTEGER)
-        items.append(Item(measure.field, there))
-    by_row = Aggregate(relation.input, keys, tuple(numbers), relation.span)
-    groups = tuple(Item(key.field, substitute(key.expression, names)) for key in relation.keys)
-    whole_groups = Aggregate(by_row, groups, tuple(sums), relation.span)
-    return Project(whole_groups, (*(key.field.item for key in groups), *items))
+            number = tree.Call("greatest", (AT_LEAST, field.ref), tree.INTEGER)
+        summed = tree.AggregateCall("sum", (number,), type=kind, span=measure.call.span)
+        sums.append(algebra.Measure(total, summed))
+        there = tree.Call(
+            "coalesce",
+            (tree.Cast(total.ref, tree.INTEGER), tree.Literal(0, tree.INTEGER)),
+            tree.INTEGER,
+        )
+        items.append(algebra.Item(measure.field, there))
+    by_row = algebra.Aggregate(relation.input, keys, tuple(numbers), relation.span)
+    groups = tuple(
+        algebra.Item(key.field, substitute(key.expression, names)) for key in relation.keys
+    )
+    whole_groups = algebra.Aggregate(by_row, groups, tuple(sums), relation.span)
+    return algebra.Project(whole_groups, (*(key.field.item for key in groups), *items))
 
 
-def _counts(call: AggregateCall) -> bool:
+def _counts(call: tree.AggregateCall) -> bool:
     """Test for COUNT(*) or COUNT of a column."""
     plain = not (call.distinct or call.filter or call.clip or call.epsilon)
-    return call.function == "count" and plain and isinstance(call.args[0], Star | Ref)
+    return call.function == "count" and plain and isinstance(call.args[0], tree.Star | tree.Ref)
 
 
-def _equated(join: Join) -> Ref | None:
+def _equated(join: algebra.Join) -> tree.Ref | None:
     """Return a column of the right side that is not NULL wherever a row has a match."""
     right = {field.id for field in join.right.fields}
     for part in conjuncts(join.condition):
         match part:
-            case Call("eq", (Ref() as one, Ref() as other)):
+            case tree.Call("eq", (tree.Ref() as one, tree.Ref() as other)):
                 for column in (one, other):
                     if column.id in right:
                         return column
     return None
 
 
-def _key(public: Relation, policy: Policy) -> tuple[Ref, ...]:
+def _key(public: algebra.Relation, policy: Policy) -> tuple[tree.Ref, ...]:
     """Return the declared key of a public table; () for other relations."""
-    table = policy.table(public.table) if isinstance(public, Scan) else None
+    table = policy.table(public.table) if isinstance(public, algebra.Scan) else None
     if table is None or table.private:
         return ()
     fields = {field.name.lower(): field for field in public.fields}

@@ -20,20 +20,7 @@ from dpsql.compiler.plan.conditions import required
 from dpsql.compiler.plan.private_plan import PrivateBlock
 from dpsql.compiler.plan.wide_tables import has_one
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.model.algebra import (
-    Aggregate,
-    Filter,
-    Item,
-    Join,
-    Limit,
-    Match,
-    Measure,
-    Project,
-    Relation,
-    Scan,
-    Sort,
-    Window,
-)
+from dpsql.model import algebra
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import BOOLEAN, Call, Expression, JoinKind, Kind, Literal, Ref, Value, when
 from dpsql.model.vocabulary import ColumnPolicy, Policy
@@ -60,12 +47,12 @@ class WideKey:
 class WideGroups:
     """An aggregate of all groups, with facts about its keys; the first are the query's own."""
 
-    relation: Aggregate
+    relation: algebra.Aggregate
     keys: tuple[WideKey, ...]
 
 
 def wide_groups(
-    relation: Relation, block: PrivateBlock, policy: Policy, identities: Identities
+    relation: algebra.Relation, block: PrivateBlock, policy: Policy, identities: Identities
 ) -> WideGroups | None:
     """Return the aggregate with this block's measures by all columns on which conditions choose
     values.
@@ -73,9 +60,16 @@ def wide_groups(
     A unit has one value of each of these columns.
     """
     match relation:
-        case Aggregate(sets=()) if _ids(relation.measures) == _ids(block.measures):
+        case algebra.Aggregate(sets=()) if _ids(relation.measures) == _ids(block.measures):
             return _Widening(block, policy, identities).of(relation)
-        case Project() | Sort() | Limit() | Filter() | Window() | Aggregate():
+        case (
+            algebra.Project()
+            | algebra.Sort()
+            | algebra.Limit()
+            | algebra.Filter()
+            | algebra.Window()
+            | algebra.Aggregate()
+        ):
             return wide_groups(relation.input, block, policy, identities)
         case _:
             return None
@@ -89,7 +83,7 @@ class _Widening:
     policy: Policy
     identities: Identities
 
-    def of(self, aggregate: Aggregate) -> WideGroups:
+    def of(self, aggregate: algebra.Aggregate) -> WideGroups:
         rows, conditions = _parts(aggregate.input)
         keys = {key.expression: key for key in aggregate.keys}
         chosen: dict[Expression, frozenset[Value]] = {}
@@ -103,11 +97,11 @@ class _Widening:
             if values <= set(_values(declared) or ()):
                 chosen[column] = values
                 named = self.identities.field(declared.name if declared else "", column.type)
-                keys.setdefault(column, Item(named, column))
+                keys.setdefault(column, algebra.Item(named, column))
             else:
                 others.append(condition)
         left = both(tuple(others))
-        rows = rows if left is None else Filter(rows, left)
+        rows = rows if left is None else algebra.Filter(rows, left)
         closed = [self._closed(rows, key, chosen.get(key)) for key in keys]
         items = (
             replace(item, expression=expression)
@@ -117,7 +111,7 @@ class _Widening:
         return WideGroups(wide, tuple(key for _, key in closed))
 
     def _closed(
-        self, rows: Relation, key: Expression, chosen: frozenset[Value] | None
+        self, rows: algebra.Relation, key: Expression, chosen: frozenset[Value] | None
     ) -> tuple[Expression, WideKey]:
         """Return a key with one of its values in every row, where that is possible.
 
@@ -139,14 +133,14 @@ class _Widening:
         return when(among, key, None, key.type), WideKey(chosen, whole=True, other=True)
 
 
-def _ids(measures: tuple[Measure, ...]) -> set[int]:
+def _ids(measures: tuple[algebra.Measure, ...]) -> set[int]:
     return {measure.field.id for measure in measures}
 
 
-def _parts(relation: Relation) -> tuple[Relation, tuple[Expression, ...]]:
+def _parts(relation: algebra.Relation) -> tuple[algebra.Relation, tuple[Expression, ...]]:
     """Split a relation into rows and the conditions that they satisfy."""
     match relation:
-        case Filter(input=rows, predicate=predicate):
+        case algebra.Filter(input=rows, predicate=predicate):
             return rows, required(conjuncts(predicate))
         case _:
             return relation, ()
@@ -175,24 +169,24 @@ def _values(column: ColumnPolicy | None) -> Values | None:
     return (True, False) if column.type == BOOLEAN else column.values
 
 
-def _declared(relation: Relation, number: int, policy: Policy) -> ColumnPolicy | None:
+def _declared(relation: algebra.Relation, number: int, policy: Policy) -> ColumnPolicy | None:
     """Return the declared private column that a column of a relation is, in every row."""
     declared = partial(_declared, number=number, policy=policy)
     match relation:
-        case Scan():
+        case algebra.Scan():
             name = next((f.name for f in relation.fields if f.id == number), None)
             table = policy.table(relation.table)
             here = name is not None and table is not None and table.private
             return table.column(name) if here and table and name else None
-        case Filter() | Sort() | Window() | Match():
+        case algebra.Filter() | algebra.Sort() | algebra.Window() | algebra.Match():
             return declared(relation.input)
-        case Project(items=items):
+        case algebra.Project(items=items):
             item = next((item for item in items if item.field.id == number), None)
             source = None if item is None else item.expression
             return _declared(relation.input, source.id, policy) if isinstance(source, Ref) else None
-        case Join(kind=JoinKind.INNER | JoinKind.CROSS):
+        case algebra.Join(kind=JoinKind.INNER | JoinKind.CROSS):
             return declared(relation.left) or declared(relation.right)
-        case Join(kind=JoinKind.LEFT):
+        case algebra.Join(kind=JoinKind.LEFT):
             return declared(relation.left)
         case _:
             return None

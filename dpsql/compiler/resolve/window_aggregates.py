@@ -26,46 +26,24 @@ from typing import TypeAlias
 from dpsql.compiler.aggregates import recipe, result_type
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
-from dpsql.model.algebra import (
-    Aggregate,
-    Filter,
-    Item,
-    Join,
-    Measure,
-    Project,
-    Relation,
-    Scan,
-    Window,
-)
+from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.tree import (
-    BOOLEAN,
-    AggregateCall,
-    Call,
-    Cast,
-    Expression,
-    JoinKind,
-    Literal,
-    Ref,
-    SortKey,
-    Star,
-    WindowCall,
-    decimal,
-)
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import conjuncts, map_inputs, refs, relations, substitute
 
 _SIDES = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
 _MOST_PARTS = 10**6
 """Largest denominator of a share: the choice of a rank distinguishes no finer ones."""
-_SHARE = decimal(7, 6)
+_SHARE = tree.decimal(7, 6)
 
 
-def as_aggregates(relation: Relation, policy: Policy, identities: Identities) -> Relation:
+def as_aggregates(
+    relation: algebra.Relation, policy: Policy, identities: Identities
+) -> algebra.Relation:
     """Return the relation with such windows as aggregates; the same object if there are none."""
     inner = map_inputs(relation, lambda r: as_aggregates(r, policy, identities))
     relation = relation if inner == relation else inner
-    if not isinstance(relation, Aggregate) or relation.sets:
+    if not isinstance(relation, algebra.Aggregate) or relation.sets:
         return relation
     ranked = _Ranked.below(relation, policy)
     if ranked is None:
@@ -73,25 +51,27 @@ def as_aggregates(relation: Relation, policy: Policy, identities: Identities) ->
     return ranked.quantiles(identities) or ranked.groups(identities) or relation
 
 
-def _with_fewer_keys(aggregate: Aggregate) -> Relation:
+def _with_fewer_keys(aggregate: algebra.Aggregate) -> algebra.Relation:
     """Return the aggregate without the keys that are computed of others, which follow it."""
-    values = dict[int, Expression]()
+    values = dict[int, tree.Expression]()
     relation = aggregate.input
-    if isinstance(relation, Project):
+    if isinstance(relation, algebra.Project):
         values = {item.field.id: item.expression for item in relation.items}
         relation = relation.input
     keys = [substitute(key.expression, values) for key in aggregate.keys]
-    plain = {key.id for key in keys if isinstance(key, Ref)}
-    computed = [not isinstance(key, Ref) and bool(refs(key)) and refs(key) <= plain for key in keys]
+    plain = {key.id for key in keys if isinstance(key, tree.Ref)}
+    computed = [
+        not isinstance(key, tree.Ref) and bool(refs(key)) and refs(key) <= plain for key in keys
+    ]
     if not any(computed):
         return aggregate
     fields = {
         key.id: item.field
         for item, key in zip(aggregate.keys, keys, strict=True)
-        if isinstance(key, Ref)
+        if isinstance(key, tree.Ref)
     }
     items = [
-        Item(
+        algebra.Item(
             item.field,
             substitute(key, {i: f.ref for i, f in fields.items()}) if more else item.field.ref,
         )
@@ -99,10 +79,10 @@ def _with_fewer_keys(aggregate: Aggregate) -> Relation:
     ]
     left = tuple(item for item, more in zip(aggregate.keys, computed, strict=True) if not more)
     measured = [measure.field.item for measure in aggregate.measures]
-    return Project(replace(aggregate, keys=left), (*items, *measured))
+    return algebra.Project(replace(aggregate, keys=left), (*items, *measured))
 
 
-_Parts: TypeAlias = tuple[Expression, ...]
+_Parts: TypeAlias = tuple[tree.Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +92,15 @@ class _Ranked:
     `between` are the conditions of the filters between the aggregate and the window.
     """
 
-    aggregate: Aggregate
-    window: Window
+    aggregate: algebra.Aggregate
+    window: algebra.Window
     keys: _Parts
-    calls: tuple[AggregateCall, ...]
+    calls: tuple[tree.AggregateCall, ...]
     between: _Parts
     policy: Policy
 
     @classmethod
-    def below(cls, aggregate: Aggregate, policy: Policy) -> _Ranked | None:
+    def below(cls, aggregate: algebra.Aggregate, policy: Policy) -> _Ranked | None:
         """Return the aggregate with the Window below its filters and projections; None if there is
         none.
         """
@@ -128,8 +108,8 @@ class _Ranked:
         calls: _Parts = tuple(measure.call for measure in aggregate.measures)
         between: _Parts = ()
         relation = aggregate.input
-        while isinstance(relation, Project | Filter):
-            if isinstance(relation, Filter):
+        while isinstance(relation, algebra.Project | algebra.Filter):
+            if isinstance(relation, algebra.Filter):
                 between += conjuncts(relation.predicate)
             else:
                 values = {item.field.id: item.expression for item in relation.items}
@@ -137,21 +117,21 @@ class _Ranked:
                     tuple(substitute(e, values) for e in part) for part in (keys, calls, between)
                 )
             relation = relation.input
-        if not isinstance(relation, Window):
+        if not isinstance(relation, algebra.Window):
             return None
-        measured = tuple(call for call in calls if isinstance(call, AggregateCall))
+        measured = tuple(call for call in calls if isinstance(call, tree.AggregateCall))
         return cls(aggregate, relation, keys, measured, between, policy)
 
     @property
-    def _windows(self) -> Mapping[int, WindowCall]:
+    def _windows(self) -> Mapping[int, tree.WindowCall]:
         return {item.field.id: item.call for item in self.window.items}
 
-    def _reads_windows(self, expression: Expression) -> bool:
+    def _reads_windows(self, expression: tree.Expression) -> bool:
         return not refs(expression).isdisjoint(self._windows)
 
     # --- quantiles ---
 
-    def quantiles(self, identities: Identities) -> Relation | None:
+    def quantiles(self, identities: Identities) -> algebra.Relation | None:
         """Return the aggregate with its ranks as quantiles; None if it has another form."""
         if any(map(self._reads_windows, self.keys)) or len(self.between) > 1:
             return None
@@ -162,18 +142,18 @@ class _Ranked:
             return None
         return self._aggregated(self.keys, others, identities)
 
-    def _quantile(self, call: AggregateCall) -> AggregateCall | None:
+    def _quantile(self, call: tree.AggregateCall) -> tree.AggregateCall | None:
         """Return the aggregate of a value at a rank as a quantile, and a call that reads no window
         unchanged; None for other calls.
         """
         if not self._reads_windows(call):
             return call
         match call:
-            case AggregateCall("min" | "max", (value,), filter=Call() as test, clip=None):
+            case tree.AggregateCall("min" | "max", (value,), filter=tree.Call() as test, clip=None):
                 pass
-            case AggregateCall(
+            case tree.AggregateCall(
                 "min" | "max",
-                (Call("case", (Call() as test, value, Literal(value=None))),),
+                (tree.Call("case", (tree.Call() as test, value, tree.Literal(value=None))),),
                 filter=None,
                 clip=None,
             ):
@@ -187,13 +167,13 @@ class _Ranked:
             (1 - ranked.share, not ranked.falls) if ranked.strict else (ranked.share, ranked.falls)
         )
         digits = Decimal(share.numerator) / Decimal(share.denominator)
-        written = Literal(digits, _SHARE)
-        order = (SortKey(value, descending=True, nulls_first=False),) if falls else ()
+        written = tree.Literal(digits, _SHARE)
+        order = (tree.SortKey(value, descending=True, nulls_first=False),) if falls else ()
         args = value, written
-        quantile = AggregateCall("quantile_disc", args, type=type_of(value), span=call.span)
+        quantile = tree.AggregateCall("quantile_disc", args, type=type_of(value), span=call.span)
         return replace(quantile, order_by=order, epsilon=call.epsilon)
 
-    def _rank(self, test: Call, value: Expression) -> _Rank | None:
+    def _rank(self, test: tree.Call, value: tree.Expression) -> _Rank | None:
         """Return the rank from which on a test is true, in the order of `value`; None for other
         tests.
         """
@@ -201,9 +181,9 @@ class _Ranked:
             return None
         left, right = map(_bare, test.args)
         name = test.function
-        if isinstance(right, Ref):
+        if isinstance(right, tree.Ref):
             left, right, name = right, left, _SIDES[name]
-        if name not in ("ge", "gt") or not isinstance(left, Ref):
+        if name not in ("ge", "gt") or not isinstance(left, tree.Ref):
             return None
         share, count = _share(right) or (None, None)
         if share is None or count is None or not self._is_rank(left.id, count, value):
@@ -211,7 +191,7 @@ class _Ranked:
         falls = self._windows[left.id].order_by[0].descending
         return _Rank(share, strict=name == "gt", falls=falls)
 
-    def _is_rank(self, rank: int, count: int, value: Expression) -> bool:
+    def _is_rank(self, rank: int, count: int, value: tree.Expression) -> bool:
         """Test whether two windows number and count the rows of this group that have a value."""
         number, total = self._windows.get(rank), self._windows.get(count)
         if number is None or total is None or len(number.order_by) != 1:
@@ -219,20 +199,24 @@ class _Ranked:
         (key,) = number.order_by
         groups = {frozenset(number.partition_by), frozenset(total.partition_by)}
         plain = replace(total, args=(), partition_by=(), type=number.type)
-        if groups != {frozenset(self.keys)} or plain != WindowCall("count", (), type=number.type):
+        if groups != {frozenset(self.keys)} or plain != tree.WindowCall(
+            "count", (), type=number.type
+        ):
             return False
         if number.function != "row_number" or key.expression != value:
             return False
-        counts_all = len(total.args) == 1 and isinstance(total.args[0], Star)
+        counts_all = len(total.args) == 1 and isinstance(total.args[0], tree.Star)
         there = lacks_null(value, self.window.input, self.policy)
         return there or (not counts_all and total.args == (value,) and not key.nulls_first)
 
-    def _median(self, call: AggregateCall, middle: Expression) -> AggregateCall | None:
+    def _median(
+        self, call: tree.AggregateCall, middle: tree.Expression
+    ) -> tree.AggregateCall | None:
         """Return AVG of the one or two middle rows as the median; None for other calls."""
         match call, middle:
             case (
-                AggregateCall("avg", (value,), distinct=False, filter=None, clip=None),
-                Call("in", (Ref() as rank, *middles)),
+                tree.AggregateCall("avg", (value,), distinct=False, filter=None, clip=None),
+                tree.Call("in", (tree.Ref() as rank, *middles)),
             ):
                 counts = sorted(filter(None, map(_middle_of, middles)))
             case _:
@@ -247,11 +231,13 @@ class _Ranked:
         kind = result_type("median", (type_of(value),))
         if kind is None:
             return None
-        return AggregateCall("median", (value,), type=kind, span=call.span, epsilon=call.epsilon)
+        return tree.AggregateCall(
+            "median", (value,), type=kind, span=call.span, epsilon=call.epsilon
+        )
 
     # --- DISTINCT ---
 
-    def groups(self, identities: Identities) -> Relation | None:
+    def groups(self, identities: Identities) -> algebra.Relation | None:
         """Return SELECT DISTINCT of partition keys and windows as GROUP BY; None otherwise."""
         plain = [key for key in self.keys if not self._reads_windows(key)]
         read = [key for key in self.keys if self._reads_windows(key)]
@@ -269,34 +255,37 @@ class _Ranked:
         if any(refs(key) - windows.keys() for key in read):
             return None
         fields = {i.field.id: i.field for i in self.window.items}
-        measures = tuple(Measure(fields[id_], _aggregate_of(windows[id_])) for id_ in used)
+        measures = tuple(algebra.Measure(fields[id_], _aggregate_of(windows[id_])) for id_ in used)
         named = {key: identities.field("", type_of(key)) for key in plain}
-        keys = tuple(Item(field, key) for key, field in named.items())
-        grouped = Aggregate(self.window.input, keys, measures, self.aggregate.span)
+        keys = tuple(algebra.Item(field, key) for key, field in named.items())
+        grouped = algebra.Aggregate(self.window.input, keys, measures, self.aggregate.span)
         items = tuple(
-            Item(item.field, named[key].ref if key in named else key)
+            algebra.Item(item.field, named[key].ref if key in named else key)
             for item, key in zip(self.aggregate.keys, self.keys, strict=True)
         )
-        return Project(grouped, items)
+        return algebra.Project(grouped, items)
 
     def _aggregated(
-        self, keys: _Parts, calls: Sequence[AggregateCall], identities: Identities
-    ) -> Relation:
+        self, keys: _Parts, calls: Sequence[tree.AggregateCall], identities: Identities
+    ) -> algebra.Relation:
         """Return the aggregate over the window's input, under the identities that it had."""
         grouped = tuple(
-            Item(item.field, key) for item, key in zip(self.aggregate.keys, keys, strict=True)
+            algebra.Item(item.field, key)
+            for item, key in zip(self.aggregate.keys, keys, strict=True)
         )
-        measures, items = list[Measure](), [key.field.item for key in grouped]
+        measures, items = list[algebra.Measure](), [key.field.item for key in grouped]
         for measure, call in zip(self.aggregate.measures, calls, strict=True):
             field = measure.field
             if call.type != field.type:
                 field = identities.field(field.name, call.type)
-                items.append(Item(measure.field, Cast(field.ref, measure.field.type)))
+                items.append(algebra.Item(measure.field, tree.Cast(field.ref, measure.field.type)))
             else:
                 items.append(field.item)
-            measures.append(Measure(field, call))
-        relation = Aggregate(self.window.input, grouped, tuple(measures), self.aggregate.span)
-        return Project(relation, tuple(items))
+            measures.append(algebra.Measure(field, call))
+        relation = algebra.Aggregate(
+            self.window.input, grouped, tuple(measures), self.aggregate.span
+        )
+        return algebra.Project(relation, tuple(items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,76 +302,79 @@ class _Rank:
 _MIDDLES = 2
 
 
-def _aggregate_of(call: WindowCall) -> AggregateCall:
-    return AggregateCall(
+def _aggregate_of(call: tree.WindowCall) -> tree.AggregateCall:
+    return tree.AggregateCall(
         call.function, call.args, call.distinct, call.filter, type=call.type, span=call.span
     )
 
 
-def _bare(expression: Expression) -> Expression:
+def _bare(expression: tree.Expression) -> tree.Expression:
     """Return the column of a cast of a column; other expressions unchanged."""
     match expression:
-        case Cast(arg=Ref() as column):
+        case tree.Cast(arg=tree.Ref() as column):
             return column
         case _:
             return expression
 
 
-def _share(product: Expression) -> tuple[Fraction, int] | None:
+def _share(product: tree.Expression) -> tuple[Fraction, int] | None:
     """Return p and the identity of the column n of p*n, n*p or n/d, with 0 < p < 1; None for
     others.
     """
     match product:
-        case Call("mul", (first, second)):
+        case tree.Call("mul", (first, second)):
             column, factor, inverse = _bare(first), second, False
-            if not isinstance(column, Ref):
+            if not isinstance(column, tree.Ref):
                 column, factor = _bare(second), first
-        case Call("div", (first, second)):
+        case tree.Call("div", (first, second)):
             column, factor, inverse = _bare(first), second, True
         case _:
             return None
-    value = factor.value if isinstance(factor, Literal) else None
-    if not isinstance(column, Ref) or not isinstance(value, int | Decimal) or not value > 0:
+    value = factor.value if isinstance(factor, tree.Literal) else None
+    if not isinstance(column, tree.Ref) or not isinstance(value, int | Decimal) or not value > 0:
         return None
     share = 1 / Fraction(value) if inverse else Fraction(value)
     exact = share < 1 and share.denominator <= _MOST_PARTS
     return (share, column.id) if exact else None
 
 
-def _middle_of(expression: Expression) -> tuple[int, int] | None:
+def _middle_of(expression: tree.Expression) -> tuple[int, int] | None:
     """Return k and the identity of the column n of (n + k) // 2; None for other expressions."""
     match expression:
-        case Call("int_div", (Call("add", (a, b)), Literal(value=2))):
+        case tree.Call("int_div", (tree.Call("add", (a, b)), tree.Literal(value=2))):
             for column, number in ((a, b), (b, a)):
-                if isinstance(column, Ref) and isinstance(number, Literal):
+                if isinstance(column, tree.Ref) and isinstance(number, tree.Literal):
                     return (number.value, column.id) if isinstance(number.value, int) else None
     return None
 
 
-def lacks_null(value: Expression, relation: Relation, policy: Policy) -> bool:
+def lacks_null(value: tree.Expression, relation: algebra.Relation, policy: Policy) -> bool:
     """Test whether a condition below, or the policy of a plain column, leaves no NULL."""
     below = list(relations(relation))
-    conditions = {c for r in below if isinstance(r, Filter) for c in conjuncts(r.predicate)}
-    if Call("not", (Call("is_null", (value,), BOOLEAN),), BOOLEAN) in conditions:
+    conditions = {c for r in below if isinstance(r, algebra.Filter) for c in conjuncts(r.predicate)}
+    if (
+        tree.Call("not", (tree.Call("is_null", (value,), tree.BOOLEAN),), tree.BOOLEAN)
+        in conditions
+    ):
         return True
-    inner = JoinKind.INNER, JoinKind.CROSS
-    padded = any(isinstance(r, Join) and r.kind not in inner for r in below)
-    return not padded and isinstance(value, Ref) and value.id in set(_declared(below, policy))
+    inner = tree.JoinKind.INNER, tree.JoinKind.CROSS
+    padded = any(isinstance(r, algebra.Join) and r.kind not in inner for r in below)
+    return not padded and isinstance(value, tree.Ref) and value.id in set(_declared(below, policy))
 
 
-def _declared(below: Sequence[Relation], policy: Policy) -> Iterator[int]:
+def _declared(below: Sequence[algebra.Relation], policy: Policy) -> Iterator[int]:
     """Yield the columns of scans that the policy declares without NULL, and plain names of them."""
     without_null = set[int]()
     for relation in reversed(below):
-        if isinstance(relation, Scan):
+        if isinstance(relation, algebra.Scan):
             table = policy.table(relation.table)
             columns = () if table is None else table.columns
             never = {column.name for column in columns if not column.nullable}
             without_null |= {field.id for field in relation.fields if field.name in never}
-        elif isinstance(relation, Project):
+        elif isinstance(relation, algebra.Project):
             without_null |= {
                 i.field.id
                 for i in relation.items
-                if isinstance(i.expression, Ref) and i.expression.id in without_null
+                if isinstance(i.expression, tree.Ref) and i.expression.id in without_null
             }
     yield from without_null

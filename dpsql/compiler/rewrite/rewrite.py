@@ -33,19 +33,7 @@ from dpsql.consistency.least_squares import covariance, dependent
 from dpsql.consistency.marginals import Spread
 from dpsql.mechanisms import standard_deviation, widest
 from dpsql.mechanisms.shown_counts import widening
-from dpsql.model.algebra import (
-    Apply,
-    Evaluated,
-    Limit,
-    OneRow,
-    Project,
-    Recursion,
-    Relation,
-    Released,
-    Scan,
-    Single,
-    Union,
-)
+from dpsql.model import algebra
 from dpsql.model.tree import Expression
 from dpsql.model.vocabulary import Mechanism
 from dpsql.model.walk import expressions, inputs, map_inputs, refs, relations
@@ -56,7 +44,7 @@ ONE_END = 0.9
 
 def rewrite(
     plan: PrivatePlan,
-    keys: Callable[[Relation], Keys],
+    keys: Callable[[algebra.Relation], Keys],
     identities: Identities,
     dialects: Dialects,
     blocks: Sequence[BlockPlan] | None = None,
@@ -72,11 +60,11 @@ def rewrite(
     with_noise = with_noise_known(plan.outer, [block.shown_deviations for block in noise])
     selection = _selection(plan)
 
-    def traced(relation: Relation, selection: Selection = selection) -> Propagated:
+    def traced(relation: algebra.Relation, selection: Selection = selection) -> Propagated:
         return propagate(relation, noise, keys, identities, selection)
 
     outer = foreseen = traced(with_noise)
-    if any(isinstance(part, Limit) for part in relations(outer.relation)):
+    if any(isinstance(part, algebra.Limit) for part in relations(outer.relation)):
         foreseen = traced(with_noise, replace(selection, selected=False))
     tables, far = _Tables(dialects), max(map(_far, noise), default=0.0)
     sql = tables.query(outer.relation, outer.columns, identities)
@@ -161,14 +149,14 @@ def _near(block: BlockPlan) -> Near | None:
 
 
 def _stage(
-    traced: Callable[[Relation], Propagated],
-    relation: Relation,
+    traced: Callable[[algebra.Relation], Propagated],
+    relation: algebra.Relation,
     dialects: Dialects,
     identities: Identities,
 ) -> StageSql:
     """Return the statement of a table that later blocks read, with columns named by position."""
     columns = tuple((f"c{n}", f.type) for n, f in enumerate(relation.fields))
-    if isinstance(relation, Evaluated):
+    if isinstance(relation, algebra.Evaluated):
         return StageSql(columns, (), relation.sql, relation.rows)
     tables = _Tables(dialects)
     outputs = tuple(f.ref for f in relation.fields)
@@ -178,7 +166,7 @@ def _stage(
 
 
 def rewrite_public(
-    relation: Relation, identities: Identities, dialect: Dialect, factor: float
+    relation: algebra.Relation, identities: Identities, dialect: Dialect, factor: float
 ) -> Rewritten:
     """Return a query over public tables alone: one statement for the owner's database.
 
@@ -202,18 +190,18 @@ class _Tables:
         self.listed: list[ReleasedTable] = []
 
     def query(
-        self, relation: Relation, outputs: tuple[Expression, ...], identities: Identities
+        self, relation: algebra.Relation, outputs: tuple[Expression, ...], identities: Identities
     ) -> str:
         """Print the statement of these outputs, in which each term is computed once."""
         written = computed_once(written_out(relation), identities)
         rows, computed = once(written, outputs, identities)
         return self.dialects.scratch.query(of_columns_read(rows, computed), computed, self.source)
 
-    def source(self, relation: Relation) -> tuple[str, Columns] | None:
+    def source(self, relation: algebra.Relation) -> tuple[str, Columns] | None:
         """Return the table that holds this relation, or None where the printer must look inside."""
-        if isinstance(relation, OneRow):
+        if isinstance(relation, algebra.OneRow):
             return None
-        block = relation.block if isinstance(relation, Released) else None
+        block = relation.block if isinstance(relation, algebra.Released) else None
         if block is None and not _is_public(relation):
             return None
         name = f"release_{block}" if block is not None else f"public_{len(self.listed)}"
@@ -227,38 +215,39 @@ class _Tables:
         return name, {f.id: f"c{n}" for n, f in enumerate(relation.fields)}
 
 
-def of_columns_read(relation: Relation, outputs: Sequence[Expression]) -> Relation:
+def of_columns_read(relation: algebra.Relation, outputs: Sequence[Expression]) -> algebra.Relation:
     """Return the same relation with only those columns of public tables that something above reads.
 
     Public tables are copied whole from the owner's database; often two of thirty columns are
     needed.
 
-    >>> from dpsql.model.algebra import Field
     >>> from dpsql.model.tree import INTEGER
-    >>> day, week = Field(1, "day", INTEGER), Field(2, "week", INTEGER)
-    >>> of_columns_read(Scan("days", (day, week)), [week.ref]).fields == (week,)
+    >>> day, week = algebra.Field(1, "day", INTEGER), algebra.Field(2, "week", INTEGER)
+    >>> of_columns_read(algebra.Scan("days", (day, week)), [week.ref]).fields == (week,)
     True
     """
     read = frozenset[int]().union(*map(refs, outputs))
     for part in relations(relation):
         read = read.union(*map(refs, expressions(part)))
-        if isinstance(part, Union | Recursion | Apply | Single):
+        if isinstance(part, algebra.Union | algebra.Recursion | algebra.Apply | algebra.Single):
             read = read.union(f.id for source in inputs(part) for f in source.fields)
     return _narrowed(relation, read)
 
 
-def _narrowed(relation: Relation, read: frozenset[int]) -> Relation:
+def _narrowed(relation: algebra.Relation, read: frozenset[int]) -> algebra.Relation:
     if not _is_public(relation):
         return map_inputs(relation, lambda part: _narrowed(part, read))
     fields = tuple(f for f in relation.fields if f.id in read) or relation.fields[:1]
     return (
-        relation if fields == relation.fields else Project(relation, tuple(f.item for f in fields))
+        relation
+        if fields == relation.fields
+        else algebra.Project(relation, tuple(f.item for f in fields))
     )
 
 
-def _is_public(relation: Relation) -> bool:
+def _is_public(relation: algebra.Relation) -> bool:
     """Test whether a relation reads public tables and no released ones."""
     parts = tuple(relations(relation))
-    return any(isinstance(p, Scan) for p in parts) and not any(
-        isinstance(p, Released) for p in parts
+    return any(isinstance(p, algebra.Scan) for p in parts) and not any(
+        isinstance(p, algebra.Released) for p in parts
     )

@@ -7,22 +7,8 @@ from dataclasses import replace
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.compiler.track.per_unit import SAFE_DIGITS
+from dpsql.model import tree
 from dpsql.model.algebra import Aggregate, Item, Measure, Project
-from dpsql.model.tree import (
-    DOUBLE,
-    INTEGER,
-    AggregateCall,
-    Cast,
-    Expression,
-    Kind,
-    Ref,
-    SortKey,
-    SqlType,
-    Star,
-    decimal,
-    scalar,
-    when,
-)
 
 UNMOVED = frozenset("min max bool_and bool_or".split())
 """Aggregates that do not depend on repetitions of rows; DISTINCT ones do not either."""
@@ -42,7 +28,7 @@ def is_weighable(measure: Measure) -> bool:
 
 
 def weighed_aggregate(
-    relation: Aggregate, weight: Expression, identities: Identities
+    relation: Aggregate, weight: tree.Expression, identities: Identities
 ) -> Aggregate | Project:
     """Return the aggregate of rows that each count `weight` times."""
     if all(_is_unmoved(m.call) for m in relation.measures):
@@ -50,9 +36,11 @@ def weighed_aggregate(
     items = [Item(key.field, key.field.ref) for key in relation.keys]
     measures: list[Measure] = []
 
-    def total(call: AggregateCall, value: Expression, kind: SqlType = INTEGER) -> Ref:
+    def total(
+        call: tree.AggregateCall, value: tree.Expression, kind: tree.SqlType = tree.INTEGER
+    ) -> tree.Ref:
         """Add a sum over the call's rows as a column, with DOUBLEs in a fixed order."""
-        order = (*call.order_by, SortKey(weight)) if call.order_by else ()
+        order = (*call.order_by, tree.SortKey(weight)) if call.order_by else ()
         summed = replace(call, function="sum", args=(value,), order_by=order, type=kind)
         measures.append(Measure(identities.field("sum", kind), summed))
         return measures[-1].field.ref
@@ -66,45 +54,45 @@ def weighed_aggregate(
         match call.function:
             case "count":
                 counted = total(call, _counted(call, weight))
-                none = scalar("coalesce", counted, 0, kind=INTEGER)  # 0 without rows
-                value: Expression = Cast(none, column.type, safe=True)
+                none = tree.scalar("coalesce", counted, 0, kind=tree.INTEGER)  # 0 without rows
+                value: tree.Expression = tree.Cast(none, column.type, safe=True)
             case "sum":
                 value = total(call, _times(call.args[0], weight), column.type)
             case _:
                 summed = total(call, product := _times(call.args[0], weight), type_of(product))
                 number = total(replace(call, order_by=()), _counted(call, weight))
-                value = summed.to(DOUBLE) / number.to(DOUBLE)
+                value = summed.to(tree.DOUBLE) / number.to(tree.DOUBLE)
         items.append(Item(column, value))
     return Project(replace(relation, measures=tuple(measures)), tuple(items))
 
 
-def _is_unmoved(call: AggregateCall) -> bool:
+def _is_unmoved(call: tree.AggregateCall) -> bool:
     return call.distinct or call.function in UNMOVED
 
 
-def _counted(call: AggregateCall, weight: Expression) -> Expression:
+def _counted(call: tree.AggregateCall, weight: tree.Expression) -> tree.Expression:
     """Return the weight of a row that counts, 0 for a NULL value."""
     (value,) = call.args
-    if isinstance(value, Star):
+    if isinstance(value, tree.Star):
         return weight
-    return when(value.is_null(), 0, weight, kind=INTEGER)
+    return tree.when(value.is_null(), 0, weight, kind=tree.INTEGER)
 
 
-def _times(value: Expression, weight: Expression) -> Expression:
+def _times(value: tree.Expression, weight: tree.Expression) -> tree.Expression:
     kind = _product_type(type_of(value))
     assert kind is not None
-    if kind == DOUBLE:
-        return value * weight.to(DOUBLE)
-    product = scalar("mul", value, weight, kind=kind)
-    return product if kind == INTEGER else Cast(product, kind, safe=True)
+    if kind == tree.DOUBLE:
+        return value * weight.to(tree.DOUBLE)
+    product = tree.scalar("mul", value, weight, kind=kind)
+    return product if kind == tree.INTEGER else tree.Cast(product, kind, safe=True)
 
 
-def _product_type(kind: SqlType) -> SqlType | None:
+def _product_type(kind: tree.SqlType) -> tree.SqlType | None:
     """Return the type of a value times a weight, with room for sums; None if there is none."""
     match kind.kind:
-        case Kind.INTEGER | Kind.DOUBLE:
+        case tree.Kind.INTEGER | tree.Kind.DOUBLE:
             return kind
-        case Kind.DECIMAL if kind.precision + WEIGHT_DIGITS <= SAFE_DIGITS:
-            return decimal(SAFE_DIGITS, kind.scale)
+        case tree.Kind.DECIMAL if kind.precision + WEIGHT_DIGITS <= SAFE_DIGITS:
+            return tree.decimal(SAFE_DIGITS, kind.scale)
         case _:
             return None

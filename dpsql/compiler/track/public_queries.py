@@ -11,16 +11,7 @@ from collections.abc import Callable
 from dpsql.compiler.resolve.scopes import Identities, require_none
 from dpsql.compiler.resolve.subqueries import outer_column, several_rows
 from dpsql.compiler.track.repeatable import is_repeatable
-from dpsql.model.algebra import (
-    Aggregate,
-    Apply,
-    Evaluated,
-    Limit,
-    Measure,
-    Recursion,
-    Relation,
-    Single,
-)
+from dpsql.model import algebra
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import INTEGER, AggregateCall, Ref, Star
 from dpsql.model.vocabulary import Policy
@@ -32,25 +23,25 @@ class PublicQueries:
     """Checks of public queries: `frequency` measures rows, `once` evaluates them and keeps them."""
 
     policy: Policy
-    frequency: Callable[[Relation, tuple[Ref, ...]], int]
-    once: Callable[[Relation], Evaluated]
+    frequency: Callable[[algebra.Relation, tuple[Ref, ...]], int]
+    once: Callable[[algebra.Relation], algebra.Evaluated]
     identities: Identities
 
-    def tried(self, relation: Relation) -> Relation:
+    def tried(self, relation: algebra.Relation) -> algebra.Relation:
         """Return a public relation after its rows have passed SQL's checks; else raise
         `Refused`.
         """
         match relation:
-            case Single():
+            case algebra.Single():
                 return self._single(relation)
-            case Apply():
+            case algebra.Apply():
                 return self._applied(relation)
-            case Recursion():
+            case algebra.Recursion():
                 return self._recursion(relation)
             case _:
                 return relation
 
-    def _single(self, relation: Single) -> Relation:
+    def _single(self, relation: algebra.Single) -> algebra.Relation:
         """Return the rows, which must not agree on those columns; raises `Refused` where
         they do.
         """
@@ -60,9 +51,9 @@ class PublicQueries:
         columns = tuple(there.fields[places[column.id]].ref for column in relation.columns)
         if self.frequency(there, columns) > 1:
             raise several_rows(relation.span)
-        return source if relation.columns else Limit(source, 1, 0, relation.span)
+        return source if relation.columns else algebra.Limit(source, 1, 0, relation.span)
 
-    def _applied(self, relation: Apply) -> Relation:
+    def _applied(self, relation: algebra.Apply) -> algebra.Relation:
         """Return the rows with their subquery; raises `Refused` if it has several rows for one of
         them.
         """
@@ -71,16 +62,18 @@ class PublicQueries:
         if relation.unsure and not free_refs(relation):
             rows, most = (self.identities.field(name, INTEGER) for name in ("rows", "most"))
             count = AggregateCall("count", (Star(None),), type=INTEGER)
-            counted = Aggregate(relation.other, (), (Measure(rows, count),))
+            counted = algebra.Aggregate(relation.other, (), (algebra.Measure(rows, count),))
             each = self.identities.field("each", INTEGER)
             largest = AggregateCall("max", (each.ref,), type=INTEGER)
             asked_of = replace(relation, other=counted, value=each)
-            evaluated = self.once(Aggregate(asked_of, (), (Measure(most, largest),)))
+            evaluated = self.once(
+                algebra.Aggregate(asked_of, (), (algebra.Measure(most, largest),))
+            )
             if (evaluated.rows[0][0] or 0) > 1:
                 raise several_rows(relation.span)
         return replace(relation, unsure=False)
 
-    def _recursion(self, relation: Recursion) -> Relation:
+    def _recursion(self, relation: algebra.Recursion) -> algebra.Relation:
         """Return a recursion that ends; raises `Refused` where a trial does not show that."""
         for part in relations(relation):
             require_none(part, "in WITH RECURSIVE")

@@ -12,58 +12,44 @@ from collections.abc import Callable, Iterable
 from itertools import compress
 
 from dpsql.compiler.plan.private_plan import least, product
-from dpsql.model.algebra import (
-    Aggregate,
-    Filter,
-    Item,
-    Join,
-    Limit,
-    OneRow,
-    Project,
-    Relation,
-    Released,
-    Scan,
-    Sort,
-    Values,
-    Window,
-)
+from dpsql.model import algebra
 from dpsql.model.tree import JoinKind, Ref, Value
 
 Domain = tuple[tuple[Value, ...], ...]
 
 
 def most_alike(
-    relation: Relation,
+    relation: algebra.Relation,
     columns: frozenset[int],
     domain: Callable[[int], Domain | None],
-    frequency: Callable[[Relation, tuple[Ref, ...]], int],
+    frequency: Callable[[algebra.Relation, tuple[Ref, ...]], int],
 ) -> int | None:
     """Return the most rows that agree on these columns; None where nothing bounds them.
 
     `domain` lists the keys of a block, if they are public; `frequency` measures public tables.
     """
 
-    def most(relation: Relation, columns: frozenset[int]) -> int | None:
+    def most(relation: algebra.Relation, columns: frozenset[int]) -> int | None:
         match relation:
-            case OneRow():
+            case algebra.OneRow():
                 return 1
-            case Values():
+            case algebra.Values():
                 return len(relation.rows)
-            case Scan():
+            case algebra.Scan():
                 return frequency(relation, tuple(f.ref for f in relation.fields if f.id in columns))
-            case Released():
+            case algebra.Released():
                 return _keys_alike(relation, columns, domain(relation.block))
-            case Limit():
+            case algebra.Limit():
                 return least(relation.limit, most(relation.input, columns))
-            case Project():
+            case algebra.Project():
                 return most(relation.input, _below(relation.items, columns))
-            case Aggregate(sets=()):
+            case algebra.Aggregate(sets=()):
                 if {item.field.id for item in relation.keys} <= columns:
                     return 1
                 return most(relation.input, _below(relation.keys, columns))
-            case Filter() | Sort() | Window():
+            case algebra.Filter() | algebra.Sort() | algebra.Window():
                 return most(relation.input, columns)
-            case Join(kind=JoinKind.INNER | JoinKind.CROSS | JoinKind.LEFT):
+            case algebra.Join(kind=JoinKind.INNER | JoinKind.CROSS | JoinKind.LEFT):
                 left, right = (most(side, columns) for side in (relation.left, relation.right))
                 return product(left, None if right is None else max(right, 1))
             case _:
@@ -73,7 +59,7 @@ def most_alike(
     return None if bound is None else max(bound, 1)
 
 
-def _below(items: Iterable[Item], columns: frozenset[int]) -> frozenset[int]:
+def _below(items: Iterable[algebra.Item], columns: frozenset[int]) -> frozenset[int]:
     """Return the input columns that are passed on as some of these, below a projection or an
     aggregate.
     """
@@ -84,7 +70,9 @@ def _below(items: Iterable[Item], columns: frozenset[int]) -> frozenset[int]:
     )
 
 
-def _keys_alike(relation: Released, columns: frozenset[int], domain: Domain | None) -> int | None:
+def _keys_alike(
+    relation: algebra.Released, columns: frozenset[int], domain: Domain | None
+) -> int | None:
     """Return the number of listed keys that agree on the columns that are keys."""
     if domain is None:
         return None

@@ -15,30 +15,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from dpsql.compiler.resolve.typing import type_of
-from dpsql.model.algebra import (
-    Again,
-    Aggregate,
-    Apply,
-    Evaluated,
-    Field,
-    Filter,
-    Join,
-    Limit,
-    Match,
-    Measure,
-    OneRow,
-    Project,
-    Recursion,
-    Relation,
-    Released,
-    Scan,
-    Single,
-    Sort,
-    Staged,
-    Union,
-    Values,
-    Window,
-)
+from dpsql.model import algebra
 from dpsql.model.tree import Kind, Star
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import inputs
@@ -47,39 +24,48 @@ EXACT = frozenset("count sum min max bool_and bool_or".split())
 """Aggregates that are the same in every order of exact values, which equal only themselves."""
 
 
-def is_repeatable(relation: Relation, policy: Policy) -> bool:
+def is_repeatable(relation: algebra.Relation, policy: Policy) -> bool:
     """Test whether every evaluation of a public relation over the same data has the same rows."""
     return _itself(relation, policy) and all(is_repeatable(r, policy) for r in inputs(relation))
 
 
-def _itself(relation: Relation, policy: Policy) -> bool:
+def _itself(relation: algebra.Relation, policy: Policy) -> bool:
     """Test whether the operator itself is repeatable."""
     match relation:
-        case OneRow() | Values() | Evaluated() | Filter() | Project() | Sort() | Join() | Match():
+        case (
+            algebra.OneRow()
+            | algebra.Values()
+            | algebra.Evaluated()
+            | algebra.Filter()
+            | algebra.Project()
+            | algebra.Sort()
+            | algebra.Join()
+            | algebra.Match()
+        ):
             return True
-        case Scan():
+        case algebra.Scan():
             table = policy.table(relation.table)
             return table is not None and not table.view
-        case Aggregate():
+        case algebra.Aggregate():
             keys = (item.field for item in relation.keys)
             return all(map(_is_exact, keys)) and all(map(_is_settled, relation.measures))
-        case Union():
+        case algebra.Union():
             is_all = relation.kind == "UNION" and relation.all
             return is_all or all(map(_is_exact, relation.fields))
-        case Window() | Limit() | Released() | Staged():
+        case algebra.Window() | algebra.Limit() | algebra.Released() | algebra.Staged():
             return False
-        case Single() | Apply() | Recursion() | Again():
+        case algebra.Single() | algebra.Apply() | algebra.Recursion() | algebra.Again():
             return False
         case _:
             assert_never(relation)
 
 
-def _is_exact(field: Field) -> bool:
+def _is_exact(field: algebra.Field) -> bool:
     """Test whether equal values are identical, unlike 0.0 and -0.0."""
     return field.type.kind is not Kind.DOUBLE
 
 
-def _is_settled(measure: Measure) -> bool:
+def _is_settled(measure: algebra.Measure) -> bool:
     call = measure.call
     if call.function not in EXACT:
         return False

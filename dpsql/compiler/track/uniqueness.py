@@ -14,24 +14,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from dpsql.compiler.track.equalities import equal_columns
-from dpsql.model.algebra import (
-    Aggregate,
-    Apply,
-    Filter,
-    Item,
-    Join,
-    Limit,
-    Match,
-    OneRow,
-    Project,
-    Relation,
-    Released,
-    Scan,
-    Sort,
-    Staged,
-    Values,
-    Window,
-)
+from dpsql.model import algebra
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import JoinKind, Ref, SqlType, Value
 from dpsql.model.vocabulary import Fact, FactKind, Policy
@@ -53,32 +36,38 @@ class Key:
     nulls: bool = False
 
 
-def keys_of(relation: Relation, policy: Policy, block_keys: Callable[[int], int]) -> Keys:
+def keys_of(relation: algebra.Relation, policy: Policy, block_keys: Callable[[int], int]) -> Keys:
     """Return the known keys; `block_keys` returns the number of key columns of a released block."""
 
-    def keys(relation: Relation) -> Keys:
+    def keys(relation: algebra.Relation) -> Keys:
         match relation:
-            case OneRow():
+            case algebra.OneRow():
                 return (Key(frozenset()),)
-            case Scan():
+            case algebra.Scan():
                 return _declared(relation, policy)
-            case Values():
+            case algebra.Values():
                 return _written(relation)
-            case Released():
+            case algebra.Released():
                 count = block_keys(relation.block)
                 return (Key(frozenset(f.id for f in relation.fields[:count])),)
-            case Staged(source=source) if source is not None:
+            case algebra.Staged(source=source) if source is not None:
                 return _evaluated(keys(source), policy)
-            case Aggregate(sets=()):
+            case algebra.Aggregate(sets=()):
                 return (Key(frozenset(item.field.id for item in relation.keys)),)
-            case Project():
+            case algebra.Project():
                 return projected_keys(keys(relation.input), relation.items)
-            case Filter() | Sort() | Window() | Match() | Apply():
+            case (
+                algebra.Filter()
+                | algebra.Sort()
+                | algebra.Window()
+                | algebra.Match()
+                | algebra.Apply()
+            ):
                 return keys(relation.input)
-            case Limit():
+            case algebra.Limit():
                 single = (Key(frozenset()),) if relation.limit == 1 else ()
                 return single + keys(relation.input)
-            case Join():
+            case algebra.Join():
                 return _joined(relation, keys(relation.left), keys(relation.right))
             case _:
                 return ()
@@ -104,7 +93,7 @@ def _evaluated(keys: Keys, policy: Policy) -> Keys:
     return tuple(key for key in keys if not any(is_view(fact.table) for fact in key.facts))
 
 
-def _declared(scan: Scan, policy: Policy) -> Keys:
+def _declared(scan: algebra.Scan, policy: Policy) -> Keys:
     table = policy.table(scan.table)
     assert table is not None
     fact = policy.fact(FactKind.UNIQUE_KEY, table.name)
@@ -115,7 +104,7 @@ def _declared(scan: Scan, policy: Policy) -> Keys:
     return (Key(frozenset(named[name] for name in names), frozenset({fact})),)
 
 
-def _written(relation: Values) -> Keys:
+def _written(relation: algebra.Values) -> Keys:
     """Return the columns of constants that are all different, also as DOUBLE.
 
     If there are none, return the first columns that are different together.
@@ -129,7 +118,7 @@ def _written(relation: Values) -> Keys:
     return tuple((single + keys)[:MOST_KEYS]) or _together(relation)
 
 
-def _together(relation: Values) -> Keys:
+def _together(relation: algebra.Values) -> Keys:
     """Return the first columns on which no two rows of constants agree."""
     rows: list[tuple[Value, ...]] = [()] * len(relation.rows)
     for place, column in enumerate(relation.fields):
@@ -150,7 +139,7 @@ def _as_compared(value: Value, kind: SqlType) -> Value:
     return None if number is None or isnan(number) else number
 
 
-def projected_keys(keys: Keys, items: tuple[Item, ...]) -> Keys:
+def projected_keys(keys: Keys, items: tuple[algebra.Item, ...]) -> Keys:
     """Return the keys with all columns projected, under their new identities."""
     renamed = {
         item.expression.id: item.field.id for item in items if isinstance(item.expression, Ref)
@@ -162,7 +151,7 @@ def projected_keys(keys: Keys, items: tuple[Item, ...]) -> Keys:
     )
 
 
-def _joined(join: Join, left: Keys, right: Keys) -> Keys:
+def _joined(join: algebra.Join, left: Keys, right: Keys) -> Keys:
     """Return the keys of a join: a side's keys stay where its rows meet at most one of the other
     side.
     """

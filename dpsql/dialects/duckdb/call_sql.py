@@ -9,22 +9,9 @@ from dpsql.dialects.sql_text import ATOM, LOOSE, PRODUCT, SUM, TEST, Text
 from dpsql.functions import LONGEST_COMPARED, LONGEST_TEXT
 from dpsql.functions.date_making import bucket_origin
 from dpsql.functions.dates import EPOCH, LENGTHS, MICROSECOND
+from dpsql.model import tree
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.schema import LONGEST_READ
-from dpsql.model.tree import (
-    DATE,
-    INTEGER,
-    TIME,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    AggregateCall,
-    Kind,
-    Literal,
-    SqlType,
-    Value,
-    WindowCall,
-    type_name,
-)
 
 DISTANCES = (
     "levenshtein",
@@ -36,13 +23,13 @@ DISTANCES = (
 )
 
 
-def spelled(name: str, args: tuple[Text, ...], kind: SqlType, *, total: bool) -> Text:
+def spelled(name: str, args: tuple[Text, ...], kind: tree.SqlType, *, total: bool) -> Text:
     """Return the call as text; with `total`, functions that lengthen text cut it.
 
     A function that is in no table is printed as `name(args)`.
     """
     if name == "pg_div":
-        name = "int_div" if kind == INTEGER else "div"
+        name = "int_div" if kind == tree.INTEGER else "div"
     if total and name in SUBSTITUTING:
         args = (_cut(args[0]), *args[1:])
     elif total and name in READING:
@@ -56,7 +43,7 @@ def spelled(name: str, args: tuple[Text, ...], kind: SqlType, *, total: bool) ->
 
 def _first(text: Text) -> Text:
     """Return the first characters of a long text column; other texts unchanged."""
-    if text.type.kind is not Kind.VARCHAR or "(" in text.sql or text.literal is not None:
+    if text.type.kind is not tree.Kind.VARCHAR or "(" in text.sql or text.literal is not None:
         return text
     x, most = text.sql, LONGEST_READ
     cut = f"CASE WHEN strlen({x}) <= {most} THEN {x} ELSE left({x}, {most}) END"
@@ -84,13 +71,13 @@ SUBSTITUTING = frozenset({"replace", "regexp_replace"})
 def _to_digits(name: str) -> Printed:
     """Return the printer of ROUND or TRUNC, with or without a number of digits."""
 
-    def text(args: tuple[Text, ...], kind: SqlType) -> Text:
-        if kind.kind is not Kind.DECIMAL or not args[1:]:
+    def text(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
+        if kind.kind is not tree.Kind.DECIMAL or not args[1:]:
             return Text(f"{name}({listed(args)})", kind)
         # DuckDB may type the argument with other digits, on which the result depends if they are
         # few, and the result with another scale; ours is that of the argument.
-        exact = f"CAST({args[0].sql} AS {type_name(args[0].type)})"
-        return Text(f"CAST({name}({exact}, {args[1].sql}) AS {type_name(kind)})", kind)
+        exact = f"CAST({args[0].sql} AS {tree.type_name(args[0].type)})"
+        return Text(f"CAST({name}({exact}, {args[1].sql}) AS {tree.type_name(kind)})", kind)
 
     return text
 
@@ -100,7 +87,7 @@ def _of_integer(name: str) -> Printed:
     return lambda args, kind: Text(f"{name}(TRY_CAST({args[0].sql} AS INTEGER))", kind)
 
 
-def _repeat(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _repeat(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     """Return REPEAT of a literal up to the longest text, or of any text a few times."""
     literal, count = args[0].literal, args[1].sql
     if literal is None:
@@ -114,14 +101,14 @@ def _repeat(args: tuple[Text, ...], kind: SqlType) -> Text:
 def _distance(name: str) -> Printed:
     """Return the printer of a distance of texts, each cut to limit the cost."""
 
-    def text(args: tuple[Text, ...], kind: SqlType) -> Text:
+    def text(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
         cut = ", ".join(f"left({arg.sql}, {LONGEST_COMPARED})" for arg in args)
         return Text(f"{name}({cut})", kind)
 
     return text
 
 
-def _bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _bucket(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     """Return WIDTH_BUCKET, which DuckDB lacks: the bucket's number, 0 below and n + 1 above."""
     value, low, high, count = (arg.operand(ATOM) for arg in args)
     low, high = f"{low}::DOUBLE", f"{high}::DOUBLE"
@@ -130,11 +117,11 @@ def _bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
     return Text(_with(f"{value}::DOUBLE", f"CASE WHEN x IS NULL THEN NULL ELSE {bucket} END"), kind)
 
 
-def _json(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _json(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     """Return a value in JSON, NULL for a number that is not finite."""
     value = args[0]
     shown = f"CAST(to_json({value.sql}) AS VARCHAR)"
-    if value.type.kind is Kind.DOUBLE:
+    if value.type.kind is tree.Kind.DOUBLE:
         shown = _with(value.sql, "CASE WHEN isfinite(x) THEN CAST(to_json(x) AS VARCHAR) END")
     return Text(shown, kind)
 
@@ -159,15 +146,15 @@ def _word(arg: Text) -> str:
     return arg.sql.strip("'")
 
 
-def _extract(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _extract(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     part = f"extract({_word(args[0])} FROM {args[1].sql})"
-    if args[1].type == TIME and _word(args[0]) == "hour":
+    if args[1].type == tree.TIME and _word(args[0]) == "hour":
         part += " % 24"  # 24:00 is a midnight
     # DuckDB returns a DOUBLE for a constant NULL.
-    return Text(f"CAST({part} AS {type_name(kind)})", kind)
+    return Text(f"CAST({part} AS {tree.type_name(kind)})", kind)
 
 
-def _epoch(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _epoch(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     return Text(f"extract(epoch FROM {args[0].sql})", kind)
 
 
@@ -189,12 +176,12 @@ def interval(unit: Text, count: Text) -> str:
     return f"{make}({_narrow(count, width)})"
 
 
-def _date_add(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _date_add(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     unit, count, moment = args
     return Text(f"{moment.operand(SUM)} + {interval(unit, count)}", kind, SUM)
 
 
-def _add_days(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _add_days(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     day, count = args
     number = Text(_narrow(count, "INTEGER"), count.type, count.level)
     return Text(f"{day.operand(SUM)} + {number.operand(PRODUCT)}", kind, SUM)
@@ -213,7 +200,7 @@ def _in_utc(moment: Text) -> str:
 
     That calendar fails on far times, and DuckDB 1.5 then treats the database as broken.
     """
-    if moment.type != TIMESTAMPTZ:
+    if moment.type != tree.TIMESTAMPTZ:
         return moment.sql
     return f"TRY({_after_1970(f'epoch_us({moment.sql})')})"
 
@@ -221,34 +208,34 @@ def _in_utc(moment: Text) -> str:
 def _between(name: str) -> Printed:
     """Return the printer of DATE_DIFF or DATE_SUB."""
 
-    def text(args: tuple[Text, ...], kind: SqlType) -> Text:
+    def text(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
         return Text(f"{name}({args[0].sql}, {_in_utc(args[1])}, {_in_utc(args[2])})", kind)
 
     return text
 
 
-def _make_date(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _make_date(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     return Text(f"make_date({', '.join(map(_as_bigint, args))})", kind)
 
 
-def _make_timestamp(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _make_timestamp(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     *whole, seconds = args
     return Text(f"make_timestamp({', '.join([*map(_as_bigint, whole), seconds.sql])})", kind)
 
 
-def _to_timestamp(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _to_timestamp(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     seconds = f"TRY_CAST({args[0].sql} AS DOUBLE)"
     moment = _after_1970(f"{seconds} * 1e6")
-    return Text(f"CAST(TRY({moment}) AS {type_name(kind)})", kind)
+    return Text(f"CAST(TRY({moment}) AS {tree.type_name(kind)})", kind)
 
 
-def _epoch_ms(args: tuple[Text, ...], kind: SqlType) -> Text:
-    if kind != TIMESTAMP:
+def _epoch_ms(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
+    if kind != tree.TIMESTAMP:
         return Text(f"epoch_ms({args[0].sql})", kind)
     return Text(_after_1970(f"{_as_bigint(args[0])}::HUGEINT * 1000"), kind, SUM)
 
 
-def _time_bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _time_bucket(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     """Return the start of the bucket by integer arithmetic: DuckDB's TIME_BUCKET breaks on far
     timestamps.
 
@@ -259,7 +246,7 @@ def _time_bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
     assert isinstance(width, int)  # `accepts` let it through
     origin = bucket_origin(name, None if not given else _value(given[0]))
     if name == "month":
-        start = Text(constant(Literal(origin, TIMESTAMP)), TIMESTAMP)
+        start = Text(constant(tree.Literal(origin, tree.TIMESTAMP)), tree.TIMESTAMP)
         position = f"TRY(date_diff('month', {start.sql}, {_in_utc(moment)}))"
         months = _rounded_down(position, width)
         bucket = f"{start.sql} + to_months(TRY_CAST({months} AS INTEGER))"
@@ -269,9 +256,9 @@ def _time_bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
         position = f"TRY(epoch_us({moment.sql}))"
         micros = _rounded_down(position, width, offset)
         bucket = _after_1970(micros)
-    if kind == TIMESTAMP:
+    if kind == tree.TIMESTAMP:
         return Text(bucket, kind, SUM)
-    return Text(f"CAST(TRY({bucket}) AS {type_name(kind)})", kind)
+    return Text(f"CAST(TRY({bucket}) AS {tree.type_name(kind)})", kind)
 
 
 def _rounded_down(position: str, width: int, offset: int = 0) -> str:
@@ -281,16 +268,16 @@ def _rounded_down(position: str, width: int, offset: int = 0) -> str:
     return f"{whole} * {width}::HUGEINT - {shift}::HUGEINT"
 
 
-def _value(arg: Text) -> Value:
+def _value(arg: Text) -> tree.Value:
     return None if arg.literal is None else arg.literal.value
 
 
-def _interval_of(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _interval_of(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     """Return an INTERVAL, which the engine sees as a number of microseconds."""
-    return Text(f"CAST({args[0].sql} AS {type_name(kind)})", kind)
+    return Text(f"CAST({args[0].sql} AS {tree.type_name(kind)})", kind)
 
 
-def _interval_us(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _interval_us(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     return Text(args[0].sql, kind, args[0].level)
 
 
@@ -300,12 +287,12 @@ def _age(later: Text, earlier: Text) -> str:
 
 
 def _as_time(moment: Text) -> str:
-    return f"CAST({moment.sql} AS TIMESTAMP)" if moment.type == DATE else _in_utc(moment)
+    return f"CAST({moment.sql} AS TIMESTAMP)" if moment.type == tree.DATE else _in_utc(moment)
 
 
-def _age_part(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _age_part(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     part = f"extract({_word(args[0])} FROM {_age(*args[1:])})"
-    return Text(f"CAST({part} AS {type_name(kind)})", kind)
+    return Text(f"CAST({part} AS {tree.type_name(kind)})", kind)
 
 
 TIMES: dict[str, Printed] = {
@@ -328,7 +315,7 @@ TIMES: dict[str, Printed] = {
 }
 
 
-def _in_any_case(args: tuple[Text, ...], kind: SqlType) -> Text:
+def _in_any_case(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     """Return ILIKE, as LIKE of texts in lower case if the pattern may end with NUL.
 
     DuckDB 1.5 raises on such a pattern; it compares lower case itself.
@@ -385,7 +372,7 @@ def least(function: str) -> str:
     return "1e-60" if function in FOURTH_POWERS else ""
 
 
-def aggregate_name(call: AggregateCall | WindowCall) -> str:
+def aggregate_name(call: tree.AggregateCall | tree.WindowCall) -> str:
     """Return DuckDB's name of an aggregate or window function; raise `Refused` if it has none."""
     if not of_engines(call.function):
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=call.function)

@@ -31,15 +31,7 @@ from dpsql.dialects.postgres.lacking import lacking
 from dpsql.dialects.postgres.postgres_relations import PostgresPrinter
 from dpsql.dialects.postgres.scaling_sql import norm_of_total, scaled_total
 from dpsql.dialects.unit_votes import votes
-from dpsql.model.tree import (
-    INTEGER,
-    Call,
-    Cast,
-    Expression,
-    Kind,
-    Ref,
-    SqlType,
-)
+from dpsql.model import tree
 
 WIDEST = -(2**63), 2**63 - 1
 KEY = "$sampling_key"
@@ -66,56 +58,56 @@ class PostgresBlock(PlainBlock):
     def printer(self) -> PostgresPrinter:
         return PostgresPrinter(lambda _relation: None)
 
-    def key(self, kind: SqlType, node: Expression, text: str) -> str:
+    def key(self, kind: tree.SqlType, node: tree.Expression, text: str) -> str:
         match kind.kind:
-            case Kind.DOUBLE:
+            case tree.Kind.DOUBLE:
                 return f"CASE WHEN {text} = 0 THEN float8 '0' ELSE {text} END"
-            case Kind.DECIMAL:
+            case tree.Kind.DECIMAL:
                 return f"round({text}, {kind.scale})"
-            case Kind.INTEGER if not isinstance(node, Ref):
+            case tree.Kind.INTEGER if not isinstance(node, tree.Ref):
                 least, most = WIDEST
                 return f"CASE WHEN {text} BETWEEN {least} AND {most} THEN ({text})::bigint END"
-            case Kind.LIST | Kind.INTERVAL:
+            case tree.Kind.LIST | tree.Kind.INTERVAL:
                 raise lacking(f"groups by a value of type {kind}")
             case _:
                 return text
 
-    def typed(self, node: Expression, text: str) -> str:
-        if isinstance(node, Call | Cast) and node.type.kind is Kind.DECIMAL:
+    def typed(self, node: tree.Expression, text: str) -> str:
+        if isinstance(node, tree.Call | tree.Cast) and node.type.kind is tree.Kind.DECIMAL:
             return f"round({text}, {node.type.scale})"
         return text
 
-    def ordered(self, x: str, kind: SqlType) -> str:
+    def ordered(self, x: str, kind: tree.SqlType) -> str:
         """Return a value for ordering: texts byte by byte, and one zero."""
-        if kind.kind is Kind.VARCHAR:
+        if kind.kind is tree.Kind.VARCHAR:
             return f"{x} {COLLATE}"
-        return f"({x} + float8 '0')" if kind.kind is Kind.DOUBLE else x
+        return f"({x} + float8 '0')" if kind.kind is tree.Kind.DOUBLE else x
 
-    def hash(self, *columns: tuple[str, SqlType]) -> str:
+    def hash(self, *columns: tuple[str, tree.SqlType]) -> str:
         keys = zip(self.keys, (item.field.type for item in self.grouping), strict=True)
         texts = [self._text("u", self.plan.block.unit.type)]
         texts += [f"coalesce({self._text(name, kind)}, '')" for name, kind in (*keys, *columns)]
         hashed = " || '|' || ".join([KEY, *texts])
         return f"(md5({hashed}) {COLLATE})"
 
-    def _text(self, x: str, kind: SqlType) -> str:
+    def _text(self, x: str, kind: tree.SqlType) -> str:
         """Return the text of a value, the same for equal values."""
         match kind.kind:
-            case Kind.DECIMAL:
+            case tree.Kind.DECIMAL:
                 x = f"round({x}, {kind.scale})"
-            case Kind.DOUBLE:
+            case tree.Kind.DOUBLE:
                 x = self.ordered(x, kind)
         return f"{x}::text"
 
     def array(self, value: str) -> str:
         return f"ARRAY[{value}]"
 
-    def least(self, x: str, kind: SqlType, where: str) -> str:
+    def least(self, x: str, kind: tree.SqlType, where: str) -> str:
         value = self.ordered(x, kind)
         return f"({self.listing}({value} ORDER BY {self.hash((x, kind))}, {value}) {where})[1:1]"
 
-    def fewest(self, listed: str, most: int, argument: Expression | None) -> str:
-        kind = INTEGER if argument is None else type_of(argument)
+    def fewest(self, listed: str, most: int, argument: tree.Expression | None) -> str:
+        kind = tree.INTEGER if argument is None else type_of(argument)
         order = f"{self.hash(('v', kind))}, {self.ordered('v', kind)}"
         first = f"ARRAY(SELECT v FROM unnest({listed}) AS e(v) ORDER BY {order} LIMIT {most})"
         return f"CASE WHEN cardinality({listed}) > {most} THEN {first} ELSE {listed} END"
@@ -184,8 +176,8 @@ class PostgresBlock(PlainBlock):
         whens = " ".join(f"WHEN {x} = {value} THEN {n}" for n, value in enumerate(values))
         return f"(CASE {whens} END)::bigint"
 
-    def instant(self, kind: SqlType, x: str) -> str:
-        if kind.kind is Kind.DATE:
+    def instant(self, kind: tree.SqlType, x: str) -> str:
+        if kind.kind is tree.Kind.DATE:
             return f"({x}) - date '1970-01-01'"
         return f"trunc(extract(epoch FROM ({x})) * 1000000)"
 

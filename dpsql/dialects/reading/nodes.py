@@ -14,27 +14,17 @@ from sqlglot import exp
 
 from dpsql.dialects.reading.request_options import Named
 from dpsql.dialects.reading.tokens import FUNCTION, PLACEHOLDER
+from dpsql.model import tree
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import (
-    DATE,
-    NOWHERE,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    Kind,
-    Literal,
-    Parameter,
-    Query,
-    Span,
-)
 
 CLOCKS = {
-    **dict.fromkeys(("current_date", "today"), Kind.DATE),
-    **dict.fromkeys(("localtimestamp", "current_localtimestamp"), Kind.TIMESTAMP),
+    **dict.fromkeys(("current_date", "today"), tree.Kind.DATE),
+    **dict.fromkeys(("localtimestamp", "current_localtimestamp"), tree.Kind.TIMESTAMP),
     **dict.fromkeys(
         "now current_timestamp get_current_timestamp transaction_timestamp"
         " statement_timestamp".split(),
-        Kind.TIMESTAMPTZ,
+        tree.Kind.TIMESTAMPTZ,
     ),
 }
 """Functions of the current time, which are read as constants for a while."""
@@ -68,37 +58,37 @@ class Origin:
     """
 
     dialect: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[tree.Parameter, ...]
     instant: datetime
-    spans: Mapping[int, Span]
+    spans: Mapping[int, tree.Span]
     strings: frozenset[int]
-    read_query: Callable[[exp.Expression, Origin], Query]
+    read_query: Callable[[exp.Expression, Origin], tree.Query]
     named: Mapping[int, Named]
     heard: set[int] = field(default_factory=set)
     clock: set[int] = field(default_factory=set)
     nows: set[int] = field(default_factory=set)
     rows: dict[int, str] = field(default_factory=dict)
 
-    def clock_reading(self, name: str, span: Span) -> Literal | None:
+    def clock_reading(self, name: str, span: tree.Span) -> tree.Literal | None:
         """Return the value of a function of the time, in UTC; None for another function."""
-        if CLOCKS.get(name, Kind.DATE) is not Kind.DATE:
+        if CLOCKS.get(name, tree.Kind.DATE) is not tree.Kind.DATE:
             self.clock.add(span.start)
         match CLOCKS.get(name):
-            case Kind.DATE:
-                return Literal(self.instant.date(), DATE, span)
-            case Kind.TIMESTAMP:
-                return Literal(self.instant.replace(tzinfo=None), TIMESTAMP, span)
-            case Kind.TIMESTAMPTZ:
-                return Literal(self.instant, TIMESTAMPTZ, span)
+            case tree.Kind.DATE:
+                return tree.Literal(self.instant.date(), tree.DATE, span)
+            case tree.Kind.TIMESTAMP:
+                return tree.Literal(self.instant.replace(tzinfo=None), tree.TIMESTAMP, span)
+            case tree.Kind.TIMESTAMPTZ:
+                return tree.Literal(self.instant, tree.TIMESTAMPTZ, span)
             case _:
                 return None
 
-    def span(self, node: exp.Expression) -> Span:
+    def span(self, node: exp.Expression) -> tree.Span:
         """Return the span of the node, or of the nearest ancestor that has one."""
         current: Any = node
         while current is not None and id(current) not in self.spans:
             current = current.parent
-        return NOWHERE if current is None else self.spans[id(current)]
+        return tree.NOWHERE if current is None else self.spans[id(current)]
 
     def take(self, node: exp.Expression, *names: str) -> tuple[Any, ...]:
         """Return the node's arguments of these names (None if absent); refuse the node if it has

@@ -24,25 +24,9 @@ from dpsql.dialects.reading.sources import (
 )
 from dpsql.dialects.reading.unnamed import unnamed
 from dpsql.dialects.reading.window_frames import definitions, sort_keys, with_windows
+from dpsql.model import tree
 from dpsql.model.bound_parameters import bound
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import (
-    BOOLEAN,
-    DOUBLE,
-    INTEGER,
-    VARCHAR,
-    Cast,
-    CommonTable,
-    Expression,
-    Literal,
-    Name,
-    Query,
-    Select,
-    SelectItem,
-    SetOperation,
-    Star,
-    ValuesList,
-)
 
 _SELECT = (
     "expressions",
@@ -78,7 +62,7 @@ _MOST_ROWS = 2**63
 """Limit on counts of rows: engines count in 64 bits, and would fail beyond after the charge."""
 
 
-def query(node: exp.Expression, origin: Origin) -> Query:
+def query(node: exp.Expression, origin: Origin) -> tree.Query:
     """Return the query of `node`; raises `Refused` for syntax that the tree cannot express."""
     match node:
         case exp.Select():
@@ -89,7 +73,7 @@ def query(node: exp.Expression, origin: Origin) -> Query:
             (inner,) = origin.take(node, "this")
             return query(inner, origin)
         case exp.Values():
-            return Select((SelectItem(Star(None)),), relation(node, origin, query))
+            return tree.Select((tree.SelectItem(tree.Star(None)),), relation(node, origin, query))
         case exp.Pivot():
             return pivoted(node, relation(node.this, origin, query), origin)
         case _:
@@ -97,7 +81,7 @@ def query(node: exp.Expression, origin: Origin) -> Query:
             raise origin.refusal(node, "a statement in a query" if is_statement else None)
 
 
-def _select(node: exp.Select, origin: Origin) -> Select:
+def _select(node: exp.Select, origin: Origin) -> tree.Select:
     taken = dict(zip(_SELECT, origin.take(node, *_SELECT), strict=True))
     if not taken["expressions"]:
         raise Refused(Reason.SYNTAX, origin.span(node), why="nothing is selected")
@@ -107,7 +91,7 @@ def _select(node: exp.Select, origin: Origin) -> Select:
     group_by, sets = groups(taken["group"], origin, expression)
     listed = taken["expressions"]
     choice = choice_among(listed, origin)
-    select = Select(
+    select = tree.Select(
         items=() if choice else tuple(i for item in listed for i in _items(item, origin)),
         source=rows,
         where=_clause(taken["where"], origin),
@@ -127,7 +111,7 @@ def _select(node: exp.Select, origin: Origin) -> Select:
     return with_windows(select, definitions(taken["windows"] or [], origin, expression))
 
 
-def _series_among(select: exp.Select, origin: Origin) -> ValuesList | None:
+def _series_among(select: exp.Select, origin: Origin) -> tree.ValuesList | None:
     """Return the series in the list of a SELECT without FROM: a row per value, as in PostgreSQL."""
     calls = [call for item in select.expressions for call in item.find_all(exp.Anonymous)]
     series = [
@@ -144,34 +128,34 @@ def _series_among(select: exp.Select, origin: Origin) -> ValuesList | None:
     return rows
 
 
-def _items(node: exp.Expression, origin: Origin) -> tuple[SelectItem, ...]:
+def _items(node: exp.Expression, origin: Origin) -> tuple[tree.SelectItem, ...]:
     """Return the items that one item of a SELECT list expands to."""
     return ranges(node, origin) if is_ranges(node, origin) else (_item(node, origin),)
 
 
-def _item(node: exp.Expression, origin: Origin) -> SelectItem:
+def _item(node: exp.Expression, origin: Origin) -> tree.SelectItem:
     if isinstance(node, exp.Alias):
         this, alias = origin.take(node, "this", "alias")
-        return SelectItem(_value(this, origin), name_of(alias, origin))
+        return tree.SelectItem(_value(this, origin), name_of(alias, origin))
     star = star_of(node, origin, expression)
     if star is not None:
-        return SelectItem(star)
+        return tree.SelectItem(star)
     written = _value(node, origin)
     named = _as_written(node, written)
     if origin.dialect == "postgres":
-        return SelectItem(written, unaliased(named))
-    return SelectItem(written, unnamed(named, bound=bool(origin.parameters)))
+        return tree.SelectItem(written, unaliased(named))
+    return tree.SelectItem(written, unnamed(named, bound=bool(origin.parameters)))
 
 
-def _as_written(node: exp.Expression, read: Expression) -> Expression:
+def _as_written(node: exp.Expression, read: tree.Expression) -> tree.Expression:
     """Return a constant with the cast that its text has, which names its column."""
-    if not (isinstance(node, exp.Cast) and isinstance(read, Literal)):
+    if not (isinstance(node, exp.Cast) and isinstance(read, tree.Literal)):
         return read
-    plain = read.type in (BOOLEAN, DOUBLE, INTEGER, VARCHAR)
-    return Cast(read, read.type, span=read.span) if plain else read
+    plain = read.type in (tree.BOOLEAN, tree.DOUBLE, tree.INTEGER, tree.VARCHAR)
+    return tree.Cast(read, read.type, span=read.span) if plain else read
 
 
-def _value(node: exp.Expression, origin: Origin) -> Expression:
+def _value(node: exp.Expression, origin: Origin) -> tree.Expression:
     """Return an expression, or a list of expressions as one output."""
     if not is_list(node):
         return expression(node, origin)
@@ -179,7 +163,7 @@ def _value(node: exp.Expression, origin: Origin) -> Expression:
     return list_value(listed or (), origin, origin.span(node))
 
 
-def _clause(node: exp.Expression | None, origin: Origin) -> Expression | None:
+def _clause(node: exp.Expression | None, origin: Origin) -> tree.Expression | None:
     """Return the condition in WHERE, HAVING or QUALIFY."""
     if node is None:
         return None
@@ -187,7 +171,7 @@ def _clause(node: exp.Expression | None, origin: Origin) -> Expression | None:
     return expression(condition, origin)
 
 
-def _distinct_on(node: exp.Expression | None, origin: Origin) -> tuple[Expression, ...]:
+def _distinct_on(node: exp.Expression | None, origin: Origin) -> tuple[tree.Expression, ...]:
     """Return the keys of DISTINCT ON; () for a plain DISTINCT."""
     if node is None:
         return ()
@@ -210,9 +194,9 @@ def _count(node: exp.Expression | None, origin: Origin) -> int | None:
     if isinstance(node, exp.Limit) and isinstance(value, exp.Var) and value.name.upper() == "ALL":
         return None
     count = _constant(value, origin)
-    if isinstance(count, Literal) and count.value is None:
+    if isinstance(count, tree.Literal) and count.value is None:
         return None
-    if not (isinstance(count, Literal) and type(count.value) is int and count.value >= 0):
+    if not (isinstance(count, tree.Literal) and type(count.value) is int and count.value >= 0):
         fix = "Write a whole number, or bind one."
         raise origin.refusal(node, "LIMIT or OFFSET by an expression", fix=fix)
     if count.value >= _MOST_ROWS:
@@ -220,7 +204,7 @@ def _count(node: exp.Expression | None, origin: Origin) -> int | None:
     return count.value
 
 
-def _constant(node: exp.Expression, origin: Origin) -> Expression | None:
+def _constant(node: exp.Expression, origin: Origin) -> tree.Expression | None:
     """Return a constant or a bound parameter, which is a bare name after FETCH FIRST; else None."""
     number = placeholder_of(node)
     if number is not None:
@@ -238,14 +222,14 @@ def _check_options(options: exp.Expression | None, node: exp.Expression, origin:
         raise origin.refusal(node, construct)
 
 
-def _set_operation(node: exp.Expression, origin: Origin) -> SetOperation:
+def _set_operation(node: exp.Expression, origin: Origin) -> tree.SetOperation:
     taken = dict(zip(_SET, origin.take(node, *_SET), strict=True))
     for side in (taken["this"], taken["expression"]):
         if isinstance(node, exp.Intersect) and isinstance(side, exp.Union | exp.Except):
             # INTERSECT binds closer than UNION; some parsers read from left to right.
             raise origin.refusal(node, "INTERSECT beside UNION or EXCEPT without parentheses")
     left = _balanced(taken["this"], origin) if is_union_all(node) else query(taken["this"], origin)
-    return SetOperation(
+    return tree.SetOperation(
         kind=type(node).__name__.upper(),
         all=taken["distinct"] is False,
         left=left,
@@ -270,7 +254,7 @@ _LONG, _MOST_SIDES = 16, 128
 """Sides of a chain of UNION ALL that become a tree of few levels, and the most that it may have."""
 
 
-def _balanced(node: exp.Expression, origin: Origin) -> Query:
+def _balanced(node: exp.Expression, origin: Origin) -> tree.Query:
     """Return a chain of UNION ALL as a tree of few levels, and anything else as it is."""
     sides, inner = list[exp.Expression](), node
     while is_union_all(inner):
@@ -286,19 +270,19 @@ def _balanced(node: exp.Expression, origin: Origin) -> Query:
     queries = [query(side, origin) for side in reversed(sides)]
     while len(queries) > 1:
         pairs = zip(queries[::2], queries[1::2], strict=False)
-        joined: list[Query] = [SetOperation("UNION", True, a, b) for a, b in pairs]
+        joined: list[tree.Query] = [tree.SetOperation("UNION", True, a, b) for a, b in pairs]
         queries = joined + queries[len(queries) // 2 * 2 :]
     return queries[0]
 
 
-def _common_tables(node: exp.Expression | None, origin: Origin) -> tuple[CommonTable, ...]:
+def _common_tables(node: exp.Expression | None, origin: Origin) -> tuple[tree.CommonTable, ...]:
     if node is None:
         return ()
     tables, recursive = origin.take(node, "expressions", "recursive")
     return tuple(_common_table(table, origin, recursive=bool(recursive)) for table in tables)
 
 
-def _common_table(node: exp.Expression, origin: Origin, *, recursive: bool) -> CommonTable:
+def _common_table(node: exp.Expression, origin: Origin, *, recursive: bool) -> tree.CommonTable:
     if not isinstance(node, exp.CTE):
         raise origin.refusal(node)
     # MATERIALIZED is a hint about speed.
@@ -306,14 +290,14 @@ def _common_table(node: exp.Expression, origin: Origin, *, recursive: bool) -> C
     name, columns = alias_of(alias, origin)
     if name is None:
         raise origin.refusal(node, "WITH without a name")
-    return CommonTable(name, query(this, origin), columns, recursive)
+    return tree.CommonTable(name, query(this, origin), columns, recursive)
 
 
 def star_of(
     node: exp.Expression,
     origin: Origin,
-    read: Callable[[exp.Expression, Origin], Expression],
-) -> Star | None:
+    read: Callable[[exp.Expression, Origin], tree.Expression],
+) -> tree.Star | None:
     """Return `*` or `t.*` with EXCLUDE (EXCEPT), REPLACE and RENAME; None for anything else."""
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         star, table, schema, catalog = origin.take(node, "this", "table", "db", "catalog")
@@ -324,7 +308,7 @@ def star_of(
         return None
     names = "except_", "except", "replace", "rename"
     left_out, excluded, replaced, renamed = origin.take(star, *names)
-    return Star(
+    return tree.Star(
         qualifier,
         origin.span(node),
         tuple(_column(e, origin, read) for e in left_out or excluded or ()),
@@ -335,23 +319,23 @@ def star_of(
 
 
 def _column(
-    node: exp.Expression, origin: Origin, read: Callable[[exp.Expression, Origin], Expression]
+    node: exp.Expression, origin: Origin, read: Callable[[exp.Expression, Origin], tree.Expression]
 ) -> str:
     column = read(node, origin)
-    if not isinstance(column, Name) or column.table is not None:
+    if not isinstance(column, tree.Name) or column.table is not None:
         raise origin.refusal(node, "this column of a * list")
     return column.name
 
 
 def _replaced(
-    node: exp.Expression, origin: Origin, read: Callable[[exp.Expression, Origin], Expression]
-) -> tuple[str, Expression]:
+    node: exp.Expression, origin: Origin, read: Callable[[exp.Expression, Origin], tree.Expression]
+) -> tuple[str, tree.Expression]:
     value, column = _aliased(node, origin)
     return name_of(column, origin), read(value, origin)
 
 
 def _renamed(
-    node: exp.Expression, origin: Origin, read: Callable[[exp.Expression, Origin], Expression]
+    node: exp.Expression, origin: Origin, read: Callable[[exp.Expression, Origin], tree.Expression]
 ) -> tuple[str, str]:
     old, new = _aliased(node, origin)
     return _column(old, origin, read), name_of(new, origin)

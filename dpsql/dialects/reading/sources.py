@@ -16,23 +16,10 @@ from dpsql.dialects.reading.pivots import pivoted
 from dpsql.dialects.reading.series import MAX_ROWS, SERIES, folded, moments, series
 from dpsql.dialects.reading.token_checks import MAX_JOINS
 from dpsql.dialects.reading.tokens import FUNCTION
+from dpsql.model import tree
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import (
-    Derived,
-    FromItem,
-    HalfJoin,
-    JoinedTables,
-    JoinKind,
-    Literal,
-    Query,
-    Select,
-    SelectItem,
-    Star,
-    TableName,
-    ValuesList,
-)
 
-ReadQuery: TypeAlias = Callable[[exp.Expression, Origin], Query]
+ReadQuery: TypeAlias = Callable[[exp.Expression, Origin], tree.Query]
 
 
 def alias_of(node: exp.Expression | None, origin: Origin) -> tuple[str | None, tuple[str, ...]]:
@@ -48,7 +35,7 @@ def alias_of(node: exp.Expression | None, origin: Origin) -> tuple[str | None, t
 
 def source(
     start: exp.Expression | None, joins: list[exp.Expression], origin: Origin, read: ReadQuery
-) -> FromItem | None:
+) -> tree.FromItem | None:
     """Return FROM a JOIN b …, c JOIN d …: JOIN binds closer than the comma."""
     if start is None:
         return None
@@ -57,8 +44,8 @@ def source(
 
 
 def _with_joins(
-    first: FromItem, joins: list[exp.Expression], origin: Origin, read: ReadQuery
-) -> FromItem:
+    first: tree.FromItem, joins: list[exp.Expression], origin: Origin, read: ReadQuery
+) -> tree.FromItem:
     if len(joins) > MAX_JOINS:
         raise Refused(Reason.TOO_LARGE, origin.span(joins[-1]), what="joins", limit=MAX_JOINS)
     parts = [first]
@@ -71,14 +58,14 @@ def _with_joins(
             parts[-1] = _joined(parts[-1], join, origin, read)
     left = parts[0]
     for right in parts[1:]:
-        span = right.join.span if isinstance(right, HalfJoin) else right.span
-        left = JoinedTables(left, right, JoinKind.CROSS, span=span)
+        span = right.join.span if isinstance(right, tree.HalfJoin) else right.span
+        left = tree.JoinedTables(left, right, tree.JoinKind.CROSS, span=span)
     return left
 
 
 def _joined(
-    left: FromItem, node: exp.Expression, origin: Origin, read: ReadQuery
-) -> JoinedTables | HalfJoin:
+    left: tree.FromItem, node: exp.Expression, origin: Origin, read: ReadQuery
+) -> tree.JoinedTables | tree.HalfJoin:
     names = "this", "on", "side", "kind", "using", "method"
     this, on, side, kind, using, method = origin.take(node, *names)
     word = str(method or "").upper()
@@ -89,10 +76,10 @@ def _joined(
         raise origin.refusal(node, construct)
     written = str(side or "").upper(), str(kind or "").upper()
     half = written in _HALVES
-    join_kind = JoinKind.INNER if half else _KINDS.get(written)
+    join_kind = tree.JoinKind.INNER if half else _KINDS.get(written)
     if join_kind is None or (half and asof):
         raise origin.refusal(node, f"{side or ''} {kind or ''} JOIN".strip())
-    joined = JoinedTables(
+    joined = tree.JoinedTables(
         left,
         relation(this, origin, read),
         join_kind,
@@ -102,21 +89,23 @@ def _joined(
         natural=natural,
         asof=asof,
     )
-    return HalfJoin(joined, anti=written[1] == "ANTI") if half else joined
+    return tree.HalfJoin(joined, anti=written[1] == "ANTI") if half else joined
 
 
 _HALVES = {(side, kind) for side in ("", "LEFT") for kind in ("SEMI", "ANTI")}
 _KINDS = {
-    ("", ""): JoinKind.INNER,
-    ("", "INNER"): JoinKind.INNER,
-    ("", "CROSS"): JoinKind.CROSS,
+    ("", ""): tree.JoinKind.INNER,
+    ("", "INNER"): tree.JoinKind.INNER,
+    ("", "CROSS"): tree.JoinKind.CROSS,
     **{
-        (side, kind): JoinKind[side] for side in ("LEFT", "RIGHT", "FULL") for kind in ("", "OUTER")
+        (side, kind): tree.JoinKind[side]
+        for side in ("LEFT", "RIGHT", "FULL")
+        for kind in ("", "OUTER")
     },
 }
 
 
-def relation(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
+def relation(node: exp.Expression, origin: Origin, read: ReadQuery) -> tree.FromItem:
     """Return one item of FROM."""
     match node:
         case exp.Table():
@@ -131,30 +120,30 @@ def relation(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
             raise origin.refusal(node)
 
 
-def _lateral(node: exp.Lateral, origin: Origin, read: ReadQuery) -> Derived:
+def _lateral(node: exp.Lateral, origin: Origin, read: ReadQuery) -> tree.Derived:
     """Return `LATERAL (SELECT …) AS q`."""
     this, alias = origin.take(node, "this", "alias")
     rows = relation(this, origin, read)
-    if not isinstance(rows, Derived):
+    if not isinstance(rows, tree.Derived):
         raise origin.refusal(node, "LATERAL of anything but a query")
     name, columns = alias_of(alias, origin)
     return replace(rows, alias=name, column_aliases=columns, lateral=True)
 
 
-def _subquery(node: exp.Subquery, origin: Origin, read: ReadQuery) -> FromItem:
+def _subquery(node: exp.Subquery, origin: Origin, read: ReadQuery) -> tree.FromItem:
     """Return `(SELECT …) AS q` or `(a JOIN b ON …) [AS q]`, with the joins after it."""
     this, alias, joins, pivots = origin.take(node, "this", "alias", "joins", "pivots")
     name, columns = alias_of(alias, origin)
     span = origin.span(node)
     if not _is_joined(this):
-        first: FromItem = Derived(read(this, origin), name, columns, span)
+        first: tree.FromItem = tree.Derived(read(this, origin), name, columns, span)
     elif name is None:
         first = relation(this, origin, read)
     else:
         # Its columns are all of the joined tables: those of USING once.
-        items = (SelectItem(Star(None, span)),)
-        whole = Select(items, relation(this, origin, read), span=span)
-        first = Derived(whole, name, columns, span)
+        items = (tree.SelectItem(tree.Star(None, span)),)
+        whole = tree.Select(items, relation(this, origin, read), span=span)
+        first = tree.Derived(whole, name, columns, span)
     return _with_joins(_with_pivots(first, pivots or [], origin), joins or [], origin, read)
 
 
@@ -165,7 +154,7 @@ def _is_joined(node: exp.Expression) -> bool:
     return bool(node.args.get("alias") or node.args.get("joins")) or _is_joined(node.this)
 
 
-def _table(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
+def _table(node: exp.Expression, origin: Origin, read: ReadQuery) -> tree.FromItem:
     """Return a table with the joins in its parentheses."""
     names = "this", "db", "catalog", "alias", "joins", "pivots"
     this, schema, catalog, alias, joins, pivots = origin.take(node, *names)
@@ -177,19 +166,21 @@ def _table(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
     name = name_of(this, origin)
     label, columns = alias_of(alias, origin)
     where = schema_of(catalog, schema, origin)
-    table = TableName(name, label, columns, origin.span(this), where)
+    table = tree.TableName(name, label, columns, origin.span(this), where)
     return _with_joins(_with_pivots(table, pivots or [], origin), joins or [], origin, read)
 
 
-def _with_pivots(first: FromItem, pivots: list[exp.Expression], origin: Origin) -> FromItem:
+def _with_pivots(
+    first: tree.FromItem, pivots: list[exp.Expression], origin: Origin
+) -> tree.FromItem:
     """Return `t PIVOT (…) AS p`, with any further ones."""
     for pivot in pivots:
         name, columns = alias_of(pivot.args.get("alias"), origin)
-        first = Derived(pivoted(pivot, first, origin), name, columns, origin.span(pivot))
+        first = tree.Derived(pivoted(pivot, first, origin), name, columns, origin.span(pivot))
     return first
 
 
-def _values(node: exp.Expression, origin: Origin) -> ValuesList:
+def _values(node: exp.Expression, origin: Origin) -> tree.ValuesList:
     """Return VALUES (1, 'a'), (2, 'b'): rows of constants, all of one length."""
     written, alias = origin.take(node, "expressions", "alias")
     rows = tuple(_row(row, origin) for row in written)
@@ -200,19 +191,19 @@ def _values(node: exp.Expression, origin: Origin) -> ValuesList:
     given = None if alias is not None and "start" not in alias.this.meta else alias
     name, columns = alias_of(given, origin)
     names = tuple(f"col{n}" for n in range(len(rows[0])))
-    return ValuesList(names, rows, name, columns, origin.span(node))
+    return tree.ValuesList(names, rows, name, columns, origin.span(node))
 
 
-def _row(node: exp.Expression, origin: Origin) -> tuple[Literal, ...]:
+def _row(node: exp.Expression, origin: Origin) -> tuple[tree.Literal, ...]:
     if not isinstance(node, exp.Tuple):
         raise origin.refusal(node, "this VALUES row")
     (cells,) = origin.take(node, "expressions")
     return tuple(_constant(cell, origin) for cell in cells)
 
 
-def _constant(node: exp.Expression, origin: Origin) -> Literal:
+def _constant(node: exp.Expression, origin: Origin) -> tree.Literal:
     value = folded(expression(node, origin))
-    if not isinstance(value, Literal):
+    if not isinstance(value, tree.Literal):
         raise origin.refusal(node, "VALUES of anything but constants")
     return value
 
@@ -224,7 +215,7 @@ def function_name(node: exp.Expression, origin: Origin) -> str:
     return written.removeprefix(FUNCTION).lower()
 
 
-def _series(node: exp.Anonymous, alias: exp.Expression | None, origin: Origin) -> ValuesList:
+def _series(node: exp.Anonymous, alias: exp.Expression | None, origin: Origin) -> tree.ValuesList:
     """Return a series in FROM; in PostgreSQL an alias without columns also names its column."""
     function = function_name(node, origin)
     if function not in SERIES:
@@ -239,7 +230,7 @@ def _table_function(node: exp.Expression, origin: Origin) -> Refused:
     return origin.refusal(node, "a table function", fix=fix)
 
 
-def rows_of(node: exp.Expression, origin: Origin) -> ValuesList:
+def rows_of(node: exp.Expression, origin: Origin) -> tree.ValuesList:
     """Return the rows of RANGE or GENERATE_SERIES with constant bounds, or of UNNEST of an
     array.
 
@@ -256,7 +247,7 @@ def rows_of(node: exp.Expression, origin: Origin) -> ValuesList:
     _check_rows(len(values), node, origin)
     if not values:
         raise origin.refusal(node, "a series without values")
-    return ValuesList((function,), tuple((value,) for value in values), span=span)
+    return tree.ValuesList((function,), tuple((value,) for value in values), span=span)
 
 
 def is_series(node: exp.Expression | None, origin: Origin) -> bool:
@@ -264,11 +255,13 @@ def is_series(node: exp.Expression | None, origin: Origin) -> bool:
     return isinstance(node, exp.Anonymous) and function_name(node, origin) in SERIES
 
 
-def _unnested(args: list[exp.Expression], node: exp.Expression, origin: Origin) -> list[Literal]:
+def _unnested(
+    args: list[exp.Expression], node: exp.Expression, origin: Origin
+) -> list[tree.Literal]:
     if len(args) != 1:
         raise origin.refusal(node, "UNNEST of more than one array")
     listed = members(args[0], origin, expression) or []
-    constants = [member for member in listed if isinstance(member, Literal)]
+    constants = [member for member in listed if isinstance(member, tree.Literal)]
     if len(constants) < len(listed):
         raise origin.refusal(node, "UNNEST of anything but constants")
     return constants
@@ -276,7 +269,7 @@ def _unnested(args: list[exp.Expression], node: exp.Expression, origin: Origin) 
 
 def _numbers_or_times(
     function: str, args: list[exp.Expression], node: exp.Expression, origin: Origin
-) -> list[Literal]:
+) -> list[tree.Literal]:
     span = origin.span(node)
     stepped = len(args) == len(("a", "z", "s"))
     step = duration_of(args[2], origin, expression) if stepped else None

@@ -29,35 +29,10 @@ from dpsql.dialects.spark.spark_numbers import (
     in_one_type,
     one_value,
 )
-from dpsql.model.algebra import (
-    Apply,
-    Field,
-    Filter,
-    Item,
-    Match,
-    Project,
-    Recursion,
-    Relation,
-    Union,
-)
+from dpsql.model import algebra, tree
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import Refused
 from dpsql.model.schema import LONGEST_READ
-from dpsql.model.tree import (
-    BOOLEAN,
-    AggregateCall,
-    Call,
-    Expression,
-    Kind,
-    Literal,
-    Ref,
-    SortKey,
-    Span,
-    SqlType,
-    StoredAs,
-    WindowCall,
-    identifier,
-)
 from dpsql.model.walk import both
 
 _APART = 10**9
@@ -70,7 +45,7 @@ _SUMMED_DIGITS = 28
 """Digits of a term with sums of at most 38 digits."""
 
 
-def expression(e: Expression, column: Column) -> str:
+def expression(e: tree.Expression, column: Column) -> str:
     """Return the SQL of a resolved expression; `column` returns the text of a column.
 
     Raises `Refused` for constructs without a form on Spark that cannot raise.
@@ -87,7 +62,7 @@ class SparkExpressions(ExpressionPrinter):
     )
     computed = DIGITS
 
-    def constant(self, literal: Literal) -> str:
+    def constant(self, literal: tree.Literal) -> str:
         return constant(literal)
 
     def operands(self, function: registry.Function, args: tuple[Sized, ...]) -> tuple[Sized, ...]:
@@ -96,23 +71,23 @@ class SparkExpressions(ExpressionPrinter):
         """
         kinds = function.operands(tuple(arg.type for arg in args))
         given = super().operands(function, args)
-        exact = [arg for arg in given if arg.type.kind in (Kind.INTEGER, Kind.DECIMAL)]
+        exact = [arg for arg in given if arg.type.kind in (tree.Kind.INTEGER, tree.Kind.DECIMAL)]
         wide = exact and max(map(digits_of, exact)) + max(a.type.scale for a in exact) > DIGITS
         if function.name in CHOOSING or (wide and function.name in COMPARING):
             return in_one_type(given, kinds)
         return given
 
-    def converted(self, arg: Sized, kind: SqlType, span: Span) -> Sized:
+    def converted(self, arg: Sized, kind: tree.SqlType, span: tree.Span) -> Sized:
         return converted(arg, kind, span)
 
     def without_nan(self, sql: str) -> str:
         return f"nanvl({sql}, CAST(NULL AS DOUBLE))"
 
-    def lacking(self, construct: str, span: Span) -> Refused:
+    def lacking(self, construct: str, span: tree.Span) -> Refused:
         return lacking(construct, span)
 
     def aggregate(
-        self, call: AggregateCall | WindowCall, args: tuple[Sized, ...], where: str
+        self, call: tree.AggregateCall | tree.WindowCall, args: tuple[Sized, ...], where: str
     ) -> str | None:
         """Return SQL for an aggregate; sums are of DECIMALs with ten spare digits, or NULL if they
         overflow.
@@ -122,15 +97,15 @@ class SparkExpressions(ExpressionPrinter):
         if call.function != "sum" or not args:
             return aggregate(call, args, where)
         (arg,) = args
-        if arg.type.kind not in (Kind.INTEGER, Kind.DECIMAL):
+        if arg.type.kind not in (tree.Kind.INTEGER, tree.Kind.DECIMAL):
             return None
         short = digits_of(arg) + arg.type.scale <= _SUMMED_DIGITS
-        if not short and isinstance(call, WindowCall):
+        if not short and isinstance(call, tree.WindowCall):
             return None
         printed = aggregate(call, (Sized(as_decimal(arg), arg.type),), where)
         return printed if short or printed is None else f"try_{printed}"
 
-    def window(self, call: WindowCall, args: tuple[Sized, ...], where: str) -> str | None:
+    def window(self, call: tree.WindowCall, args: tuple[Sized, ...], where: str) -> str | None:
         frame = call.frame
         if frame is not None and (frame.unit == "GROUPS" or frame.exclude):
             return None
@@ -145,43 +120,47 @@ class SparkExpressions(ExpressionPrinter):
 class SparkPrinter(RelationPrinter):
     """Printer of relations for Spark."""
 
-    def expression(self, node: Expression, column: Column) -> str:
+    def expression(self, node: tree.Expression, column: Column) -> str:
         return expression(node, column)
 
-    def sort_key(self, key: SortKey, column: Column) -> str:
+    def sort_key(self, key: tree.SortKey, column: Column) -> str:
         return SparkExpressions(column).sort_key(key)
 
-    def compared(self, left: Expression, right: Expression, column: Column) -> tuple[str, str]:
+    def compared(
+        self, left: tree.Expression, right: tree.Expression, column: Column
+    ) -> tuple[str, str]:
         return SparkExpressions(column).compared(left, right)
 
-    def constant(self, literal: Literal) -> str:
+    def constant(self, literal: tree.Literal) -> str:
         return constant(literal)
 
-    def column(self, alias: str, column: Field, reading: StoredAs | None) -> str:
+    def column(self, alias: str, column: algebra.Field, reading: tree.StoredAs | None) -> str:
         return column_sql(alias, column, reading)
 
-    def accept(self, relation: Relation) -> None:
+    def accept(self, relation: algebra.Relation) -> None:
         match relation:
-            case Recursion():
+            case algebra.Recursion():
                 raise lacking("WITH RECURSIVE", relation.span)
-            case Apply():
+            case algebra.Apply():
                 raise lacking("a subquery that is computed for each row", relation.span)
             case _:
                 pass
 
-    def _looked_into(self, relation: Relation) -> SelectText:
+    def _looked_into(self, relation: algebra.Relation) -> SelectText:
         match relation:
-            case Filter(Match(member=(_, _)) as membership, Ref(id=number)) if (
-                number == membership.mark.id
-            ):
-                relation = Filter(_where_equal(membership, membership.mark), relation.predicate)
-            case Match(member=(_, _)):
+            case algebra.Filter(
+                algebra.Match(member=(_, _)) as membership, tree.Ref(id=number)
+            ) if number == membership.mark.id:
+                relation = algebra.Filter(
+                    _where_equal(membership, membership.mark), relation.predicate
+                )
+            case algebra.Match(member=(_, _)):
                 relation = _by_three_tests(relation)
             case _:
                 pass
         return super()._looked_into(relation)
 
-    def _union(self, relation: Union) -> SelectText:
+    def _union(self, relation: algebra.Union) -> SelectText:
         """Return INTERSECT ALL and EXCEPT ALL: the nth of equal rows is, or is not, on the
         right.
         """
@@ -198,7 +177,7 @@ class SparkPrinter(RelationPrinter):
             [field.id for field in relation.fields],
         )
 
-    def _numbered(self, side: Relation, relation: Union) -> str:
+    def _numbered(self, side: algebra.Relation, relation: algebra.Union) -> str:
         """Return SQL for the rows of a side, numbered among equal rows."""
         items = [
             f"{one_value(f'c{n}', field.type)} AS c{n}" for n, field in enumerate(relation.fields)
@@ -209,51 +188,59 @@ class SparkPrinter(RelationPrinter):
         return f"SELECT *, {place} FROM ({values}) AS r"
 
 
-def _where_equal(membership: Match, mark: Field) -> Match:
+def _where_equal(membership: algebra.Match, mark: algebra.Field) -> algebra.Match:
     """Return the test whether a value equals some option, ignoring NULL, as EXISTS."""
     assert membership.member is not None
-    return _tested(membership, Call("eq", membership.member, BOOLEAN), mark)
+    return _tested(membership, tree.Call("eq", membership.member, tree.BOOLEAN), mark)
 
 
-def _tested(membership: Match, test: Expression | None, mark: Field) -> Match:
+def _tested(
+    membership: algebra.Match, test: tree.Expression | None, mark: algebra.Field
+) -> algebra.Match:
     tests = tuple(each for each in (membership.condition, test) if each is not None)
     return replace(membership, condition=both(tests), mark=mark, member=None)
 
 
-def _by_three_tests(membership: Match) -> Project:
+def _by_three_tests(membership: algebra.Match) -> algebra.Project:
     """Return IN with SQL's rules of NULL, from three tests: an equal option, a NULL option, any
     option.
     """
     assert membership.member is not None
     value, option = membership.member
     first, mark = membership.input, membership.mark
-    equal, null, some = (Field(mark.id + n * _APART, mark.name, BOOLEAN) for n in (1, 2, 3))
+    equal, null, some = (
+        algebra.Field(mark.id + n * _APART, mark.name, tree.BOOLEAN) for n in (1, 2, 3)
+    )
     matched = replace(_where_equal(membership, equal), input=first)
-    matched = replace(_tested(membership, Call("is_null", (option,), BOOLEAN), null), input=matched)
+    matched = replace(
+        _tested(membership, tree.Call("is_null", (option,), tree.BOOLEAN), null), input=matched
+    )
     matched = replace(_tested(membership, None, some), input=matched)
-    of_null = Call("and", (Call("is_null", (value,), BOOLEAN), some.ref), BOOLEAN)
-    unknown = Call("or", (null.ref, of_null), BOOLEAN)
-    yes, no, neither = (Literal(said, BOOLEAN) for said in (True, False, None))
-    said = Call("case", (equal.ref, yes, unknown, neither, no), BOOLEAN)
-    columns = tuple(Item(each, each.ref) for each in first.fields)
-    return Project(matched, (*columns, Item(mark, said)))
+    of_null = tree.Call(
+        "and", (tree.Call("is_null", (value,), tree.BOOLEAN), some.ref), tree.BOOLEAN
+    )
+    unknown = tree.Call("or", (null.ref, of_null), tree.BOOLEAN)
+    yes, no, neither = (tree.Literal(said, tree.BOOLEAN) for said in (True, False, None))
+    said = tree.Call("case", (equal.ref, yes, unknown, neither, no), tree.BOOLEAN)
+    columns = tuple(algebra.Item(each, each.ref) for each in first.fields)
+    return algebra.Project(matched, (*columns, algebra.Item(mark, said)))
 
 
-def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
+def column_sql(alias: str, column: algebra.Field, reading: tree.StoredAs | None) -> str:
     """Return SQL for a column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read
     as DOUBLE.
 
     A very long text is NULL: PRIVACY.md R101.
 
     >>> from dpsql.model.tree import VARCHAR
-    >>> column_sql("t1", Field(1, "n", VARCHAR), None)
+    >>> column_sql("t1", algebra.Field(1, "n", VARCHAR), None)
     '(CASE WHEN octet_length(t1."n") <= 65536 THEN t1."n" END)'
     """
     if reading is not None:
         raise lacking(f"a column that is read as another, like {column.name}")
-    stored = f"{alias}.{identifier(column.name)}"
-    if column.type.kind is Kind.VARCHAR:
+    stored = f"{alias}.{tree.identifier(column.name)}"
+    if column.type.kind is tree.Kind.VARCHAR:
         return f"(CASE WHEN octet_length({stored}) <= {LONGEST_READ} THEN {stored} END)"
-    if column.type.kind is not Kind.DOUBLE:
+    if column.type.kind is not tree.Kind.DOUBLE:
         return stored
     return f"(nanvl(CAST({stored} AS DOUBLE), CAST(NULL AS DOUBLE)) + 0D)"

@@ -6,20 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dpsql.engines.duckdb.exact_values import base_type
-from dpsql.model.tree import (
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INTEGER,
-    TIME,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    UUID,
-    VARCHAR,
-    SqlType,
-    StoredAs,
-    decimal,
-)
+from dpsql.model import tree
 
 BITS = {
     "TINYINT": 8,
@@ -35,20 +22,20 @@ BITS = {
 """Bits of a signed integer that holds every integer of a type."""
 
 _TYPES = {
-    **dict.fromkeys(BITS, INTEGER),
-    "BOOLEAN": BOOLEAN,
-    "FLOAT": DOUBLE,
-    "DOUBLE": DOUBLE,
-    "VARCHAR": VARCHAR,
-    "DATE": DATE,
-    "TIMESTAMP": TIMESTAMP,
-    "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ,
-    "TIME": TIME,
-    "UUID": UUID,
+    **dict.fromkeys(BITS, tree.INTEGER),
+    "BOOLEAN": tree.BOOLEAN,
+    "FLOAT": tree.DOUBLE,
+    "DOUBLE": tree.DOUBLE,
+    "VARCHAR": tree.VARCHAR,
+    "DATE": tree.DATE,
+    "TIMESTAMP": tree.TIMESTAMP,
+    "TIMESTAMP WITH TIME ZONE": tree.TIMESTAMPTZ,
+    "TIME": tree.TIME,
+    "UUID": tree.UUID,
 }
 _READ_AS = {
-    "ENUM": VARCHAR,
-    **dict.fromkeys(("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), TIMESTAMP),
+    "ENUM": tree.VARCHAR,
+    **dict.fromkeys(("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), tree.TIMESTAMP),
 }
 """Types that are read as others: ENUM as texts, in their order; times in microseconds."""
 
@@ -59,7 +46,7 @@ _UNTOLD = re.compile(r"""[."'\[\]]""")
 """Characters that a name in a path cannot contain, because paths are written with them."""
 
 
-def sql_type(type_name: str) -> SqlType | None:
+def sql_type(type_name: str) -> tree.SqlType | None:
     """Return DuckDB's type in our terms; None if we have no such type.
 
     >>> sql_type("DECIMAL(12,2)")
@@ -68,21 +55,21 @@ def sql_type(type_name: str) -> SqlType | None:
     True
     """
     if match := re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", type_name):
-        return decimal(int(match[1]), int(match[2]))
+        return tree.decimal(int(match[1]), int(match[2]))
     if _LIST.search(type_name):
         return None
     name = base_type(type_name)
     return _TYPES.get(name) or _READ_AS.get(name)
 
 
-def reading(column: str, type_name: str) -> StoredAs | None:
+def reading(column: str, type_name: str) -> tree.StoredAs | None:
     """Return how to read a column of JSON, or of a type that is read as another; else None."""
     if type_name == "JSON":
-        return StoredAs(column, json=True)
-    return StoredAs(column) if base_type(type_name) in _READ_AS else None
+        return tree.StoredAs(column, json=True)
+    return tree.StoredAs(column) if base_type(type_name) in _READ_AS else None
 
 
-def parts(column: str, type_name: str) -> Iterator[tuple[str, str, StoredAs]]:
+def parts(column: str, type_name: str) -> Iterator[tuple[str, str, tree.StoredAs]]:
     """Yield each part of a column: its name, DuckDB's name of its type, and how it is read.
 
     The part of a list is the one at place 0, which stands for any.
@@ -90,14 +77,14 @@ def parts(column: str, type_name: str) -> Iterator[tuple[str, str, StoredAs]]:
     >>> [called for called, _, _ in parts("p", "STRUCT(a INTEGER, b STRUCT(c DATE)[])")]
     ['p.a', 'p.b[].c']
     """
-    pending: list[tuple[str, str, StoredAs]] = [(column, type_name, StoredAs(column))]
+    pending: list[tuple[str, str, tree.StoredAs]] = [(column, type_name, tree.StoredAs(column))]
     while pending:
         name, kind, way = pending.pop(0)
         if match := _LIST.search(kind):
-            below = [(f"{name}[]", kind[: match.start()], StoredAs(column, (*way.path, 0)))]
+            below = [(f"{name}[]", kind[: match.start()], tree.StoredAs(column, (*way.path, 0)))]
         elif kind.startswith("STRUCT("):
             below = [
-                (f"{name}.{field}", inner, StoredAs(column, (*way.path, field)))
+                (f"{name}.{field}", inner, tree.StoredAs(column, (*way.path, field)))
                 for field, inner in _fields(kind)
                 if not _UNTOLD.search(field)
             ]

@@ -23,22 +23,9 @@ from dataclasses import replace
 from typing import Any
 
 from dpsql.engines.postgres.enforced_checks import proved
+from dpsql.model import tree
 from dpsql.model.schema import LONGEST_READ, ForeignKey, SchemaColumn, SchemaTable
 from dpsql.model.table_names import full_name
-from dpsql.model.tree import (
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INTEGER,
-    TIME,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    UUID,
-    VARCHAR,
-    Kind,
-    SqlType,
-    decimal,
-)
 
 Equality = dict[tuple[str, str], tuple[str, int]]
 """Kind of equality by table and column; columns that identify nothing have none."""
@@ -46,18 +33,18 @@ Ask = Callable[[str], Sequence[tuple[Any, ...]]]
 
 BITS = {"smallint": 16, "integer": 32, "bigint": 64}
 _TYPES = {
-    **dict.fromkeys(BITS, INTEGER),
-    "boolean": BOOLEAN,
-    "real": DOUBLE,
-    "double precision": DOUBLE,
-    "text": VARCHAR,
-    "character varying": VARCHAR,
-    "character": VARCHAR,
-    "date": DATE,
-    "timestamp without time zone": TIMESTAMP,
-    "timestamp with time zone": TIMESTAMPTZ,
-    "time without time zone": TIME,
-    "uuid": UUID,
+    **dict.fromkeys(BITS, tree.INTEGER),
+    "boolean": tree.BOOLEAN,
+    "real": tree.DOUBLE,
+    "double precision": tree.DOUBLE,
+    "text": tree.VARCHAR,
+    "character varying": tree.VARCHAR,
+    "character": tree.VARCHAR,
+    "date": tree.DATE,
+    "timestamp without time zone": tree.TIMESTAMP,
+    "timestamp with time zone": tree.TIMESTAMPTZ,
+    "time without time zone": tree.TIME,
+    "uuid": tree.UUID,
 }
 _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _MOST_DIGITS = 38
@@ -211,14 +198,15 @@ def _column(name: str, declared: str, collation: int | None, *, never_null: bool
     )
 
 
-def _may_be_read_as_null(kind: SqlType | None, declared: str) -> bool:
+def _may_be_read_as_null(kind: tree.SqlType | None, declared: str) -> bool:
     """Test whether a value may be read as NULL: NaN, or a text too long to be read.
 
-    >>> [_may_be_read_as_null(VARCHAR, f"character varying{n}") for n in ("", "(16384)", "(16385)")]
+    >>> names = [f"character varying{n}" for n in ("", "(16384)", "(16385)")]
+    >>> [_may_be_read_as_null(tree.VARCHAR, name) for name in names]
     [True, False, True]
     """
-    if kind != VARCHAR:
-        return kind is not None and kind.kind in (Kind.DECIMAL, Kind.DOUBLE)
+    if kind != tree.VARCHAR:
+        return kind is not None and kind.kind in (tree.Kind.DECIMAL, tree.Kind.DOUBLE)
     size = re.search(r"\((\d+)\)$", declared)
     return size is None or int(size[1]) > LONGEST_READ // MOST_BYTES
 
@@ -250,7 +238,7 @@ def _name(schema: str, table: str) -> str:
     return full_name(None if schema == "public" else schema, table)
 
 
-def sql_type(declared: str) -> SqlType | None:
+def sql_type(declared: str) -> tree.SqlType | None:
     """Return PostgreSQL's type in our terms; None if we have no such type.
 
     >>> str(sql_type("numeric(12,2)")), str(sql_type("character varying(20)"))
@@ -260,5 +248,5 @@ def sql_type(declared: str) -> SqlType | None:
     """
     if match := _NUMERIC.fullmatch(declared):
         precision, scale = int(match[1]), int(match[2])
-        return decimal(precision, scale) if 0 <= scale <= precision <= _MOST_DIGITS else None
+        return tree.decimal(precision, scale) if 0 <= scale <= precision <= _MOST_DIGITS else None
     return _TYPES.get(re.sub(r"\(\d+\)", "", declared))

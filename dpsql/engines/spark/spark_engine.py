@@ -18,30 +18,20 @@ from dpsql.engines.process import WorkerProcess
 from dpsql.engines.reading_engine import ReadingEngine
 from dpsql.engines.spark.spark_server import WHY, Signature, settings_of
 from dpsql.engines.spark.statements import statement
+from dpsql.model import tree
 from dpsql.model.resources import Database, Limits
 from dpsql.model.schema import SchemaColumn, SchemaTable
-from dpsql.model.tree import (
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INTEGER,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    VARCHAR,
-    SqlType,
-    decimal,
-)
 
 BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _TYPES = {
-    **dict.fromkeys(BITS, INTEGER),
-    "boolean": BOOLEAN,
-    "float": DOUBLE,
-    "double": DOUBLE,
-    "string": VARCHAR,
-    "date": DATE,
-    "timestamp_ntz": TIMESTAMP,
-    "timestamp": TIMESTAMPTZ,
+    **dict.fromkeys(BITS, tree.INTEGER),
+    "boolean": tree.BOOLEAN,
+    "float": tree.DOUBLE,
+    "double": tree.DOUBLE,
+    "string": tree.VARCHAR,
+    "date": tree.DATE,
+    "timestamp_ntz": tree.TIMESTAMP,
+    "timestamp": tree.TIMESTAMPTZ,
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 
@@ -88,12 +78,12 @@ class SparkEngine(ReadingEngine[Signature]):
         return WorkerProcess("dpsql.engines.spark.spark_worker", settings)
 
 
-def sql_type(declared: str) -> SqlType | None:
+def sql_type(declared: str) -> tree.SqlType | None:
     """Return Spark's type in our terms; None if we have no such type.
 
     >>> str(sql_type("decimal(12,2)")), sql_type("binary")
     ('DECIMAL(12, 2)', None)
     """
     if match := _DECIMAL.fullmatch(declared):
-        return decimal(int(match[1]), int(match[2]))
+        return tree.decimal(int(match[1]), int(match[2]))
     return _TYPES.get(declared)

@@ -1,6 +1,6 @@
 """OIDs of PostgreSQL's types (catalogue pg_type), and their mapping to our types.
 
->>> oid_of(INTEGER), kind_of(NUMERIC).kind.value
+>>> oid_of(tree.INTEGER), kind_of(NUMERIC).kind.value
 (20, 'DECIMAL')
 """
 
@@ -8,23 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from dpsql.model.tree import (
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INTEGER,
-    INTERVAL,
-    NUMERIC_WIDTH,
-    TIME,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    UUID,
-    VARCHAR,
-    Kind,
-    SqlType,
-    decimal,
-    list_of,
-)
+from dpsql.model import tree
 
 BOOL, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4, REGPROC, TEXT = 16, 18, 19, 20, 21, 22, 23, 24, 25
 OID, TID, XID, CID, OIDVECTOR = 26, 27, 28, 29, 30
@@ -130,38 +114,38 @@ def is_narrow(oid: int) -> bool:
     return ELEMENTS.get(oid, oid) in INTEGERS
 
 
-def oid_of(kind: SqlType, *, wide: bool = False) -> int:
+def oid_of(kind: tree.SqlType, *, wide: bool = False) -> int:
     """Return the OID of one of our types. INTEGER is int8, or numeric if `wide`.
 
-    >>> oid_of(SqlType(Kind.DOUBLE, width=NUMERIC_WIDTH)) == NUMERIC
+    >>> oid_of(tree.SqlType(tree.Kind.DOUBLE, width=tree.NUMERIC_WIDTH)) == NUMERIC
     True
     """
-    if kind.width == NUMERIC_WIDTH and kind.is_numeric:
+    if kind.width == tree.NUMERIC_WIDTH and kind.is_numeric:
         return NUMERIC
     match kind.kind:
-        case Kind.BOOLEAN:
+        case tree.Kind.BOOLEAN:
             return BOOL
-        case Kind.INTEGER:
+        case tree.Kind.INTEGER:
             return NUMERIC if wide else INT8
-        case Kind.DECIMAL:
+        case tree.Kind.DECIMAL:
             return NUMERIC
-        case Kind.DOUBLE:
+        case tree.Kind.DOUBLE:
             return FLOAT8
-        case Kind.VARCHAR | Kind.NULL:
+        case tree.Kind.VARCHAR | tree.Kind.NULL:
             return TEXT
-        case Kind.DATE:
+        case tree.Kind.DATE:
             return DATE_OID
-        case Kind.TIMESTAMP:
+        case tree.Kind.TIMESTAMP:
             return TIMESTAMP_OID
-        case Kind.TIMESTAMPTZ:
+        case tree.Kind.TIMESTAMPTZ:
             return TIMESTAMPTZ_OID
-        case Kind.INTERVAL:
+        case tree.Kind.INTERVAL:
             return INTERVAL_OID
-        case Kind.LIST:
+        case tree.Kind.LIST:
             return _ARRAYS[oid_of(kind.member, wide=wide)]
-        case Kind.TIME:
+        case tree.Kind.TIME:
             return TIME_OID
-        case Kind.UUID:
+        case tree.Kind.UUID:
             return UUID_OID
         case _:
             assert_never(kind.kind)
@@ -171,44 +155,44 @@ _HEADER = 4
 """Size that PostgreSQL adds to the modifiers of numeric."""
 
 
-def typmod_of(kind: SqlType) -> int:
+def typmod_of(kind: tree.SqlType) -> int:
     """Return the modifier of a type: precision and scale of a decimal, else -1.
 
-    >>> typmod_of(decimal(10, 2))
+    >>> typmod_of(tree.decimal(10, 2))
     655366
     """
-    if kind.kind is not Kind.DECIMAL:
+    if kind.kind is not tree.Kind.DECIMAL:
         return -1
     return (kind.precision << 16 | kind.scale) + _HEADER
 
 
 _KINDS = {
-    BOOL: BOOLEAN,
-    INT2: INTEGER,
-    INT4: INTEGER,
-    INT8: INTEGER,
-    OID: INTEGER,
-    FLOAT4: DOUBLE,
-    FLOAT8: DOUBLE,
-    NUMERIC: decimal(38, 10),
-    TEXT: VARCHAR,
-    VARCHAR_OID: VARCHAR,
-    BPCHAR: VARCHAR,
-    NAME: VARCHAR,
-    CHAR: VARCHAR,
-    UUID_OID: UUID,
-    DATE_OID: DATE,
-    TIME_OID: TIME,
-    TIMESTAMP_OID: TIMESTAMP,
-    TIMESTAMPTZ_OID: TIMESTAMPTZ,
-    INTERVAL_OID: INTERVAL,
+    BOOL: tree.BOOLEAN,
+    INT2: tree.INTEGER,
+    INT4: tree.INTEGER,
+    INT8: tree.INTEGER,
+    OID: tree.INTEGER,
+    FLOAT4: tree.DOUBLE,
+    FLOAT8: tree.DOUBLE,
+    NUMERIC: tree.decimal(38, 10),
+    TEXT: tree.VARCHAR,
+    VARCHAR_OID: tree.VARCHAR,
+    BPCHAR: tree.VARCHAR,
+    NAME: tree.VARCHAR,
+    CHAR: tree.VARCHAR,
+    UUID_OID: tree.UUID,
+    DATE_OID: tree.DATE,
+    TIME_OID: tree.TIME,
+    TIMESTAMP_OID: tree.TIMESTAMP,
+    TIMESTAMPTZ_OID: tree.TIMESTAMPTZ,
+    INTERVAL_OID: tree.INTERVAL,
 }
 
 
-def kind_of(oid: int) -> SqlType | None:
+def kind_of(oid: int) -> tree.SqlType | None:
     """Return our type for a client's parameter type; None if open or unknown."""
     member = _KINDS.get(ELEMENTS.get(oid, 0))
-    return _KINDS.get(oid) if member is None else list_of(member)
+    return _KINDS.get(oid) if member is None else tree.list_of(member)
 
 
 def size_of(oid: int) -> int:
