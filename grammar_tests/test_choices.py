@@ -63,6 +63,7 @@ AIMS: list[Rank | Most | Reached] = [
     Reached(highest=False),
     Rank(2, 4, -1),
     Rank(6, 8, 1),
+    Rank(14, 20, -19),
     Rank(0, 2, 3),
     Rank(2, 2, -1),
 ]

@@ -88,6 +88,19 @@ def test_without_noise_every_quantile_is_that_of_the_rows(
         assert cells.cell.tolist() == wanted
 
 
+@pytest.mark.parametrize("fraction", NINE, ids=str)
+def test_a_rank_with_a_shift_is_read_as_many_rows_away(fraction: Fraction) -> None:
+    rows = sorted([3, 5, 8, 13, 21, 34, 55, 60, 61, 65, 68])
+    rank = lower(fraction)
+    whole = [
+        quantiles(Shape(3, 4), counted([rows], 70), [replace(rank, offset=offset)], exactly)
+        for offset in (-1 - rank.denominator, rank.denominator - 1)
+    ]
+    before, behind = ceil(fraction * len(rows)) - 1, ceil(fraction * len(rows)) + 1
+    wanted = [rows[max(1, before) - 1], rows[min(len(rows), behind) - 1]]
+    assert [found[0].cell.tolist() for found in whole] == [[cell] for cell in wanted]
+
+
 @pytest.mark.parametrize("shape", [Shape(2, 16), Shape(16, 4)])
 def test_the_lower_levels_of_a_large_tree_are_read_below_the_upper_ones(shape: Shape) -> None:
     rows = [[0, 0, 1, 40_000, 65_000], [65_535], [7] * 9 + [60_001]]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dpsql.compiler.resolve import first_rows, staged_windows, unmatched_rows
+from dpsql.compiler.resolve import first_rows, staged_ranks, staged_windows, unmatched_rows
+from dpsql.compiler.resolve import window_aggregates as window_forms
 from dpsql.model.errors import Refused
 from dpsql.model.notices import AnsweredAs, AnswerForm
 from dpsql.model.tree import INTEGER, Literal, Ref
@@ -26,6 +27,25 @@ ABOVE_GROUP = (
 MATCHED = "SELECT COUNT(*) AS n FROM countries k LEFT JOIN customers c ON c.country = k.code{}"
 UNMATCHED = MATCHED.format(" AND c.age > 200")
 """No customer is so old: every country counts once."""
+RANKED = (
+    "SELECT {} AS m FROM (SELECT amount, ROW_NUMBER() OVER (ORDER BY amount) AS rn,"
+    " COUNT(*) OVER () AS n FROM orders) t"
+)
+UP_TO = RANKED.format("MAX(CASE WHEN rn <= 0.3 * n THEN amount END)")
+SHARE = (
+    "SELECT COUNT(*) AS n FROM (SELECT amount, {} OVER ({}ORDER BY amount{}) AS c FROM orders) t"
+    " WHERE c {}"
+)
+OF_OTHERS = SHARE.format("PERCENT_RANK()", "", "", "<= 0.57")
+SHARES = [
+    SHARE.format(name, partition, order, f"{sign} {share}")
+    for name in ("PERCENT_RANK()", "CUME_DIST()")
+    for partition in ("", "PARTITION BY status ")
+    for order in ("", " DESC")
+    for sign in ("<", "<=", ">", ">=")
+    for share in (0.1, 0.5)
+]
+TILES = SHARE.format("NTILE(3)", "", " DESC", "= 2")
 
 
 def is_plain(sql: str) -> bool:
@@ -35,7 +55,7 @@ def is_plain(sql: str) -> bool:
     return same_rows(ours, errors, engine.rows(sql))
 
 
-@pytest.mark.parametrize("sql", [ONE, ABOVE_GROUP, UNMATCHED])
+@pytest.mark.parametrize("sql", [ONE, ABOVE_GROUP, UNMATCHED, UP_TO, OF_OTHERS, TILES, *SHARES])
 def test_the_answer_without_noise_is_the_plain_one(sql: str) -> None:
     assert is_plain(sql)
 
@@ -86,12 +106,35 @@ def test_wrong_twin_equal_public_rows_are_several(monkeypatch: pytest.MonkeyPatc
     assert not same_rows(ours, errors, engine.rows(UNMATCHED))
 
 
+def test_wrong_twin_a_rank_that_is_one_too_high(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = window_forms.build_quantile
+
+    def without_shift(value: Any, share: Any, shift: Any, **how: Any) -> Any:
+        return made(value, share, 0 * shift, **how)
+
+    monkeypatch.setattr(window_forms, "build_quantile", without_shift)
+    assert not is_plain(UP_TO)
+
+
+def test_wrong_twin_a_share_of_all_rows_is_not_one_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = window_forms.build_quantile
+
+    def without_shift(value: Any, share: Any, shift: Any, **how: Any) -> Any:
+        return made(value, share, 0 * shift, **how)
+
+    monkeypatch.setattr(staged_ranks, "build_quantile", without_shift)
+    assert not is_plain(OF_OTHERS)
+
+
 @pytest.mark.parametrize(
     ("sql", "forms"),
     [
         (ONE, []),
         (ABOVE_GROUP, [AnswerForm.STAGED_AVERAGE]),
         (UNMATCHED, [AnswerForm.UNMATCHED_ROWS]),
+        (TILES, [AnswerForm.STAGED_RANK]),
         ("SELECT COUNT(*) AS n FROM orders", []),
     ],
 )

@@ -127,6 +127,10 @@ _FORMS = {
     AnswerForm.STAGED_AVERAGE: (
         "rows are compared with a released average: no ± has the error of that average"
     ),
+    AnswerForm.STAGED_RANK: (
+        "rows are compared with released quantiles: no ± has their error. Rows with equal values"
+        " share a tile, so that tiles can differ in size"
+    ),
     AnswerForm.UNMATCHED_ROWS: (
         "each row without a match counts once: where few match, noise makes the number too high"
     ),

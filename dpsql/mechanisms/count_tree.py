@@ -207,7 +207,9 @@ def _target(rank: Rank, total: np.ndarray) -> np.ndarray:
     if rank.is_extreme:
         inside = np.minimum(rank.rows - _HAIR, total / 2)
         return np.asarray(total - inside if rank.numerator else inside)
-    return np.asarray(float(rank.fraction) * total + np.sign(rank.offset) * _HAIR)
+    plain = abs(rank.offset) == 1
+    beside = np.sign(rank.offset) * _HAIR if plain else rank.offset / rank.denominator
+    return np.asarray(float(rank.fraction) * total + beside)
 
 
 def reserve(shape: Shape, margin: float) -> int:

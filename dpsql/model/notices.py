@@ -254,6 +254,7 @@ class AnswerForm(StrEnum):
     """A form that a query over many people's rows was answered in."""
 
     STAGED_AVERAGE = "staged average"
+    STAGED_RANK = "staged rank"
     UNMATCHED_ROWS = "unmatched rows"
 
 

@@ -42,10 +42,11 @@ from dpsql.compiler.resolve.key_filters import behind_groups
 from dpsql.compiler.resolve.randomized_columns import Debiased, debiased
 from dpsql.compiler.resolve.resolve import resolve, without_rows
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.resolve.staged_ranks import as_edges
 from dpsql.compiler.resolve.staged_windows import as_stages
 from dpsql.compiler.resolve.unmatched_rows import with_unmatched
 from dpsql.compiler.resolve.wide_groups import wide_groups
-from dpsql.compiler.resolve.window_aggregates import as_aggregates
+from dpsql.compiler.resolve.window_aggregates import as_aggregates, has_shift
 from dpsql.compiler.rewrite.rewrite import rewrite, rewrite_public
 from dpsql.compiler.rewrite.stored_rows import over_store
 from dpsql.compiler.rewrite.weights import weighed
@@ -257,14 +258,19 @@ class _Plans:
             other, notices = self._otherwise(resolved.relation)
             if other is resolved.relation:
                 raise
-        tracked = self.tracked(Resolved(other))
+            tracked = self.tracked(Resolved(other))
+            if any(map(has_shift, (tracked.outer, *tracked.stages))):
+                raise
         return Resolved(other), replace(tracked, notices=(*tracked.notices, *notices))
 
     def _otherwise(self, relation: Relation) -> tuple[Relation, tuple[AnsweredAs, ...]]:
         """Return a relation with windows and limits over people in the forms that have a rule."""
         policy, identities, notices = self.policy, self.identities, list[AnsweredAs]()
         ranked = as_aggregates(relation, policy, identities)
-        limited = as_ranks(ranked, policy, identities)
+        compared = as_edges(ranked, policy, identities)
+        if compared is not ranked:
+            notices.append(AnsweredAs(AnswerForm.STAGED_RANK))
+        limited = as_ranks(compared, policy, identities)
         staged = as_stages(limited, policy, identities)
         if staged is not limited:
             notices.append(AnsweredAs(AnswerForm.STAGED_AVERAGE))

@@ -27,6 +27,8 @@ from dpsql.model.tree import Expression, Literal, Ref
 HALF = Fraction(1, 2)
 SCANNED = 1 << 12
 """Largest number of cells of a scan: each cell is a draw, in every group."""
+SHIFT = 2
+"""Place of the shift of a rank among the arguments. No engine has it, and no analyst writes it."""
 LOWEST, HIGHEST = Rank(0, 2, 1), Rank(2, 2, -1)
 
 
@@ -38,14 +40,18 @@ def _no_parts(_bounded: BoundedCall) -> tuple[()]:
 
 
 def _quantile(bounded: BoundedCall) -> Choices:
-    """Choose the row of rank ⌈α·n⌉ from the end at which the order begins."""
+    """Choose the row of rank ⌈α·n + s⌉ from the end at which the order begins.
+
+    The shift s is 0 if it is not given, as in every call that an analyst writes.
+    """
     no_distinct(bounded)
     alpha = _fraction(bounded)
     falling = _falls(bounded)
     if alpha in (0, 1):
         return _extreme(bounded, HIGHEST if falling == (alpha == 0) else LOWEST)
     p, d = alpha.numerator, alpha.denominator
-    aim = Rank(2 * (d - p), 2 * d, 1) if falling else Rank(2 * p, 2 * d, -1)
+    offset = round(2 * d * _constant_of(bounded, SHIFT)) - 1
+    aim = Rank(2 * (d - p), 2 * d, -offset) if falling else Rank(2 * p, 2 * d, offset)
     return _of_rows(bounded, grid_over(bounded), aim)
 
 
@@ -119,9 +125,14 @@ def _mode_value(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
 
 def _fraction(bounded: BoundedCall) -> Fraction:
     """Return the fraction of the call to six digits, one half where none is written."""
-    if len(bounded.call.args) == 1:
-        return HALF
-    written = bounded.call.args[1]
+    return HALF if len(bounded.call.args) == 1 else _constant_of(bounded, 1)
+
+
+def _constant_of(bounded: BoundedCall, place: int) -> Fraction:
+    """Return the constant at a place of the arguments to six digits, zero where there is none."""
+    if len(bounded.call.args) <= place:
+        return Fraction(0)
+    written = bounded.call.args[place]
     assert isinstance(written, Literal)
     assert isinstance(written.value, int | float | Decimal)
     return Fraction(written.value).limit_denominator(MOST_STEPS // 2)

@@ -10,6 +10,8 @@ Proof (PRIVACY.md R104).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.compiler.resolve.window_aggregates import lacks_null
@@ -23,6 +25,7 @@ from dpsql.model.algebra import (
     Window,
     WindowItem,
 )
+from dpsql.model.dataclass import replace
 from dpsql.model.renumber import renumbered
 from dpsql.model.tree import BOOLEAN, AggregateCall, Call, Expression, JoinKind, WindowCall
 from dpsql.model.vocabulary import Policy
@@ -78,24 +81,43 @@ def _with_average(
     rows: Relation, source: Relation, item: WindowItem, policy: Policy, identities: Identities
 ) -> Relation:
     """Join rows with the average of their group in `source`, a relation of the same rows."""
+    call = item.call
+    average = AggregateCall(
+        "avg", call.args, call.distinct, filter=call.filter, type=call.type, span=call.span
+    )
+    measures = (Measure(item.field, average),)
+    return with_released(rows, source, call.partition_by, measures, policy, identities)
+
+
+def with_released(
+    rows: Relation,
+    source: Relation,
+    keys: tuple[Expression, ...],
+    measures: tuple[Measure, ...],
+    policy: Policy,
+    identities: Identities,
+) -> Relation:
+    """Join rows with aggregates of their group by `keys` in `source`, a relation of the same rows.
+
+    The aggregates are released first, since rows of many units are in them.
+    """
+    span = measures[0].call.span
     copy, names = renumbered(source, lambda f: identities.field(f.name, f.type))
     values = {number: field.ref for number, field in names.items()}
-    call = item.call
-    average = substitute(
-        AggregateCall(
-            "avg", call.args, call.distinct, filter=call.filter, type=call.type, span=call.span
-        ),
-        values,
+    renamed = tuple(replace(m, call=_renamed_call(m.call, values)) for m in measures)
+    grouped = tuple(
+        Item(identities.field("", type_of(key)), substitute(key, values)) for key in keys
     )
-    assert isinstance(average, AggregateCall)
-    keys = tuple(
-        Item(identities.field("", type_of(key)), substitute(key, values))
-        for key in call.partition_by
-    )
-    groups = Aggregate(copy, keys, (Measure(item.field, average),), call.span)
+    groups = Aggregate(copy, grouped, renamed, span)
     same = tuple(
-        Call(_equality(mine, source, policy), (mine, key.field.ref), BOOLEAN, call.span)
-        for mine, key in zip(call.partition_by, keys, strict=True)
+        Call(_equality(mine, source, policy), (mine, key.field.ref), BOOLEAN, span)
+        for mine, key in zip(keys, grouped, strict=True)
     )
     kind = JoinKind.INNER if same else JoinKind.CROSS
-    return Join(rows, groups, kind, both(same), call.span)
+    return Join(rows, groups, kind, both(same), span)
+
+
+def _renamed_call(call: AggregateCall, values: Mapping[int, Expression]) -> AggregateCall:
+    renamed = substitute(call, values)
+    assert isinstance(renamed, AggregateCall)
+    return renamed

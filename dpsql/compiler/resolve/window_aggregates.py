@@ -5,11 +5,15 @@ with windows. With rn the rank and n the number of the rows of a partition:
 
 * MIN(CASE WHEN rn >= p*n THEN x END) is the value of rank ⌈p·n⌉: QUANTILE_DISC(x, p).
 * MIN(CASE WHEN rn > p*n THEN x END) has rank ⌊p·n⌋ + 1, which is ⌈(1 - p)·n⌉ from the other end.
+* MAX(CASE WHEN rn <= p*n THEN x END) has rank ⌊p·n⌋, which is ⌈(1 - p)·n⌉ + 1 from the other end.
 * AVG(x) where rn is (n+1)//2 or (n+2)//2 is the median, which is answered as one row's value.
 * SELECT DISTINCT g, f(x) OVER (PARTITION BY g) is SELECT g, f(x) GROUP BY g.
 
-The first three need that NULL has no rank: x is never NULL, or n counts x and NULLs come last. A
+The first four need that NULL has no rank: x is never NULL, or n counts x and NULLs come last. A
 descending order mirrors them: MAX stands for MIN. Every other form stays as it is.
+
+Where a share of the rows is less than one row, the third form is NULL, and the answer is any value,
+as it is where there are no rows.
 
 A group key that is computed of other keys has one value for each of them: it follows the aggregate.
 
@@ -32,9 +36,12 @@ from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import conjuncts, map_inputs, refs, relations, substitute
 
 _SIDES = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
-_MOST_PARTS = 10**6
+_OPPOSITES = {"ge": "lt", "gt": "le", "le": "gt", "lt": "ge"}
+MOST_PARTS = 10**6
 """Largest denominator of a share: the choice of a rank distinguishes no finer ones."""
 _SHARE = tree.decimal(7, 6)
+_NULL_OF_NULL = frozenset("add sub mul date_diff".split())
+"""Functions that are NULL only where an argument is, or where an engine would fail."""
 
 
 def as_aggregates(
@@ -45,7 +52,7 @@ def as_aggregates(
     relation = relation if inner == relation else inner
     if not isinstance(relation, algebra.Aggregate) or relation.sets:
         return relation
-    ranked = _Ranked.below(relation, policy)
+    ranked = WindowedAggregate.below(relation, policy)
     if ranked is None:
         return _with_fewer_keys(relation)
     return ranked.quantiles(identities) or ranked.groups(identities) or relation
@@ -86,7 +93,7 @@ _Parts: TypeAlias = tuple[tree.Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
+class WindowedAggregate:
     """Aggregate over one Window, its expressions written over the columns of the window's input.
 
     `between` are the conditions of the filters between the aggregate and the window.
@@ -100,7 +107,7 @@ class _Ranked:
     policy: Policy
 
     @classmethod
-    def below(cls, aggregate: algebra.Aggregate, policy: Policy) -> _Ranked | None:
+    def below(cls, aggregate: algebra.Aggregate, policy: Policy) -> WindowedAggregate | None:
         """Return the aggregate with the Window below its filters and projections; None if there is
         none.
         """
@@ -123,11 +130,11 @@ class _Ranked:
         return cls(aggregate, relation, keys, measured, between, policy)
 
     @property
-    def _windows(self) -> Mapping[int, tree.WindowCall]:
+    def windows(self) -> Mapping[int, tree.WindowCall]:
         return {item.field.id: item.call for item in self.window.items}
 
     def _reads_windows(self, expression: tree.Expression) -> bool:
-        return not refs(expression).isdisjoint(self._windows)
+        return not refs(expression).isdisjoint(self.windows)
 
     # --- quantiles ---
 
@@ -158,42 +165,40 @@ class _Ranked:
                 clip=None,
             ):
                 pass
+            case tree.AggregateCall(
+                "min" | "max",
+                (tree.Call("case", (tree.Call() as before, tree.Literal(value=None), value)),),
+                filter=None,
+                clip=None,
+            ) if before.function in _OPPOSITES:
+                # Neither a rank nor a number of rows is NULL.
+                test = replace(before, function=_OPPOSITES[before.function])
             case _:
                 return None
         ranked = self._rank(test, value)
-        if ranked is None or (call.function == "max") is not ranked.falls:
+        if ranked is None or (call.function == "max") is not (ranked.falls is not ranked.upto):
             return None
-        share, falls = (
-            (1 - ranked.share, not ranked.falls) if ranked.strict else (ranked.share, ranked.falls)
-        )
-        digits = Decimal(share.numerator) / Decimal(share.denominator)
-        written = tree.Literal(digits, _SHARE)
-        order = (tree.SortKey(value, descending=True, nulls_first=False),) if falls else ()
-        args = value, written
-        quantile = tree.AggregateCall("quantile_disc", args, type=type_of(value), span=call.span)
-        return replace(quantile, order_by=order, epsilon=call.epsilon)
+        return replace(ranked.find_value(value, call.span), epsilon=call.epsilon)
 
-    def _rank(self, test: tree.Call, value: tree.Expression) -> _Rank | None:
-        """Return the rank from which on a test is true, in the order of `value`; None for other
-        tests.
-        """
+    def _rank(self, test: tree.Call, value: tree.Expression) -> RankTest | None:
+        """Return a test of the rank in the order of `value`; None for other tests."""
         if test.function not in _SIDES:
             return None
         left, right = map(_bare, test.args)
         name = test.function
         if isinstance(right, tree.Ref):
             left, right, name = right, left, _SIDES[name]
-        if name not in ("ge", "gt") or not isinstance(left, tree.Ref):
+        if name == "lt" or not isinstance(left, tree.Ref):
             return None
         share, count = _share(right) or (None, None)
         if share is None or count is None or not self._is_rank(left.id, count, value):
             return None
-        falls = self._windows[left.id].order_by[0].descending
-        return _Rank(share, strict=name == "gt", falls=falls)
+        falls = self.windows[left.id].order_by[0].descending
+        return RankTest(share, strict=name != "ge", upto=name == "le", falls=falls)
 
     def _is_rank(self, rank: int, count: int, value: tree.Expression) -> bool:
         """Test whether two windows number and count the rows of this group that have a value."""
-        number, total = self._windows.get(rank), self._windows.get(count)
+        number, total = self.windows.get(rank), self.windows.get(count)
         if number is None or total is None or len(number.order_by) != 1:
             return False
         (key,) = number.order_by
@@ -241,7 +246,7 @@ class _Ranked:
         """Return SELECT DISTINCT of partition keys and windows as GROUP BY; None otherwise."""
         plain = [key for key in self.keys if not self._reads_windows(key)]
         read = [key for key in self.keys if self._reads_windows(key)]
-        windows = self._windows
+        windows = self.windows
         used = {id_ for key in read for id_ in refs(key) & windows.keys()}
         if self.aggregate.measures or self.between or not used or not plain:
             return None
@@ -289,14 +294,44 @@ class _Ranked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rank:
-    """Condition on the rank: at least `share` of the number of rows, or more than it if `strict`.
-    `falls` means a descending order.
+class RankTest:
+    """A rank compared with a share of the number of rows: at least the share, or beyond it if
+    `strict`. `upto` means the rows before those that are beyond it. `falls` means a descending
+    order.
     """
 
     share: Fraction
     strict: bool
+    upto: bool
     falls: bool
+
+    def find_value(self, value: tree.Expression, span: tree.Span) -> tree.AggregateCall:
+        """Return the value of the first row that passes, or of the last one with `upto`."""
+        if not self.strict:
+            return build_quantile(value, self.share, Fraction(0), falls=self.falls, span=span)
+        shift = Fraction(int(self.upto))
+        return build_quantile(value, 1 - self.share, shift, falls=not self.falls, span=span)
+
+
+def build_quantile(
+    value: tree.Expression, share: Fraction, shift: Fraction, *, falls: bool, span: tree.Span
+) -> tree.AggregateCall:
+    """Return the value of rank ⌈share·n + shift⌉, counted from the greatest on if it `falls`."""
+    parts = (share, shift) if shift else (share,)
+    written = (tree.Literal(Decimal(p.numerator) / Decimal(p.denominator), _SHARE) for p in parts)
+    order = (tree.SortKey(value, descending=True, nulls_first=False),) if falls else ()
+    args = value, *written
+    return tree.AggregateCall("quantile_disc", args, type=type_of(value), span=span, order_by=order)
+
+
+def has_shift(relation: algebra.Relation) -> bool:
+    """Test whether a relation has a quantile with a shift of its rank, which no engine has."""
+    return any(
+        measure.call.function == "quantile_disc" and measure.call.args[2:]
+        for part in relations(relation)
+        if isinstance(part, algebra.Aggregate)
+        for measure in part.measures
+    )
 
 
 _MIDDLES = 2
@@ -334,7 +369,7 @@ def _share(product: tree.Expression) -> tuple[Fraction, int] | None:
     if not isinstance(column, tree.Ref) or not isinstance(value, int | Decimal) or not value > 0:
         return None
     share = 1 / Fraction(value) if inverse else Fraction(value)
-    exact = share < 1 and share.denominator <= _MOST_PARTS
+    exact = share < 1 and share.denominator <= MOST_PARTS
     return (share, column.id) if exact else None
 
 
@@ -359,7 +394,11 @@ def lacks_null(value: tree.Expression, relation: algebra.Relation, policy: Polic
         return True
     inner = tree.JoinKind.INNER, tree.JoinKind.CROSS
     padded = any(isinstance(r, algebra.Join) and r.kind not in inner for r in below)
-    return not padded and isinstance(value, tree.Ref) and value.id in set(_declared(below, policy))
+    if padded or not isinstance(value, tree.Ref | tree.Call | tree.Literal):
+        return False
+    if isinstance(value, tree.Call) and value.function in _NULL_OF_NULL:
+        return all(lacks_null(part, relation, policy) for part in value.args)
+    return isinstance(value, tree.Ref) and value.id in set(_declared(below, policy))
 
 
 def _declared(below: Sequence[algebra.Relation], policy: Policy) -> Iterator[int]:
@@ -377,4 +416,23 @@ def _declared(below: Sequence[algebra.Relation], policy: Policy) -> Iterator[int
                 for i in relation.items
                 if isinstance(i.expression, tree.Ref) and i.expression.id in without_null
             }
+        elif isinstance(relation, algebra.Aggregate) and not relation.sets:
+            without_null |= {
+                i.field.id
+                for i in relation.keys
+                if isinstance(i.expression, tree.Ref) and i.expression.id in without_null
+            }
+            without_null |= {
+                m.field.id for m in relation.measures if _is_there(m.call, relation, without_null)
+            }
     yield from without_null
+
+
+def _is_there(call: tree.AggregateCall, groups: algebra.Aggregate, without_null: set[int]) -> bool:
+    """Test for a count, or another aggregate of values that are there in every row of a group."""
+    if call.function == "count":
+        return True
+    (value, *others) = call.args
+    there = isinstance(value, tree.Ref) and value.id in without_null
+    plain = call.filter is None and not others and bool(groups.keys)
+    return plain and there and call.function in ("sum", "avg", "min", "max", "median")

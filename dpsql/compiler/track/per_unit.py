@@ -204,7 +204,8 @@ def in_any_order(call: AggregateCall) -> AggregateCall:
 
     Raises `Refused` for an aggregate that is not known to be the same in every order.
     """
-    if call.function in QUANTILES and any(k.expression != call.args[0] for k in call.order_by):
+    by_another = any(k.expression != call.args[0] for k in call.order_by)
+    if call.function in QUANTILES and (by_another or call.args[2:]):
         raise _per_unit(f"{call.function.upper()} by another order", call.span)
     args = tuple(guarded(call.function, arg, call.span) for arg in call.args)
     picks = call.function not in MOMENTS | {"sum", "avg"}

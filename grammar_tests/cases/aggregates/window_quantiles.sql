@@ -60,9 +60,38 @@ SELECT MIN(CASE WHEN rn >= 0.5 * n THEN age END) AS m FROM (SELECT age, ROW_NUMB
 SELECT MIN(CASE WHEN rn >= 0.5 * n THEN age END) AS m FROM (SELECT age, ROW_NUMBER() OVER (ORDER BY age NULLS FIRST) AS rn, COUNT(age) OVER () AS n FROM customers) t;
 -- refuse: unsupported-private-operator at 1:73
 
--- case: the greatest below a rank
-SELECT MAX(CASE WHEN rn <= 0.5 * n THEN amount END) AS m FROM (SELECT amount, ROW_NUMBER() OVER (ORDER BY amount) AS rn, COUNT(*) OVER () AS n FROM orders) t;
+-- case: the greatest up to a rank, which counts from the other end
+SELECT MAX(CASE WHEN rn <= 0.3 * n THEN amount END) AS m FROM (SELECT amount, ROW_NUMBER() OVER (ORDER BY amount) AS rn, COUNT(*) OVER () AS n FROM orders) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 6/20 of 50001 l0=1 rows=10 hashed
+
+-- case: the least up to a rank of a falling order
+SELECT status, MIN(amount) FILTER (WHERE n * 0.3 >= rn) AS m FROM (SELECT status, amount, ROW_NUMBER() OVER (PARTITION BY status ORDER BY amount DESC) AS rn, COUNT(*) OVER (PARTITION BY status) AS n FROM orders) t GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- choice: 14/20 of 50001 l0=3 rows=10 hashed
+
+-- case: the least up to a rank
+SELECT MIN(CASE WHEN rn <= 0.5 * n THEN amount END) AS m FROM (SELECT amount, ROW_NUMBER() OVER (ORDER BY amount) AS rn, COUNT(*) OVER () AS n FROM orders) t;
 -- refuse: unsupported-private-operator at 1:79
+
+-- case: the greatest before a rank
+SELECT MAX(CASE WHEN rn < 0.5 * n THEN amount END) AS m FROM (SELECT amount, ROW_NUMBER() OVER (ORDER BY amount) AS rn, COUNT(*) OVER () AS n FROM orders) t;
+-- refuse: unsupported-private-operator at 1:78
+
+-- case: the greatest up to a rank among one person's rows
+SELECT AVG(m) AS a FROM (SELECT customer_id, MAX(CASE WHEN rn <= 0.3 * n THEN amount END) AS m FROM (SELECT customer_id, amount, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY amount) AS rn, COUNT(*) OVER (PARTITION BY customer_id) AS n FROM orders) t GROUP BY customer_id) u;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=250
+
+-- case: the greatest up to a rank of released counts
+SELECT MAX(CASE WHEN rn <= 0.5 * n THEN c END) AS m FROM (SELECT c, ROW_NUMBER() OVER (ORDER BY c) AS rn, COUNT(*) OVER () AS n FROM (SELECT status, COUNT(*) AS c FROM orders GROUP BY status) s) t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: the least from a rank on, of a falling order
 SELECT MIN(CASE WHEN rn >= 0.5 * n THEN amount END) AS m FROM (SELECT amount, ROW_NUMBER() OVER (ORDER BY amount DESC) AS rn, COUNT(*) OVER () AS n FROM orders) t;
@@ -151,3 +180,117 @@ SELECT DISTINCT status, NTILE(4) OVER (PARTITION BY status) AS a FROM orders;
 -- case: DISTINCT of a window over everybody, which has no row where nobody is
 SELECT DISTINCT AVG(amount) OVER () AS a FROM orders;
 -- refuse: unsupported-private-operator at 1:17
+
+-- case: the rows from a rank on, NULL before it
+SELECT MIN(CASE WHEN rn < 0.25 * n THEN NULL ELSE amount END) AS a, MIN(CASE WHEN 0.9 * n >= rn THEN NULL ELSE amount END) AS b FROM (SELECT amount, ROW_NUMBER() OVER (ORDER BY amount) AS rn, COUNT(*) OVER () AS n FROM orders) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/8 of 50001 l0=1 rows=10 hashed
+-- choice: 18/20 of 50001 l0=1 rows=10 hashed
+
+-- case: a difference that is never NULL
+SELECT MIN(CASE WHEN rn >= 0.5 * n THEN d END) AS m FROM (SELECT amount - quantity AS d, ROW_NUMBER() OVER (ORDER BY amount - quantity) AS rn, COUNT(*) OVER () AS n FROM orders) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/4 of 52001 l0=1 rows=10 hashed
+
+-- case: the median of counts of people
+SELECT MIN(CASE WHEN rn >= 0.5 * n THEN c END) AS m FROM (SELECT c, ROW_NUMBER() OVER (ORDER BY c) AS rn, COUNT(*) OVER () AS n FROM (SELECT customer_id, COUNT(*) AS c FROM orders GROUP BY customer_id) s) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/4 of 51 l0=1 rows=1 all
+
+-- case: a share of the rows up to a row's
+SELECT AVG(amount) AS a FROM (SELECT amount, CUME_DIST() OVER (ORDER BY amount) AS c FROM orders) t WHERE c <= 0.9;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 18/20 of 50001 l0=1 rows=10 hashed
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
+
+-- case: bands by a share of the other rows, in each group
+SELECT status, CASE WHEN c < 0.25 THEN 'low' WHEN c < 0.75 THEN 'middle' ELSE 'high' END AS band, COUNT(*) AS n FROM (SELECT status, PERCENT_RANK() OVER (PARTITION BY status ORDER BY amount) AS c FROM orders) t GROUP BY 1, 2;
+-- accept
+-- keys: 3 public, l0 proved
+-- choice: 2/8 of 50001 l0=3 rows=10 hashed
+-- choice: 6/8 of 50001 l0=3 rows=10 hashed
+-- keys: 9 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: tiles
+SELECT q, COUNT(*) AS n FROM (SELECT NTILE(3) OVER (ORDER BY amount DESC) AS q FROM orders) t GROUP BY q;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 4/6 of 50001 l0=1 rows=10 hashed
+-- choice: 2/6 of 50001 l0=1 rows=10 hashed
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: a share of rows of which some have no value
+SELECT COUNT(*) AS n FROM (SELECT CUME_DIST() OVER (ORDER BY age) AS c FROM customers) t WHERE c > 0.9;
+-- refuse: unsupported-private-operator at 1:35
+
+-- case: tiles of rows of which some have no value
+SELECT q, COUNT(*) AS n FROM (SELECT NTILE(4) OVER (ORDER BY age) AS q FROM customers) t GROUP BY q;
+-- refuse: unsupported-private-operator at 1:38
+
+-- case: a share of rows by two keys
+SELECT COUNT(*) AS n FROM (SELECT CUME_DIST() OVER (ORDER BY amount, quantity) AS c FROM orders) t WHERE c > 0.9;
+-- refuse: unsupported-private-operator at 1:35
+
+-- case: a share of rows without an order
+SELECT COUNT(*) AS n FROM (SELECT CUME_DIST() OVER () AS c FROM orders) t WHERE c > 0.9;
+-- refuse: unsupported-private-operator at 1:35
+
+-- case: a share compared with a column
+SELECT COUNT(*) AS n FROM (SELECT quantity, CUME_DIST() OVER (ORDER BY amount) AS c FROM orders) t WHERE c * 10 > quantity;
+-- refuse: unsupported-private-operator at 1:45
+
+-- case: the average of a share
+SELECT AVG(c) AS n FROM (SELECT CUME_DIST() OVER (ORDER BY amount) AS c FROM orders) t WHERE c > 0.5;
+-- refuse: unsupported-private-operator at 1:33
+
+-- case: a share that is a group key
+SELECT c, COUNT(*) AS n FROM (SELECT CUME_DIST() OVER (ORDER BY amount) AS c FROM orders) t GROUP BY c;
+-- refuse: unsupported-private-operator at 1:38
+
+-- case: a share equal to a constant
+SELECT COUNT(*) AS n FROM (SELECT CUME_DIST() OVER (ORDER BY amount) AS c FROM orders) t WHERE c = 0.5;
+-- refuse: unsupported-private-operator at 1:35
+
+-- case: a share beyond all
+SELECT COUNT(*) AS n FROM (SELECT PERCENT_RANK() OVER (ORDER BY amount) AS c FROM orders) t WHERE c < 1;
+-- refuse: unsupported-private-operator at 1:35
+
+-- case: a share too fine to tell apart
+SELECT COUNT(*) AS n FROM (SELECT PERCENT_RANK() OVER (ORDER BY amount) AS c FROM orders) t WHERE c < 0.12345678;
+-- refuse: unsupported-private-operator at 1:35
+
+-- case: a rank beside a share
+SELECT COUNT(*) AS n FROM (SELECT PERCENT_RANK() OVER (ORDER BY amount) AS c, RANK() OVER (ORDER BY amount) AS r FROM orders) t WHERE c < 0.1 AND r > 3;
+-- refuse: unsupported-private-operator at 1:35
+
+-- case: more tiles than have an end each
+SELECT q, COUNT(*) AS n FROM (SELECT NTILE(1000) OVER (ORDER BY amount) AS q FROM orders) t GROUP BY q;
+-- refuse: unsupported-private-operator at 1:38
+
+-- case: tiles of rows in no order
+SELECT q, COUNT(*) AS n FROM (SELECT NTILE(4) OVER () AS q FROM orders) t GROUP BY q;
+-- refuse: unsupported-private-operator at 1:38
+
+-- case: a running share of amounts
+SELECT COUNT(*) AS n FROM (SELECT SUM(amount) OVER (ORDER BY amount) AS s, SUM(amount) OVER () AS t FROM orders) t WHERE s <= 0.8 * t;
+-- refuse: unsupported-private-operator at 1:35
+
+-- case: tiles of rows that are shown
+SELECT amount, NTILE(4) OVER (ORDER BY amount) AS q FROM orders;
+-- refuse: unsupported-private-operator at 1:16
+
+-- case: the share of a row among those of a filter, limited behind it
+SELECT COUNT(*) AS n FROM (SELECT quantity, CUME_DIST() OVER (ORDER BY amount) AS c FROM orders) t WHERE c <= 0.9 AND quantity > 1;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 18/20 of 50001 l0=1 rows=10 hashed
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
