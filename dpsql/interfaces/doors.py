@@ -65,3 +65,9 @@ SHELL = Door(
     verbose="EXPLAIN PRIVACY VERBOSE",
     manual="dpsql help sql",
 )
+HTTP = Door(
+    '"epsilon": "{}"',
+    '"confirm": true',
+    "POST /v1/explain",
+    dialect='"dialect": "postgres"',
+)

@@ -135,7 +135,8 @@ def with_end_columns(answer: Answer, style: str = "columns") -> Answer:
     )
 
 
-def _records(answer: Answer, columns: tuple[RecordColumn, ...]) -> Iterator[tuple[Any, ...]]:
+def record_rows(answer: Answer, columns: tuple[RecordColumn, ...]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of an answer, with the cells of its output columns."""
     exact: Halves = (None,) * len(answer.columns)
     rows = answer.halves or Repeated(exact, len(answer.rows))
     for row, margins, halves in zip(answer.rows, answer.margins, rows, strict=True):
@@ -197,7 +198,7 @@ def _json_objects(answer: Answer, *, margins: bool = True) -> Iterator[str]:
     columns = record_columns(answer, margins=margins)
     labels = [json.dumps(column.name) for column in columns]
     behind = _json_notices(answer, columns)
-    for record in _records(answer, columns):
+    for record in record_rows(answer, columns):
         pairs = zip(labels, record, behind, strict=True)
         texts = (f"{label}: {json_scalar(value)}{notice}" for label, value, notice in pairs)
         yield "{" + ", ".join(texts) + "}"
@@ -265,7 +266,7 @@ def _csv_head(answer: Answer, *, margins: bool = True) -> str:
 
 
 def _csv_body(answer: Answer, *, margins: bool = True) -> str:
-    records = _records(answer, record_columns(answer, margins=margins))
+    records = record_rows(answer, record_columns(answer, margins=margins))
     return "".join(",".join(map(_csv_field, record)) + "\n" for record in records)
 
 
@@ -330,7 +331,7 @@ def _write_parquet(
 
 
 def _cells(answer: Answer, columns: tuple[RecordColumn, ...]) -> list[list[Any]]:
-    records = list(_records(answer, columns))
+    records = list(record_rows(answer, columns))
     return [[record[i] for record in records] for i in range(len(columns))]
 
 

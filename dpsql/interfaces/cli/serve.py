@@ -1,4 +1,4 @@
-"""`dpsql serve`: the Postgres interface."""
+"""`dpsql serve`: the Postgres interface, and the HTTP interface beside it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,31 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpsql.answering.system_table import load_value
 from dpsql.interfaces.cli.options import CommandSettings, with_policy
 from dpsql.interfaces.cli.terminal import note
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpsql.interfaces.pgwire.serving import SecondInterface
     from dpsql.policy.draft import ServerSettings
     from dpsql.proxy import Proxy
+
+_MOST_PORT = 65_535
+
+
+def _address(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> tuple[str, int] | None:
+    """Parse an address and a port. An IPv6 address stands in brackets."""
+    if text is None:
+        return None
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (host and colon and port.isascii() and port.isdigit() and int(port) <= _MOST_PORT):
+        raise click.BadParameter("give an address and a port, such as 127.0.0.1:8439")
+    return host, int(port)
 
 
 @click.command()
@@ -26,14 +45,32 @@ if TYPE_CHECKING:
     is_flag=True,
     help="TLS with a certificate made for trying out; needs the extra serve.",
 )
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    callback=_address,
+    help="Answer over HTTP there too, with JSON; needs the extra web.",
+)
+@click.option(
+    "--http-name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Another name by which HTTP clients call the server, such as dp.example.org.",
+)
 def serve(
     settings: CommandSettings,
     host: str | None,
     port: int | None,
+    http: tuple[str, int] | None,
+    names: tuple[str, ...],
     *,
     self_signed: bool,
 ) -> None:
-    """Answer over the Postgres wire protocol until stopped; log lines go to stderr."""
+    """Answer over the Postgres wire protocol until stopped; log lines go to stderr.
+
+    With --http, answer over HTTP as well: the same users, budgets and limits.
+    """
     from dpsql.interfaces.pgwire.serving import serve as run  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415
 
@@ -42,4 +79,15 @@ def serve(
         where = host or limits.host, limits.port if port is None else port
         return settings.open_server(settings.policy), replace(limits, host=where[0], port=where[1])
 
-    run(make, note, self_signed=self_signed)
+    second = None if http is None else _web_server(settings, http, names)
+    run(make, note, self_signed=self_signed, second=second)
+
+
+def _web_server(
+    settings: CommandSettings, address: tuple[str, int], names: tuple[str, ...]
+) -> SecondInterface:
+    """Return the HTTP interface of the side system web. Raises `MissingExtra`."""
+    from dpsql.policy.load import load  # noqa: PLC0415
+
+    make: Callable[..., SecondInterface] = load_value("web")
+    return make(*address, names, f"{load(settings.policy).ledger}-replies")

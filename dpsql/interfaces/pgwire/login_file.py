@@ -86,11 +86,25 @@ def verifier_of(password: str, salt: bytes | None = None) -> Verifier:
     """
     if not password or any(unicodedata.category(c) == "Cc" for c in password):
         raise ValueError("a password is neither empty nor has it control characters")
-    salt = salt or secrets.token_bytes(SALT_BYTES)
-    salted = pbkdf2_hmac("sha256", _prepared(password).encode(), salt, ITERATIONS)
+    return _derive_verifier(password, salt or secrets.token_bytes(SALT_BYTES), ITERATIONS)
+
+
+def is_password(password: str, verifier: Verifier) -> bool:
+    """Test whether a verifier is that of this password.
+
+    >>> is_password("a horse", verifier_of("a horse")), is_password("", verifier_of("a horse"))
+    (True, False)
+    """
+    derived = _derive_verifier(password, verifier.salt, verifier.iterations)
+    return hmac.compare_digest(derived.stored_key, verifier.stored_key)
+
+
+def _derive_verifier(password: str, salt: bytes, iterations: int) -> Verifier:
+    prepared = _prepared(password).encode()
+    salted = pbkdf2_hmac("sha256", prepared, salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", sha256)
     server_key = hmac.digest(salted, b"Server Key", sha256)
-    return Verifier(salt, ITERATIONS, sha256(client_key).digest(), server_key)
+    return Verifier(salt, iterations, sha256(client_key).digest(), server_key)
 
 
 def _prepared(password: str) -> str:

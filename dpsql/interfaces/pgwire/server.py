@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import count
 from threading import Barrier
@@ -54,7 +55,7 @@ WATCH_SECONDS = 1.0
 """Interval at which the server checks for changes by the owner."""
 
 
-class _Bell:
+class Bell:
     """Signal for a request without a thread. Any thread may ring it."""
 
     def __init__(self) -> None:
@@ -84,7 +85,7 @@ class _Visit:
     settings: SessionSettings
     present: Present
     task: asyncio.Task[None]
-    bell: _Bell
+    bell: Bell
     busy: bool = False
 
     def patience(self, limits: Limits) -> float:
@@ -121,6 +122,7 @@ class Server:
         self._pacer = Pacer(*present.pace, partial(telemetry.event, "ran"))
         self._bytes = ServerBytes(limits, len(present.proxy.policy.analysts))
         self._stopping = False
+        self._requests = Counter[str]()
         self._pool = _started(min(MAX_THREADS, limits.max_connections))
 
     async def start(self) -> asyncio.Server:
@@ -255,12 +257,57 @@ class Server:
             return await self._welcomed(stream, visitor, task)
 
     def _require_room(self, analyst: str) -> None:
-        """Raise `Fault` if there are too many connections, in all or of one analyst."""
-        if len(self._visits) >= self._limits.max_connections:
+        """Raise `Fault` if there are too many connections, in all or of one analyst.
+
+        Requests of other interfaces count as connections.
+        """
+        own = sum(visit.analyst == analyst for visit in self._visits.values())
+        if len(self._visits) + self._requests.total() >= self._limits.max_connections:
             raise fatal("53300", "sorry, too many clients already")
         most = share(self._limits, len(self.present.proxy.policy.analysts))
-        if sum(visit.analyst == analyst for visit in self._visits.values()) >= most:
+        if own + self._requests[analyst] >= most:
             raise fatal("53300", f'too many connections for role "{analyst}"')
+
+    # --- another interface beside this one ---
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """Log and counters of the server."""
+        return self._telemetry
+
+    @property
+    def failures(self) -> Failures:
+        """Recent failed logins at any interface."""
+        return self._failures
+
+    @property
+    def threads(self) -> ThreadPoolExecutor:
+        """Threads that answer."""
+        return self._pool
+
+    @property
+    def pacer(self) -> Pacer:
+        """Time grid of all answers."""
+        return self._pacer
+
+    @asynccontextmanager
+    async def admit_request(self, analyst: str) -> AsyncIterator[Present]:
+        """Count a request of another interface, and keep the state that it uses until its end.
+
+        Raises `Fault` if there are too many, or if the server is stopping.
+        """
+        if self._stopping:
+            raise fatal("57P03", "the server is stopping")
+        self._require_room(analyst)
+        present = self.present
+        self._requests[analyst] += 1
+        present.running += 1
+        try:
+            yield present
+        finally:
+            self._requests[analyst] -= 1
+            present.running -= 1
+            await self._closed(present)
 
     async def _first(self, stream: MessageStream) -> frontend.Startup | None:
         while True:
@@ -336,7 +383,7 @@ class Server:
         settings = first_settings(
             visitor, number, present.limits, encrypted=present.context is not None
         )
-        bell = _Bell()
+        bell = Bell()
         session = self._session(present, visitor.user, stream.address, settings, number, bell)
         visit = _Visit(
             number=number,
@@ -365,7 +412,7 @@ class Server:
         address: str,
         settings: SessionSettings,
         number: int,
-        bell: _Bell,
+        bell: Bell,
     ) -> Session:
         def report(outcome: Outcome) -> None:
             who = {"analyst": analyst, "door": "postgres", "address": address}

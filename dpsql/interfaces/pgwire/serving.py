@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dpsql.engines.memory import bound_memory
 from dpsql.interfaces.hosts import is_local
@@ -40,7 +40,23 @@ Make = Callable[[], tuple["Proxy", Limits]]
 """Function that opens the present policy, and returns its server limits."""
 
 
-def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> None:
+class SecondInterface(Protocol):
+    """An interface beside this one, for the same users, budgets, limits and log."""
+
+    async def start(self, server: Server) -> None:
+        """Listen. Raises `Unreachable`."""
+
+    async def stop(self) -> None:
+        """Accept no more requests, and end those that run."""
+
+
+def serve(
+    make: Make,
+    write: Callable[[str], object],
+    *,
+    self_signed: bool,
+    second: SecondInterface | None = None,
+) -> None:
     """Serve until SIGINT or SIGTERM, and reload at SIGHUP.
 
     `write` receives log lines. Other hosts are served with TLS only. Raises the errors of `make`,
@@ -62,7 +78,7 @@ def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> N
         bound_memory(present.limits.memory)
         gc.freeze()  # what is there by now stays: nobody has to look through it again
         try:
-            asyncio.run(_until_stopped(server, present, telemetry))
+            asyncio.run(_until_stopped(server, present, telemetry, second))
         finally:
             gc.unfreeze()
 
@@ -116,7 +132,9 @@ def _listening(address: str, key: str) -> Iterator[None]:
         ) from None
 
 
-async def _until_stopped(server: Server, present: Present, telemetry: Telemetry) -> None:
+async def _until_stopped(
+    server: Server, present: Present, telemetry: Telemetry, second: SecondInterface | None
+) -> None:
     stopped, limits = asyncio.Event(), present.limits
     reloading = set[asyncio.Task[None]]()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -137,9 +155,13 @@ async def _until_stopped(server: Server, present: Present, telemetry: Telemetry)
             metrics = await serve_metrics(telemetry, *where, server.gauges)
     port = listening.sockets[0].getsockname()[1]
     telemetry.event("listening", host=limits.host, port=port, tls=present.context is not None)
+    if second is not None:
+        await second.start(server)
     await stopped.wait()
     telemetry.event("stopping")
     if metrics is not None:
         metrics.close()
+    if second is not None:
+        await second.stop()
     await server.stop()
     telemetry.event("stopped")

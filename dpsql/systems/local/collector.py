@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable
 from importlib.resources import files
 
-from dpsql.interfaces.hosts import is_local
+from dpsql.interfaces.hosts import is_local, own_hosts
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import MissingExtra, Unreachable
 from dpsql.systems.local.collection import Collection, NoReports
@@ -37,7 +37,6 @@ except ImportError:
 MOST_CONNECTIONS, MOST_OF_ADDRESS = 500, 50
 _HEAD_SECONDS = 10
 _BODY_SECONDS = 20
-_PORTS = {"http": 80, "https": 443}
 _STOPPING_SECONDS = 10
 _LATER = "This cannot be kept now; send it again later."
 _KEY = re.compile(r"[!-~]{16,64}")
@@ -72,10 +71,8 @@ class Listening:
         >>> sorted(Listening("127.0.0.1", 80).own_origins)
         ['http://127.0.0.1', 'http://127.0.0.1:80', 'http://localhost', 'http://localhost:80']
         """
-        hosts = {f"[{self.host}]" if ":" in self.host else self.host}
-        hosts |= {"localhost"} if is_local(self.host) else set()
-        ports = [f":{self.port}", *([""] if self.port == _PORTS[self.scheme] else [])]
-        return frozenset(f"{self.scheme}://{host}{port}" for host in hosts for port in ports)
+        hosts = own_hosts(self.scheme, self.host, self.port)
+        return frozenset(f"{self.scheme}://{host}" for host in hosts)
 
 
 @dataclass(slots=True)

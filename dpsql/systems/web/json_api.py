@@ -1,0 +1,322 @@
+"""The JSON interface: a request in, a question to the proxy, a reply in the wanted format.
+
+It knows no SQL and no privacy. SECURITY.md S31.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+import dpsql
+from dpsql.engines import Stop
+from dpsql.interfaces.dbapi.local_answers import spending
+from dpsql.interfaces.doors import HTTP
+from dpsql.interfaces.joint_prices import price_text, prices
+from dpsql.interfaces.listing import Listing, listed, listing
+from dpsql.interfaces.pgwire.faults import Fault, internal
+from dpsql.interfaces.plan_text import plan_text
+from dpsql.model.dataclass import dataclass
+from dpsql.model.errors import DpsqlError
+from dpsql.model.tree import PlanForm
+from dpsql.model.vocabulary import Answer
+from dpsql.systems.web.answer_formats import (
+    EVENTS,
+    JSON,
+    HttpReply,
+    answer_document,
+    choose_format,
+    json_text,
+    render_answer,
+)
+from dpsql.systems.web.api_routes import ROUTES, ApiRoute, describe_api
+from dpsql.systems.web.idempotency import KeptReplies, require_key
+from dpsql.systems.web.problems import PROBLEM_TYPE, Problem, problem_of
+from dpsql.systems.web.request_bodies import QuestionBody, bad_body, read_json, read_question
+from dpsql.systems.web.web_queries import Caller, QueryRunner, VersionedAnswer
+from dpsql.systems.web.web_users import TOKEN_SECONDS, WebUsers
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from dpsql.proxy import Proxy
+
+DOOR = "http"
+_LONGEST_CLIENT = 200
+_Handle: TypeAlias = Callable[[Caller, HttpRequest, str], Awaitable[HttpReply | StreamingResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One route as an ASGI application. Its request counts until the reply has been sent."""
+
+    api: JsonApi
+    route: ApiRoute
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request. Every error becomes a problem."""
+        request = HttpRequest(scope, receive)
+        api, route = self.api, self.route
+        try:
+            if route.is_open:
+                await as_response(api.description())(scope, receive, send)
+                return
+            address = request.client.host if request.client else ""
+            analyst = await api.users.identify(request.headers, address)
+            async with api.runner.server.admit_request(analyst) as present:
+                client = request.headers.get("user-agent", "")[:_LONGEST_CLIENT]
+                caller = Caller(present, analyst, DOOR, address, client)
+                response = await self._respond(caller, request)
+                await response(scope, receive, send)
+        except Problem as problem:
+            await as_response(problem_reply(problem))(scope, receive, send)
+        except (DpsqlError, Fault) as error:
+            reply = problem_reply(_unadmitted(error))
+            await as_response(reply)(scope, receive, send)
+
+    async def _respond(self, caller: Caller, request: HttpRequest) -> Response:
+        """Return the response to an admitted request. Nothing of an unknown error is shown."""
+        try:
+            media_type = choose_format(request.headers.get("accept", ""), self.route.formats)
+            reply = await self.api.handler(self.route.name)(caller, request, media_type)
+        except Problem as problem:
+            reply = problem_reply(problem)
+        except DpsqlError as error:
+            reply = problem_reply(problem_of(error))
+        except Exception as error:  # noqa: BLE001 - its text may hold anything
+            reply = problem_reply(self._internal(error))
+        return reply if isinstance(reply, Response) else as_response(reply)
+
+    def _internal(self, error: Exception) -> Problem:
+        fault = internal(secrets.token_hex(8))
+        telemetry = self.api.runner.server.telemetry
+        telemetry.event("failed", query=fault.query, kind=type(error).__name__)
+        return Problem(500, "failed", fault.message, about={"query_id": fault.query})
+
+
+@dataclass(frozen=True, slots=True)
+class JsonApi:
+    """Handlers of all routes, with the users of a server and the replies that it keeps."""
+
+    runner: QueryRunner
+    users: WebUsers
+    replies: KeptReplies
+
+    def routes(self) -> list[Route]:
+        """Return the routes of `ROUTES`."""
+        return [Route(r.path, Endpoint(self, r), methods=[r.method], name=r.name) for r in ROUTES]
+
+    def handler(self, name: str) -> _Handle:
+        """Return the handler of a route."""
+        handlers: dict[str, _Handle] = {
+            "query": self._query,
+            "explain": self._explain,
+            "plan": self._plan,
+            "tables": self._tables,
+            "describe": self._tables,
+            "budget": self._spending,
+            "history": self._spending,
+            "cancel": self._cancel,
+            "token": self._token,
+        }
+        return handlers[name]
+
+    @staticmethod
+    def description() -> HttpReply:
+        """Return the OpenAPI description."""
+        return _document(describe_api(dpsql.__version__))
+
+    # --- queries ---
+
+    async def _query(
+        self, caller: Caller, request: HttpRequest, media_type: str
+    ) -> HttpReply | StreamingResponse:
+        question = read_question(await read_json(request))
+        key = request.headers.get("idempotency-key")
+        if media_type == EVENTS:
+            return StreamingResponse(self._events(caller, question, key), media_type=EVENTS)
+        return await self._answer(caller, question, key, media_type, _Events())
+
+    async def _answer(
+        self,
+        caller: Caller,
+        question: QuestionBody,
+        key: str | None,
+        media_type: str,
+        events: _Events,
+    ) -> HttpReply:
+        """Return the reply to a question, kept under its key. Raises `Problem`."""
+        if key is None:
+            return await self._ask(caller, question, media_type, events)
+        key, replies = require_key(key), self.replies
+        canonical = json.dumps([question.canonical(), media_type])
+        earlier = await asyncio.to_thread(replies.find, caller.analyst, key, canonical)
+        if earlier is not None:
+            return earlier
+        try:
+            reply = await self._ask(caller, question, media_type, events)
+        except Problem as problem:
+            if not problem.document.get("charged"):
+                await asyncio.to_thread(replies.drop, caller.analyst, key)
+                raise
+            reply = problem_reply(problem)
+        await asyncio.to_thread(replies.keep, caller.analyst, key, reply)
+        return reply
+
+    async def _ask(
+        self, caller: Caller, question: QuestionBody, media_type: str, events: _Events
+    ) -> HttpReply:
+        request = question.request(caller.analyst, DOOR, caller.client)
+        result = await self.runner.ask(
+            caller, request, HTTP, query_id=question.id, tell=events.tell
+        )
+        return await asyncio.to_thread(render_answer, result.answer, media_type, result.version)
+
+    async def _events(
+        self, caller: Caller, question: QuestionBody, key: str | None
+    ) -> AsyncIterator[bytes]:
+        """Yield the progress of a query, and its answer or its problem as the last event.
+
+        The query goes on to its end if the client leaves; its answer is remembered.
+        """
+        events = _Events()
+
+        async def ask() -> None:
+            try:
+                reply = await self._answer(caller, question, key, JSON, events)
+            except Problem as problem:
+                reply = problem_reply(problem)
+            except DpsqlError as error:
+                reply = problem_reply(problem_of(error))
+            events.end(reply)
+
+        task = asyncio.create_task(ask())
+        try:
+            while (event := await events.next()) is not None:
+                yield event
+        finally:
+            with suppress(Exception):
+                await asyncio.shield(task)
+
+    async def _explain(self, caller: Caller, request: HttpRequest, _media_type: str) -> HttpReply:
+        question = read_question(await read_json(request))
+        plain = question.request(caller.analyst, DOOR, caller.client)
+        explanation = await self.runner.explain(caller, plain, HTTP)
+        plan = plan_text(explanation, PlanForm.JSON, door=HTTP)
+        text = json.dumps(plan_text(explanation, PlanForm.SHORT, door=HTTP))
+        return HttpReply(200, JSON, f'{{"plan": {plan}, "text": {text}}}'.encode())
+
+    async def _plan(self, caller: Caller, request: HttpRequest, _media_type: str) -> HttpReply:
+        body = read_question(await read_json(request), "statements")
+        texts = body.fields["statements"]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise bad_body("statements are texts.")
+        common = {name: body.fields[name] for name in body.fields if name != "statements"}
+        epsilon = QuestionBody({**common, "sql": ""}).request("", DOOR, "").epsilon
+        common.pop("epsilon", None)
+        requests = [
+            QuestionBody({**common, "sql": text}).request(caller.analyst, DOOR, caller.client)
+            for text in texts
+        ]
+
+        def step(proxy: Proxy, stop: Stop) -> dict[str, Any]:
+            plan = proxy.explain_all(requests, epsilon, stop)
+            rows = answer_document(prices(plan), proxy.ledger.data_version())["rows"]
+            return {"text": price_text(plan), "statements": rows}
+
+        return _document(await self.runner.run(caller, step, HTTP))
+
+    async def _cancel(self, caller: Caller, request: HttpRequest, _media_type: str) -> HttpReply:
+        query_id = read_question(await read_json(request), "id").id
+        return _document({"cancelled": self.runner.cancel(caller.analyst, query_id)})
+
+    # --- free lists ---
+
+    async def _tables(self, caller: Caller, request: HttpRequest, media_type: str) -> HttpReply:
+        table = request.path_params.get("table")
+        wish = Listing() if table is None else listing(f"DESCRIBE {table}") or Listing((table,))
+
+        def step(proxy: Proxy, stop: Stop) -> Answer:
+            own = proxy.own_tables(caller.analyst, stop)
+            return listed(wish, proxy.policy, synthetic=own)
+
+        return await self._list(caller, step, media_type)
+
+    async def _spending(self, caller: Caller, request: HttpRequest, media_type: str) -> HttpReply:
+        report = f"dpsql_{request.url.path.rpartition('/')[2]}"
+        return await self._list(
+            caller, lambda proxy, _: spending(proxy, caller.analyst, report), media_type
+        )
+
+    async def _list(
+        self, caller: Caller, step: Callable[[Proxy, Stop], Answer], media_type: str
+    ) -> HttpReply:
+        def whole(proxy: Proxy, stop: Stop) -> VersionedAnswer:
+            version = proxy.ledger.data_version()
+            return VersionedAnswer(step(proxy, stop), version)
+
+        result = await self.runner.run(caller, whole, HTTP)
+        return render_answer(result.answer, media_type, result.version)
+
+    async def _token(self, caller: Caller, _request: HttpRequest, _media_type: str) -> HttpReply:
+        token = self.users.issue(caller.analyst)
+        return _document({"token": token, "expires_in": TOKEN_SECONDS})
+
+
+class _Events:
+    """Events of one query, in their order, as server-sent events."""
+
+    def __init__(self) -> None:
+        self._queue = asyncio.Queue[bytes | None]()
+
+    def tell(self, event: str, **facts: float | str) -> None:
+        """Add an event."""
+        self._queue.put_nowait(_event(event, json_text(facts)))
+
+    def end(self, reply: HttpReply) -> None:
+        """Add the last event: the answer or the problem."""
+        name = "answer" if reply.media_type == JSON else "problem"
+        self._queue.put_nowait(_event(name, reply.body.decode()))
+        self._queue.put_nowait(None)
+
+    async def next(self) -> bytes | None:
+        """Return the next event; None after the last one."""
+        return await self._queue.get()
+
+
+def _event(name: str, data: str) -> bytes:
+    return f"event: {name}\ndata: {data}\n\n".encode()
+
+
+def _document(content: dict[str, Any]) -> HttpReply:
+    return HttpReply(200, JSON, json_text(content).encode())
+
+
+def problem_reply(problem: Problem) -> HttpReply:
+    """Return a problem as a reply."""
+    body = json_text(problem.document).encode()
+    return HttpReply(problem.status, PROBLEM_TYPE, body, dict(problem.headers))
+
+
+def as_response(reply: HttpReply) -> Response:
+    """Return a reply as Starlette sends it."""
+    headers = dict(reply.headers)
+    return Response(reply.body, reply.status, headers, media_type=reply.media_type)
+
+
+def _unadmitted(error: DpsqlError | Fault) -> Problem:
+    """Return the problem of a request that was not admitted."""
+    if isinstance(error, DpsqlError):
+        return problem_of(error)
+    if error.sqlstate == "53300":
+        fix = "Wait until other requests have ended."
+        return Problem(429, "too-many-requests", "There are too many requests.", fix=fix)
+    return Problem(503, "stopping", "The server is stopping.")

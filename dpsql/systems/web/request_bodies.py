@@ -1,0 +1,191 @@
+"""Bodies of requests: limits on size, time and depth, then the fields of a question.
+
+A body is read before anything is parsed or charged: SECURITY.md S31.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from dpsql.interfaces.dbapi.dbapi_errors import ProgrammingError
+from dpsql.interfaces.dbapi.statement_options import StatementOptions
+from dpsql.model.bound_parameters import frozen
+from dpsql.model.dataclass import dataclass, field
+from dpsql.model.table_names import nearest
+from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Request
+from dpsql.systems.web.problems import Problem
+
+if TYPE_CHECKING:
+    from starlette.requests import Request as HttpRequest
+
+MOST_BYTES = 1 << 20
+MOST_DEPTH = 32
+"""Maximum depth of arrays and objects in a body."""
+BODY_SECONDS = 20.0
+FIELDS = (
+    "sql parameters dialect epsilon within confidence nonnegative confirm id statements".split()
+)
+_TYPES = {
+    "sql": (str, "a text"),
+    "parameters": (list, "an array"),
+    "dialect": (str, "a text"),
+    "nonnegative": (bool, "true or false"),
+    "confirm": (bool, "true or false"),
+    "id": (str, "a text"),
+    "statements": (list, "an array"),
+}
+_LONGEST_ID = 64
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionBody:
+    """Fields of a question, as the client wrote them."""
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sql(self) -> str:
+        return str(self.fields["sql"])
+
+    @property
+    def id(self) -> str:
+        return str(self.fields.get("id", ""))
+
+    def canonical(self) -> str:
+        """Return the question as one text. The order of fields and their `id` do not matter.
+
+        >>> QuestionBody({"sql": "SELECT 1", "id": "a"}).canonical()
+        '{"sql": "SELECT 1"}'
+        """
+        fields = {name: value for name, value in self.fields.items() if name != "id"}
+        return json.dumps(fields, sort_keys=True, default=repr)
+
+    def request(self, analyst: str, door: str, client: str) -> Request:
+        """Return the request of an analyst. Raises `Problem`, or `Refused` for an impossible
+        precision.
+        """
+        fields = self.fields
+        options = StatementOptions(
+            _exact(fields.get("epsilon")), fields.get("within"), _exact(fields.get("confidence"))
+        )
+        try:
+            epsilon, precision = options.exact_epsilon, options.precision
+        except ProgrammingError as error:
+            raise bad_body(str(error)) from None
+        return Request(
+            self.sql,
+            analyst,
+            fields.get("dialect", DEFAULT_SPELLING),
+            frozen(fields.get("parameters", ())),
+            epsilon,
+            precision=precision,
+            nonnegative=fields.get("nonnegative", False),
+            confirmed=fields.get("confirm", False),
+            door=door,
+            client=client,
+        )
+
+
+def _exact(amount: Any) -> Any:
+    """Return a whole number of JSON as a decimal, and other values as they are."""
+    return Decimal(amount) if type(amount) is int else amount
+
+
+def bad_body(why: str) -> Problem:
+    """Return the problem of a body that is no question."""
+    fix = 'Send an object such as {"sql": "SELECT COUNT(*) FROM …"}.'
+    return Problem(400, "bad-body", "This body is not understood.", why, fix)
+
+
+def read_question(body: Any, needed: str = "sql") -> QuestionBody:
+    """Return the question of a parsed body. Raises `Problem`.
+
+    >>> read_question({"sql": "SELECT 1"}).sql
+    'SELECT 1'
+    """
+    if not isinstance(body, dict):
+        raise bad_body("It is no JSON object.")
+    for name, value in body.items():
+        if name not in FIELDS:
+            near = nearest(name, FIELDS)
+            raise bad_body(f"There is no field {name[:40]!r}{f': {near}?' if near else '.'}")
+        kind, words = _TYPES.get(name, (type(value), ""))
+        if type(value) is not kind:
+            raise bad_body(f"{name} is {words}.")
+    if needed not in body:
+        raise bad_body(f"It has no field {needed}.")
+    if body.get("dialect", DEFAULT_SPELLING) not in SPELLINGS:
+        raise bad_body(f"The dialects are {' and '.join(SPELLINGS)}.")
+    if len(body.get("id", "")) > _LONGEST_ID:
+        raise bad_body(f"An id has at most {_LONGEST_ID} characters.")
+    if any(isinstance(value, dict) for value in body.get("parameters", ())):
+        raise bad_body("A parameter is no object.")
+    return QuestionBody(body)
+
+
+async def read_json(request: HttpRequest) -> Any:
+    """Read the body of a request as JSON, within its limits. Raises `Problem`."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        title = "The body has another type."
+        raise Problem(415, "content-type", title, fix="Send content-type: application/json.")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    raise Problem(413, "body-size", f"A body has at most {MOST_BYTES} bytes.")
+    except TimeoutError:
+        raise Problem(408, "slow-body", f"A body arrives within {BODY_SECONDS:g} s.") from None
+    return parse_json(bytes(body))
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse JSON of bounded depth, without repeated names. Numbers are exact. Raises `Problem`.
+
+    >>> parse_json(b'{"a": [1.50]}')
+    {'a': [Decimal('1.50')]}
+    """
+    try:
+        text = body.decode()
+        if _depth(text) > MOST_DEPTH:
+            raise bad_body(f"It is deeper than {MOST_DEPTH} arrays and objects.")
+        return json.loads(
+            text, parse_float=Decimal, parse_constant=_no_number, object_pairs_hook=_unrepeated
+        )
+    except ValueError:  # its text may hold anything
+        raise bad_body("It is no JSON in UTF-8.") from None
+
+
+def _depth(text: str) -> int:
+    """Return the depth of arrays and objects in a JSON text, outside of its strings."""
+    depth = most = 0
+    in_string = escaped = False
+    for c in text:
+        if in_string:
+            in_string = escaped or c != '"'
+            escaped = c == "\\" and not escaped
+        elif c == '"':
+            in_string = True
+        elif c in "[{":
+            depth += 1
+            most = max(most, depth)
+        elif c in "]}":
+            depth -= 1
+    return most
+
+
+def _no_number(_text: str) -> NoReturn:
+    raise ValueError
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise bad_body("It has a name twice.")
+    return members

@@ -1,0 +1,121 @@
+"""The HTTP server beside the Postgres port: listening, TLS, limits on heads, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dpsql.interfaces.hosts import is_local, own_hosts
+from dpsql.interfaces.pgwire.server import GRACE_SECONDS, Server
+from dpsql.model.dataclass import dataclass
+from dpsql.model.errors import MissingExtra, Unreachable
+
+try:
+    import uvicorn
+
+    from dpsql.interfaces.bounded_connections import AddressShares, bounded_protocol
+    from dpsql.systems.web.guarded_app import guarded_app
+    from dpsql.systems.web.json_api import JsonApi
+except ImportError:
+    message = "Answering over HTTP needs the extra web: pip install 'dpsql[web]'."
+    raise MissingExtra(message) from None
+
+from dpsql.systems.web.idempotency import KeptReplies
+from dpsql.systems.web.web_queries import QueryRunner
+from dpsql.systems.web.web_users import WebUsers
+
+
+class _QuietServer(uvicorn.Server):
+    """A uvicorn server that leaves signals to `dpsql serve`."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class WebSettings:
+    """Address of the server, its `names` in the header Host, and the file of kept replies."""
+
+    host: str
+    port: int
+    names: tuple[str, ...]
+    replies: str
+
+
+class WebServer:
+    """HTTP for the users of a server, from its start to its end.
+
+    With a certificate it speaks HTTPS alone. Without one it listens on this machine alone.
+    """
+
+    def __init__(self, settings: WebSettings) -> None:
+        self.settings = settings
+        self.port = settings.port
+
+    async def start(self, server: Server) -> None:
+        """Listen. Raises `Unreachable` if the address is in use, or is not safe without TLS."""
+        settings, context = self.settings, server.present.context
+        if context is None and not is_local(settings.host):
+            raise Unreachable(
+                f"{settings.host} is not this machine alone: passwords and answers would travel in"
+                " the clear. Give [server] certificate and key, or --self-signed for trying out."
+            )
+        if settings.host in ("0.0.0.0", "::") and not settings.names:  # noqa: S104
+            raise Unreachable("Give the names by which clients call this server: --http-name.")
+        listener = _listen(settings)
+        self.port = listener.getsockname()[1]
+        scheme = "http" if context is None else "https"
+        hosts = own_hosts(scheme, settings.host, self.port, settings.names)
+        self._runner = QueryRunner(server)
+        users = WebUsers(lambda: server.present, server.failures, server.telemetry)
+        api = JsonApi(self._runner, users, KeptReplies(settings.replies))
+        config = _configure(guarded_app(api.routes(), scheme, hosts), server)
+        config.load()
+        config.ssl = context
+        self._serving = _QuietServer(config)
+        self._task = asyncio.create_task(self._serving.serve([listener]))
+        server.telemetry.event(
+            "http_listening", host=settings.host, port=self.port, tls=bool(context)
+        )
+
+    async def stop(self) -> None:
+        """Accept no more requests, and let those that run end within the server's grace."""
+        self._serving.should_exit = True
+        await self._task
+        self._runner.stop_all()
+
+
+def _configure(application: object, server: Server) -> uvicorn.Config:
+    limits = server.present.limits
+    shares = AddressShares(limits.max_connections)
+    return uvicorn.Config(
+        application,  # type: ignore[arg-type]
+        lifespan="off",
+        ws="none",
+        http=bounded_protocol(shares, limits.login_seconds),
+        loop="asyncio",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=limits.max_connections,
+        timeout_graceful_shutdown=int(GRACE_SECONDS),
+    )
+
+
+def _listen(settings: WebSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=1024)
+    except (OSError, OverflowError):
+        where = f"{settings.host}:{settings.port} (--http)"
+        raise Unreachable(f"{where} cannot be listened on. Is another server there?") from None
+
+
+def make_web_server(host: str, port: int, names: tuple[str, ...], replies: str) -> WebServer:
+    """Return the HTTP interface for an address, names in the header Host, and a file of replies."""
+    return WebServer(WebSettings(host, port, names, replies))

@@ -1,0 +1,114 @@
+"""Identity of a caller over HTTP: a password or a token in a header, and nowhere else.
+
+Access control: SECURITY.md S18 and S31.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import secrets
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from time import monotonic
+
+from dpsql.interfaces.pgwire.admission import Failures
+from dpsql.interfaces.pgwire.login_file import UsersFile, Verifier, is_password, nobody
+from dpsql.interfaces.pgwire.present import Present
+from dpsql.interfaces.pgwire.telemetry import Telemetry
+from dpsql.model.dataclass import dataclass, field
+from dpsql.systems.web.problems import Problem
+
+TOKEN_SECONDS = 3600
+MOST_TOKENS = 100
+"""Maximum number of valid tokens of one user. The oldest is dropped for another."""
+_MOST_PASSWORDS = 1_000
+_LONGEST_HEADER = 4096
+
+
+def _login_problem() -> Problem:
+    why = "The user, the password or the token is wrong, or it may no longer log in."
+    fix = "Send Authorization: Basic with user and password, or Bearer with a token of /v1/token."
+    # Basic is not offered, so that no browser asks for a password and keeps it.
+    return Problem(401, "login", "Log in.", why, fix, headers={"www-authenticate": "Bearer"})
+
+
+@dataclass(slots=True)
+class WebUsers:
+    """Logins over HTTP, with the users' file of the server. `clock` returns seconds.
+
+    Neither passwords nor tokens are kept: only digests under a secret of this process.
+    """
+
+    present: Callable[[], Present]
+    failures: Failures
+    telemetry: Telemetry
+    clock: Callable[[], float] = monotonic
+    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    _tokens: dict[bytes, tuple[str, float]] = field(default_factory=dict)
+    _passwords: dict[bytes, Verifier] = field(default_factory=dict)
+
+    async def identify(self, headers: Mapping[str, str], address: str) -> str:
+        """Return the user of a request. Raises `Problem`: one sentence for all wrong logins."""
+        kind, _, given = headers.get("authorization", "")[:_LONGEST_HEADER].partition(" ")
+        given = given.strip()
+        users = await asyncio.to_thread(self.present().users)
+        match kind.lower():
+            case "bearer":
+                name = self._user_of(given)
+            case "basic":
+                name = await self._check_password(given, users, address)
+            case _:
+                raise _login_problem()
+        if not isinstance(self.present().credential(users, name), Verifier):
+            raise _login_problem()
+        return name
+
+    def issue(self, user: str) -> str:
+        """Return a new token of a user, which is valid for `TOKEN_SECONDS` in this process."""
+        now = self.clock()
+        self._tokens = {key: entry for key, entry in self._tokens.items() if entry[1] > now}
+        own = [key for key, (name, _) in self._tokens.items() if name == user]
+        for key in own[: max(0, len(own) + 1 - MOST_TOKENS)]:
+            del self._tokens[key]
+        token = secrets.token_urlsafe(32)
+        self._tokens[self._digest(token)] = user, now + TOKEN_SECONDS
+        return token
+
+    def _user_of(self, token: str) -> str:
+        name, until = self._tokens.get(self._digest(token), ("", 0.0))
+        if until <= self.clock():
+            raise _login_problem()
+        return name
+
+    async def _check_password(self, given: str, users: Mapping[str, object], address: str) -> str:
+        try:
+            text = base64.b64decode(given, validate=True).decode()
+        except (binascii.Error, ValueError):
+            raise _login_problem() from None
+        name, _, password = text.partition(":")
+        if not self.failures.may_try(address, name):
+            title = "Too many logins have failed; wait a minute."
+            raise Problem(429, "too-many-logins", title, headers={"retry-after": "60"})
+        credential = self.present().credential(users, name)  # type: ignore[arg-type]
+        own = credential if isinstance(credential, Verifier) else None
+        key = self._digest(f"{name}\0{password}")
+        if own is not None and self._passwords.get(key) == own:
+            return name
+        secret = users.secret if isinstance(users, UsersFile) else b""
+        verifier = own or nobody(name, secret)
+        is_right = await asyncio.to_thread(is_password, password, verifier)
+        if own is None or not is_right:
+            self.failures.failed(address, name)
+            self.telemetry.count("failed_logins")
+            known_name = name if name in users else "?"  # other names may be a token
+            self.telemetry.event("login_failed", user=known_name, address=address)
+            raise _login_problem()
+        while len(self._passwords) >= _MOST_PASSWORDS:
+            del self._passwords[next(iter(self._passwords))]
+        self._passwords[key] = own
+        return name
+
+    def _digest(self, text: str) -> bytes:
+        return blake2b(text.encode("utf-8", "surrogateescape"), key=self._secret).digest()

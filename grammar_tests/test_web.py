@@ -1,0 +1,656 @@
+"""HTTP: every route, every bad request, and the same users, charges, limits and times."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import ssl
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from threading import Event, Thread
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpsql.engines import Stop
+from dpsql.interfaces import data_frames
+from dpsql.interfaces.asking import answered
+from dpsql.interfaces.pgwire.login_file import User, UsersFile, verifier_of
+from dpsql.interfaces.pgwire.pacing import FIRST_STEP
+from dpsql.model.errors import Failed, MissingExtra, Unreachable
+from dpsql.systems.web import answer_formats, request_bodies, web_queries
+from dpsql.systems.web.answer_formats import ARROW, CSV, EVENTS, FORMATS, JSON, PARQUET
+from dpsql.systems.web.api_routes import ALWAYS, ROUTES, SCHEMAS, describe_api
+from dpsql.systems.web.guarded_app import Guard
+from dpsql.systems.web.idempotency import KEPT_SECONDS, KeptReplies
+from dpsql.systems.web.web_server import make_web_server
+from dpsql.systems.web.web_users import TOKEN_SECONDS, WebUsers
+from grammar_tests.proxy_kit import shop
+from grammar_tests.test_pacing import Paced
+from grammar_tests.waiting import until
+from grammar_tests.web_kit import COUNT, WebDoor, WebReply, beside, events_of, web_door
+from grammar_tests.wire_kit import PASSWORD, opened
+
+GROUPS = "SELECT country, COUNT(*) AS n FROM customers GROUP BY country"
+KEY = "0123456789abcdef"
+EVIL = "http://evil.example"
+BODIES: dict[str, object] = {
+    "Question": {"sql": COUNT},
+    "Statements": {"statements": [COUNT, GROUPS]},
+    "Cancel": {"id": "none"},
+}
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDoor]:
+    """A server for all tests that leave nothing behind."""
+    with web_door(tmp_path_factory.mktemp("web")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[WebDoor]:
+    """A server of one test."""
+    with web_door(tmp_path) as opened:
+        yield opened
+
+
+# --- routes ---
+
+
+def fits(value: Any, schema: dict[str, Any], place: str = "") -> None:
+    """Check a document against the part of JSON Schema that the description uses."""
+    if "$ref" in schema:
+        return fits(value, SCHEMAS[schema["$ref"].rpartition("/")[2]], place)
+    kinds = schema.get("type", [])
+    names: dict[str, Any] = {
+        "object": dict, "array": list, "string": str, "boolean": bool, "integer": int,
+        "number": (int, float), "null": type(None),
+    }  # fmt: skip
+    for kind in [kinds] if isinstance(kinds, str) else []:
+        assert isinstance(value, names[kind]), (place, value)
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        assert set(schema.get("required", ())) <= set(value), place
+        assert not properties or set(value) <= set(properties), (place, set(value))
+        for name, each in value.items():
+            fits(each, properties.get(name, {}), f"{place}.{name}")
+    if isinstance(value, list):
+        for each in value:
+            fits(each, schema.get("items", {}), f"{place}[]")
+    return None
+
+
+def test_every_route_answers_as_it_is_described(web: WebDoor) -> None:
+    described = web.send("/v1/openapi.json", user=None).json
+    assert described == json.loads(json.dumps(describe_api(described["info"]["version"])))
+    for route in ROUTES:
+        path = route.path.replace("{table}", "orders")
+        operation = described["paths"][route.path][route.method.lower()]
+        body = BODIES.get(route.body)
+        reply = web.send(path, body, route.method, raw=None if body else b"")
+        assert reply.status == 200, reply.body
+        content = operation["responses"]["200"]["content"]
+        assert set(content) == set(route.formats)
+        fits(reply.json, content[JSON]["schema"], route.name)
+        assert ("requestBody" in operation) == bool(route.body)
+
+
+def test_what_is_served_is_what_is_described(web: WebDoor) -> None:
+    """Another method or path is a problem that names the description."""
+    for route in ROUTES:
+        other = "DELETE" if route.method == "GET" else "GET"
+        reply = web.send(route.path.replace("{table}", "orders"), method=other)
+        assert reply.status == 405
+        fits(reply.json, SCHEMAS["Problem"])
+    for path in ("/", "/v1", "/v1/querys", "/v2/query", "/v1/tables/a/b", "/metrics"):
+        reply = web.send(path)
+        assert (reply.status, reply.json["reason"]) == (404, "no-route")
+
+
+def test_every_number_has_its_interval_or_is_exact(web: WebDoor) -> None:
+    answer = web.ask(f"{GROUPS} ORDER BY country").json
+    assert [row["country"] for row in answer["rows"]] == ["IT", "NO", "SE"]
+    for row in answer["rows"]:
+        assert row["n"]["low"] < row["n"]["estimate"] < row["n"]["high"]
+        fits(row["n"], SCHEMAS["Number"])
+    assert answer["receipt"]["epsilon"] == 1
+    assert answer["data_version"] == 1
+    assert any("country" in notice for notice in answer["notices"])
+    public = web.ask("SELECT COUNT(*) AS n FROM countries").json
+    assert public["rows"][0]["n"] == {"estimate": 3, "exact": True}
+    assert public["receipt"]["charged"] == 0
+
+
+def test_a_remembered_answer_is_the_same_and_free(web: WebDoor) -> None:
+    first, again = web.ask(COUNT).json, web.ask(COUNT).json
+    assert first["rows"] == again["rows"]
+    assert (again["receipt"]["remembered"], again["receipt"]["charged"]) == (True, 0)
+
+
+def test_options_are_those_of_the_other_interfaces(web: WebDoor) -> None:
+    cheap = web.ask("SELECT COUNT(*) AS n FROM logins", epsilon="0.25", confirm=True).json
+    assert cheap["receipt"]["epsilon"] == 0.25
+    asked = {"parameters": [40, "IT"], "epsilon": 0.5, "nonnegative": True}
+    where = "SELECT COUNT(*) AS n FROM customers WHERE age > ? AND country = ?"
+    answer = web.ask(where, **asked).json
+    assert answer["receipt"]["epsilon"] == 0.5
+    assert answer["rows"][0]["n"]["estimate"] >= 0
+    precise = web.ask("SELECT COUNT(*) AS n FROM customers WHERE age > 30", within="20").json
+    n = precise["rows"][0]["n"]
+    assert n["high"] - n["low"] <= 40
+    spelled = web.ask("SELECT COUNT(*)::int4 AS n FROM orders", dialect="postgres")
+    assert spelled.status == 200, spelled.body
+
+
+def test_formats_hold_the_same_rows(web: WebDoor) -> None:
+    expected = web.ask(GROUPS).json["rows"]
+    replies = {
+        kind: web.send("/v1/query", {"sql": GROUPS}, accept=kind) for kind in (CSV, ARROW, PARQUET)
+    }
+    for reply in replies.values():
+        assert json.loads(reply.headers["dpsql-receipt"])["remembered"] is True
+        assert len(json.loads(reply.headers["dpsql-notices"])) == 2
+        assert reply.headers["dpsql-data-version"] == "1"
+    tables = [
+        pa.ipc.open_stream(replies[ARROW].body).read_all(),
+        pq.read_table(BytesIO(replies[PARQUET].body)),
+    ]
+    for table in tables:
+        assert table.column_names == ["country", "n", "n_margin", "n_low", "n_high"]
+        assert table["n"].to_pylist() == [row["n"]["estimate"] for row in expected]
+        assert table["n_low"].to_pylist() == [row["n"]["low"] for row in expected]
+    head, *lines = replies[CSV].body.decode().splitlines()
+    assert head == "country,n,n_margin,n_low,n_high"
+    assert [line.split(",")[1] for line in lines] == [str(r["n"]["estimate"]) for r in expected]
+
+
+def test_an_extra_that_is_missing_is_named_before_any_charge(
+    web: WebDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> None:
+        raise MissingExtra("Parquet needs the extra: pip install 'dpsql[parquet]'.")
+
+    monkeypatch.setattr(answer_formats, "require_parquet", missing)
+    spent = web.wire.proxy.budgets()
+    sql = "SELECT COUNT(*) AS n FROM items"
+    reply = web.send("/v1/query", {"sql": sql}, accept=PARQUET)
+    assert (reply.status, reply.json["reason"]) == (406, "missing-extra")
+    assert "dpsql[parquet]" in reply.json["fix"]
+    assert web.wire.proxy.budgets() == spent
+
+
+# --- bad requests ---
+
+
+def deep(depth: int) -> bytes:
+    return b'{"sql": "SELECT 1", "parameters": ' + b"[" * depth + b"]" * depth + b"}"
+
+
+BAD: list[tuple[dict[str, Any], int, str]] = [
+    ({"raw": b""}, 400, "bad-body"),
+    ({"raw": b"{"}, 400, "bad-body"),
+    ({"raw": b"\xff\xfe"}, 400, "bad-body"),
+    ({"raw": b"[]"}, 400, "bad-body"),
+    ({"raw": b"{}"}, 400, "bad-body"),
+    ({"raw": b'{"sql": 1}'}, 400, "bad-body"),
+    ({"raw": b'{"sql": "SELECT 1", "sql": "SELECT 2"}'}, 400, "bad-body"),
+    ({"raw": b'{"sql": "SELECT 1", "epsilon": NaN}'}, 400, "bad-body"),
+    ({"raw": b'{"sql": "SELECT 1", "epsilon": ' + b"9" * 5000 + b"}"}, 400, "bad-body"),
+    ({"raw": b'{"sql": "SELECT 1", "epsilon": "many"}'}, 400, "bad-body"),
+    ({"raw": b'{"sql": "SELECT 1", "epsilon": true}'}, 400, "bad-body"),
+    ({"raw": b'{"sql": "SELECT 1", "epsilom": 1}'}, 400, "bad-body"),
+    ({"raw": b'{"sql": "SELECT 1", "confirm": "yes"}'}, 400, "bad-body"),
+    ({"raw": b'{"sql": "SELECT 1", "dialect": "oracle"}'}, 400, "bad-body"),
+    ({"raw": b'{"sql": "SELECT ?", "parameters": {}}'}, 400, "bad-body"),
+    ({"raw": b'{"sql": "SELECT ?", "parameters": [{}]}'}, 400, "bad-body"),
+    ({"raw": b'{"sql": "SELECT 1", "id": "' + b"a" * 65 + b'"}'}, 400, "bad-body"),
+    ({"raw": deep(32)}, 400, "bad-body"),
+    ({"raw": b"[" * 500_000}, 400, "bad-body"),
+    ({"raw": b" " * (1 << 20) + b"{}"}, 413, "body-size"),
+    ({"raw": b"{}", "content_type": "text/plain"}, 415, "content-type"),
+    ({"raw": b"{}", "content_type": None}, 415, "content-type"),
+    ({"accept": "text/html"}, 406, "accept"),
+    ({"accept": "application/json;q=0"}, 406, "accept"),
+    ({"idempotency_key": "short"}, 400, "idempotency-key"),
+    ({"idempotency_key": "a" * 65}, 400, "idempotency-key"),
+    ({"host": "evil.example"}, 421, "host"),
+    ({"host": None}, 400, ""),
+    ({"origin": EVIL}, 403, "origin"),
+    ({"origin": "null"}, 403, "origin"),
+    ({"user": None}, 401, "login"),
+    ({"authorization": "Basic ???"}, 401, "login"),
+    ({"authorization": "Basic " + "A" * 5_000}, 401, "login"),
+    ({"authorization": "Bearer " + "A" * 43}, 401, "login"),
+    ({"authorization": "Negotiate abc"}, 401, "login"),
+    ({"body": {"sql": "SELECT name FROM customers"}}, 422, "hidden-column"),
+    ({"body": {"sql": "SELECT ("}}, 422, "syntax-error"),
+    ({"body": {"sql": COUNT, "epsilon": -1}}, 422, "bad-option"),
+]
+
+
+@pytest.mark.parametrize(("request_", "status", "reason"), BAD)
+def test_a_bad_request_is_a_problem_and_costs_nothing(
+    web: WebDoor, request_: dict[str, Any], status: int, reason: str
+) -> None:
+    spent = web.wire.proxy.budgets()
+    sent = {"body": {"sql": "SELECT COUNT(*) AS n FROM events"}, **request_}
+    reply = web.send("/v1/query", **sent)
+    assert reply.status == status, reply.body
+    if reason:
+        assert reply.headers["content-type"] == "application/problem+json"
+        assert reply.json["reason"] == reason
+        assert reply.json["status"] == status
+        assert status in ALWAYS
+        fits(reply.json, SCHEMAS["Problem"])
+    assert web.wire.proxy.budgets() == spent
+
+
+def test_depth_is_counted_outside_of_texts() -> None:
+    within = deep(31)
+    assert request_bodies.parse_json(within)["sql"] == "SELECT 1"
+    texts = json.dumps({"sql": "[" * 100 + '"\\' + "[" * 100}).encode()
+    assert len(request_bodies.parse_json(texts)["sql"]) == 202
+
+
+def test_a_refusal_has_reason_place_why_fix_and_a_statement_that_works(web: WebDoor) -> None:
+    refused = web.ask("SELECT country, COUNT(*) AS n FROM customers").json
+    assert refused["reason"] == "not-grouped"
+    assert refused["place"]["line"] == 1
+    assert refused["why"]
+    assert refused["charged"] is False
+    tried = web.ask(refused["try"]["sql"])
+    assert tried.status == 200, tried.body
+
+
+def test_a_body_that_never_comes_ends(web: WebDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_bodies, "BODY_SECONDS", 0.01)
+    connection = web.connection()
+    login = web.send("/v1/token", raw=b"").json["token"]
+    connection.putrequest("POST", "/v1/query")
+    for name, value in (
+        ("authorization", f"Bearer {login}"),
+        ("content-type", "application/json"),
+        ("content-length", "10"),
+    ):
+        connection.putheader(name, value)
+    connection.endheaders(b"{")
+    response = connection.getresponse()
+    assert response.status == 408
+    assert json.loads(response.read())["reason"] == "slow-body"
+    connection.close()
+
+
+def test_no_text_of_the_owners_files_is_sent(web: WebDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise Unreachable("/srv/secret/path.duckdb is gone")
+
+    def break_down(*_: object) -> None:
+        raise ValueError("secret of Zoe")
+
+    monkeypatch.setattr(web_queries, "answered", fail)
+    reply = web.ask()
+    assert (reply.status, reply.json["reason"]) == (503, "unavailable")
+    monkeypatch.setattr(web_queries, "answered", break_down)
+    broken = web.ask()
+    assert (broken.status, broken.json["reason"]) == (500, "failed")
+    assert b"secret" not in reply.body + broken.body
+    assert "Zoe" not in web.lines
+
+
+# --- hosts and origins ---
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil:{}"])
+def test_a_name_that_somebody_else_directs_here_is_refused(web: WebDoor, host: str) -> None:
+    reply = web.send("/v1/budget", host=host.format(web.web.port))
+    assert (reply.status, reply.json["reason"]) == (421, "host")
+
+
+def test_pages_of_other_origins_may_ask_nothing(web: WebDoor) -> None:
+    port = web.web.port
+    for origin in (EVIL, f"http://127.0.0.1:{port}", f"https://127.0.0.1:{port}.evil"):
+        for path in ("/v1/budget", "/v1/openapi.json", "/v1/nothing"):
+            assert web.send(path, origin=origin).status == 403
+    own = web.send("/v1/budget", origin=f"https://LOCALHOST:{port}")
+    assert own.status == 200
+    asked = web.send("/v1/query", method="OPTIONS", origin=f"https://localhost:{port}")
+    for reply in (own, asked):
+        assert not [name for name in reply.headers if name.startswith("access-control")]
+        assert reply.headers["cache-control"] == "no-store"
+
+
+def test_wrong_twin_a_server_that_does_not_check_host_answers(
+    web: WebDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Guard, "refuse", lambda *_: None)
+    assert web.send("/v1/budget", host="evil.example").status == 200
+    assert web.send("/v1/budget", origin=EVIL).status == 200
+
+
+def test_a_name_of_the_owners_is_known(tmp_path: Path) -> None:
+    with web_door(tmp_path, names=("dp.example.org",)) as web:
+        assert web.send("/v1/budget", host=f"DP.example.org:{web.web.port}").status == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "context", "why"),
+    [
+        ("192.0.2.1", None, "is not this machine alone"),
+        ("0.0.0.0", None, "is not this machine alone"),  # noqa: S104
+        ("0.0.0.0", ssl.create_default_context(), "--http-name"),  # noqa: S104
+    ],
+)
+def test_other_addresses_need_tls_and_names(
+    tmp_path: Path, host: str, context: Any, why: str
+) -> None:
+    server: Any = SimpleNamespace(present=SimpleNamespace(context=context))
+    web = make_web_server(host, 0, (), str(tmp_path / "replies"))
+    with pytest.raises(Unreachable, match=why):
+        asyncio.run(web.start(server))
+
+
+# --- users ---
+
+
+def test_every_wrong_login_gets_the_same_answer(web: WebDoor) -> None:
+    wrong = [
+        web.send("/v1/budget", user="ana", password="x"),  # noqa: S106
+        web.send("/v1/budget", user="zoe"),
+        web.send("/v1/budget", user="mallory"),  # has a password, and is no analyst
+        web.send("/v1/budget", user=None, authorization="Bearer x"),
+        web.send(f"/v1/budget?access_token={PASSWORD.split()[0]}", user=None),
+        web.send("/v1/budget", user=None, cookie=f"authorization={PASSWORD}"),
+    ]
+    assert {(reply.status, reply.body) for reply in wrong} == {(401, wrong[0].body)}
+    assert {reply.headers["www-authenticate"] for reply in wrong} == {"Bearer"}
+
+
+def test_a_user_who_is_disabled_is_out_at_once(
+    fresh: WebDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = fresh.send("/v1/token", raw=b"").json["token"]
+    bearer: dict[str, Any] = {"user": None, "authorization": f"Bearer {token}"}
+    assert fresh.send("/v1/budget", **bearer).status == 200
+    off = UsersFile({"ana": User(verifier_of(PASSWORD), disabled=True)})
+    monkeypatch.setattr(fresh.wire.server.present, "users", lambda: off)
+    assert fresh.send("/v1/budget", **bearer).status == 401
+    assert fresh.send("/v1/budget").status == 401
+
+
+def test_logins_that_fail_too_often_wait_and_others_do_not(fresh: WebDoor) -> None:
+    for _ in range(10):
+        assert fresh.send("/v1/budget", password="x").status == 401  # noqa: S106
+    assert fresh.send("/v1/budget").status == 429
+    with pytest.raises(psycopg.OperationalError, match="too many logins"):
+        psycopg.connect(**fresh.wire.conninfo())
+    assert fresh.send("/v1/budget", user="bob").status == 200
+
+
+def test_tokens_end_and_are_in_no_log(web: WebDoor) -> None:
+    token = web.send("/v1/token", raw=b"").json["token"]
+    as_user = web.send("/v1/budget", user=token)
+    assert as_user.status == 401
+    reply = web.send("/v1/history", user=None, authorization=f"Bearer {token}")
+    assert reply.status == 200
+    assert token not in web.lines
+    assert PASSWORD not in web.lines
+
+
+def test_a_token_is_valid_for_an_hour() -> None:
+    now = [0.0]
+    present: Any = SimpleNamespace(
+        users=dict, credential=lambda _users, name: verifier_of(PASSWORD) if name else None
+    )
+    users = WebUsers(lambda: present, None, None, lambda: now[0])  # type: ignore[arg-type]
+    headers = {"authorization": f"Bearer {users.issue('ana')}"}
+    now[0] = TOKEN_SECONDS - 1
+    assert asyncio.run(users.identify(headers, "")) == "ana"
+    now[0] = TOKEN_SECONDS
+    with pytest.raises(Exception, match="Log in"):
+        asyncio.run(users.identify(headers, ""))
+
+
+# --- idempotency ---
+
+
+def keyed(web: WebDoor, sql: str = COUNT, key: str = KEY, **more: Any) -> WebReply:
+    return web.send("/v1/query", {"sql": sql}, idempotency_key=key, **more)
+
+
+def test_a_retry_is_charged_once_even_for_new_data(fresh: WebDoor) -> None:
+    first = keyed(fresh)
+    fresh.wire.proxy.refresh()
+    again = keyed(fresh)
+    assert again.body == first.body
+    assert again.json["data_version"] == 1
+    assert again.headers["idempotent-replayed"] == "true"
+    assert "idempotent-replayed" not in first.headers
+    other = keyed(fresh, key="f" * 16).json
+    assert (other["data_version"], other["receipt"]["remembered"]) == (2, False)
+
+
+def test_wrong_twin_a_server_that_keeps_no_reply_charges_twice(
+    fresh: WebDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KeptReplies, "keep", lambda *_: None)
+    keyed(fresh)
+    fresh.wire.proxy.refresh()
+    assert keyed(fresh).json["receipt"]["remembered"] is False
+
+
+def test_a_key_belongs_to_one_question_and_one_analyst(fresh: WebDoor) -> None:
+    first = keyed(fresh)
+    for other in (keyed(fresh, GROUPS), keyed(fresh, accept=CSV)):
+        assert (other.status, other.json["reason"]) == (422, "idempotency-key")
+    named = fresh.send("/v1/query", {"id": "mine", "sql": COUNT}, idempotency_key=KEY)
+    assert named.body == first.body
+    bobs = keyed(fresh, GROUPS, user="bob")
+    assert bobs.status == 200, bobs.body
+
+
+def test_a_refusal_keeps_no_key_and_a_charged_failure_does(
+    fresh: WebDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keyed(fresh, "SELECT name FROM customers").status == 422
+    assert keyed(fresh, GROUPS).status == 200
+
+    def fail(*_: object) -> None:
+        raise Failed("ab" * 8, charged=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(web_queries, "answered", fail)
+        failed = keyed(fresh, key="e" * 16)
+    again = keyed(fresh, key="e" * 16)
+    assert (failed.status, again.status) == (500, 500)
+    assert again.json == failed.json
+    assert again.json["charged"] is True
+
+
+def test_keys_last_a_day_and_survive_a_restart(tmp_path: Path) -> None:
+    now, reply = [1e9], answer_formats.HttpReply(200, JSON, b"{}")
+    path = str(tmp_path / "replies")
+    kept = KeptReplies(path, lambda: now[0])
+    assert kept.find("ana", KEY, "a") is None
+    kept.keep("ana", KEY, reply)
+    now[0] += KEPT_SECONDS
+    found = KeptReplies(path, lambda: now[0]).find("ana", KEY, "a")
+    assert found is not None
+    assert found.body == b"{}"
+    now[0] += 1
+    assert kept.find("ana", KEY, "b") is None
+    assert (tmp_path / "replies").stat().st_mode & 0o077 == 0
+    assert KEY.encode() not in (tmp_path / "replies").read_bytes()
+
+
+def test_an_analyst_has_a_bounded_number_of_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpsql.systems.web.idempotency.MOST_KEYS", 2)
+    kept = KeptReplies(str(tmp_path / "replies"))
+    kept.find("ana", "a" * 16, "")
+    kept.find("ana", "b" * 16, "")
+    with pytest.raises(Exception, match="keys of the last 24 hours"):
+        kept.find("ana", "c" * 16, "")
+    assert kept.find("bob", "c" * 16, "") is None
+
+
+# --- progress, cancelling, counts and times ---
+
+
+def events(web: WebDoor, sql: str) -> list[tuple[str, Any]]:
+    reply = web.send("/v1/query", {"sql": sql}, accept=EVENTS)
+    assert reply.headers["content-type"].startswith(EVENTS)
+    return events_of(reply.body)
+
+
+def test_progress_says_the_same_for_every_data_set(tmp_path: Path) -> None:
+    told = []
+    for unit in (None, 3):
+        folder = tmp_path / f"without-{unit}"
+        folder.mkdir()
+        policy = shop(folder / "shop", without=unit)
+        with opened(folder, policy) as wire, beside(folder, wire) as web:
+            found = events(web, GROUPS)
+            told.append([(event, sorted(data)) for event, data in found])
+            assert found[2][1]["seconds"] >= FIRST_STEP
+            assert found[-1][1]["rows"] == web.ask(GROUPS).json["rows"]
+    assert told[0] == told[1]
+    assert [event for event, _ in told[0]] == ["queued", "charged", "step", "answer"]
+
+
+def test_progress_without_a_charge(web: WebDoor) -> None:
+    web.ask(COUNT)
+    assert [event for event, _ in events(web, COUNT)] == ["queued", "answer"]
+    refused = events(web, "SELECT name FROM customers")
+    assert [event for event, _ in refused] == ["queued", "problem"]
+    fits(refused[1][1], SCHEMAS["Problem"])
+
+
+class Held:
+    """An answer that waits until it is let go, or stopped."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.free = Event(), Event()
+        self.replies: list[WebReply] = []
+        self._real = answered
+        monkeypatch.setattr(web_queries, "answered", self._answered)
+
+    def _answered(self, proxy: Any, request: Any, stop: Stop, door: Any) -> Any:
+        self.begun.set()
+        while not self.free.wait(0.01):
+            if stop.requested:
+                raise Failed("cd" * 8, cancelled=True, charged=False)
+        return self._real(proxy, request, stop, door)
+
+    def ask(self, web: WebDoor, **fields: Any) -> Thread:
+        """Ask in a thread, up to where it is held."""
+        thread = Thread(target=lambda: self.replies.append(web.ask(**fields)))
+        thread.start()
+        assert self.begun.wait(30)
+        return thread
+
+
+def test_only_the_analyst_can_cancel_a_query(
+    fresh: WebDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(monkeypatch)
+    thread = held.ask(fresh, id="mine")
+    assert fresh.send("/v1/cancel", {"id": "mine"}, user="bob").json == {"cancelled": 0}
+    assert fresh.send("/v1/cancel", {"id": "other"}).json == {"cancelled": 0}
+    assert fresh.send("/v1/cancel", {"id": "mine"}).json == {"cancelled": 1}
+    thread.join(30)
+    (reply,) = held.replies
+    assert (reply.status, reply.json["reason"]) == (409, "cancelled")
+
+
+def test_requests_and_connections_count_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with web_door(tmp_path, max_connections_per_analyst=1) as web:
+        held = Held(monkeypatch)
+        thread = held.ask(web)
+        many = web.send("/v1/budget")
+        assert (many.status, many.json["reason"]) == (429, "too-many-requests")
+        with pytest.raises(psycopg.OperationalError, match="too many connections"):
+            psycopg.connect(**web.wire.conninfo())
+        assert web.send("/v1/budget", user="bob").status == 200
+        held.free.set()
+        thread.join(30)
+        assert held.replies[0].status == 200
+        with psycopg.connect(**web.wire.conninfo()):
+            assert web.send("/v1/budget").status == 429
+        until(lambda: web.send("/v1/budget").status == 200)
+
+
+def test_answers_keep_the_grid(fresh: WebDoor) -> None:
+    """A new answer waits for its step, in the clock of the test; others wait for nothing."""
+    paced = Paced()
+    fresh.wire.server._pacer = paced.pacer()
+    assert fresh.ask(COUNT).status == 200
+    (wait,) = paced.time.waits
+    assert paced.time.now == 1000.0 + wait
+    assert wait in (6.4, FIRST_STEP)
+    assert paced.log[0]["step"] == wait
+    fresh.ask(COUNT)
+    fresh.ask("SELECT COUNT(*) FROM countries")
+    fresh.send("/v1/explain", {"sql": GROUPS})
+    assert len(paced.time.waits) == 1
+
+
+def test_wrong_twin_a_query_without_a_pace_waits_for_nothing(
+    fresh: WebDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paced = Paced()
+    fresh.wire.server._pacer = paced.pacer()
+    monkeypatch.setattr(web_queries, "ProgressPace", lambda *_: None)
+    assert fresh.ask(COUNT).status == 200
+    assert paced.time.waits == []
+
+
+def test_the_log_says_who_asked_and_no_text(fresh: WebDoor) -> None:
+    fresh.ask("SELECT COUNT(*) AS n FROM customers WHERE country = 'IT'")
+    fresh.ask("SELECT secret FROM customers")
+    lines = [json.loads(line) for line in fresh.wire.lines]
+    asked = [line for line in lines if line["event"] == "statement"]
+    assert [(line["door"], line["analyst"], line["answer"]) for line in asked] == [
+        ("http", "ana", "fresh"),
+        ("http", "ana", "refused"),
+    ]
+    assert not re.search("SELECT|secret|country", fresh.lines)
+
+
+def test_texts_are_logged_where_the_owner_says_so(tmp_path: Path) -> None:
+    with web_door(tmp_path, log_statements=True) as web:
+        web.ask("SELECT COUNT(*) AS n FROM customers WHERE country = 'IT'")
+        assert "WHERE country = ?" in web.lines
+        assert "'IT'" not in web.lines
+
+
+def test_http_and_the_wire_spend_one_budget(fresh: WebDoor) -> None:
+    first = fresh.ask(COUNT).json
+    with psycopg.connect(**fresh.wire.conninfo()) as client:
+        row = client.execute(COUNT).fetchone()
+    assert row == (first["rows"][0]["n"]["estimate"],)
+    assert len(fresh.send("/v1/history").json["rows"]) == 1
+
+
+def test_formats_are_named_by_the_module_that_lacks() -> None:
+    with pytest.raises(MissingExtra, match=r"dpsql\[none\]"):
+        data_frames.module("no_such_module", "none", "It")
+    assert FORMATS[0] == JSON
+
+
+def test_the_port_is_closed_at_the_end(tmp_path: Path) -> None:
+    with web_door(tmp_path) as web:
+        with beside(tmp_path, web.wire) as second:
+            assert second.send("/v1/budget").status == 200
+        with pytest.raises(OSError, match="refused"):
+            second.send("/v1/budget")
+        assert web.send("/v1/budget").status == 200
