@@ -26,7 +26,7 @@ from dpsql.ledgers.book import Book
 from dpsql.ledgers.chain import EntryKind
 from dpsql.ledgers.codec import encode_event
 from dpsql.ledgers.sqlite import SqliteLedger, utc_now
-from dpsql.ledgers.store import Patience
+from dpsql.ledgers.store import Patience, SqliteStore
 from dpsql.model.vocabulary import Event, Loss, Mechanism, Noise, NoiseEvent, Sensitivity
 
 PART = NoiseEvent(Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(1000, 3)), Sensitivity(1, 0, 10))
@@ -110,7 +110,7 @@ def fill(path: str) -> None:
     event = encode_event(EVENT)
     with closing(sqlite3.connect(path, isolation_level=None)) as opened:
         opened.execute("BEGIN")
-        book = Book(path, opened, utc_now)
+        book = Book(SqliteStore(path, Patience()), opened, utc_now)
         book.resume()
         for n in range(ENTRIES):
             book.append(

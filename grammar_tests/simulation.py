@@ -1,10 +1,11 @@
 """The ledger in simulated processes over a simulated disk: a seed decides who acts, and what fails.
 
-Everything above the file is the ledger as it is. Below it are a disk in memory with SQLite's
-transactions (one writer; no commit while others read; all or nothing) and a mark that is replaced
-at once. At every step that another process could see, the seed may run calls of others, end
-the process, or lose the connection: before a commit nothing is there, behind it everything
-is, and nobody was told.
+Everything above the store is the ledger as it is. The store is a disk in memory with a file's
+transactions (one writer; no commit while others read; all or nothing), or with a server's (readers
+delay nobody; a commit may have no known outcome; each process is a host with a mark of its own).
+A mark is replaced at once. At every step that another process could see, the seed may run calls of
+others, end the process, or lose the connection: before a commit nothing is there, behind it
+everything is, and nobody was told.
 
 An oracle adds up what is committed, without a line of the ledger's.
 """
@@ -14,21 +15,20 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from dpsql.ledgers import Ceiling, Charge, Stopped, altered, book, mark, removed, sqlite, store
-from dpsql.ledgers.chain import EntryRow
+from dpsql.ledgers import Ceiling, Charge, Stopped, altered, book, removed, store
+from dpsql.ledgers.chain import EntryRow, State
+from dpsql.ledgers.ledger_store import UnknownCommit
 from dpsql.ledgers.mark import Mark
-from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.ledgers.store import Patience
+from dpsql.ledgers.sqlite import StoredLedger, accept_store
 from dpsql.model.errors import LedgerError, Reason, Refused
 from dpsql.model.vocabulary import Event, Loss
 from grammar_tests import ledger_kit as kit
@@ -45,8 +45,8 @@ EVERY = 6
 """Entries from one checkpoint to the next."""
 
 ANALYSTS = {"ana": "left", "bob": "left", "eve": "right"}
-_NOBODY = SimpleNamespace(below=lambda _most, _count: [7])
-PATIENCE = Patience(entropy=_NOBODY)  # type: ignore[arg-type]
+SAME = 7
+"""The random number of every ledger."""
 
 Policy = tuple[Ceiling, ...]
 
@@ -181,6 +181,7 @@ class Opened:
         self.entries = list[tuple[EntryRow, bytes]]()
         self.answers = dict[str, bytes]()
         self.schema = list[str]()
+        self.head = b""
 
     def execute(self, sql: str) -> None:
         """Only the schema is written as SQL."""
@@ -194,6 +195,7 @@ class Disk:
         self.entries = list[tuple[EntryRow, bytes]]()
         self.answers = dict[str, bytes]()
         self.schema = list[str]()
+        self.head = b""
         self.mark: Mark | None = None
         self.writer: Opened | None = None
         self.readers = 0
@@ -205,12 +207,21 @@ class Disk:
 class Process:
     """One proxy, or the owner's command line: its ledger, and what it does for each analyst."""
 
-    def __init__(self, make: type[SqliteLedger]) -> None:
-        self.make = make
-        self.ledger: SqliteLedger | None = None
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.mark: Mark | None = None
+        self.ledger: StoredLedger | None = None
         self.policy: Policy = POLICIES[0]
         self.programs = dict[str, Iterator[None]]()
         self.excused = False
+
+    def opened(self) -> StoredLedger:
+        """Its ledger, opened anew."""
+        own = SimulatedStore(self)
+        if self.world.server and self.mark is None and self.world.disk.schema:
+            accept_store(own, self.world.clock)  # the owner lets a new host in
+        self.excused |= self.mark is None  # another host may create it meanwhile
+        return self.world.make.over(own, clock=self.world.clock)
 
     def crash(self) -> None:
         self.ledger = None
@@ -220,15 +231,16 @@ class Process:
 class World:
     """All of it for one seed; `seen` counts what happened."""
 
-    def __init__(self, seed: int, make: type[SqliteLedger]) -> None:
+    def __init__(self, seed: int, make: type[StoredLedger], *, server: bool = False) -> None:
         self.dice = Random(seed)  # noqa: S311
+        self.make, self.server = make, server
         self.disk, self.oracle, self.seen = Disk(), Oracle(), Counter[str]()
         self.asked, self.released = dict[str, Charge](), dict[str, Charge]()
         self.said: Policy = ()
         self.file = POLICIES[0]
         self.numbers = count()
-        self.owner = Process(make)
-        self.processes = [Process(make), Process(make), self.owner]
+        self.owner = Process(self)
+        self.processes = [Process(self), Process(self), self.owner]
         self.running = list[Process]()
 
     def clock(self) -> datetime:
@@ -240,7 +252,7 @@ class World:
         for _ in range(STEPS):
             self.act(self.dice.choice(self.processes))
         self.running.clear()
-        ledger = self.owner.make.open("/simulated/ledger", clock=self.clock, patience=PATIENCE)
+        ledger = self.owner.opened()
         ledger.verify()
         with ledger._reading() as whole:
             state, oracle = whole.state, self.oracle
@@ -250,7 +262,7 @@ class World:
         assert state.losses == spent, "spending is forgotten"
         assert self.released.keys() <= self.oracle.after.keys(), "answered, and not charged"
 
-    def compare(self, ledger: SqliteLedger, ceiling: Ceiling) -> None:
+    def compare(self, ledger: StoredLedger, ceiling: Ceiling) -> None:
         loss = ledger.spent(ceiling.budget, ceiling.analysts)
         assert (loss.amount, loss.delta) == self.oracle.spent(ceiling), "spending is forgotten"
 
@@ -271,9 +283,7 @@ class World:
     def _act(self, process: Process) -> None:
         if process.ledger is None or self.dice.random() < REOPENED:
             process.policy = self.file
-            process.ledger = process.make.open(
-                "/simulated/ledger", clock=self.clock, patience=PATIENCE
-            )
+            process.ledger = process.opened()
         elif process is self.owner:
             self.steer(process.ledger)
         else:
@@ -284,7 +294,7 @@ class World:
                 next(program)
                 process.programs[analyst] = program
 
-    def ask(self, process: Process, ledger: SqliteLedger, analyst: str) -> Iterator[None]:
+    def ask(self, process: Process, ledger: StoredLedger, analyst: str) -> Iterator[None]:
         """What a proxy does for one question: recall, charge, answer, remember."""
         dice, query_id = self.dice, f"q{next(self.numbers)}"
         budget, question = ANALYSTS[analyst], dice.choice("xyz")
@@ -332,7 +342,7 @@ class World:
             case _:
                 assert oracle.is_unconfirmed(asked)
 
-    def steer(self, ledger: SqliteLedger) -> None:
+    def steer(self, ledger: StoredLedger) -> None:
         """What the owner does: write other limits, confirm them, stop, resume, refresh."""
         dice = self.dice
         whom = dice.choice([Stopped("left", None), Stopped(None, "ana"), Stopped(None, "eve")])
@@ -365,6 +375,8 @@ class World:
         if chance < FAULT:
             self.seen[f"fault {place}"] += 1
             process.excused = True
+            if self.server and place.startswith("commit"):
+                raise UnknownCommit("simulated")
             raise fault(sqlite3.SQLITE_IOERR)
         if chance < OTHERS and len(self.running) <= DEEPEST:
             others = [p for p in self.processes if p not in self.running]
@@ -379,7 +391,7 @@ class World:
 
     @contextmanager
     def transaction(self, opened: Opened, *, write: bool) -> Iterator[list[str]]:
-        """One writer; a commit waits for readers, and fails where they do not go."""
+        """One writer; a file's commit waits for readers, and fails where they do not go."""
         disk = self.disk
         self.step("begin")
         if write and disk.writer is not None:
@@ -390,7 +402,7 @@ class World:
             yield list(disk.schema)
             if write:
                 self.step("commit")
-                if disk.readers > 1:
+                if disk.readers > 1 and not self.server:
                     raise self.busy()
                 self.commit(opened)
         finally:
@@ -405,50 +417,110 @@ class World:
         disk = self.disk
         if self.running:
             self.oracle.take([row for row, _ in opened.entries], self.asked, self.said)
+        if opened.entries:
+            assert opened.head == opened.entries[-1][1], "the head is not the end"
+            disk.head = opened.head
         disk.entries += opened.entries
         disk.answers |= opened.answers
         disk.schema += opened.schema
 
-    def write_mark(self, new: Mark) -> None:
+    def marked(self, process: Process) -> Disk | Process:
+        """Who keeps the mark: the file's neighbour, or each host."""
+        return process if self.server else self.disk
+
+    def write_mark(self, process: Process, new: Mark) -> None:
         """In the place of the old one, at once."""
         self.step("mark")
-        old = self.disk.mark
+        keeper = self.marked(process)
+        old = keeper.mark
         assert old is None or new.sequence >= old.sequence, "the mark goes back"
-        self.disk.mark = new
+        keeper.mark = new
         self.step("marked")
 
 
-# --- in the ledger's place -------------------------------------------------------------------
+# --- the store -------------------------------------------------------------------------------
 
 
-class Simulation:
-    """What stands for the file, its connections and its mark in the ledger's modules."""
+class SimulatedStore:
+    """A `Store` of one process on the disk of its world."""
 
-    def __init__(self) -> None:
-        self.world = World(0, SqliteLedger)
+    name = "/simulated/ledger"
+
+    def __init__(self, process: Process) -> None:
+        self.process, self.world = process, process.world
+
+    def failing_closed(self) -> AbstractContextManager[None]:
+        return store.failing_closed(self.name)
 
     @contextmanager
-    def connection(self, _path: str, _patience: Patience) -> Iterator[Opened]:
+    def connection(self) -> Iterator[Any]:
         yield Opened()
 
-    @contextmanager
-    def transaction(
-        self, opened: Opened, _patience: Patience, *, write: bool
-    ) -> Iterator[list[str]]:
-        with self.world.transaction(opened, write=write) as schema:
-            yield schema
+    def transaction(self, opened: Any, *, write: bool) -> AbstractContextManager[list[str]]:
+        return self.world.transaction(opened, write=write)
 
-    def insert_row(self, opened: Opened, row: EntryRow, recorded: bytes) -> None:
+    def create_place(self) -> None: ...
+
+    def prepare_schema(self, opened: Any, create: Callable[[], None]) -> None:
+        with self.transaction(opened, write=False) as schema:
+            if schema:
+                return
+        with self.transaction(opened, write=True) as schema:
+            if not schema:
+                opened.schema.append("simulated")
+                create()
+
+    def require_schema(self, schema: Sequence[str]) -> None:
+        assert list(schema) == ["simulated"]
+
+    def random(self) -> int:
+        return SAME
+
+    def check_head(self, _opened: Any, state: State) -> None:
+        assert state.hash == self.world.disk.head, "the head is not the end"
+
+    def write_head(self, opened: Any, state: State) -> None:
+        opened.head = state.hash
+
+    def clock(self, _opened: object) -> None: ...
+
+    def identity(self, _opened: object) -> str:
+        return "simulated"
+
+    @contextmanager
+    def marking(self, opened: Any) -> Iterator[None]:
+        """Under a file's lock; a process of one server is alone on its host."""
+        if self.world.server:
+            yield
+            return
+        with self.transaction(opened, write=True):
+            yield
+
+    def read_mark(self) -> Mark | None:
+        return self.world.marked(self.process).mark
+
+    def write_mark(self, mark: Mark) -> None:
+        self.world.write_mark(self.process, mark)
+
+    @contextmanager
+    def claimed(self, _text: str) -> Iterator[bool]:
+        yield True
+
+    def stamp(self) -> object: ...
+
+    def close(self) -> None: ...
+
+    def insert_row(self, opened: Any, row: EntryRow, recorded: bytes) -> None:
         opened.entries.append((row, recorded))
 
-    def insert_answer(self, opened: Opened, query_id: str, payload: bytes) -> None:
+    def insert_answer(self, opened: Any, query_id: str, payload: bytes) -> None:
         opened.answers[query_id] = payload
 
-    def rows(self, opened: Opened, first: int) -> Iterator[tuple[EntryRow, bytes]]:
+    def rows(self, opened: Any, first: int) -> Iterator[tuple[EntryRow, bytes]]:
         return iter(self.world.disk.all(opened)[first:])
 
     def rows_where(
-        self, opened: Opened, condition: str, values: tuple[object, ...], limit: int
+        self, opened: Any, condition: str, values: tuple[object, ...], limit: int
     ) -> list[EntryRow]:
         """Of conditions that are equalities alone."""
         given, wanted = iter(values), dict[str, object]()
@@ -462,51 +534,35 @@ class Simulation:
         )
         return [row for row, _ in zip(found, range(limit), strict=False)]
 
-    def last_checkpoint(self, opened: Opened) -> tuple[EntryRow, bytes] | None:
+    def last_checkpoint(self, opened: Any) -> tuple[EntryRow, bytes] | None:
         kept = reversed(self.world.disk.all(opened))
         return next((entry for entry in kept if entry[0].kind == "checkpoint"), None)
 
-    def hash_at(self, opened: Opened, sequence: int) -> bytes | None:
+    def hash_at(self, opened: Any, sequence: int) -> bytes | None:
         kept = self.world.disk.all(opened)
         return kept[sequence][1] if 0 <= sequence < len(kept) else None
 
-    def payload_of(self, _opened: Opened, query_id: str) -> bytes | None:
+    def payload_of(self, _opened: Any, query_id: str) -> bytes | None:
         return self.world.disk.answers.get(query_id)
 
-    def answered(self, _opened: Opened) -> list[str]:
+    def answered(self, _opened: Any) -> list[str]:
         return list(self.world.disk.answers)
-
-    def read_mark(self, _path: str) -> Mark | None:
-        return self.world.disk.mark
-
-    def write_mark(self, _path: str, new: Mark) -> None:
-        self.world.write_mark(new)
-
-    def installed(self, patch: pytest.MonkeyPatch) -> None:
-        """In the ledger's modules, until the patches are undone."""
-        own = {name: getattr(self, name) for name in dir(self) if name in vars(store)}
-        put = SimpleNamespace(**{**vars(store), **own, "create_file": lambda _path: None})
-        for module in (sqlite, book):
-            patch.setattr(module, "store", put)
-            patch.setattr(module, "read_mark", self.read_mark)
-        patch.setattr(sqlite, "write_mark", self.write_mark)
-        patch.setattr(mark, "identity_of", lambda _path: "simulated")
-        patch.setattr(book, "CHECKPOINT_EVERY", EVERY)
 
 
 def simulated(
     seeds: range,
-    make: type[SqliteLedger] = SqliteLedger,
+    make: type[StoredLedger] = StoredLedger,
     twin: Callable[[pytest.MonkeyPatch], None] = lambda _patch: None,
+    *,
+    server: bool = False,
 ) -> Counter[str]:
     """What happened under these seeds. Raises AssertionError, with its seed, where it is wrong."""
     seen = Counter[str]()
     with pytest.MonkeyPatch.context() as patch:
-        simulation = Simulation()
-        simulation.installed(patch)
+        patch.setattr(book, "CHECKPOINT_EVERY", EVERY)
         twin(patch)
         for seed in seeds:
-            world = simulation.world = World(seed, make)
+            world = World(seed, make, server=server)
             try:
                 world.run()
             except AssertionError as wrong:

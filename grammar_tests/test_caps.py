@@ -206,11 +206,11 @@ def test_a_checkpoint_says_what_all_entries_say(
     read = list[int]()
     rows = store.rows
 
-    def noted(opened: Any, first: int) -> Any:
+    def noted(_store: object, opened: Any, first: int) -> Any:
         read.append(first)
         return rows(opened, first)
 
-    monkeypatch.setattr(store, "rows", noted)
+    monkeypatch.setattr(store.SqliteStore, "rows", noted)
     with closing(SqliteLedger.open(str(path))) as ledger:
         assert ledger.spent("default") == Loss(12 * kit.LOSS.amount, 12 * kit.LOSS.delta)
         assert min(read) > checkpoints(path)[-1]

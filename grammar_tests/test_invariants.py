@@ -92,7 +92,7 @@ class ChargesAfterRunning(Vault):
 class RefundsOnFailure(Vault):
     def charged(self, compiler: Compiler, asked: Question, prepared: Prepared) -> Answer:
         assert isinstance(self.ledger, SqliteLedger)
-        path = Path(self.ledger._path)
+        path = Path(self.ledger._store.name)
         before = contents(path)
         try:
             return super().charged(compiler, asked, prepared)

@@ -21,6 +21,7 @@ import pytest
 from dpsql import ledgers
 from dpsql.ledgers.mark import read_mark
 from dpsql.ledgers.sqlite import SqliteLedger, utc_now
+from dpsql.ledgers.store import Patience, SqliteStore
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import Loss
 from grammar_tests.ledger_kit import (
@@ -256,7 +257,7 @@ def test_a_fork_waits_for_a_call_under_way_in_another_thread(tmp_path: Path) -> 
     thread = Thread(target=slow.charge, args=(charge("thread"),))
     thread.start()
     inside.wait()
-    ledger = SqliteLedger(str(path), utc_now, slow._patience)
+    ledger = SqliteLedger(SqliteStore(str(path), Patience()))
     os.register_at_fork(before=forking.set)  # runs before the ledger's own hook, which waits
     child = forked(lambda: ledger.charge(charge("child")))
     thread.join()

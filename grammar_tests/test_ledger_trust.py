@@ -302,5 +302,5 @@ def test_a_damaged_byte_gives_a_sentence(path: Path) -> None:
 def test_readers_that_trust_their_bytes_would_be_seen(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_UNREADABLE", ())
+    monkeypatch.setattr(store, "UNREADABLE", ())
     assert "UnicodeDecodeError" in outcomes(path, 0)

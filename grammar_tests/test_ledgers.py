@@ -180,8 +180,8 @@ class Refunds(SqliteLedger):
         try:
             super().remember(query_id, answer)
         except TypeError:
-            kit.edit(Path(self._path), "DELETE FROM entries WHERE sequence > 0")
-            kit.mark_file(Path(self._path)).unlink()
+            kit.edit(Path(self._store.name), "DELETE FROM entries WHERE sequence > 0")
+            kit.mark_file(Path(self._store.name)).unlink()
             self._state = chain_module.START
             raise
 

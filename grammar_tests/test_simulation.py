@@ -11,16 +11,26 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
 
-from dpsql.ledgers import Charge, Spent, Stopped, book, debits, sqlite
+from dpsql.ledgers import Charge, Spent, Stopped, book, debits
 from dpsql.ledgers.chain import State
-from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger
+from dpsql.ledgers.store import Patience
 from dpsql.model.errors import Refused
 from grammar_tests import ledger_kit as kit
-from grammar_tests.simulation import ALL, EVERY, PATIENCE, Simulation, first_wrong, simulated
+from grammar_tests.simulation import (
+    ALL,
+    EVERY,
+    SAME,
+    SimulatedStore,
+    World,
+    first_wrong,
+    simulated,
+)
 
 SLICE = range(600)
 WHOLE = 100_000
@@ -42,15 +52,17 @@ HAPPENS = (
 
 
 @pytest.mark.full("hundreds of random queries")
-def test_no_ceiling_is_passed_and_no_commit_is_forgotten_whatever_fails() -> None:
-    seen = simulated(SLICE)
+@pytest.mark.parametrize("server", [False, True])
+def test_no_ceiling_is_passed_and_no_commit_is_forgotten_whatever_fails(*, server: bool) -> None:
+    seen = simulated(SLICE, server=server)
     assert all(seen[what] for what in HAPPENS), seen
 
 
-def kept(path: str) -> State:
+AT = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+def kept(ledger: StoredLedger) -> State:
     """What a ledger says behind a short history."""
-    at = datetime(2025, 1, 1, tzinfo=UTC)
-    ledger = SqliteLedger.open(path, clock=lambda: at, patience=PATIENCE)
     caps = (replace(ALL, most=kit.LIMIT),)
     for n in range(3):
         kit.ask(ledger, f"q{n}", caps=caps)
@@ -69,10 +81,12 @@ def test_a_simulated_disk_keeps_what_a_file_keeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(book, "CHECKPOINT_EVERY", EVERY)
-    with monkeypatch.context() as patch:
-        Simulation().installed(patch)
-        simulated = kept("/simulated/ledger")
-    assert simulated == kept(str(tmp_path / "dpsql.ledger"))
+    store = SimulatedStore(World(0, StoredLedger).owner)
+    simulated = kept(StoredLedger.over(store, clock=lambda: AT))
+    same: Any = SimpleNamespace(below=lambda _most, _count: [SAME])
+    patience = Patience(entropy=same)
+    path = str(tmp_path / "dpsql.ledger")
+    assert simulated == kept(SqliteLedger.open(path, clock=lambda: AT, patience=patience))
     assert simulated.checkpoint > 0
 
 
@@ -88,7 +102,7 @@ def test_so_it_is_under_all_seeds() -> None:
 # --- wrong twins -----------------------------------------------------------------------------
 
 
-class ReadsBeforeItLocks(SqliteLedger):
+class ReadsBeforeItLocks(StoredLedger):
     def charge(self, charge: Charge, *_more: Charge) -> Spent:
         with self._reading() as book:
             spent = debits.spent_after(book.state, charge)
@@ -97,16 +111,22 @@ class ReadsBeforeItLocks(SqliteLedger):
         return spent
 
 
-class ForgetsCrashedCommits(SqliteLedger):
+class ForgetsCrashedCommits(StoredLedger):
     """Takes what is behind the mark for what was never finished."""
 
     @classmethod
-    def open(cls, path: str, **named: Any) -> Self:
-        read: Any = vars(sqlite)["read_mark"]
-        disk = read.__self__.world.disk
-        if disk.mark is not None:
-            del disk.entries[disk.mark.sequence + 1 :]
-        return super().open(path, **named)
+    def over(cls, store: Any, clock: Any = None) -> Self:
+        disk, mark = store.world.disk, store.read_mark()
+        if mark is not None and disk.writer is None:
+            del disk.entries[mark.sequence + 1 :]
+            disk.head = disk.entries[-1][1]
+        return super().over(store, clock)
+
+
+class BelievesEveryCommit(StoredLedger):
+    """Takes a commit without a known outcome for done."""
+
+    def _require_committed(self, *_of: object) -> None: ...
 
 
 def checks_the_budget_alone(patch: pytest.MonkeyPatch) -> None:
@@ -128,6 +148,7 @@ def forgets_stops(patch: pytest.MonkeyPatch) -> None:
 
 
 TWINS: dict[str, Callable[[], int]] = {
+    "believes every commit": lambda: first_wrong(SLICE, make=BelievesEveryCommit, server=True),
     "reads before it locks": lambda: first_wrong(SLICE, make=ReadsBeforeItLocks),
     "forgets crashed commits": lambda: first_wrong(SLICE, make=ForgetsCrashedCommits),
     "checks the budget alone": lambda: first_wrong(SLICE, twin=checks_the_budget_alone),

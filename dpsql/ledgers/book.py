@@ -5,13 +5,11 @@ Sums are exact, and are charged in the transaction that read them: SECURITY.md S
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from dpsql.ledgers import store
 from dpsql.ledgers.chain import (
     START,
     BrokenChain,
@@ -22,7 +20,9 @@ from dpsql.ledgers.chain import (
     extend,
     link,
 )
-from dpsql.ledgers.mark import check_mark, read_mark
+from dpsql.ledgers.ledger_store import LedgerSession, Store
+from dpsql.ledgers.mark import check_mark
+from dpsql.ledgers.store import RESTORE
 from dpsql.model.errors import LedgerError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,30 +32,23 @@ LARGEST = 2**63 - 1
 CHECKPOINT_EVERY = 10_000
 """Number of entries between checkpoints, which state the sums; opening a ledger reads no more."""
 
-RESTORE = (
-    "Restore the file from a backup, then, if you know what happened, run "
-    "`dpsql budget --accept-ledger`."
-)
-
 
 class Book:
     """The ledger in one open transaction: verified up to `state`, appended to by `append`.
 
-    Every method may raise sqlite3.Error.
+    Every method may raise an error of the store.
     """
 
-    def __init__(
-        self, path: str, opened: sqlite3.Connection, clock: Callable[[], datetime]
-    ) -> None:
-        self._path, self.opened, self._clock = path, opened, clock
+    def __init__(self, store: Store, opened: LedgerSession, clock: Callable[[], datetime]) -> None:
+        self._store, self.opened, self._clock = store, opened, clock
         self.state = START
 
     def catch_up(self, state: State) -> None:
         """Verify all entries after `state`; raises LedgerError if the chain is broken."""
-        if state.sequence >= 0 and store.hash_at(self.opened, state.sequence) != state.hash:
+        if state.sequence >= 0 and self._store.hash_at(self.opened, state.sequence) != state.hash:
             raise self.edited(state.sequence)
         try:
-            self.state = extend(state, store.rows(self.opened, state.sequence + 1))
+            self.state = extend(state, self._store.rows(self.opened, state.sequence + 1))
         except BrokenChain as broken:
             raise self.edited(broken.sequence) from None
 
@@ -64,7 +57,7 @@ class Book:
 
         `SqliteLedger.verify` checks the entries before it and its sums.
         """
-        last = store.last_checkpoint(self.opened)
+        last = self._store.last_checkpoint(self.opened)
         if last is None:
             self.catch_up(START)
             return
@@ -77,10 +70,11 @@ class Book:
 
     def check_mark(self) -> None:
         """Raise LedgerError unless this ledger is the marked one, possibly with more entries."""
-        mark = read_mark(self._path)
-        digest = None if mark is None else store.hash_at(self.opened, mark.sequence)
+        mark = self._store.read_mark()
+        digest = None if mark is None else self._store.hash_at(self.opened, mark.sequence)
         marked = None if digest is None else digest.hex()
-        check_mark(mark, self.state, marked, self._path)
+        identity = self._store.identity(self.opened)
+        check_mark(mark, self.state, marked, self._store.name, identity)
 
     def append(self, kind: EntryKind, **columns: Any) -> None:
         """Append one entry, and a checkpoint if one is due."""
@@ -93,7 +87,7 @@ class Book:
         moment = (self._clock() - EPOCH) // timedelta(microseconds=1)
         row = EntryRow(self.state.sequence + 1, kind.value, moment, version, **columns)
         recorded = link(self.state.hash, row)
-        store.insert_row(self.opened, row, recorded)
+        self._store.insert_row(self.opened, row, recorded)
         self.state = extend(self.state, [(row, recorded)])
 
     def find(
@@ -101,21 +95,21 @@ class Book:
     ) -> list[EntryRow]:
         """Return entries of a kind, newest first."""
         where = f"kind = '{kind.value}' AND {condition}"
-        return store.rows_where(self.opened, where, values, limit)
+        return self._store.rows_where(self.opened, where, values, limit)
 
     def answer(self, query_id: str) -> bytes | None:
         """Return the stored answer of a query if it is the recorded one; None without one.
 
         Raises LedgerError if the stored answer or its entry was edited.
         """
-        payload = store.payload_of(self.opened, query_id)
+        payload = self._store.payload_of(self.opened, query_id)
         answers = self.find(EntryKind.ANSWER, "query_id = ?", query_id)
         if payload is None and not answers:
             return None
         if payload is None or not answers or answers[0].detail != sha256(payload).hexdigest():
             raise LedgerError(
-                f"The ledger {self._path} was edited: an answer of it is not what was recorded. "
-                f"{RESTORE}"
+                f"The ledger {self._store.name} was edited: an answer of it is not what was "
+                f"recorded. {RESTORE}"
             )
         self.confirm(answers[0])
         return payload
@@ -126,13 +120,13 @@ class Book:
 
     def confirm(self, row: EntryRow) -> None:
         """Raise LedgerError if a row that is read again does not match its recorded hash."""
-        before = store.hash_at(self.opened, row.sequence - 1)
-        if before is None or link(before, row) != store.hash_at(self.opened, row.sequence):
+        before = self._store.hash_at(self.opened, row.sequence - 1)
+        if before is None or link(before, row) != self._store.hash_at(self.opened, row.sequence):
             raise self.edited(row.sequence)
 
     def edited(self, sequence: int) -> LedgerError:
         """Return the error that names the place of the broken chain."""
         return LedgerError(
-            f"The ledger {self._path} was edited or rolled back: entry {sequence} is not what was "
-            f"written there. {RESTORE}"
+            f"The ledger {self._store.name} was edited or rolled back: entry {sequence} is not "
+            f"what was written there. {RESTORE}"
         )

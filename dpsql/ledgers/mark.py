@@ -54,9 +54,9 @@ def identity_of(ledger: str) -> str:
     return f"{status.st_dev}:{status.st_ino}"
 
 
-def mark_of(state: State, ledger: str) -> Mark:
-    """Return the mark of the file at this path when it ends in this state."""
-    return Mark(state.ledger, state.sequence, state.hash.hex(), identity_of(ledger))
+def mark_of(state: State, identity: str) -> Mark:
+    """Return the mark of a ledger with this identity when it ends in this state."""
+    return Mark(state.ledger, state.sequence, state.hash.hex(), identity)
 
 
 def read_mark(ledger: str) -> Mark | None:
@@ -113,13 +113,15 @@ def sync_folder(path: str) -> None:
         os.close(folder)
 
 
-def check_mark(mark: Mark | None, state: State, marked: str | None, ledger: str) -> None:
-    """Raise LedgerError unless the ledger at this path is the marked one, possibly with more
-    entries.
+def check_mark(
+    mark: Mark | None, state: State, marked: str | None, ledger: str, identity: str
+) -> None:
+    """Raise LedgerError unless the ledger with this name and identity is the marked one, possibly
+    with more entries.
 
     `state` is the ledger's own; `marked` is its hash (hex) at the marked entry, or None.
     """
-    what = _difference(mark, state, marked, identity_of(ledger))
+    what = _difference(mark, state, marked, identity)
     if what is not None:
         raise LedgerError(f"The ledger {ledger} {what} {ACCEPT}")
 
@@ -127,7 +129,11 @@ def check_mark(mark: Mark | None, state: State, marked: str | None, ledger: str)
 def _difference(mark: Mark | None, state: State, marked: str | None, identity: str) -> str | None:
     if mark is None:
         # Nothing was charged before the first mark was written: only `opened` is there.
-        return None if state.sequence == 0 else "has lost its mark: it may be an old copy."
+        return (
+            None
+            if state.sequence == 0
+            else "has lost its mark, or this host is new: it may be an old copy."
+        )
     if mark.ledger != state.ledger:
         return "is another ledger than the one its mark belongs to."
     if mark.identity != identity:

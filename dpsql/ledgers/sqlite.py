@@ -1,17 +1,16 @@
-"""The embedded ledger: one SQLite file shared by processes and threads, and its mark.
+"""The ledger over a store, and the embedded one: an SQLite file shared by processes and threads.
 
-A writing call has two locked steps. First, in one immediate transaction: verify new entries, check
-the mark, decide, append, commit (fsync). Then, under the write lock again: move the mark to the end
-of the file. A crash between the two leaves the mark behind. That is allowed, and happened before
-any release. If the mark were written before the commit, it could name an entry that does not exist.
-If it were written without the lock, it could move back.
+A writing call has two locked steps. First, in one transaction: verify new entries, check the mark,
+decide, append, commit (fsync). Then, under a lock again: move the mark to that end. A crash between
+the two leaves the mark behind. That is allowed, and happened before any release. If the mark were
+written before the commit, it could name an entry that does not exist. If it were written without
+the lock, it could move back.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -34,11 +33,9 @@ from dpsql.ledgers import (
     SharedAnswer,
     Spent,
     Stopped,
-    store,
 )
-from dpsql.ledgers.book import EPOCH, LARGEST, RESTORE, Book
+from dpsql.ledgers.book import EPOCH, LARGEST, Book
 from dpsql.ledgers.chain import START, EntryKind, EntryRow, State
-from dpsql.ledgers.claims import Claims
 from dpsql.ledgers.codec import (
     decode_answer,
     decode_event,
@@ -55,8 +52,9 @@ from dpsql.ledgers.debits import (
     released,
     spent_after,
 )
-from dpsql.ledgers.mark import identity_of, mark_of, mark_path, read_mark, write_mark
-from dpsql.ledgers.store import Patience
+from dpsql.ledgers.ledger_store import LedgerSession, Store, UnknownCommit
+from dpsql.ledgers.mark import mark_of
+from dpsql.ledgers.store import Patience, SqliteStore
 from dpsql.model.errors import LedgerError
 from dpsql.model.vocabulary import Fact, Loss, Noisy
 
@@ -76,47 +74,33 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class SqliteLedger:
-    """A `Ledger` in one SQLite file; safe across threads, processes and forks.
+class StoredLedger:
+    """A `Ledger` over a store; safe across threads, processes and forks.
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ledger = SqliteLedger.open(f"{folder}/dpsql.ledger")
-    ...     ledger.spent("default"), ledger.data_version()
-    (Loss(amount=0, delta=0), 1)
+    `clock` stamps the entries where the store has no clock of its own.
     """
 
-    def __init__(self, path: str, clock: Callable[[], datetime], patience: Patience) -> None:
-        self._path, self._clock, self._patience = path, clock, patience
-        self._claims = Claims(path)
+    def __init__(self, store: Store, clock: Callable[[], datetime] = utc_now) -> None:
+        self._store, self._clock = store, clock
         self._state = START
         self._closed = False
 
     @classmethod
-    def open(
-        cls,
-        path: str,
-        *,
-        clock: Callable[[], datetime] = utc_now,
-        patience: Patience | None = None,
-    ) -> Self:
-        """Open the ledger at `path`, created if there is none, and verify it from its first entry
-        on.
+    def over(cls, store: Store, clock: Callable[[], datetime] = utc_now) -> Self:
+        """Open the ledger in a store, created if there is none, and verify it.
 
         Raises LedgerError if it cannot be opened or trusted.
         """
-        ledger = cls(os.path.realpath(path), clock, patience or Patience())
-        with store.failing_closed(ledger._path):
-            if not os.path.exists(ledger._path):  # noqa: PTH110
-                _require_no_mark(ledger._path)
-                store.create_file(ledger._path)
+        ledger = cls(store, clock)
+        with store.failing_closed():
+            store.create_place()
             ledger._begin()
         return ledger
 
     def close(self) -> None:
-        """Close the ledger; apart from claims nothing is held open between calls."""
+        """Close the ledger; later operations fail."""
         self._closed = True
-        self._claims.close()
+        self._store.close()
 
     # --- writing ---
 
@@ -138,8 +122,8 @@ class SqliteLedger:
     def claimed(self, text: str) -> Iterator[bool]:
         """Claim a text for this process; see `Ledger.claimed`."""
         with ExitStack() as stack:
-            with store.failing_closed(self._path):
-                own = stack.enter_context(self._claims.claimed(text))
+            with self._store.failing_closed():
+                own = stack.enter_context(self._store.claimed(text))
             yield own
 
     def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
@@ -150,7 +134,7 @@ class SqliteLedger:
                 raise LedgerError(f"Query {query_id} was never charged; its answer is not kept.")
             digest = sha256(payload).hexdigest()
             book.append(EntryKind.ANSWER, query_id=query_id, detail=digest)
-            store.insert_answer(book.opened, query_id, payload)
+            self._store.insert_answer(book.opened, query_id, payload)
 
     def refresh(self) -> int:
         """Start a new data version; see `Ledger.refresh`."""
@@ -227,13 +211,13 @@ class SqliteLedger:
         return decode_answer(payload)
 
     def stamp(self, seconds: float = threading.TIMEOUT_MAX) -> object:
-        """Return the identities and change counters of both files; see `Ledger.stamp`."""
+        """Return a value that changes with any write; see `Ledger.stamp`."""
         if not _CALLS.acquire(timeout=seconds):
             return None
         try:
-            with store.failing_closed(self._path):
+            with self._store.failing_closed():
                 self._require_open()
-                return store.change_of(self._path), store.change_of(mark_path(self._path))
+                return self._store.stamp()
         finally:
             _CALLS.release()
 
@@ -292,7 +276,7 @@ class SqliteLedger:
         """Return the owner's last acts; see `Ledger.acts`."""
         kinds = ", ".join(f"'{kind}'" for kind in OWNER_ACTS)
         with self._reading() as book:
-            rows = store.rows_where(book.opened, f"kind IN ({kinds})", (), limit)
+            rows = self._store.rows_where(book.opened, f"kind IN ({kinds})", (), limit)
             for row in rows:
                 book.confirm(row)
         return tuple(_act(row) for row in rows)
@@ -317,127 +301,139 @@ class SqliteLedger:
         with self._reading() as book:
             book.catch_up(START)
             book.check_mark()
-            for query_id in store.answered(book.opened):
+            for query_id in self._store.answered(book.opened):
                 book.answer(query_id)
 
     # --- transactions ---
 
     def _begin(self) -> None:
-        """Write the schema and the first entry into an empty file, and the first mark."""
-        with _CALLS, store.connection(self._path, self._patience) as opened:
-            with store.transaction(opened, self._patience, write=False) as schema:
-                empty, earlier = not schema, _is_earlier(schema)
-            if empty:
-                self._write_schema(opened)
-            if earlier:
-                with store.transaction(opened, self._patience, write=True) as schema:
-                    if _is_earlier(schema):
-                        store.upgrade(opened, schema)
+        """Write the schema and the first entry into an empty store, and the first mark."""
+        with _CALLS, self._store.connection() as opened:
+            self._store.prepare_schema(opened, lambda: self._write_first(opened))
             with self._verified(opened, write=False) as book:
                 self._state = book.state
-                unmarked = read_mark(self._path) is None
+                unmarked = self._store.read_mark() is None
             if unmarked:
                 self._move_mark(opened, book.state)
 
-    def _write_schema(self, opened: sqlite3.Connection) -> None:
-        with store.transaction(opened, self._patience, write=True) as schema:
-            if schema:  # another process was faster
-                return
-            _require_no_mark(self._path)
-            for statement in store.SCHEMA:
-                opened.execute(statement)
-            name = f"{int(self._patience.entropy.below(1 << 128, 1)[0]):032x}"
-            Book(self._path, opened, self._clock).append(EntryKind.OPENED, detail=name)
+    def _write_first(self, opened: LedgerSession) -> None:
+        """Append the first entry: the ledger's id, which is random."""
+        book = self._book(opened)
+        book.append(EntryKind.OPENED, detail=f"{self._store.random():032x}")
+        self._store.write_head(opened, book.state)
 
     @contextmanager
     def _writing(self) -> Iterator[Book]:
         """Open a transaction that is durable and marked after the exit."""
-        with (
-            store.failing_closed(self._path),
-            _CALLS,
-            store.connection(self._path, self._patience) as opened,
-        ):
+        with self._store.failing_closed(), _CALLS, self._store.connection() as opened:
             self._require_open()
-            with self._verified(opened, write=True) as book:
-                yield book
+            try:
+                with self._verified(opened, write=True) as book:
+                    yield book
+                    self._store.write_head(opened, book.state)
+            except UnknownCommit:
+                self._require_committed(opened, book.state)
             self._state = book.state
             self._move_mark(opened, book.state)
 
     @contextmanager
     def _reading(self) -> Iterator[Book]:
-        with (
-            store.failing_closed(self._path),
-            _CALLS,
-            store.connection(self._path, self._patience) as opened,
-        ):
+        with self._store.failing_closed(), _CALLS, self._store.connection() as opened:
             self._require_open()
             with self._verified(opened, write=False) as book:
                 self._state = book.state
                 yield book
 
     @contextmanager
-    def _verified(self, opened: sqlite3.Connection, *, write: bool) -> Iterator[Book]:
-        """Open a transaction on a ledger after checking its schema, chain and mark."""
-        with store.transaction(opened, self._patience, write=write) as schema:
-            _require_schema(self._path, schema)
-            book = Book(self._path, opened, self._clock)
+    def _verified(self, opened: LedgerSession, *, write: bool) -> Iterator[Book]:
+        """Open a transaction on a ledger after checking its schema, chain, end and mark."""
+        with self._store.transaction(opened, write=write) as schema:
+            self._store.require_schema(schema)
+            book = self._book(opened)
             if self._state is START:
                 book.resume()
             else:
                 book.catch_up(self._state)
+            self._store.check_head(opened, book.state)
             book.check_mark()
             yield book
 
-    def _move_mark(self, opened: sqlite3.Connection, reached: State) -> None:
-        """Move the mark to the file's end, unless another process moved it far enough."""
-        mark = read_mark(self._path)
-        if mark is not None and mark.sequence >= reached.sequence:
-            return
+    def _book(self, opened: LedgerSession) -> Book:
+        return Book(self._store, opened, lambda: self._store.clock(opened) or self._clock())
+
+    def _require_committed(self, opened: LedgerSession, reached: State) -> None:
+        """Raise LedgerError unless a commit without a known outcome is in the ledger.
+
+        The lock waits until that transaction ended. The hash of its last entry identifies it.
+        """
         with self._verified(opened, write=True) as book:
-            write_mark(self._path, mark_of(book.state, self._path))
+            if self._store.hash_at(opened, reached.sequence) != reached.hash:
+                raise LedgerError(
+                    f"The ledger {self._store.name} lost the connection, and nothing was recorded. "
+                    "Ask again."
+                )
+            self._store.write_head(opened, book.state)  # a standby has what is before it, too
+
+    def _move_mark(self, opened: LedgerSession, reached: State) -> None:
+        """Move the mark to this end, unless another process moved it far enough."""
+        if not self._is_behind(reached):
+            return
+        with self._store.marking(opened):
+            if self._is_behind(reached):
+                self._store.write_mark(mark_of(reached, self._store.identity(opened)))
+
+    def _is_behind(self, reached: State) -> bool:
+        mark = self._store.read_mark()
+        return mark is None or mark.sequence < reached.sequence
 
     def _require_open(self) -> None:
         if self._closed:
-            raise LedgerError(f"The ledger {self._path} is closed.")
+            raise LedgerError(f"The ledger {self._store.name} is closed.")
+
+
+class SqliteLedger(StoredLedger):
+    """A `Ledger` in one SQLite file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = SqliteLedger.open(f"{folder}/dpsql.ledger")
+    ...     ledger.spent("default"), ledger.data_version()
+    (Loss(amount=0, delta=0), 1)
+    """
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        *,
+        clock: Callable[[], datetime] = utc_now,
+        patience: Patience | None = None,
+    ) -> Self:
+        """Open the ledger at `path`; see `StoredLedger.over`."""
+        return cls.over(SqliteStore(os.path.realpath(path), patience or Patience()), clock)
 
 
 def accept(path: str) -> None:
-    """Record that the owner trusts the ledger at `path` as it is now.
+    """Record that the owner trusts the ledger at `path`; see `accept_store`."""
+    accept_store(SqliteStore(os.path.realpath(path), Patience()))
 
-    For a file that was moved, restored or rolled back. Its chain must hold from the first entry to
-    the last; then the mark is set to it. The acceptance itself is recorded. Raises LedgerError if
-    the chain is broken: an edited ledger cannot be accepted.
+
+def accept_store(store: Store, clock: Callable[[], datetime] = utc_now) -> None:
+    """Record that the owner trusts the ledger in a store as it is now.
+
+    For a ledger that was moved, restored or rolled back. Its chain must hold from the first entry
+    to the last; then the mark is set to it. The acceptance itself is recorded. Raises LedgerError
+    if the chain is broken: an edited ledger cannot be accepted.
     """
-    path, patience = os.path.realpath(path), Patience()
-    with store.failing_closed(path), _CALLS, store.connection(path, patience) as opened:
-        with store.transaction(opened, patience, write=True) as schema:
-            _require_schema(path, schema)
-            book = Book(path, opened, utc_now)
+    with store.failing_closed(), _CALLS, store.connection() as opened:
+        with store.transaction(opened, write=True) as schema:
+            store.require_schema(schema)
+            book = Book(store, opened, lambda: store.clock(opened) or clock())
             book.catch_up(START)
-            book.append(EntryKind.ACCEPTED, detail=identity_of(path))
-        with store.transaction(opened, patience, write=True):
-            book.catch_up(START)
-            write_mark(path, mark_of(book.state, path))
-
-
-def _require_schema(path: str, schema: list[str]) -> None:
-    if sorted(schema) != sorted(store.SCHEMA):
-        raise LedgerError(
-            f"The ledger {path} is not one that this version wrote, or its tables were changed. "
-            f"{RESTORE}"
-        )
-
-
-def _require_no_mark(path: str) -> None:
-    if os.path.lexists(mark_path(path)):
-        raise LedgerError(
-            f"The ledger {path} is gone or empty, but its mark is there. {RESTORE} To start from "
-            "nothing, lower the budgets by all that was spent, then remove the mark too."
-        )
-
-
-def _is_earlier(schema: list[str]) -> bool:
-    return sorted(schema) in [sorted(earlier) for earlier in store.EARLIER_SCHEMAS]
+            book.append(EntryKind.ACCEPTED, detail=store.identity(opened))
+            store.write_head(opened, book.state)
+        with store.marking(opened):
+            store.write_mark(mark_of(book.state, store.identity(opened)))
 
 
 def _latest(book: Book, kind: EntryKind, limit: int, of: tuple[object, ...]) -> list[EntryRow]:

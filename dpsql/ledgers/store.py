@@ -1,4 +1,4 @@
-"""The SQLite file: its schema, its transactions, and waits for other processes.
+"""The SQLite file: its schema, its transactions, its mark, and waits for other processes.
 
 A connection lasts for one call: none crosses a fork or a thread. A debit is on disk before it
 counts: SECURITY.md S3.
@@ -11,14 +11,16 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
-from dpsql.ledgers.chain import EntryRow
-from dpsql.ledgers.mark import sync_folder
+from dpsql.ledgers.chain import EntryRow, State
+from dpsql.ledgers.claims import Claims
+from dpsql.ledgers.ledger_store import LedgerSession
+from dpsql.ledgers.mark import Mark, identity_of, mark_path, read_mark, sync_folder, write_mark
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import LedgerError
@@ -128,7 +130,12 @@ _PROBLEMS = {
     sqlite3.SQLITE_CONSTRAINT: "has an entry for this query already.",
 }
 
-_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+RESTORE = (
+    "Restore the file from a backup, then, if you know what happened, run "
+    "`dpsql budget --accept-ledger`."
+)
+
+UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 """Errors of reading a damaged value: a damaged byte can give any text, number or type.
 
 Python's sqlite3 raises UnicodeDecodeError, too, if SQLite's own message quotes such a text.
@@ -177,7 +184,7 @@ def failing_closed(path: str) -> Iterator[None]:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else "unknown"
         raise LedgerError(f"The ledger {path} or its mark failed: {reason}.") from None
-    except _UNREADABLE:
+    except UNREADABLE:
         raise LedgerError(f"The ledger {path} {_PROBLEMS[sqlite3.SQLITE_CORRUPT]}") from None
 
 
@@ -282,51 +289,171 @@ _INSERT = f"INSERT INTO entries ({_COLUMNS}, hash) VALUES ({_MARKS})"
 _SELECT = f"SELECT {_COLUMNS}, hash FROM entries"
 
 
-def insert_row(opened: sqlite3.Connection, row: EntryRow, recorded: bytes) -> None:
+def insert_row(opened: LedgerSession, row: EntryRow, recorded: bytes) -> None:
     """Append one entry with its hash."""
     opened.execute(_INSERT, (*row, recorded))
 
 
-def insert_answer(opened: sqlite3.Connection, query_id: str, payload: bytes) -> None:
+def insert_answer(opened: LedgerSession, query_id: str, payload: bytes) -> None:
     """Store the answer of one query."""
     opened.execute("INSERT INTO answers VALUES (?, ?)", (query_id, payload))
 
 
-def rows(opened: sqlite3.Connection, first: int) -> Iterator[tuple[EntryRow, bytes]]:
+def rows(opened: LedgerSession, first: int) -> Iterator[tuple[EntryRow, bytes]]:
     """Return the entries from `first` on, in order, each with its recorded hash."""
     cursor = opened.execute(f"{_SELECT} WHERE sequence >= ? ORDER BY sequence", (first,))
     return ((EntryRow._make(values[:-1]), values[-1]) for values in cursor)
 
 
+def rows_between(opened: LedgerSession, first: int, most: int) -> list[tuple[EntryRow, bytes]]:
+    """Return up to `most` entries from `first` on, in order, each with its recorded hash."""
+    query = f"{_SELECT} WHERE sequence >= ? ORDER BY sequence LIMIT ?"
+    cursor = opened.execute(query, (first, most))
+    return [(EntryRow._make(values[:-1]), bytes(values[-1])) for values in cursor]
+
+
 def rows_where(
-    opened: sqlite3.Connection, condition: str, values: tuple[object, ...], limit: int
+    opened: LedgerSession, condition: str, values: tuple[object, ...], limit: int
 ) -> list[EntryRow]:
     """Return the newest entries that meet an SQL condition, newest first."""
     query = f"{_SELECT} WHERE {condition} ORDER BY sequence DESC LIMIT ?"
     return [EntryRow._make(row[:-1]) for row in opened.execute(query, (*values, limit))]
 
 
-def last_checkpoint(opened: sqlite3.Connection) -> tuple[EntryRow, bytes] | None:
+def last_checkpoint(opened: LedgerSession) -> tuple[EntryRow, bytes] | None:
     """Return the newest checkpoint with its recorded hash; None if there is none."""
     query = f"{_SELECT} WHERE kind = 'checkpoint' ORDER BY sequence DESC LIMIT 1"
     row = opened.execute(query).fetchone()
     return None if row is None else (EntryRow._make(row[:-1]), bytes(row[-1]))
 
 
-def hash_at(opened: sqlite3.Connection, sequence: int) -> bytes | None:
+def hash_at(opened: LedgerSession, sequence: int) -> bytes | None:
     """Return the recorded hash of one entry; None if there is no such entry."""
     row = opened.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,)).fetchone()
     return None if row is None else bytes(row[0])
 
 
-def payload_of(opened: sqlite3.Connection, query_id: str) -> bytes | None:
+def payload_of(opened: LedgerSession, query_id: str) -> bytes | None:
     """Return the stored answer of one query; None if there is none."""
     query = "SELECT payload FROM answers WHERE query_id = ?"
     row = opened.execute(query, (query_id,)).fetchone()
     return None if row is None else bytes(row[0])
 
 
-def answered(opened: sqlite3.Connection) -> list[str]:
+def answered(opened: LedgerSession) -> list[str]:
     """Return all queries with a stored or recorded answer."""
     query = "SELECT query_id FROM answers UNION SELECT query_id FROM entries WHERE kind = 'answer'"
     return [query_id for (query_id,) in opened.execute(query)]
+
+
+# --- the store -------------------------------------------------------------------------------
+
+
+class SqliteStore:
+    """A `Store` in one SQLite file, with the mark and the claims beside it."""
+
+    def __init__(self, path: str, patience: Patience) -> None:
+        self.name, self._patience, self._claims = path, patience, Claims(path)
+
+    insert_row = staticmethod(insert_row)
+    insert_answer = staticmethod(insert_answer)
+    rows = staticmethod(rows)
+    rows_where = staticmethod(rows_where)
+    last_checkpoint = staticmethod(last_checkpoint)
+    hash_at = staticmethod(hash_at)
+    payload_of = staticmethod(payload_of)
+    answered = staticmethod(answered)
+
+    def failing_closed(self) -> AbstractContextManager[None]:
+        """Turn errors of SQLite and the system into a LedgerError with a fix."""
+        return failing_closed(self.name)
+
+    def connection(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Open a durable connection to the file, closed at the exit."""
+        return connection(self.name, self._patience)
+
+    def transaction(self, opened: Any, *, write: bool) -> AbstractContextManager[list[str]]:
+        """Run one transaction, which yields the file's schema."""
+        return transaction(opened, self._patience, write=write)
+
+    def create_place(self) -> None:
+        """Create the file if there is none. Raises LedgerError if there is a mark of it."""
+        if not os.path.exists(self.name):  # noqa: PTH110
+            self._require_no_mark()
+            create_file(self.name)
+
+    def prepare_schema(self, opened: Any, create: Callable[[], None]) -> None:
+        """Write the schema into an empty file, then call `create`; upgrade an earlier schema."""
+        with self.transaction(opened, write=False) as schema:
+            empty, earlier = not schema, _is_earlier(schema)
+        if not (empty or earlier):
+            return
+        with self.transaction(opened, write=True) as schema:
+            if not schema:  # no other process was faster
+                self._require_no_mark()
+                for statement in SCHEMA:
+                    opened.execute(statement)
+                create()
+            elif _is_earlier(schema):
+                upgrade(opened, schema)
+
+    def require_schema(self, schema: Sequence[str]) -> None:
+        """Raise LedgerError unless the schema is the one that this version writes."""
+        if sorted(schema) != sorted(SCHEMA):
+            raise LedgerError(
+                f"The ledger {self.name} is not one that this version wrote, or its tables were "
+                f"changed. {RESTORE}"
+            )
+
+    def _require_no_mark(self) -> None:
+        if os.path.lexists(mark_path(self.name)):
+            raise LedgerError(
+                f"The ledger {self.name} is gone or empty, but its mark is there. {RESTORE} To "
+                "start from nothing, lower the budgets by all that was spent, then remove the mark "
+                "too."
+            )
+
+    def random(self) -> int:
+        """Return a random number of 128 bits."""
+        return int(self._patience.entropy.below(1 << 128, 1)[0])
+
+    def check_head(self, opened: LedgerSession, state: State) -> None:
+        """Do nothing: the last row of the file is its end."""
+
+    def write_head(self, opened: LedgerSession, state: State) -> None:
+        """Do nothing: the last row of the file is its end."""
+
+    def clock(self, _opened: LedgerSession) -> None:
+        """Return None: a file has no clock."""
+
+    def identity(self, _opened: LedgerSession) -> str:
+        """Return device and inode of the file."""
+        return identity_of(self.name)
+
+    def read_mark(self) -> Mark | None:
+        """Return the mark beside the file."""
+        return read_mark(self.name)
+
+    def marking(self, opened: Any) -> AbstractContextManager[object]:
+        """Hold the file's write lock."""
+        return self.transaction(opened, write=True)
+
+    def write_mark(self, mark: Mark) -> None:
+        """Replace the mark beside the file."""
+        write_mark(self.name, mark)
+
+    def claimed(self, text: str) -> AbstractContextManager[bool]:
+        """Claim a text by a lock on one byte of a file."""
+        return self._claims.claimed(text)
+
+    def stamp(self) -> object:
+        """Return the identities and change counters of the file and its mark."""
+        return change_of(self.name), change_of(mark_path(self.name))
+
+    def close(self) -> None:
+        """Release all claims; nothing else is held open between calls."""
+        self._claims.close()
+
+
+def _is_earlier(schema: Sequence[str]) -> bool:
+    return sorted(schema) in [sorted(earlier) for earlier in EARLIER_SCHEMAS]
