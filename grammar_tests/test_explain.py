@@ -158,6 +158,7 @@ def test_json_says_what_the_documentation_says(proxy: Proxy) -> None:
         "type": "VARCHAR",
         "margin": None,
         "exact": True,
+        "forecast": None,
     }
     assert [column["exact"] for column in said["columns"]] == [True, False, False]
     (block,), (release,) = shown.blocks, said["releases"]

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from math import nan, prod
+from math import isnan, nan, prod
 from operator import add
 
 from dpsql import accountants
 from dpsql.accountants.remaining import rest
 from dpsql.answering import shared_answers
+from dpsql.answering.forecasts import forecasts
 from dpsql.answering.from_memory import Recollection, recollection, repeated
 from dpsql.answering.two_steps import Steps, steps_of, steps_price
 from dpsql.ledgers import PaidAnswer, Stopped, unconfirmed
@@ -41,7 +42,13 @@ class PlannedCreation:
 
 def explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
     """Return the plan and the present price of a query; see `Proxy.explain`."""
-    plan = compiler.freely(lambda: _explained(compiler, vault, query), query.stop)
+
+    def explain() -> Explanation:
+        plan = _explained(compiler, vault, query)
+        depends = any(error is not None and isnan(error) for error in plan.expected)
+        return replace(plan, forecasts=forecasts(compiler, vault, query)) if depends else plan
+
+    plan = compiler.freely(explain, query.stop)
     return replace(plan, form=query.explain or plan.form)
 
 

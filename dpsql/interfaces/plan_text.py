@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
-from math import isfinite, isnan
+from math import inf, isfinite, isnan
 from textwrap import wrap
 from typing import Any, assert_never
 
@@ -29,6 +29,8 @@ from dpsql.preparation.explanation import (
     Explanation,
     FewerGroups,
     FewerRows,
+    Forecast,
+    ForecastKind,
     FoundBound,
     Help,
     LargerEpsilon,
@@ -47,6 +49,12 @@ from dpsql.preparation.explanation import (
 WIDTH = 100
 """Width of a plan outside of terminals."""
 
+NOISE_IN_RANK = 0.25
+"""Error of a quantile, as a share of the rows, from which it is noise: a quarter of them."""
+
+_ABOUT = (
+    "about: by expected_rows of the policy; the least if all add alike, the most if a few add much"
+)
 _NARROWEST = 40
 _INDENT = "  "
 _TOGETHER = re.compile("(?<=[=±]) | (?=[=%])")
@@ -92,9 +100,15 @@ def _short(explanation: Explanation, width: int, door: Door | None) -> Iterator[
         yield from _sentence(text, width)
     yield ""
     expected = explanation.expected or (None,) * len(explanation.columns)
-    cells = [_column(*pair) for pair in zip(explanation.columns, expected, strict=True)]
-    yield from grid([("column", "type", "± at 95 %"), *cells])
-    yield from _bounds(explanation.outlook.bounds, len(explanation.columns), width)
+    forecasts = explanation.forecasts or (None,) * len(explanation.columns)
+    columns = zip(explanation.columns, expected, forecasts, strict=True)
+    yield from grid([("column", "type", "± at 95 %"), *(_column(*each) for each in columns)])
+    if any(forecasts):
+        yield from _sentence(_ABOUT, width)
+    pairs = zip(explanation.columns, forecasts, strict=True)
+    foreseen = {column.name for column, forecast in pairs if forecast is not None}
+    bounds = [bound for bound in explanation.outlook.bounds if bound.column not in foreseen]
+    yield from _bounds(bounds, len(explanation.columns), width)
     notices = sentences(explanation.notices, explanation.columns)
     yield from _apart(_listed("Told with the answer:", notices, width))
     helping = [proposal_text(each, door) for each in explanation.outlook.proposals]
@@ -178,11 +192,42 @@ def budget_lines(
         yield f"After it {questions_text(rest.questions, rest.question, rest.keyed)} {verb}."
 
 
-def _column(column: Column, expected: float | None) -> tuple[str, str, str]:
+def _column(
+    column: Column, expected: float | None, forecast: Forecast | None
+) -> tuple[str, str, str]:
     error = "exact" if expected is None else "depends on the data"
     if expected is not None and not isnan(expected):
         error = approximate(expected)
+    elif expected is not None and forecast is not None:
+        error = forecast_text(forecast)
     return printable(column.name), str(column.type), error
+
+
+def forecast_text(forecast: Forecast) -> str:
+    """Return the text of an expected half-width.
+
+    >>> forecast_text(Forecast(121.7, 396.0, ForecastKind.ABSOLUTE))
+    'about 120 to 400'
+    >>> forecast_text(Forecast(0.021, 0.084, ForecastKind.RELATIVE))
+    'about 2.1 to 8.4 % of it'
+    >>> forecast_text(Forecast(0.31, 1.2, ForecastKind.RANK))
+    'noise: 31 to 100 % of ranks'
+    """
+    share = forecast.kind is not ForecastKind.ABSOLUTE
+    most = 1.0 if forecast.kind is ForecastKind.RANK else inf
+    ends = [min(end, most) * (100 if share else 1) for end in (forecast.low, forecast.high)]
+    low, high = (approximate(float(f"{end:.2g}")) for end in ends)
+    error = low if low == high else f"{low} to {high}"
+    match forecast.kind:
+        case ForecastKind.ABSOLUTE:
+            return f"about {error}"
+        case ForecastKind.RELATIVE:
+            return f"{'noise:' if forecast.low >= 1 else 'about'} {error} % of it"
+        case ForecastKind.RANK:
+            noise = "noise:" if forecast.low >= NOISE_IN_RANK else "about"
+            return f"{noise} {error} % of ranks"
+        case _:
+            assert_never(forecast.kind)
 
 
 # --- long ---
@@ -391,7 +436,8 @@ def plan_json(explanation: Explanation) -> str:
 
 def _everything(explanation: Explanation) -> dict[str, Any]:
     expected = explanation.expected or (None,) * len(explanation.columns)
-    columns = zip(explanation.columns, expected, strict=True)
+    forecasts = explanation.forecasts or (None,) * len(explanation.columns)
+    columns = zip(explanation.columns, expected, forecasts, strict=True)
     return {
         "version": VERSION,
         "analyst": explanation.analyst,
@@ -435,10 +481,13 @@ def _rest(rest: Rest) -> dict[str, Any]:
     return {"epsilon": float(rest.question), **each, "fits": fits}
 
 
-def _json_column(column: Column, expected: float | None) -> dict[str, Any]:
+def _json_column(
+    column: Column, expected: float | None, forecast: Forecast | None
+) -> dict[str, Any]:
     margin = expected if expected is not None and isfinite(expected) else None
     error = {"margin": margin, "exact": expected is None}
-    return {"name": column.name, "type": str(column.type), **error}
+    about = None if margin is not None or forecast is None else asdict(forecast)
+    return {"name": column.name, "type": str(column.type), **error, "forecast": about}
 
 
 def _release(block: BlockLines) -> dict[str, Any]:

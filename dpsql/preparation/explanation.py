@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from enum import StrEnum
 from math import nan
 from typing import TypeAlias
 
@@ -222,6 +223,25 @@ class FoundBound:
     margin: float
 
 
+class ForecastKind(StrEnum):
+    """What a forecast is measured in."""
+
+    ABSOLUTE = "in units of the column"
+    RELATIVE = "as a share of the number"
+    RANK = "in rank, as a share of the rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Expected half-width (95 %) of a column: `low` if units add about alike, `high` if a few add
+    much.
+    """
+
+    low: float
+    high: float
+    kind: ForecastKind
+
+
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """Expected precision of an answer, by possible bounds, and forms of the question with less
@@ -283,5 +303,6 @@ class Explanation:
     cap: str = ""
     helps: tuple[Help, ...] = ()
     outlook: Outlook = Outlook()
+    forecasts: tuple[Forecast | None, ...] = ()
     searches: int = 0
     form: PlanForm = PlanForm.SHORT

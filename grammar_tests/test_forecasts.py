@@ -1,0 +1,151 @@
+"""What is said of an error before a question is paid: near what is told with the answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import isfinite
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from dpsql import mechanisms
+from dpsql.answering import forecasts as foretold
+from dpsql.interfaces.plan_text import plan_text
+from dpsql.model.vocabulary import Answer
+from dpsql.preparation.explanation import Forecast, ForecastKind
+from dpsql.proxy import Proxy
+from grammar_tests import proxy_kit
+from grammar_tests.draws import ENTROPY
+from grammar_tests.proxy_kit import request
+from grammar_tests.test_contribution_bounds import crowd
+
+PEOPLE = 600
+MONTH = "date_trunc('month', day)"
+LISTED = "GROUP BY m"
+BY_MONTH = f"SELECT {MONTH} AS m, COUNT(*) AS n FROM logins {LISTED}"
+QUESTIONS = (
+    "SELECT COUNT(*) AS n FROM logins",
+    "SELECT COUNT(*) AS n FROM logins WHERE day >= DATE '2024-07-01'",
+    BY_MONTH,
+    f"SELECT {MONTH} AS m, SUM(EXTRACT(day FROM day)) AS s FROM logins {LISTED}",
+    "SELECT SUM(EXTRACT(day FROM day)) AS s, COUNT(*) AS n FROM logins",
+    "SELECT AVG(EXTRACT(day FROM day)) AS a FROM logins",
+    "SELECT COUNT(*) FILTER (WHERE day >= DATE '2024-07-01') / COUNT(*) AS r FROM logins",
+    f"SELECT m, n, n / SUM(n) OVER () AS share FROM ({BY_MONTH}) AS t",
+    f"SELECT {MONTH} AS m, COUNT(*) AS n FROM logins GROUP BY m HAVING COUNT(*) > 10",
+    "SELECT login_id - 24 * (login_id // 24) AS m, COUNT(*) AS n FROM logins GROUP BY m",
+)
+"""Questions whose error depends on what one person adds, which no declaration says."""
+
+
+SIZES = {"customers": PEOPLE, "logins": 11 * PEOPLE}
+
+
+def declared(table: str, rows: int | None) -> tuple[str, str]:
+    """The change of the policy that declares how many rows a table has, or nothing (None)."""
+    head = f'[tables.{table}]\naccess = "private"\n'
+    return f"{head}expected_rows = 1000\n", head + (f"expected_rows = {rows}\n" if rows else "")
+
+
+def opened(folder: Path, people: int = PEOPLE, most: int = 40) -> Proxy:
+    """Some people with about ten logins each; the policy says how many of both there are."""
+    sizes = [declared(table, rows) for table, rows in SIZES.items()]
+    proxy = Proxy.open(str(proxy_kit.shop(folder, *sizes, tables=crowd(people, most=most))))
+    proxy.vault.sampler = partial(mechanisms.sample, entropy=ENTROPY)
+    return proxy
+
+
+def told(answer: Answer, place: int, kind: ForecastKind) -> float:
+    """The median ± of a column, as its forecast measures it."""
+    pairs = ((row[place], errors[place]) for row, errors in zip(answer.rows, answer.margins))  # noqa: B905
+    known = [(abs(x), m) for x, m in pairs if m is not None and isfinite(m)]
+    relative = kind is ForecastKind.RELATIVE
+    return median(m / x if relative else m for x, m in known)
+
+
+def near(forecast: Forecast, margin: float, factor: float = 2.0) -> bool:
+    return forecast.low / factor <= margin <= forecast.high * factor
+
+
+def compared(proxy: Proxy) -> list[tuple[Forecast, float]]:
+    """Every forecast, and what the answer then tells."""
+    found = []
+    for sql in QUESTIONS:
+        before = proxy.explain(request(sql, "2"))
+        answer = proxy.ask(request(sql, "2"))
+        for place, forecast in enumerate(before.forecasts):
+            if forecast is not None:
+                found.append((forecast, told(answer, place, forecast.kind)))
+    return found
+
+
+@pytest.mark.full("compiles and asks ten questions, in three cases each")
+def test_told_errors_are_near_their_forecast(tmp_path: Path) -> None:
+    """Within half of the least and twice the most, and these are no further apart than ten times.
+
+    A forecast for five times as many people is a wrong twin.
+    """
+    with opened(tmp_path) as proxy:
+        found = compared(proxy)
+    assert len(found) >= len(QUESTIONS)
+    held = sum(near(*each) for each in found)
+    assert held >= 0.95 * len(found), found
+    assert median(forecast.high / forecast.low for forecast, _ in found) <= 6
+    wrong = [(replace(f, low=5 * f.low, high=5 * f.high), margin) for f, margin in found]
+    assert sum(near(*each) for each in wrong) < 0.5 * len(found)
+
+
+def test_a_forecast_does_not_depend_on_data(tmp_path: Path) -> None:
+    """It is the same over other people. A forecast of integers of the engine would not be."""
+    few, many = (opened(tmp_path / str(n), n, most) for n, most in ((3, 4), (PEOPLE, 40)))
+    with few, many:
+        plans = [proxy.explain(request(QUESTIONS[2], "2")) for proxy in (few, many)]
+        answers = [proxy.ask(request(QUESTIONS[2], "2")) for proxy in (few, many)]
+    assert plans[0].forecasts == plans[1].forecasts
+    assert plans[0].forecasts[1] is not None
+    wrong = [told(answer, 1, ForecastKind.ABSOLUTE) for answer in answers]
+    assert wrong[0] != wrong[1]
+
+
+def test_without_a_declared_size_nothing_is_foretold(tmp_path: Path) -> None:
+    silent = declared("customers", None)
+    with Proxy.open(str(proxy_kit.shop(tmp_path, silent, tables=crowd(8)))) as proxy:
+        plan = proxy.explain(request(QUESTIONS[0], "2"))
+    assert not any(plan.forecasts)
+    assert "depends on the data" in plan_text(plan)
+
+
+def test_quantiles_have_a_forecast_in_rank_and_say_when_they_are_noise(tmp_path: Path) -> None:
+    """Of many people a median is near the middle row; of few, by day, it may be any row."""
+    with opened(tmp_path) as proxy:
+        good = proxy.explain(request("SELECT MEDIAN(EXTRACT(day FROM day)) AS q FROM logins", "2"))
+        noise = proxy.explain(
+            request(
+                "SELECT day, MEDIAN(EXTRACT(day FROM day)) AS q FROM logins GROUP BY day", "0.1"
+            )
+        )
+    assert [each and each.kind for each in good.forecasts] == [ForecastKind.RANK]
+    assert "of ranks" in plan_text(good)
+    assert "noise" not in plan_text(good)
+    assert "noise: 100 % of ranks" in plan_text(noise)
+
+
+def test_remembered_bounds_are_used(tmp_path: Path) -> None:
+    """A forecast after the first answer is the error of the plan itself, and has no range."""
+    with opened(tmp_path) as proxy:
+        proxy.ask(request(QUESTIONS[2], "2"))
+        after = proxy.explain(request(QUESTIONS[2], "1"))
+    assert not any(after.forecasts)
+    assert all(error is None or isfinite(error) for error in after.expected)
+
+
+def test_conditions_keep_the_share_that_values_and_bounds_say(tmp_path: Path) -> None:
+    """A question about half of the time is foretold at most the error of the whole."""
+    with opened(tmp_path) as proxy:
+        whole, half = (proxy.explain(request(sql, "2")).forecasts[0] for sql in QUESTIONS[:2])
+    assert whole is not None
+    assert half is not None
+    assert half.low <= whole.low
+    assert half.high <= whole.high * foretold.UNEVEN.selectivity
