@@ -36,6 +36,7 @@ from dpsql.model.vocabulary import (
 from dpsql.policy.bind import vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
+from dpsql.policy.restrict import restrict_to
 from dpsql.preparation.bound_policy import bound, reached, store_present
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects, opened
@@ -224,6 +225,12 @@ class Proxy:
         if name not in analysts:
             raise unknown_name("analyst", name, analysts)
         return name
+
+    def policy_of(self, analyst: str) -> Policy:
+        """Return the policy as an analyst's roles show it: other tables and columns do not
+        exist.
+        """
+        return restrict_to(self.policy, analyst)
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         """Return each budget with its spending and its limit."""

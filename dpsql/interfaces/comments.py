@@ -36,7 +36,7 @@ def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> 
         parts.append("the privacy unit")
     links = [link for link in (table.link, *table.several) if link]
     links = [link for link in links if name in map(str.lower, link.columns)]
-    if any(policy.table(link.table) is None for link in links):
+    if any(policy.granted(link.table) is None for link in links):
         links = []
         parts.append("the privacy unit")
     parts += [f"leads to the privacy unit through {_target(link)}" for link in links]

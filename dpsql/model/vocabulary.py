@@ -39,11 +39,12 @@ from dpsql.model.privacy_loss import (
 from dpsql.model.public_times import now
 from dpsql.model.query_options import Memory, Precision
 from dpsql.model.resources import Database, Limits
+from dpsql.model.rights import Grant, Role
 from dpsql.model.table_names import SEARCH_PATH, candidates
 from dpsql.model.tree import Expression, Parameter, SqlType, StoredAs, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
 
@@ -237,7 +238,8 @@ class TablePolicy:
     the owner declares. `second_keys` are columns of undeclared links. Limits `by` groupings replace
     the general limit. Rows that agree on a list of columns in `determining` belong to one unit, as
     the owner declares. Columns of `same_unit` lead to the unit of the link, or are read as NULL
-    (PRIVACY.md R93). Aggregates clip dates and times without bounds to the range `times`.
+    (PRIVACY.md R93). Aggregates clip dates and times without bounds to the range `times`. One
+    analyst sees the rows that some of the `grants` have (PRIVACY.md R105).
     """
 
     name: str
@@ -260,6 +262,7 @@ class TablePolicy:
     rows: Relation | None = None
     same_unit: tuple[Link, ...] = ()
     times: tuple[date, date] | None = None
+    grants: tuple[Grant, ...] = field(default=(), repr=False)
 
     def agreeing(self, columns: tuple[str, ...]) -> str:
         """Return the subject of the fact that rows which agree on these columns belong to
@@ -335,6 +338,7 @@ class Policy:
     `version` is a hash of the decisions (not of layout or comments). `facts` hold for the data with
     identity `data` (None: any), from which the `store` was prepared. Analysts in `empty_rows` get
     no row when they ask for one private row. `deviations` are refused names. Paths are absolute.
+    Where one analyst's roles restrict the `tables`, all tables are `beneath`; proofs read them.
     """
 
     path: str
@@ -352,10 +356,23 @@ class Policy:
     caps: tuple[Cap, ...] = ()
     store: PreparedStore | None = None
     deviations: frozenset[str] = frozenset()
+    roles: tuple[Role, ...] = ()
+    beneath: tuple[TablePolicy, ...] = ()
 
     def table(self, name: str) -> TablePolicy | None:
-        """Return the table called `name`, ignoring case."""
+        """Return the whole table called `name`, ignoring case and rights: for proofs."""
+        tables = self.beneath or self.tables
+        return next((t for t in tables if t.name.lower() == name.lower()), None)
+
+    def granted(self, name: str) -> TablePolicy | None:
+        """Return the table called `name` as the analyst sees it, ignoring case."""
         return next((t for t in self.tables if t.name.lower() == name.lower()), None)
+
+    def with_tables(self, change: Callable[[TablePolicy], TablePolicy]) -> Policy:
+        """Return the policy with each table changed, in both of its lists."""
+        changed = (tuple(map(change, tables)) for tables in (self.tables, self.beneath))
+        tables, beneath = changed
+        return replace(self, tables=tables, beneath=beneath)
 
     def named(
         self, written: tuple[str, ...], path: tuple[str, ...] = SEARCH_PATH
@@ -363,13 +380,14 @@ class Policy:
         """Return the table that a name of up to three parts means; schemas are searched by
         `path`.
         """
-        tables = (self.table(name) for name in candidates(written, path))
+        tables = (self.granted(name) for name in candidates(written, path))
         return next((table for table in tables if table is not None), None)
 
     @property
     def unit_name(self) -> str:
         """Name of the column that identifies privacy units."""
-        has_table = self.table(self.unit.table) is not None
+        table = self.granted(self.unit.table)
+        has_table = table is not None and table.column(self.unit.key) is not None
         return f"{self.unit.table}.{self.unit.key}" if has_table else self.unit.table
 
     def fact(self, kind: FactKind, table: str) -> Fact | None:

@@ -11,6 +11,7 @@ from dpsql.model.local_reports import Randomized
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import Value
 from dpsql.model.vocabulary import BoundsMethod, Budget, Cap, GroupingLimit, Link, PrivacyUnit
+from dpsql.policy.role_sections import DraftRole
 from dpsql.policy.value_reader import Lines
 
 
@@ -140,6 +141,7 @@ class Draft:
     empty_rows: frozenset[str] = frozenset()
     caps: tuple[Cap, ...] = ()
     accepted: tuple[AcceptedFinding, ...] = ()
+    roles: tuple[DraftRole, ...] = ()
 
     def is_column(self, link: Link) -> bool:
         """Test whether a link leads to the unit if people have no table: its values are the

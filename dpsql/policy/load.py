@@ -32,6 +32,7 @@ from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.file_sections import with_formats
 from dpsql.policy.limit_values import limit_of, limits_by, most_in_all, rollups_of, times_of
 from dpsql.policy.local_laws import law_of
+from dpsql.policy.role_sections import read_roles
 from dpsql.policy.server_section import seconds_of, server
 from dpsql.policy.unit_links import check_links, linked_to_values, unit_columns, unit_of
 from dpsql.policy.value_reader import UNDECIDED, Lines, Reader
@@ -111,7 +112,7 @@ def _undecided(value: Any, path: tuple[str, ...]) -> list[tuple[str, ...]]:
 def _draft(reader: Reader, folder: Path) -> Draft:
     reader.only(
         *("database", "privacy_unit", "defaults", "tables", "budgets", "analysts", "groups"),
-        *("ledger", "limits", "server", "check"),
+        *("ledger", "limits", "server", "check", "roles"),
     )
     budgets = tuple(_budget(r, name) for name, r in reader.table("budgets", required=True).tables())
     analysts = _analysts(reader.table("analysts", required=True), budgets)
@@ -132,6 +133,7 @@ def _draft(reader: Reader, folder: Path) -> Draft:
         empty_rows=_empty_rows(reader.table("analysts", required=True)),
         caps=caps_of(reader, budgets, analysts),
         accepted=accepted_findings(reader.table("check")),
+        roles=read_roles(reader, tuple(name for name, _ in analysts)),
     )
     _check_names(draft, reader)
     columns = unit_columns(reader.table("privacy_unit"))

@@ -22,6 +22,7 @@ from dpsql.model.vocabulary import Fact, GroupingLimit, Policy, TablePolicy
 from dpsql.model.walk import substitute
 from dpsql.policy.bind import bind, vouched_for
 from dpsql.policy.draft import Draft
+from dpsql.preparation.bound_roles import check_roles, with_roles
 from dpsql.preparation.engine_admission import find_deviations_of
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.public_data import PublicTables
@@ -35,6 +36,8 @@ def bound(draft: Draft, engine: Engine, ledger: Ledger) -> Policy:
     """
     policy, _schema = bound_to(draft, engine)
     facts = policy.facts | of_stored_rows(ledger.facts(vouched_for(policy)), policy)
+    public = PublicTables(engine, dialects(draft.database).database)
+    check_roles(replace(policy, facts=facts), draft, public)
     return replace(policy, facts=facts, deviations=find_deviations_of(draft, engine))
 
 
@@ -42,7 +45,8 @@ def bound_to(draft: Draft, engine: Engine) -> tuple[Policy, Schema]:
     """Return the policy with the facts of constraints, and the schema with its views expanded."""
     dialect = dialects(draft.database).database
     schema, public = with_views(engine.schema(), dialect), PublicTables(engine, dialect)
-    return with_groupings(bind(draft, schema, public.values), draft), schema
+    policy = with_groupings(bind(draft, schema, public.values), draft)
+    return with_roles(policy, draft), schema
 
 
 def of_stored_rows(facts: frozenset[Fact], policy: Policy) -> frozenset[Fact]:

@@ -19,6 +19,7 @@ from dpsql.model.intervals import Facts
 from dpsql.model.query_options import KeyAim, requested_precision
 from dpsql.model.tree import Span, SqlType, Statement
 from dpsql.model.vocabulary import Loss, Policy, Request
+from dpsql.policy.restrict import restrict_policy, restrict_to
 from dpsql.preparation import offers
 from dpsql.preparation.accuracy import epsilon_for, first_epsilon
 from dpsql.preparation.describe_blocks import description
@@ -30,6 +31,7 @@ from dpsql.preparation.private_bounds import ColumnBounds, wanting, with_bounds
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Question, account, text_key
 from dpsql.preparation.signature import Signature, signature
+from dpsql.preparation.withheld_names import withheld_names
 from dpsql.release.execution import freely
 from dpsql.release.finish import expected_margins
 
@@ -106,7 +108,7 @@ class Compiler:
                 return refused.reason is not Reason.UNBOUNDED_INPUT
             return True
 
-        return wanting(self.policy, compiles)
+        return wanting(restrict_policy(self.policy, query.account.roles), compiles)
 
     def questions(self, query: Question) -> tuple[str, ...]:
         """Return the plan's questions; see `Prepared.questions`. Raises as `prepared` does."""
@@ -128,14 +130,14 @@ class Compiler:
         """Return the description of the plan for one of its questions, at an epsilon."""
         prepared = self.prepared(query.at(epsilon)).alternative(question)
         margins = expected_margins(prepared.plan, prepared.rewritten)
-        return description(prepared, margins, self.policy)
+        return description(prepared, margins, restrict_policy(self.policy, query.account.roles))
 
     def outlook(self, query: Question) -> Outlook:
         """Return the expected precision of the answer, and better forms; see
         `dpsql.preparation.outlook`.
         """
-        form = Form(self._parsed(query.request), self.policy, query)
-        return outlook(self._of_form, form)
+        policy = restrict_policy(self.policy, query.account.roles)
+        return outlook(self._of_form, Form(self._parsed(query.request), policy, query))
 
     def prepared(self, query: Question) -> Prepared:
         """Return the plan of a question, from the cache if possible.
@@ -159,10 +161,13 @@ class Compiler:
         stop: Stop,
     ) -> Signature:
         """Return the types of results and parameters; see `dpsql.preparation.signature`."""
-        return self.freely(
-            lambda: signature(self.on_grid(request), self.policy, places, declared),
-            stop,
-        )
+        policy = restrict_to(self.policy, request.analyst)
+
+        def read() -> Signature:
+            with withheld_names(policy, request.sql):
+                return signature(self.on_grid(request), policy, places, declared)
+
+        return self.freely(read, stop)
 
     def offer(self, request: Request, refused: Refused, stop: Stop) -> Offer | None:
         """Return a statement that would be accepted instead; None if none is found in time."""
@@ -174,7 +179,8 @@ class Compiler:
 
         def find() -> Offer | None:
             with limited(stop, offers.SECONDS, offers.work_clock()):
-                return offers.find_offer(request, refused, self.policy, require)
+                policy = restrict_to(self.policy, request.analyst)
+                return offers.find_offer(request, refused, policy, require)
 
         try:
             return self.freely(find, stop)
@@ -208,11 +214,15 @@ class Compiler:
         return statement
 
     def _compiled(self, query: Question, policy: Policy) -> Prepared:
-        return self._of_form(Form(self._parsed(query.request), policy, query))
+        policy = restrict_policy(policy, query.account.roles)
+        with withheld_names(policy, query.request.sql):
+            return self._of_form(Form(self._parsed(query.request), policy, query))
 
     def _facts(self, query: Question) -> tuple[Facts, ...]:
         statement, budget = self._parsed(query.request), query.account.budget
-        return argument_facts(statement, self.policy, budget, self.public, self.public.evaluate)
+        policy = restrict_policy(self.policy, query.account.roles)
+        with withheld_names(policy, query.request.sql):
+            return argument_facts(statement, policy, budget, self.public, self.public.evaluate)
 
     def _of_form(self, form: Form) -> Prepared:
         query = form.query
@@ -236,7 +246,8 @@ class Compiler:
 
 def plan_key(query: Question) -> tuple[Any, ...]:
     """Return the key of a plan in the cache, under one policy."""
-    payer = query.account.budget, query.account.epsilon, query.account.empty_rows
+    whose = query.account.roles, query.account.empty_rows
+    payer = query.account.budget, query.account.epsilon, *whose
     steps = query.bounds, query.norms, query.polls, query.derived, query.promised
     keys = query.shows_keys, query.shown
     return text_key(query.request), *payer, *steps, *keys

@@ -27,6 +27,7 @@ from dpsql.model.intervals import Facts
 from dpsql.model.prepared_store import opened
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Policy, Request
+from dpsql.policy.restrict import roles_of
 from dpsql.preparation.compilation import Compiler, plan_key
 from dpsql.preparation.engine_kinds import dialects, get
 from dpsql.preparation.explanation import Outlook, PlanDescription
@@ -255,7 +256,7 @@ class CompilerPool(Compiler):
     ) -> Signature:
         """Return the types of results and parameters; see `Compiler.signature`."""
         of, request = (tuple(places), tuple(declared)), self.on_grid(request)
-        key = "signature", text_key(request), of
+        key = "signature", text_key(request), roles_of(self.policy, request.analyst), of
         signature: Signature = self._once(key, stop, ("signature", request, *of))
         return signature
 

@@ -84,6 +84,7 @@ from dpsql.preparation.explanation import (
     TighterBounds,
     approximate,
 )
+from dpsql.preparation.withheld_names import WITHHELD, withheld
 
 
 def description(
@@ -102,7 +103,7 @@ def description(
         charge=Loss(0) if plan is None else plan.loss,
         expected=margins,
         event=None if plan is None else plan.event,
-        notes=() if plan is None else (*notes(plan), *_stored(rewritten)),
+        notes=() if plan is None else (*notes(plan), *_stored(rewritten, policy)),
         notices=prepared.notices,
         helps=helps(prepared.blocks),
     )
@@ -128,8 +129,12 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
         limits=limits,
         keys=_keys(plan, names),
         releases=tuple(_release(r, names, _adjusted(r, plan), _along(plan)) for r in plan.releases),
-        facts=tuple(f"{f.table}: {f.kind.value} ({f.voucher.value})" for f in plan.block.facts),
-        sql=sql.sql,
+        facts=tuple(
+            f"{f.table}: {f.kind.value} ({f.voucher.value})"
+            for f in plan.block.facts
+            if not withheld(f.table, policy)
+        ),
+        sql=WITHHELD if policy.beneath else sql.sql,
         choices=(
             *(_choice(choice, names) for choice in plan.choices),
             *(_tree(tree, names) for tree in plan.trees),
@@ -172,10 +177,11 @@ def notes(plan: PrivatePlan) -> Iterator[str]:
             )
 
 
-def _stored(rewritten: Rewritten) -> Iterator[str]:
+def _stored(rewritten: Rewritten, policy: Policy) -> Iterator[str]:
     """Yield a sentence on the prepared tables that are read."""
-    if rewritten.stored:
-        yield f"{', '.join(rewritten.stored)}: read as dpsql prepare stored them"
+    listed = [name for name in rewritten.stored if not withheld(name, policy)]
+    if listed:
+        yield f"{', '.join(listed)}: read as dpsql prepare stored them"
 
 
 def _of_ranges(strategy: RangeStrategy, names: Mapping[int, str]) -> str:

@@ -42,6 +42,7 @@ from dpsql.model.vocabulary import (
     Loss,
     Noise,
     Policy,
+    TablePolicy,
 )
 from dpsql.policy.values import of_type
 from dpsql.preparation.question import ReleasedBounds, Standing
@@ -81,8 +82,8 @@ def wanting(policy: Policy, compiles: Callable[[ColumnBounds], bool]) -> ColumnB
 
 def with_bounds(policy: Policy, bounds: ColumnBounds) -> Policy:
     """Return the policy with these bounds as declared ones."""
-    tables = []
-    for table in policy.tables:
+
+    def bounded(table: TablePolicy) -> TablePolicy:
         ends = {b.column: (b.lower, b.upper) for b in bounds if b.table == table.name}
         columns = tuple(
             replace(c, bounds=(_value(ends[c.name][0], c.type), _value(ends[c.name][1], c.type)))
@@ -90,8 +91,9 @@ def with_bounds(policy: Policy, bounds: ColumnBounds) -> Policy:
             else c
             for c in table.columns
         )
-        tables.append(replace(table, columns=columns))
-    return replace(policy, tables=tuple(tables))
+        return replace(table, columns=columns)
+
+    return policy.with_tables(bounded)
 
 
 def question(policy: Policy, bounds: ReleasedBounds) -> str:
@@ -136,7 +138,7 @@ def _counted(policy: Policy, bounds: ReleasedBounds) -> tuple[str, str]:
 
     A row of the unit's own table is a unit.
     """
-    table = policy.table(bounds.table)
+    table = policy.granted(bounds.table)
     assert table is not None
     link = table.link
     if link is None or link.table.lower() != policy.unit.table.lower():

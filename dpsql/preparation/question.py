@@ -35,6 +35,7 @@ from dpsql.model.vocabulary import (
     Receipt,
     Request,
 )
+from dpsql.policy.restrict import roles_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def limit_of(budget: Budget) -> Loss:
 class Account:
     """The payer of a question: an analyst, a budget, and an epsilon.
 
-    `empty_rows` is the setting for their statements.
+    `empty_rows` is the setting for their statements. `roles` name what is granted (None: all).
     """
 
     analyst: str
@@ -73,6 +74,7 @@ class Account:
     epsilon: Decimal
     empty_rows: bool = False
     caps: tuple[Cap, ...] = ()
+    roles: tuple[str, ...] | None = None
 
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
@@ -163,7 +165,8 @@ def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account
     if epsilon > budget.max_query_epsilon:
         raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=epsilon, limit=budget.max_query_epsilon)
     caps = tuple(cap for cap in policy.caps if cap.covers(budget.name, analyst))
-    return Account(analyst, budget, epsilon, analyst in policy.empty_rows, caps)
+    roles = roles_of(policy, analyst)
+    return Account(analyst, budget, epsilon, analyst in policy.empty_rows, caps, roles)
 
 
 def standings(

@@ -16,6 +16,7 @@ from dpsql.model.notices import Clipped, Notice, Scaled
 from dpsql.model.table_names import address
 from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import Policy, Request, TablePolicy
+from dpsql.policy.restrict import restrict_to
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Account, Question
 
@@ -48,10 +49,12 @@ def clipping_of(counted: Prepared, column: int) -> tuple[Notice, ...]:
     return tuple(replace(notice, columns=(column,)) for notice in limits)
 
 
-def rows_of(policy: Policy, text: str) -> str:
-    """Return the given SELECT, or one of all columns of a table that are neither keys nor links."""
-    text = text.strip().rstrip(";").rstrip()
-    table = policy.table(text)
+def rows_of(policy: Policy, request: Request) -> str:
+    """Return the requested SELECT, or one of all columns of a table that the analyst may use, and
+    that are neither keys nor links.
+    """
+    policy, text = restrict_to(policy, request.analyst), request.sql.strip().rstrip(";").rstrip()
+    table = policy.granted(text)
     if table is None:
         return text
     named = _naming(table, policy)

@@ -144,12 +144,8 @@ def _numbers(bounded: Bounded, fed: FedColumns) -> tuple[int, ...]:
 
 def undeclared(policy: Policy) -> Policy:
     """Return the policy without the owner's mere declarations about values of private columns."""
-    return replace(
-        policy,
-        tables=tuple(
-            replace(t, columns=tuple(map(_plain, t.columns))) if t.private else t
-            for t in policy.tables
-        ),
+    return policy.with_tables(
+        lambda t: replace(t, columns=tuple(map(_plain, t.columns))) if t.private else t
     )
 
 

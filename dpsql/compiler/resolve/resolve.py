@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from dpsql.compiler.resolve.constant_rows import constants
+from dpsql.compiler.resolve.granted_rows import granted_rows
 from dpsql.compiler.resolve.grouping import Grouping, output_name
 from dpsql.compiler.resolve.laterals import Laterals
 from dpsql.compiler.resolve.named_joins import compared, merged, padded, pairs_of
@@ -353,6 +354,8 @@ class _Resolver:
             raise self._unknown(name, environment)
         hidden = {c.name.lower(): "" for c in table.columns if c.hidden}
         hidden |= {name: table.name for name in table.second_keys if name in hidden}
+        if table.grants:
+            return granted_rows(table, self.policy, self.identities, name.span), hidden
         fields = tuple(self.identities.field(c.name, c.type) for c in table.columns if not c.hidden)
         return algebra.Scan(table.name, fields, name.span, table.readings, table.rows), hidden
 

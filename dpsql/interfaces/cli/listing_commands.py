@@ -69,4 +69,5 @@ def _show(settings: CommandSettings, wish: Listing, style: str) -> None:
     with output(None) as write, settings.open(settings.policy) as proxy:
         who = settings.analyst
         synthetic = () if who is None else proxy.own_tables(proxy.analyst(who))
-        write(_FORMATS[style](listed(wish, proxy.policy, synthetic=synthetic)))
+        policy = proxy.policy if who is None else proxy.policy_of(proxy.analyst(who))
+        write(_FORMATS[style](listed(wish, policy, synthetic=synthetic)))

@@ -89,11 +89,12 @@ class LocalSession:
     def names(self) -> Completable:
         from dpsql.dialects.reading.function_names import called_functions  # noqa: PLC0415
 
-        return names_of(self.proxy.policy, called_functions())
+        return names_of(self.proxy.policy_of(self.analyst), called_functions())
 
     def listed(self, wish: Listing) -> Answer:
         synthetic = self.proxy.own_tables(self.analyst)
-        return listed(wish, self.proxy.policy, self.request.search_path, synthetic)
+        policy = self.proxy.policy_of(self.analyst)
+        return listed(wish, policy, self.request.search_path, synthetic)
 
     def free(self, sql: str) -> Reply | None:
         answer = free_answer(self.proxy, replace(self.request, sql=sql))

@@ -250,7 +250,7 @@ class Connection:
 
     def _listed(self, wish: Listing) -> Answer:
         synthetic = self.proxy.own_tables(self.analyst)
-        return listed(wish, self.proxy.policy, synthetic=synthetic)
+        return listed(wish, self.proxy.policy_of(self.analyst), synthetic=synthetic)
 
     def budget(self) -> Cursor:
         """Return the remaining budget, as `dpsql_budget()` does; free."""

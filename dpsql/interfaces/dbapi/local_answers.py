@@ -43,7 +43,8 @@ def free_answer(proxy: Proxy, request: Request, stop: Stop | None = None) -> Ans
     wish = listing(request.sql)
     if wish is not None:
         synthetic = proxy.own_tables(request.analyst)
-        return listed(wish, proxy.policy, request.search_path, synthetic)
+        policy = proxy.policy_of(request.analyst)
+        return listed(wish, policy, request.search_path, synthetic)
     if _NAMES_IT.search(request.sql) is None:
         return None
     from dpsql.interfaces.pgwire.catalogue import Catalogue  # noqa: PLC0415

@@ -183,7 +183,8 @@ class Answers:
         wish = listing(piece.text)
         if wish is not None:
             synthetic = self.proxy.own_tables(self.analyst, stop)
-            rows = listed(wish, self.proxy.policy, searched(settings["search_path"]), synthetic)
+            policy = self.proxy.policy_of(self.analyst)
+            rows = listed(wish, policy, searched(settings["search_path"]), synthetic)
             columns = told_columns(rows.columns)
             return Result(columns, rows.rows, "SELECT", counted=True)
         query, claimed = self._read(piece, stop)

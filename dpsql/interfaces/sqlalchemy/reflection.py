@@ -125,7 +125,7 @@ class Reflection(DefaultDialect):
     ) -> list[ReflectedForeignKeyConstraint]:
         """Return the declared link towards the privacy unit, if both ends are visible."""
         link = _table(connection, table_name, schema).link
-        target = None if link is None else _policy(connection).table(link.table)
+        target = None if link is None else _policy(connection).granted(link.table)
         if link is None or target is None:
             return []
         here = _shown(_table(connection, table_name, schema), link.columns)
@@ -197,7 +197,7 @@ def _shown(table: TablePolicy, names: tuple[str, ...]) -> list[str]:
 
 def _policy(connection: Connection) -> Policy:
     driver: Any = connection.connection.dbapi_connection
-    policy: Policy = driver.proxy.policy
+    policy: Policy = driver.proxy.policy_of(driver.analyst)
     return policy
 
 

@@ -115,7 +115,7 @@ def learned_rows(compiler: Compiler, wish: MomentsWish, use: RowUse, stop: Stop)
         raise Refused(Reason.BAD_PARAMETER, why=why, fix="Write their values into the text.")
     request = compiler.on_grid(wish.request)
     payer = account(compiler.policy, request.analyst, request.epsilon)
-    rows = rows_of(compiler.policy, request.sql)
+    rows = rows_of(compiler.policy, request)
 
     def inputs(rows: str) -> tuple[Input, ...]:
         facts = column_facts(compiler, replace(request, sql=rows), payer, use, stop)

@@ -206,7 +206,7 @@ class SynthesisPlan:
 
 def columns_of(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> tuple[Column, ...]:
     """Return the columns of synthetic rows. Raises `Refused` if the text cannot be read."""
-    rows = rows_of(compiler.policy, wish.request.sql)
+    rows = rows_of(compiler.policy, wish.request)
     return compiler.signature(replace(wish.request, sql=rows), (), (), stop).columns
 
 
@@ -224,7 +224,7 @@ def planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPla
 def _planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPlan:
     request = compiler.on_grid(wish.request)
     payer = account(compiler.policy, request.analyst, request.epsilon)
-    rows = rows_of(compiler.policy, request.sql)
+    rows = rows_of(compiler.policy, request)
     most = isqrt(compiler.policy.limits.max_public_groups)
     facts = column_facts(compiler, replace(request, sql=rows), payer, _USE, stop)
     columns = tuple(column_of(name, each, most) for name, each in facts)

@@ -36,6 +36,7 @@ from dpsql.model.vocabulary import (
     Request,
     TablePolicy,
 )
+from dpsql.policy.restrict import restrict_to
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.explanation import Explanation, unknown_errors
@@ -205,7 +206,7 @@ class SyntheticTables(OpenSystem):
         """Create a table. It is charged unless it is remembered. Raises as `Proxy.ask` does."""
         named = _named(request, statement)
         whose = owner(compiler, vault, request.analyst)
-        if compiler.policy.table(named.name) is not None:
+        if restrict_to(compiler.policy, request.analyst).granted(named.name):
             why, fix = f"there is a table {named.name}", "Take another name."
             raise Refused(Reason.BAD_OPTION, option="name", why=why, fix=fix)
         self.names.require_free(vault, whose, named)
@@ -378,4 +379,4 @@ def _policy(policy: Policy, tables: Sequence[tuple[str, SyntheticTable]]) -> Pol
         )
         for name, table in tables
     )
-    return replace(policy, tables=listed, facts=frozenset(), data=None)
+    return replace(policy, tables=listed, facts=frozenset(), data=None, roles=())

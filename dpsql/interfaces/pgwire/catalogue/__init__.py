@@ -39,6 +39,7 @@ from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.public_times import now
 from dpsql.model.resources import Limits
 from dpsql.model.vocabulary import Policy, TablePolicy
+from dpsql.policy.restrict import restrict_to
 from dpsql.preparation.engine_kinds import scratch
 from dpsql.preparation.long_texts import TextReaders, here, read
 
@@ -62,7 +63,7 @@ class Catalogue:
     def __init__(
         self, policy: Policy, analyst: str, settings: Mapping[str, str], apart: TextReaders = here
     ) -> None:
-        self._policy, self._apart = replace(policy, data=""), apart
+        self._policy, self._apart = replace(restrict_to(policy, analyst), data=""), apart
         self._names = _names(self._policy).along((), analyst)
         self._engine = _engine(self._policy)
         self._analyst, self._settings = analyst, settings

@@ -58,7 +58,7 @@ def report(proxy: Proxy, analyst: str, function: str) -> ScratchTable:
         case "dpsql_history":
             rows = _history(proxy, analyst)
         case _:
-            rows = list(listed_values(proxy.policy))
+            rows = list(listed_values(proxy.policy_of(analyst)))
     values = list(zip(*rows, strict=True)) or [()] * len(REPORTS[function])
     columns = tuple(
         (name, _exact(column) if kind.kind is Kind.DECIMAL else kind)

@@ -1,0 +1,92 @@
+"""Sections `[roles.NAME]` of a policy: the tables, columns and rows that some analysts may use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsql.model.dataclass import dataclass
+from dpsql.policy.value_reader import Reader
+
+ROLE_KEYS = ("analysts", "groups", "tables")
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class DraftGrant:
+    """A grant as written: `columns` is None for all columns, `rows` for all rows."""
+
+    table: str
+    columns: tuple[str, ...] | None = None
+    rows: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRole:
+    """A role as written: `grants` is None for all tables."""
+
+    name: str
+    analysts: frozenset[str]
+    grants: tuple[DraftGrant, ...] | None
+
+
+def read_roles(reader: Reader, analysts: Sequence[str]) -> tuple[DraftRole, ...]:
+    """Return the roles of a policy file. Where there is one, each analyst needs one.
+
+    Raises `PolicyError` for a role without tables or analysts, and for an analyst without a role.
+    """
+    section = reader.table("roles")
+    roles = tuple(_role(each, name, reader, analysts) for name, each in section.tables())
+    left = [a for a in analysts if roles and not any(a in role.analysts for role in roles)]
+    if left:
+        why = f"The analyst {left[0]} has no role, and so no table."
+        fix = f'Name {left[0]} in a role; tables = "{ALL}" grants everything.'
+        section.fail(None, why, fix)
+    return roles
+
+
+def _role(reader: Reader, name: str, whole: Reader, analysts: Sequence[str]) -> DraftRole:
+    reader.only(*ROLE_KEYS)
+    members = {*_names(reader, "analysts", analysts, "analyst")}
+    groups = whole.table("groups")
+    for group in _names(reader, "groups", tuple(groups.values), "group"):
+        members |= {*map(str, groups.table(group).values.get("analysts", ()))}
+    if not members:
+        reader.fail(None, f"The role {name} has no analyst.", 'Write analysts = ["…"].')
+    return DraftRole(name, frozenset(members), _grants(reader, name))
+
+
+def _names(reader: Reader, key: str, known: Sequence[str], what: str) -> tuple[str, ...]:
+    """Return a list of known names; () if it is absent."""
+    listed = reader.values.get(key, [])
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        reader.fail(key, f"{key} is no list of names.", f'Write {key} = ["…"].')
+    for name in listed:
+        if name not in known:
+            fix = f"Known are {', '.join(known)}." if known else f"Add [{key}.{name}]."
+            reader.fail(key, f"There is no {what} {name}.", fix)
+    return tuple(listed)
+
+
+def _grants(reader: Reader, name: str) -> tuple[DraftGrant, ...] | None:
+    given = reader.values.get("tables")
+    if given == ALL:
+        return None
+    if isinstance(given, list) and given and all(isinstance(each, str) for each in given):
+        reader.distinct(tuple(given), "tables")
+        return tuple(map(DraftGrant, given))
+    if not isinstance(given, dict) or not given:
+        fix = f"Add [roles.{name}.tables.TABLE], or list tables."
+        reader.fail("tables" if given else None, f"The role {name} has no table.", fix)
+    return tuple(_grant(each, table) for table, each in reader.table("tables").tables())
+
+
+def _grant(reader: Reader, table: str) -> DraftGrant:
+    reader.only("columns", "rows")
+    rows = reader.text("rows") if "rows" in reader.values else None
+    if "columns" not in reader.values:
+        return DraftGrant(table, None, rows)
+    columns = reader.values["columns"]
+    if not isinstance(columns, list) or not columns or not all(isinstance(c, str) for c in columns):
+        reader.fail("columns", "columns is no list of columns.", 'Write columns = ["a", "b"].')
+    reader.distinct(tuple(columns), "columns")
+    return DraftGrant(table, tuple(columns), rows)
