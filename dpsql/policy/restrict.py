@@ -49,25 +49,25 @@ def _granted(table: TablePolicy, grants: tuple[Grant, ...]) -> TablePolicy:
 def _without_links(table: TablePolicy, tables: dict[str, TablePolicy]) -> TablePolicy:
     """Return the table without keys, links and limits that name what is not granted."""
 
-    def has(names: tuple[str, ...]) -> bool:
+    def has_columns(names: tuple[str, ...]) -> bool:
         return all(table.column(name) is not None for name in names)
 
-    def seen(link: Link) -> bool:
+    def is_shown(link: Link) -> bool:
         there = tables.get(link.table)
-        return has(link.columns) and there is not None and all(map(there.column, link.keys))
+        return has_columns(link.columns) and there is not None and all(map(there.column, link.keys))
 
     def limits(listed: tuple[GroupingLimit, ...]) -> tuple[GroupingLimit, ...]:
-        return tuple(limit for limit in listed if has((limit.by,)))
+        return tuple(limit for limit in listed if has_columns((limit.by,)))
 
     return replace(
         table,
-        key=table.key if has(table.key) else (),
-        link=table.link if table.link is not None and seen(table.link) else None,
-        several=tuple(filter(seen, table.several)),
-        unprotected=tuple(link for link in table.unprotected if has(link.columns)),
-        same_unit=tuple(filter(seen, table.same_unit)),
+        key=table.key if has_columns(table.key) else (),
+        link=table.link if table.link is not None and is_shown(table.link) else None,
+        several=tuple(filter(is_shown, table.several)),
+        unprotected=tuple(link for link in table.unprotected if has_columns(link.columns)),
+        same_unit=tuple(filter(is_shown, table.same_unit)),
         second_keys=(),
-        determining=tuple(filter(has, table.determining)),
+        determining=tuple(filter(has_columns, table.determining)),
         groups_by=limits(table.groups_by),
         rows_by=limits(table.rows_by),
     )

@@ -157,7 +157,7 @@ class _RoleBinder:
 
 
 def _expression(text: str, table: TablePolicy) -> Expression | None:
-    """Return a condition without subqueries, aggregates and the clock; None for other texts."""
+    """Return a condition on columns, without subqueries, aggregates and clock; else None."""
     try:
         statement = parse(f"SELECT 1 AS n FROM {address(table.name)} WHERE (\n{text}\n)")
     except Refused:
@@ -167,7 +167,10 @@ def _expression(text: str, table: TablePolicy) -> Expression | None:
         return None
     if query != replace(_ANY, source=query.source, where=query.where):
         return None
-    called = any(isinstance(n, AggregateCall | WindowCall) for n in walk(query.where))
+    nodes = tuple(walk(query.where))
+    if not any(isinstance(node, Name) for node in nodes):
+        return None
+    called = any(isinstance(node, AggregateCall | WindowCall) for node in nodes)
     if called or has_subquery(query.where) or statement.reads_clock or statement.says_now:
         return None
     return query.where

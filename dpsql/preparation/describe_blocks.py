@@ -84,7 +84,7 @@ from dpsql.preparation.explanation import (
     TighterBounds,
     approximate,
 )
-from dpsql.preparation.withheld_names import WITHHELD, withheld
+from dpsql.preparation.withheld_names import WITHHELD, is_withheld
 
 
 def description(
@@ -132,7 +132,7 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
         facts=tuple(
             f"{f.table}: {f.kind.value} ({f.voucher.value})"
             for f in plan.block.facts
-            if not withheld(f.table, policy)
+            if not is_withheld(f.table, policy)
         ),
         sql=WITHHELD if policy.beneath else sql.sql,
         choices=(
@@ -179,7 +179,7 @@ def notes(plan: PrivatePlan) -> Iterator[str]:
 
 def _stored(rewritten: Rewritten, policy: Policy) -> Iterator[str]:
     """Yield a sentence on the prepared tables that are read."""
-    listed = [name for name in rewritten.stored if not withheld(name, policy)]
+    listed = [name for name in rewritten.stored if not is_withheld(name, policy)]
     if listed:
         yield f"{', '.join(listed)}: read as dpsql prepare stored them"
 

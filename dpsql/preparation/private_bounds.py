@@ -83,7 +83,7 @@ def wanting(policy: Policy, compiles: Callable[[ColumnBounds], bool]) -> ColumnB
 def with_bounds(policy: Policy, bounds: ColumnBounds) -> Policy:
     """Return the policy with these bounds as declared ones."""
 
-    def bounded(table: TablePolicy) -> TablePolicy:
+    def bound_columns(table: TablePolicy) -> TablePolicy:
         ends = {b.column: (b.lower, b.upper) for b in bounds if b.table == table.name}
         columns = tuple(
             replace(c, bounds=(_value(ends[c.name][0], c.type), _value(ends[c.name][1], c.type)))
@@ -93,7 +93,7 @@ def with_bounds(policy: Policy, bounds: ColumnBounds) -> Policy:
         )
         return replace(table, columns=columns)
 
-    return policy.with_tables(bounded)
+    return policy.with_tables(bound_columns)
 
 
 def question(policy: Policy, bounds: ReleasedBounds) -> str:

@@ -165,8 +165,14 @@ def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account
     if epsilon > budget.max_query_epsilon:
         raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=epsilon, limit=budget.max_query_epsilon)
     caps = tuple(cap for cap in policy.caps if cap.covers(budget.name, analyst))
-    roles = roles_of(policy, analyst)
-    return Account(analyst, budget, epsilon, analyst in policy.empty_rows, caps, roles)
+    return Account(
+        analyst=analyst,
+        budget=budget,
+        epsilon=epsilon,
+        empty_rows=analyst in policy.empty_rows,
+        caps=caps,
+        roles=roles_of(policy, analyst),
+    )
 
 
 def standings(

@@ -17,7 +17,7 @@ WITHHELD = "-- not shown: it reads whole tables, of which a role grants a part"
 """Text in place of the SQL of a block, for analysts with roles."""
 
 
-def withheld(text: str, policy: Policy, said: str = "") -> bool:
+def is_withheld(text: str, policy: Policy, said: str = "") -> bool:
     """Test whether a text has a name that is not granted, and that is not `said` by the analyst.
 
     The name of the unit's table is the word for people, which everybody may know.
@@ -35,7 +35,7 @@ def withheld_names(policy: Policy, text: str) -> Iterator[None]:
         yield
     except Refused as refused:
         facts = refused.facts.items()
-        kept = {name: fact for name, fact in facts if not withheld(str(fact), policy, text)}
+        kept = {name: fact for name, fact in facts if not is_withheld(str(fact), policy, text)}
         if len(kept) == len(facts):
             raise
         raise Refused(refused.reason, refused.span, **kept) from None

@@ -22,7 +22,7 @@ def granted_rows(table: TablePolicy, policy: Policy, identities: Identities, spa
 
     A column is NULL on rows of grants without it.
     """
-    return _GrantedRows(policy, identities, span).of(table)
+    return _GrantedRows(policy, identities, span).rows(table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,33 +31,33 @@ class _GrantedRows:
     identities: Identities
     span: Span
 
-    def of(self, table: TablePolicy) -> Project:
+    def rows(self, table: TablePolicy) -> Project:
         conditions = [grant.rows for grant in table.grants if grant.rows is not None]
-        rows, scope = self._linked(table, max(c.links for c in conditions))
-        held = {
+        linked, scope = self._linked(table, max(c.links for c in conditions))
+        tests = {
             grant: predicate(self._placed(grant.rows.expression), scope)
             for grant in table.grants
             if grant.rows is not None
         }
         own = {f.name.lower(): f for f in scope.sources[0].fields}
-        whole = self._any(table.grants, held)
+        whole = self._any(table.grants, tests)
         items = list[Item]()
         for column in table.columns:
             value: Expression = own[column.name.lower()].ref
             seen = [g for g in table.grants if column.name.lower() in g.columns]
-            when_seen = self._any(seen, held)
+            when_seen = self._any(seen, tests)
             if when_seen is not None and when_seen != whole:
                 value = when(when_seen, value, None, column.type)
             items.append(Item(self.identities.field(column.name, column.type), value))
-        return Project(rows if whole is None else Filter(rows, whole), tuple(items))
+        return Project(linked if whole is None else Filter(linked, whole), tuple(items))
 
     def _any(
-        self, grants: tuple[Grant, ...] | list[Grant], held: dict[Grant, Expression]
+        self, grants: tuple[Grant, ...] | list[Grant], tests: dict[Grant, Expression]
     ) -> Expression | None:
         """Return the condition that one of these grants has a row; None if one has all rows."""
-        if any(grant not in held for grant in grants):
+        if any(grant not in tests for grant in grants):
             return None
-        parts = tuple(dict.fromkeys(held[grant] for grant in grants))
+        parts = tuple(dict.fromkeys(tests[grant] for grant in grants))
         return parts[0] if len(parts) == 1 else Call("or", parts, BOOLEAN, self.span)
 
     def _linked(self, table: TablePolicy, links: int) -> tuple[Relation, Scope]:
