@@ -20,6 +20,7 @@ from dpsql.ledgers import PaidAnswer, Stopped, unconfirmed
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.notices import Notice
 from dpsql.model.vocabulary import Answer, Budget, Column, Event, Loss
+from dpsql.policy.restrict import restrict_policy
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.describe_blocks import description
 from dpsql.preparation.explanation import SHOWN, Explanation, PlanDescription
@@ -249,7 +250,8 @@ def _from_memory(
     notes += _received(query.account, memory.lent)
     if memory.epsilon is None:
         return replace(plan, charge=memory.price, event=Event(()), notes=(*notes, *plan.notes))
-    table = description(memory.wide.prepared, (), compiler.policy)
+    policy = restrict_policy(compiler.policy, query.account.roles)
+    table = description(memory.wide.prepared, (), policy)
     cells = prod(memory.wide.sizes)
     wide = f"{cells:,} groups are measured and remembered, of which those are shown that are asked."
     notes += [wide] if cells > len(memory.wide.places) else []

@@ -27,6 +27,7 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
 from dpsql.model.notices import Empty, Hidden, Notice, TooFew
 from dpsql.model.vocabulary import Answer, Loss, Request
+from dpsql.policy.restrict import restrict_policy
 from dpsql.preparation import contribution_bounds, shown_keys
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.explanation import Outlook
@@ -374,7 +375,8 @@ def _rest(
 def _search(
     compiler: Compiler, query: Question, bounds: ReleasedBounds, epsilon: Decimal
 ) -> Question:
-    request = Request(question(compiler.policy, bounds), query.request.analyst)
+    policy = restrict_policy(compiler.policy, query.account.roles)
+    request = Request(question(policy, bounds), query.request.analyst)
     account = _first(query, epsilon)
     return replace(compiler.read(request, query.stop), account=account)
 
