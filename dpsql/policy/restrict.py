@@ -41,9 +41,9 @@ def restrict_to(policy: Policy, analyst: str) -> Policy:
 def _granted(table: TablePolicy, grants: tuple[Grant, ...]) -> TablePolicy:
     """Return the table with the columns that some grant has, and its grants if they limit rows."""
     columns = frozenset[str]().union(*(grant.columns for grant in grants))
-    kept = tuple(c for c in table.columns if not c.hidden and c.name.lower() in columns)
+    columns_left = tuple(c for c in table.columns if not c.hidden and c.name.lower() in columns)
     limited = any(grant.rows is not None for grant in grants)
-    return replace(table, columns=kept, grants=grants if limited else ())
+    return replace(table, columns=columns_left, grants=grants if limited else ())
 
 
 def _without_links(table: TablePolicy, tables: dict[str, TablePolicy]) -> TablePolicy:

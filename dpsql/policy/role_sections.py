@@ -55,14 +55,14 @@ def _role(reader: Reader, name: str, whole: Reader, analysts: Sequence[str]) -> 
     return DraftRole(name, frozenset(members), _grants(reader, name))
 
 
-def _names(reader: Reader, key: str, known: Sequence[str], what: str) -> tuple[str, ...]:
-    """Return a list of known names; () if it is absent."""
+def _names(reader: Reader, key: str, names: Sequence[str], what: str) -> tuple[str, ...]:
+    """Return a list of names; () if it is absent."""
     listed = reader.values.get(key, [])
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
         reader.fail(key, f"{key} is no list of names.", f'Write {key} = ["…"].')
     for name in listed:
-        if name not in known:
-            fix = f"Known are {', '.join(known)}." if known else f"Add [{key}.{name}]."
+        if name not in names:
+            fix = f"Known are {', '.join(names)}." if names else f"Add [{key}.{name}]."
             reader.fail(key, f"There is no {what} {name}.", fix)
     return tuple(listed)
 

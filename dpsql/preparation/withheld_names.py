@@ -24,8 +24,8 @@ def is_withheld(text: str, policy: Policy, said: str = "") -> bool:
     """
     if not policy.beneath:
         return False
-    known = _names(policy.tables) | _words(policy.unit.table) | _words(said)
-    return not _words(text).isdisjoint(_names(policy.beneath) - known)
+    usable = _names(policy.tables) | _words(policy.unit.table) | _words(said)
+    return not _words(text).isdisjoint(_names(policy.beneath) - usable)
 
 
 @contextmanager
@@ -34,11 +34,11 @@ def withheld_names(policy: Policy, text: str) -> Iterator[None]:
     try:
         yield
     except Refused as refused:
-        facts = refused.facts.items()
-        kept = {name: fact for name, fact in facts if not is_withheld(str(fact), policy, text)}
-        if len(kept) == len(facts):
+        whole = refused.facts.items()
+        facts = {name: fact for name, fact in whole if not is_withheld(str(fact), policy, text)}
+        if len(facts) == len(whole):
             raise
-        raise Refused(refused.reason, refused.span, **kept) from None
+        raise Refused(refused.reason, refused.span, **facts) from None
 
 
 def _words(text: str) -> frozenset[str]:
