@@ -166,6 +166,44 @@ TEXTS = {
         ),
         "ranks or sums within each customer_id",
     ),
+    "SELECT segment, COUNT(*), FROM customers GROUP BY segment": (
+        "SELECT segment, COUNT(*) FROM customers GROUP BY segment",
+        "leaves out a comma",
+    ),
+    'SELECT COUNT(*) FROM customers WHERE segment IN ("business", "it\'s")': (
+        "SELECT COUNT(*) FROM customers WHERE segment IN ('business', 'it''s')",
+        "writes texts in 'single quotes'",
+    ),
+    "SELECT COUNT(*) FROM logins WHERE day > DATE_TRUNC(\"year\", DATE '2024-05-01')": (
+        "SELECT COUNT(*) FROM logins WHERE day > DATE_TRUNC('year', DATE '2024-05-01')",
+        "writes texts in 'single quotes'",
+    ),
+    "SELECT CUNT(*) FROM customers": ("SELECT count(*) FROM customers", "count instead of CUNT"),
+    "SELECT customer_id, COUNT(*) FROM orders o JOIN events e ON o.customer_id = e.customer_id": (
+        "SELECT COUNT(*) FROM orders o JOIN events e ON o.customer_id = e.customer_id",
+        "leaves out customer_id",
+    ),
+    "SELECT COUNT(*) FROM orders o JOIN customers c ON o.status = c.age": (
+        (
+            "SELECT COUNT(*) FROM orders o JOIN customers c ON o.status = CAST(c.age AS VARCHAR)"
+            " WHERE o.customer_id = c.customer_id"
+        ),
+        "compares CAST(c.age AS VARCHAR), adds o.customer_id = c.customer_id",
+    ),
+    (
+        "SELECT COUNT(*) FROM customers a JOIN customers b ON a.customer_id = b.customer_id"
+        " WHERE age > 40"
+    ): (
+        (
+            "SELECT COUNT(*) FROM customers a JOIN customers b ON a.customer_id = b.customer_id"
+            " WHERE a.age > 40"
+        ),
+        "a.age instead of age",
+    ),
+    "SELECT STRING_AGG(status, ',') FROM orders": (
+        "SELECT COUNT(status) FROM orders",
+        "COUNT(status) instead of STRING_AGG(status, ',')",
+    ),
     "CREATE TABLE t AS SELECT COUNT(*) AS n FROM orders": (
         "SELECT COUNT(*) AS n FROM orders",
         "asks the query alone",

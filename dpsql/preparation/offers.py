@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import product
 from time import monotonic, thread_time
 
-from dpsql.dialects.postgres.words import WordKind, words
+from dpsql.dialects.postgres.words import Word, WordKind, words
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Offer, Reason, Refused
 from dpsql.model.tree import Kind, Span, identifier
@@ -128,6 +128,15 @@ def _nearest_name(case: RefusedText) -> Iterator[Offer]:
     written = new if _BARE.fullmatch(new) else identifier(new)
     text = case.text[: span.start] + written + case.text[span.stop :]
     yield _offer(text, f"{written} instead of {old.text}")
+
+
+def _qualify(case: RefusedText) -> Iterator[Offer]:
+    """Name the table of a column that several have; the first is tried first."""
+    column = case.fact("column")
+    for alias, table in _table_names(case, case.selects[0]):
+        if case.shown.strip('"').lower() == column.lower() and table in _tables_with(case, column):
+            text = case.text[: case.span.start] + f"{alias}." + case.text[case.span.start :]
+            yield _offer(text, f"{alias}.{column} instead of {column}")
 
 
 # --- rows and groups
@@ -267,8 +276,10 @@ def _count_instead(case: RefusedText) -> Iterator[Offer]:
         depth += {"(": 1, ")": -1}.get(every[close].text, 0)
         if depth == 0:
             break
-    name, inside = every[opening - 1], case.text[every[opening].stop : every[close].start]
-    if "," in inside:
+    commas = (w.start for w in every[opening:close] if w.text == ",")
+    end = min(commas, default=every[close].start)
+    name, inside = every[opening - 1], case.text[every[opening].stop : end]
+    if "(" in inside and end < every[close].start:
         return
     span = Span(name.start, every[close].stop)
     hidden = case.refused.reason is Reason.HIDDEN_COLUMN
@@ -371,6 +382,53 @@ def _quote_number(case: RefusedText) -> Iterator[Offer]:
     yield _offer(text, f"writes {numbers[0].text} as a text")
 
 
+def _quote_texts(case: RefusedText) -> Iterator[Offer]:
+    """Write texts in double quotes, which name columns, in single quotes."""
+    before, texts = "", list[Word]()
+    for word in words(case.text):
+        is_value = before in _BEFORE_VALUES or case.refused.reason is not Reason.UNKNOWN_COLUMN
+        if word.kind is WordKind.QUOTED and is_value and not case.columns(word.value):
+            texts.append(word)
+        before = word.value
+    text = case.text
+    for word in reversed(texts):
+        constant = "'" + word.value.replace("'", "''") + "'"
+        text = text[: word.start] + constant + text[word.stop :]
+    if texts:
+        yield _offer(text, "writes texts in 'single quotes'")
+
+
+_BEFORE_VALUES = frozenset("= <> != < <= > >= ( , in like ilike and between then else".split())
+
+
+def _cast_side(case: RefusedText) -> Iterator[Offer]:
+    """Cast one side of a comparison: beside a text to a text, else as the refusal says."""
+    inside, types = tuple(words(case.shown)), case.refused.facts.get("types")
+    at = [n for n, word in enumerate(inside) if word.text in _COMPARED]
+    if len(at) != 1 or "(" in case.shown or not isinstance(types, tuple):
+        return
+    fix = re.fullmatch(r"CAST argument ([12]), as in CAST\(x AS (\w+)\)\.", case.fact("fix"))
+    side, kind = (int(fix[1]), fix[2]) if fix else (0, "")
+    if inside[at[0]].text in ("=", "<>", "!=") and "VARCHAR" in types:
+        side, kind = 2 - types.index("VARCHAR"), "VARCHAR"
+    if side:
+        part = inside[: at[0]] if side == 1 else inside[at[0] + 1 :]
+        start, stop = (case.span.start + place for place in (part[0].start, part[-1].stop))
+        new = f"CAST({case.text[start:stop]} AS {kind})"
+        yield _offer(case.text[:start] + new + case.text[stop:], f"compares {new}")
+
+
+_COMPARED = frozenset("= <> != < <= > >=".split())
+
+
+def _without_comma(case: RefusedText) -> Iterator[Offer]:
+    """Leave out a comma before FROM."""
+    commas = [w for w in words(case.text) if w.text == "," and w.start <= case.span.start]
+    if "comma" in case.fact("why") and commas:
+        text = case.text[: commas[-1].start] + case.text[commas[-1].stop :]
+        yield _offer(text, "leaves out a comma")
+
+
 def _to_having(case: RefusedText) -> Iterator[Offer]:
     """Move a condition with an aggregate from WHERE to HAVING."""
     select = case.selects[0]
@@ -426,17 +484,24 @@ def _top(case: RefusedText) -> Iterator[Offer]:
 
 MAKERS: dict[Reason, tuple[Maker, ...]] = {
     Reason.UNKNOWN_TABLE: (_nearest_name,),
-    Reason.UNKNOWN_COLUMN: (_nearest_name,),
+    Reason.UNKNOWN_COLUMN: (_quote_texts, _nearest_name, _without_item, _without_condition),
+    Reason.AMBIGUOUS_COLUMN: (_qualify, _without_item),
     Reason.UNKNOWN_FUNCTION: (_top, _nearest_name, _without_item),
     Reason.RAW_ROWS: (_aggregate_rows,),
     Reason.NOT_GROUPED: (_add_key, _without_item),
     Reason.HIDDEN_COLUMN: (_count_instead, _without_item, _without_condition),
     Reason.UNBOUNDED_INPUT: (_count_instead, _without_item),
-    Reason.TYPE_MISMATCH: (_quote_number, _count_instead, _without_item),
+    Reason.TYPE_MISMATCH: (
+        _quote_number,
+        _cast_side,
+        _count_instead,
+        _without_item,
+        _without_condition,
+    ),
     Reason.UNSUPPORTED_AGGREGATE: (_count_instead, _without_item),
     Reason.UNSUPPORTED_FUNCTION: (_without_item,),
-    Reason.UNSUPPORTED_SYNTAX: (_top, _without_item),
-    Reason.SYNTAX: (_top,),
+    Reason.UNSUPPORTED_SYNTAX: (_top, _quote_texts, _without_item),
+    Reason.SYNTAX: (_top, _without_comma, _quote_texts),
     Reason.UNSUPPORTED_STATEMENT: (_only_select,),
     Reason.MISPLACED_AGGREGATE: (_to_having,),
     Reason.UNEQUAL_UNITS: (_same_unit,),

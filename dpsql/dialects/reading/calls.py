@@ -24,6 +24,7 @@ from dpsql.dialects.reading.function_names import (
     WITHIN_RANGES,
     FunctionName,
     aggregate,
+    called_functions,
     refusal_of,
     scalar,
 )
@@ -115,6 +116,13 @@ _WRITTEN_OUT = _COUNT_IF | _GEOMETRIC | _JSON | _WEIGHTED
 """Aggregates that are read as others."""
 
 
+def _check_name(name: str, args: Sequence[exp.Expression], span: Span) -> None:
+    """Raise `Refused` for `name(*)` and `name(DISTINCT …)` if no function has the name."""
+    of_aggregates = any(isinstance(arg, exp.Star | exp.Distinct) for arg in args)
+    if of_aggregates and name not in called_functions():
+        raise refusal_of(name, span)
+
+
 def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     """Return the call of a scalar function or an aggregate by name."""
     name, args = _name_and_arguments(node, origin)
@@ -125,6 +133,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return TIME_CALLS[name](node, args, origin, read)
     if aggregate(name) or name in _WRITTEN_OUT:
         return _aggregates(node, origin, read)
+    _check_name(name, args, origin.span(node))
     values = tuple(read(arg, origin) for arg in args)
     call = Call(name, values, span=origin.span(node))
     if name in _TEXTS_OF_JSON and values:
