@@ -116,11 +116,14 @@ _WRITTEN_OUT = _COUNT_IF | _GEOMETRIC | _JSON | _WEIGHTED
 """Aggregates that are read as others."""
 
 
-def _check_name(name: str, args: Sequence[exp.Expression], span: Span) -> None:
-    """Raise `Refused` for `name(*)` and `name(DISTINCT …)` if no function has the name."""
+def _plain_arguments(
+    name: str, args: Sequence[exp.Expression], span: Span
+) -> Sequence[exp.Expression]:
+    """Return the arguments. Raises `Refused` for an unknown name with `*` or DISTINCT."""
     of_aggregates = any(isinstance(arg, exp.Star | exp.Distinct) for arg in args)
     if of_aggregates and name not in called_functions():
         raise refusal_of(name, span)
+    return args
 
 
 def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
@@ -133,8 +136,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return TIME_CALLS[name](node, args, origin, read)
     if aggregate(name) or name in _WRITTEN_OUT:
         return _aggregates(node, origin, read)
-    _check_name(name, args, origin.span(node))
-    values = tuple(read(arg, origin) for arg in args)
+    values = tuple(read(arg, origin) for arg in _plain_arguments(name, args, origin.span(node)))
     call = Call(name, values, span=origin.span(node))
     if name in _TEXTS_OF_JSON and values:
         return _part_of_json(call, origin, node)
