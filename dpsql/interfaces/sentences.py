@@ -17,6 +17,7 @@ from dpsql.model.notices import (
     BoundsFound,
     ByDeclaration,
     Clipped,
+    Contributed,
     CountedKeys,
     CutSide,
     Drowned,
@@ -262,13 +263,15 @@ def _scaled(notice: Scaled | SharedPresence, names: str) -> str:
     if isinstance(notice, SharedPresence):
         return _spread(notice, names)
     rounded = float(f"{notice.most:.4g}")
-    what = f"all {notice.what} that one of {notice.units} adds to {names}"
-    bound = f"{what} count up to {_value(rounded)}"
+    units, most = notice.units, _value(rounded)
+    bound = f"each of {units} counts with at most {most} {notice.what} in {names}"
+    if notice.what not in (Contributed.UNITS, Contributed.ROWS):
+        bound = f"the {notice.what} of each of {units} add at most {most} to {names}"
     if not notice.visible:
-        return f"{bound}: there are too few of them to find a better bound; declare max_per_unit"
-    beyond = f"at most about {notice.above:,} have more, which is missing"
+        return f"{bound}: too few {units} to find a better limit; declare max_per_unit"
+    beyond = f"at most about {notice.above:,} have more, and their excess is missing"
     side = "" if notice.side is CutSide.EITHER else f" ({notice.side})"
-    clipped = f"{bound}, a bound found privately; {beyond}{side}"
+    clipped = f"{bound} (limit found privately); {beyond}{side}"
     return f"{clipped}. {_guess(notice)}" if notice.guess else clipped
 
 
@@ -288,12 +291,12 @@ def _guess(notice: Scaled) -> str:
 
 def _spread(notice: SharedPresence, names: str) -> str:
     more = f"{notice.units} in more than {notice.groups:,.4g} groups"
-    counts = f"{more} count less than once in each, in {names}"
+    counts = f"{more} count with less than 1 per group in {names}"
     if notice.above is None:
-        return f"{counts}: there are at least so many ({notice.side})"
+        return f"{counts}, so that {names} can be too low ({notice.side})"
     if not notice.visible:
-        return f"{counts}: there are too few of them to find more; declare max_groups_per_unit"
-    return f"{counts}: found privately; at most about {notice.above:,} are ({notice.side})"
+        return f"{counts}: too few of them to find a better limit; declare max_groups_per_unit"
+    return f"{counts} (limit found privately): at most about {notice.above:,} ({notice.side})"
 
 
 def _hidden(notice: Hidden) -> str:

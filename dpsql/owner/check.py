@@ -258,7 +258,10 @@ class _Table:
         """Find columns that name people without a link, and links to unprotected people."""
         findings = [
             self._named(
-                name, "links", "names people who are not protected.", "Nothing, if so be it."
+                name,
+                "links",
+                "names people who are not protected.",
+                "If this is intended, do nothing.",
             )
             for link in self.table.unprotected
             for name in link.columns

@@ -203,7 +203,7 @@ def _report(table: SyntheticTable, near: Sequence[Closeness]) -> Iterator[str]:
     if pairs:
         yield f"notice: beyond single columns they know of {', '.join(pairs)}; of nothing else"
     if names := ", ".join(printable(n) for n in table.selected):
-        yield f"notice: of {names} there are the values that enough people have; others are NULL"
+        yield f"notice: {names} list only values that enough people share; rarer values are NULL"
     yield "notice: total variation to the noisy tables that they are drawn from"
     yield from _by_size(near)
 
