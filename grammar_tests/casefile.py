@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fcntl import LOCK_EX, flock
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -186,7 +187,12 @@ def refresh(case: Case, verdict: str, pinned: tuple[str, ...], rewrite: str) -> 
     return now
 
 
+@cache
 def all_cases(catalog: str = "shop") -> tuple[Case, ...]:
-    """Every case of every file over this catalog, in order."""
-    every = (case for path in sorted(CASES.rglob("*.sql")) for case in read(path))
-    return tuple(case for case in every if case.catalog == catalog)
+    """Every case of every file over this catalog, in order, as the files were at first."""
+    return tuple(case for case in _every_case() if case.catalog == catalog)
+
+
+@cache
+def _every_case() -> tuple[Case, ...]:
+    return tuple(case for path in sorted(CASES.rglob("*.sql")) for case in read(path))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator, Iterator, Sequence
-from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 from dpsql.mechanisms.entropy import Entropy
@@ -26,7 +27,7 @@ REST = (
 collect_ignore = [
     "sqlalchemy_suite",  # with a pytest plugin of its own: test_sqlalchemy_suite.py
     "clients",  # programs that test_more_clients.py runs
-    *([] if find_spec("mutmut") else ["mutants.py", "mutant_kit.py", "mutant_runs.py"]),
+    *("mutants.py", "mutant_kit.py", "mutant_runs.py"),  # without examples, and slow to import
 ]
 
 settings.register_profile(
@@ -60,12 +61,40 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path,
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Files of tests have no examples, and are not searched for any."""
+    collectors = yield
+    if not file_path.name.startswith("test_"):
+        return collectors
+    return [each for each in collectors if not isinstance(each, DoctestModule)]
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A part of a campaign is no slow test of the full tier, even if its other parts are."""
     for item in items:
         if item.get_closest_marker("campaign"):
             item.own_markers = [mark for mark in item.own_markers if mark.name != "full"]
+    items[:] = beside_one_another(items)
+
+
+OF_CASES = "test_cases.py", "test_laws.py", "test_notices.py"
+"""Files whose tests compile the same cases."""
+
+
+def beside_one_another(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The items, those of one case side by side: one process compiles it once for them."""
+    first: dict[str, int] = {}
+
+    def place(numbered: tuple[int, pytest.Item]) -> int:
+        number, item = numbered
+        _, _, case = item.name.partition("[")
+        return first.setdefault(case, number) if case and item.path.name in OF_CASES else number
+
+    return [item for _, item in sorted(enumerate(items), key=place)]
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
@@ -98,9 +127,14 @@ def pytest_testnodedown(node: Any) -> None:
     node.config.stash[UNSELECTED] = max(node.config.stash[UNSELECTED], output.get("unselected", 0))
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection() -> None:
     """Thousands of collected tests are not looked through at every garbage collection."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

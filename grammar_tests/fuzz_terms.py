@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 from dpsql.dialects.reading.function_names import PART_FUNCTIONS, scalars
@@ -179,7 +180,8 @@ FOREIGN = frozenset("btrim iif nullifzero nvl octet_length width_bucket zeroifnu
 """Names that DuckDB does not know: of those law 1 would say nothing."""
 
 
-def _registry() -> dict[str, dict[str, tuple[str, ...]]]:
+@cache
+def templates() -> dict[str, dict[str, tuple[str, ...]]]:
     """Templates of the registry's calls, per kind of the result and function."""
     found: dict[str, dict[str, list[str]]] = {kind: {} for kind in TYPES}
     for name in sorted(SCALARS.keys() - FOREIGN):
@@ -192,16 +194,11 @@ def _registry() -> dict[str, dict[str, tuple[str, ...]]]:
     return {kind: {n: tuple(t) for n, t in names.items()} for kind, names in found.items()}
 
 
-REGISTRY = _registry()
-CALLED = {name for names in REGISTRY.values() for name in names}
-"""Every function name that some template calls."""
-
-
 def term(dice: Dice, kind: str, scope: Sequence[Column], depth: int) -> str:
     """An expression of a kind over the columns of a scope, at most `depth` calls deep."""
     if depth == 0 or not dice.chance(65):
         return _leaf(dice, kind, scope)
-    functions = REGISTRY.get(kind, {})
+    functions = templates().get(kind, {})
     if functions and dice.chance(40):
         template = dice.pick(functions[dice.pick(tuple(functions))])
     else:

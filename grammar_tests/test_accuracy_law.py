@@ -95,6 +95,7 @@ def test_all_intervals_hold_the_plain_numbers(topic: str) -> None:
     assert {f: share for f, share in large.items() if share > MOST and f not in WIDE} == {}
 
 
+@pytest.mark.full("draws random questions or values")
 def test_means_at_two_levels_hold_the_plain_means() -> None:
     ((_, share),) = covered(cells(MEANS, "pure", FEW_DRAWS)).values()
     assert share >= LEAST

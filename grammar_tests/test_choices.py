@@ -265,6 +265,7 @@ def refuted(sql: str, accountant: str, damage: Damage = str, faster: int = 1) ->
     )
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize("accountant", ["pure", "zcdp"])
 @pytest.mark.parametrize("sql", [MEDIAN, BY_STATUS, MINIMUM, COUNTRY, AGE])
 def test_the_claim_stands(sql: str, accountant: str) -> None:

@@ -72,8 +72,11 @@ def width(found: dict[str, list[Held]]) -> float:
     return float(np.median([h.width for each in found.values() for h in each]))
 
 
+MORE = pytest.mark.full("further populations")
+
+
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("groups", [12, 50])
+@pytest.mark.parametrize("groups", [12, pytest.param(50, marks=MORE)])
 def test_intervals_hold_over_kinds_of_populations(order: int, groups: int) -> None:
     found = each_held(order, groups, by_interval)
     assert average(found, "inside") >= 0.94
@@ -92,7 +95,7 @@ def doubled(world: World, rng: np.random.Generator) -> Drawn:
     return noisy, noisy - 2 * (noisy - low), noisy + 2 * (high - noisy)
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, pytest.param(2, marks=MORE)])
 def test_wrong_twins_of_intervals_are_seen(order: int) -> None:
     """Intervals of noise alone do not hold; intervals of twice the width are too wide."""
     alone = each_held(order, 12, by_noise_alone)

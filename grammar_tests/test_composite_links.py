@@ -307,8 +307,8 @@ def test_a_determination_that_does_not_hold_is_found(tmp_path: Path) -> None:
         patch.object(joins, "_of_one_unit", lambda linked, *sides: (linked, *sides[:2])),
         without_kernel(),
     ):
-        found = [why for n in range(WORLDS) for why in _unrecorded(n, tmp_path, asked, fact)]
-    assert any(why.startswith("distance") for why in found)
+        moved = (why for n in range(WORLDS) for why in _unrecorded(n, tmp_path, asked, fact))
+        assert any(why.startswith("distance") for why in moved)
 
 
 def _unrecorded(

@@ -31,6 +31,7 @@ def test_the_record_tries_every_function_and_is_small() -> None:
     assert RECORD.stat().st_size <= 300_000
 
 
+@pytest.mark.full("every probe is asked")
 def test_the_installed_versions_agree() -> None:
     assert find_deviations_apart() == frozenset()
     assert find_deviations(load_probes("sqlglot"), run_parser) == frozenset()

@@ -49,6 +49,7 @@ MOST_STATEMENTS = 60
 """Whoever starts a proxy waits for them: each is a journey to the server."""
 
 
+@pytest.mark.full("every probe is printed")
 @pytest.mark.parametrize("engine", DIALECTS)
 def test_the_record_asks_a_server_what_its_dialect_prints_in_few_statements(engine: str) -> None:
     recorded = texts_of(load_record()[SERVERS][engine])

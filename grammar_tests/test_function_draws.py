@@ -102,6 +102,7 @@ def complaints(name: str, generator: random.Random, monkeypatch: pytest.MonkeyPa
         return [complaint for call in some for complaint in check(engine, call)]
 
 
+@pytest.mark.full("draws random values")
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_function_of_random_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = complaints(name, random.Random(name), monkeypatch)  # noqa: S311

@@ -155,7 +155,7 @@ def silent(prepared: Prepared) -> bool:
 
 def test_most_cuts_are_seen_in_data_beyond_the_bounds() -> None:
     """The wrong twin: plans that told of no cut would be found out."""
-    cut = [case for case in COMPARABLE[::8] if not silent(over_the_shop(case))]
+    cut = [case for case in COMPARABLE[::24] if not silent(over_the_shop(case))]
     wrong = 0
     for case in cut:
         try:
@@ -357,9 +357,7 @@ def test_plans_are_the_same_on_every_database(part: int) -> None:
 
 
 def test_compiling_reads_public_tables_only() -> None:
-    """Law 1 compiles the comparable cases over the same engine."""
-    others = [case for case in ACCEPTED if case.holds_here and not comparable(case)]
-    assert [over_the_shop(case) for case in others]
+    """Every case of the shop is compiled over this engine (`test_cases.py`)."""
     with pytest.raises(AssertionError):
         guarded_shop().rows('SELECT note FROM "orders"')
 

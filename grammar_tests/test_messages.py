@@ -218,6 +218,7 @@ def escapes(text: str) -> bool:
     return any(not c.isprintable() and c != "\n" for c in text)
 
 
+@pytest.mark.full("draws random texts")
 @given(st.text(), st.integers(-5, 50), st.integers(-5, 50), st.text())
 def test_no_text_moves_the_cursor_and_no_place_is_out_of_reach(
     sql: str, start: int, stop: int, name: str

@@ -222,6 +222,7 @@ def _series(answer: Answer) -> list[Any]:
     return [series.points for panel in chart_of(answer).panels for series in panel.series]
 
 
+@pytest.mark.full("draws random texts")
 @given(st.text(), st.text())
 @settings(max_examples=50)
 def test_no_text_is_markup_or_moves_a_cursor(key: str, sql: str) -> None:

@@ -357,9 +357,8 @@ def second_steps(policy: Policy, engine: PlainEngine) -> Iterator[Prepared]:
             yield compiled(question(policy, column), policy, engine)
 
 
-def broken(damage: Callable[[Prepared], Prepared] = lambda plan: plan) -> list[str]:
+def broken(damage: Callable[[Prepared], Prepared] = lambda plan: plan) -> Iterator[str]:
     """Claims that neighbours break, in both steps and for each outcome of the first."""
-    found_ = []
     for tables in (world.adversarial(), world.flood()):
         policy, _ = over(tables, constraints=tables == world.flood())
         policy = searching(policy, "income", "amount", "quantity")
@@ -369,19 +368,18 @@ def broken(damage: Callable[[Prepared], Prepared] = lambda plan: plan) -> list[s
         for unit in (1, 2, 4, 7):
             with without_unit(engine.connection, world.deletions(unit)):
                 there = [integers(plan, engine) for plan in plans]
-            found_ += [
-                w for p, a, b in zip(plans, here, there, strict=True) if (w := violation(p, a, b))
-            ]
-    return found_
+            for plan, ours, others in zip(plans, here, there, strict=True):
+                if why := violation(plan, ours, others):
+                    yield why
 
 
 @pytest.mark.full("measures neighbours or further data sets")
 def test_neighbours_differ_by_no_more_than_claimed_whatever_is_found() -> None:
-    assert broken() == []
+    assert list(broken()) == []
 
 
 def test_half_of_a_sensitivity_is_caught() -> None:
-    assert broken(halved)
+    assert any(broken(halved))
 
 
 @pytest.mark.full("measures neighbours or further data sets")

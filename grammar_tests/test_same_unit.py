@@ -35,7 +35,7 @@ from grammar_tests.path_worlds import PEOPLE, POLICY, TABLES, PathWorld, questio
 
 WORLDS = 8
 SAMPLE = 12
-"""Questions that are asked of each world in the default selection."""
+"""Questions that are asked of one world in the default selection."""
 UNIQUE = tuple(Fact(FactKind.UNIQUE_KEY, table.name, Voucher.CHECK) for table in TABLES)
 EVERY = tuple(same_unit(table.name, column) for table in TABLES for column, _ in table.beside)
 
@@ -55,12 +55,12 @@ def wrong(there: PathWorld, policy: Policy, asked: Iterable[str]) -> Iterator[st
                 yield f"distance: {sql} without {unit}: {why}"
 
 
-@pytest.mark.parametrize("number", range(WORLDS))
-def test_columns_beside_the_link_read_their_own_unit_alone(number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("recorded", [True, False])
+def test_columns_beside_the_link_read_their_own_unit_alone(recorded: bool, tmp_path: Path) -> None:  # noqa: FBT001
     """With the facts that hold in a world, and without any."""
-    asked = Random(number).sample(questions(), SAMPLE)  # noqa: S311
-    policy = world(number).policy(tmp_path, recorded=number < WORLDS // 2)
-    assert list(wrong(world(number), policy, asked)) == []
+    asked = Random(1).sample(questions(), SAMPLE)  # noqa: S311
+    policy = world(1).policy(tmp_path, recorded=recorded)
+    assert list(wrong(world(1), policy, asked)) == []
 
 
 @pytest.mark.full("a slice of a campaign")
