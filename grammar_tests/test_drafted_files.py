@@ -167,7 +167,7 @@ def generous(path: Path) -> None:
     path.write_text(re.sub(r"\[analysts\.[^\]]*\]", "[analysts.ana]", text), encoding="utf-8")
 
 
-EVERY = 3
+EVERY = 9
 """One folder in so many is tried by the default tier: each takes three processes."""
 FURTHER = pytest.mark.full("opens a proxy for each item")
 FOLDERS = [

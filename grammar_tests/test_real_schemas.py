@@ -163,6 +163,14 @@ CREATE TABLE schema_migrations (version TEXT PRIMARY KEY);
 )
 SCHEMAS = {"omop": OMOP, "mimic": MIMIC, "synthea": SYNTHEA, "sakila": SAKILA, "rails": RAILS}
 real = pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+FURTHER = pytest.mark.full("further schemas, each in processes")
+some_real = pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param(schema, marks=() if schema is OMOP else FURTHER, id=name)
+        for name, schema in SCHEMAS.items()
+    ],
+)
 
 
 def run(*args: str) -> Result:
@@ -183,7 +191,7 @@ def hidden(draft: Draft) -> set[str]:
     return {f"{t.name}.{c.name}" for t in draft.tables for c in t.columns if c.hidden}
 
 
-@real
+@some_real
 def test_a_draft_passes_a_check_and_answers(schema: RealSchema, tmp_path: Path) -> None:
     assert len(schema.decisions) <= MOST_DECISIONS
     policy = drafted(schema, tmp_path, *schema.decisions)
@@ -229,6 +237,7 @@ INSERT INTO stays SELECT n::VARCHAR, n::VARCHAR, TIMESTAMP '2024-01-01', NULL, n
 HOURS = "DATE_DIFF('hour', started, stopped)"
 
 
+@pytest.mark.full("opens a proxy over what a process drafts")
 def test_lengths_and_ends_of_stays_need_no_edit_of_the_draft(tmp_path: Path) -> None:
     policy = drafted(RealSchema(STAYS, (), {}, {}, set(), set(), set(), ""), tmp_path)
     questions = (
