@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import islice
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -257,21 +258,20 @@ OF_DOUBLES = tuple(
 )[::EVERY]
 
 
-def unequal() -> list[str]:
+def unequal() -> Iterator[str]:
     """The cases whose integers are others where NULL is stored for NaN."""
-    policy, found = bound.shop()[0], []
+    policy = bound.shop()[0]
     stored, read = worlds()
     for case in OF_DOUBLES:
         dialect = case.setting("dialect", "duckdb")
         plan = compiled(case.sql, policy, stored, dialect=dialect)
         if plan.plan is not None and integers(plan, stored) != integers(plan, read):
-            found.append(case.id)
-    return found
+            yield case.id
 
 
 @pytest.mark.full("measures neighbours or further data sets")
 def test_a_stored_nan_is_null_to_every_case() -> None:
-    assert not unequal()
+    assert not [*unequal()]
 
 
 def test_wrong_twin_what_is_stored_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +282,7 @@ def test_wrong_twin_what_is_stored_is_read(monkeypatch: pytest.MonkeyPatch) -> N
         return f'{alias}."{column.name}"::DOUBLE' if double else plain(alias, column, reading)
 
     monkeypatch.setattr(relation_sql, "column_sql", as_it_is)
-    assert len(unequal()) > 1
+    assert len([*islice(unequal(), 2)]) == 2
 
 
 INVENTED = (

@@ -106,7 +106,7 @@ def polls_refused(accountant: str, cases: Sequence[Case]) -> tuple[int, list[str
 
 
 WITHOUT_LIMITS = [case for case in casefile.all_cases() if case.accepted and case.catalog == "shop"]
-SLICED = [case for n, case in enumerate(WITHOUT_LIMITS) if n % 12 == 0 or "Gaussian" in case.title]
+SLICED = [case for n, case in enumerate(WITHOUT_LIMITS) if n % 24 == 0 or "Gaussian" in case.title]
 """The cases of the default tests."""
 
 
@@ -116,14 +116,14 @@ SLICED = [case for n, case in enumerate(WITHOUT_LIMITS) if n % 12 == 0 or "Gauss
 )
 def test_polls_are_answered_wherever_their_question_is(accountant: str) -> None:
     held, refusals = polls_refused(accountant, SLICED)
-    assert held >= 20
+    assert held >= 10
     assert refusals == []
 
 
 @pytest.mark.parametrize(
     "every",
     [
-        pytest.param(6, marks=pytest.mark.full("one case in six instead of twelve")),
+        pytest.param(6, marks=pytest.mark.full("one case in six instead of 24")),
         pytest.param(1, marks=pytest.mark.campaign),
     ],
 )
@@ -138,5 +138,4 @@ def test_polls_without_a_delta_for_the_keys_of_their_question_would_be_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(preparing, "_ANY_DELTA", Decimal(0))
-    _, refusals = polls_refused("approximate", SLICED)
-    assert refusals
+    assert any(polls_refused("approximate", [case])[1] for case in SLICED)

@@ -81,10 +81,17 @@ def test_all_questions_by_all_paths(number: int, recorded: bool, tmp_path: Path)
     assert list(wrong(world(number), policy, questions())) == []
 
 
-def test_the_facts_are_those_that_hold(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        range(WORLDS),
+        pytest.param(range(WORLDS, 4 * WORLDS), marks=pytest.mark.full("further data sets")),
+    ],
+)
+def test_the_facts_are_those_that_hold(numbers: range, tmp_path: Path) -> None:
     """A column is of the same unit where each value leads to rows of its row's own unit alone."""
     kinds = set[str]()
-    for number in range(4 * WORLDS):
+    for number in numbers:
         there = world(number)
         policy = there.policy(tmp_path, recorded=False)
         findings, facts = check(policy, Lines(""), there.engine().rows)
