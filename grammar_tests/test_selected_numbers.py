@@ -59,12 +59,6 @@ def coverage(sql: str, accountant: str, draws: int, spread: int = 0) -> tuple[fl
     return sum(held) / len(held), margin
 
 
-@pytest.mark.parametrize("sql", [HIGHEST, LARGEST])
-def test_selected_numbers_hold_the_plain_numbers(sql: str) -> None:
-    share, _ = coverage(sql, "zcdp", FEW)
-    assert share >= LEAST
-
-
 @pytest.mark.full("thousands of answers")
 @pytest.mark.parametrize("sql", [HIGHEST, LOWEST, LATER, LARGEST, OF_ALL])
 @pytest.mark.parametrize("accountant", ["zcdp", "pure"])
@@ -73,7 +67,10 @@ def test_all_selected_numbers_hold_the_plain_numbers(sql: str, accountant: str) 
     assert share >= LEAST
 
 
-@pytest.mark.parametrize(("sql", "most"), [(HIGHEST, 0.92), (LARGEST, 0.85)])
+@pytest.mark.parametrize(
+    ("sql", "most"),
+    [(HIGHEST, 0.92), pytest.param(LARGEST, 0.85, marks=pytest.mark.full("draws answers"))],
+)
 def test_without_wider_errors_they_would_not(
     sql: str, most: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
