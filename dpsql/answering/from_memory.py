@@ -118,7 +118,7 @@ def _remembered_or_paid(compiler: Compiler, vault: Vault, query: Question) -> An
     if memory.price.amount:
         query.require_useful(prepared.notices, memory.price)
     question = memory.wide.prepared.question
-    charged = shared(compiler, vault, query, question, memory.lent) if memory.lent else Loss(0)
+    charged = shared(vault, query, question, memory.lent) if memory.lent else Loss(0)
     if memory.epsilon is not None:
         paying, wide = _paying(query, memory.epsilon), memory.wide.prepared
         query_id, measured = vault.measure(compiler, paying, wide, answering)

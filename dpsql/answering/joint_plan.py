@@ -539,7 +539,7 @@ def answered(
     for each in {e.population: e for e in plan.questions if e.wide is not None}.values():
         lent = list(_recorded(compiler, vault, each))[: counts[each.population]]
         if not all(map(each.query.account.has, lent)):
-            shared(compiler, vault, each.query, each.population, lent)
+            shared(vault, each.query, each.population, lent)
     answers = tuple(_answer(compiler, vault, each, counts, paid) for each in plan.questions)
     receipts = [each.receipt for each in answers if each.receipt is not None]
     query_id = paid or (receipts[0].query_id if receipts else "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dpsql.compiler.plan.plan_version import BY_PLAN
 from dpsql.ledgers import PaidAnswer
 from dpsql.model.errors import Failed
 from dpsql.model.vocabulary import Answer, Event, Loss
@@ -29,7 +30,7 @@ def told_again(compiler: Compiler, vault: Vault, query: Question) -> Answer | No
     price = query.account.price_of(released)
     if price.amount:
         query.require_useful(compiler.prepared(query).notices, price)
-    charged = shared(compiler, vault, query, question, [released])
+    charged = shared(vault, query, question, [released])
     answer = vault.remembered(compiler, query)
     if answer is None or answer.receipt is None:
         raise Failed(released.query_id, charged=charged.amount > 0)
@@ -44,14 +45,13 @@ def lent(compiler: Compiler, vault: Vault, query: Question) -> tuple[PaidAnswer,
 
     Its price for this analyst is at most that of an answer of their own.
     """
-    payer, version = query.account, compiler.policy.version
-    plan = compiler.prepared(query).plan
+    payer, plan = query.account, compiler.prepared(query).plan
     if not payer.budget.share_answers or plan is None:
         return None
     for question in compiler.questions(query):
         others = [
             each
-            for each in vault.memory.paid_for(query, question, version)
+            for each in vault.memory.paid_for(query, question, BY_PLAN)
             if payer.epsilon <= each.epsilon
             and payer.price_of(each).fits(plan.loss)
             and question in compiler.questions(query.at(each.epsilon))
@@ -61,14 +61,12 @@ def lent(compiler: Compiler, vault: Vault, query: Question) -> tuple[PaidAnswer,
     return None
 
 
-def shared(
-    compiler: Compiler, vault: Vault, query: Question, question: str, lent: Sequence[PaidAnswer]
-) -> Loss:
+def shared(vault: Vault, query: Question, question: str, lent: Sequence[PaidAnswer]) -> Loss:
     """Give an analyst others' answers to a question; return the loss that the analyst's limits pay
     now.
     """
     nothing = Cost(question, Event(()), Loss(0))
-    charge = query.account.charge("", nothing, compiler.policy.version, query.inquiry)
+    charge = query.account.charge("", nothing, BY_PLAN, query.inquiry)
     queries = [each.query_id for each in lent]
     query.stop.settle()
     return vault.till.debit(query.account, lambda: vault.ledger.share(queries, charge))

@@ -339,6 +339,7 @@ class Policy:
     identity `data` (None: any), from which the `store` was prepared. Analysts in `empty_rows` get
     no row when they ask for one private row. `deviations` are refused names. Paths are absolute.
     Where one analyst's roles restrict the `tables`, all tables are `beneath`; proofs read them.
+    The data `moves` if others write it while it is read.
     """
 
     path: str
@@ -358,6 +359,7 @@ class Policy:
     deviations: frozenset[str] = frozenset()
     roles: tuple[Role, ...] = ()
     beneath: tuple[TablePolicy, ...] = ()
+    moves: bool = False
 
     def table(self, name: str) -> TablePolicy | None:
         """Return the whole table called `name`, ignoring case and rights: for proofs."""

@@ -118,6 +118,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
         limits=draft.limits,
         facts=facts,
         data=schema.identity,
+        moves=schema.moves,
         store=store if store is not None and store.version == version else None,
         empty_rows=draft.empty_rows,
         caps=draft.caps,

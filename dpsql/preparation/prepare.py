@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from hashlib import sha256
 from math import prod
 
 from dpsql import accountants
@@ -23,7 +24,8 @@ from dpsql.compiler.infer.infer import domain_of, infer, with_others
 from dpsql.compiler.infer.wide_columns import told_columns, with_noise
 from dpsql.compiler.kernel.enforce import enforced
 from dpsql.compiler.notices.plan_notices import notices, too_few
-from dpsql.compiler.plan.canonical import question
+from dpsql.compiler.plan.canonical import identify_plan
+from dpsql.compiler.plan.plan_version import plan_version
 from dpsql.compiler.plan.prepared import Prepared, WideTable
 from dpsql.compiler.plan.private_plan import (
     BlockPlan,
@@ -335,7 +337,17 @@ class _Plans:
         except Refused:
             return None
         whole, chosen = [key.whole for key in groups.keys], [key.chosen for key in groups.keys]
-        return wide_table(prepared, plan, whole, chosen, self.policy.data)
+        table = wide_table(prepared, plan, whole, chosen, self.policy.data)
+        return None if table is None else self._of_rows(table)
+
+    def _of_rows(self, table: WideTable) -> WideTable:
+        """Return a wide table with a question that all tables over its rows have."""
+        wide = table.prepared
+        assert wide.plan is not None
+        read = identify_plan(wide.plan).read
+        version = plan_version(self.policy, dict.fromkeys(read))
+        question = sha256(f"{wide.question} {version}".encode()).hexdigest()
+        return replace(table, prepared=replace(wide, question=question, earlier=wide.question))
 
     def calibrated(self, bounded: Bounded, options: MeasurementOptions) -> PrivatePlan:
         """Return the measurements of the blocks, with their noise."""
@@ -383,9 +395,17 @@ class _Plans:
         if self.steps.promised is not None:
             loss = accountants.larger_loss(loss, self.steps.promised)
         priced = replace(plan, loss=loss)
-        identity, data = question(plan, *context), opened(self.policy.data, self.policy.store)
-        columns = tuple(Column(f.name, f.type) for f in plan.outer.fields)
-        return Prepared(columns, priced, sql, identity, data=data, context=context)
+        identity = identify_plan(plan, *context)
+        version = plan_version(self.policy, identity.read)
+        return Prepared(
+            columns=tuple(Column(f.name, f.type) for f in plan.outer.fields),
+            plan=priced,
+            rewritten=sql,
+            question=sha256(f"{identity.question} {version}".encode()).hexdigest(),
+            data=opened(self.policy.data, self.policy.store),
+            context=context,
+            earlier=identity.earlier,
+        )
 
 
 def _options(

@@ -120,7 +120,7 @@ def stream(prepared: Prepared, dialect: Dialect) -> QueryStream:
         domain=block.keys.domain,
         release=block.releases[0],
         sql=measured,
-        question=prepared.question,
+        question=prepared.earlier,
         data=prepared.data,
         tables=tuple(evaluated(prepared.rewritten, number) for number in measured.stages),
         notices=tuple(

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 
+from dpsql.compiler.plan.plan_version import BY_PLAN
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Engine, Stop
 from dpsql.ledgers import Ledger, PaidAnswer, Remembered
@@ -114,11 +115,22 @@ class AnswerCache:
         A question that would choose groups is also answered from noise on every group. None if
         there is no answer, or if a query of that epsilon would have asked another form.
         """
-        analyst, version = query.request.analyst, compiler.policy.version
+        analyst = query.request.analyst
         for question in compiler.questions(query):
-            answer = self._ledger.recall(analyst, question, version, least)
+            answer = self._ledger.recall(analyst, question, BY_PLAN, least)
             if answer is not None and question in compiler.questions(query.at(answer.epsilon)):
                 return answer, question
+        return self._of_earlier_version(compiler, query, least)
+
+    def _of_earlier_version(
+        self, compiler: Compiler, query: Question, least: Decimal
+    ) -> tuple[Remembered, str] | None:
+        """Return an answer that an earlier version of dpsql charged under the present policy."""
+        analyst, version = query.request.analyst, compiler.policy.version
+        for each in compiler.prepared(query).alternatives:
+            answer = self._ledger.recall(analyst, each.earlier, version, least)
+            if answer is not None and each.question in compiler.questions(query.at(answer.epsilon)):
+                return answer, each.question
         return None
 
     def measurements(
@@ -149,7 +161,10 @@ class AnswerCache:
             present = {} if entry is None else {r.query_id: t for r, t in entry.tables.items()}
             tables = {
                 each: present.get(each.query_id) or self._measured(each.query_id)
-                for each in self.paid_for(query, population, compiler.policy.version)
+                for each in (
+                    *self.paid_for(query, population, BY_PLAN),
+                    *self._paid_earlier(compiler, query, population),
+                )
             }
             entry = KnownTables(stamp, tables)
             self._populations.put(of, entry)
@@ -163,6 +178,19 @@ class AnswerCache:
         paid = self._ledger.released(payer.analyst, payer.budget.name, question, version)
         shares = payer.budget.share_answers
         return [each for each in paid if shares or each.cube or payer.has(each)]
+
+    def _paid_earlier(
+        self, compiler: Compiler, query: Question, population: str
+    ) -> list[PaidAnswer]:
+        """Return this analyst's tables that an earlier version of dpsql charged under this
+        policy.
+        """
+        wide = compiler.prepared(query).wide
+        if wide is None or wide.prepared.question != population:
+            return []
+        version, payer = compiler.policy.version, query.account
+        paid = self.paid_for(query, wide.prepared.earlier, version)
+        return [each for each in paid if payer.has(each)]
 
     def _measured(self, query_id: str) -> MeasuredCells:
         (noisy,) = self._ledger.answer(query_id)

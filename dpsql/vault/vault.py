@@ -20,6 +20,7 @@ from decimal import Decimal
 from functools import partial
 
 from dpsql import mechanisms
+from dpsql.compiler.plan.plan_version import BY_PLAN
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Ending, Engine, Stop, Unrun, admitted
 from dpsql.ledgers import Charge, Inquiry, Ledger
@@ -153,7 +154,7 @@ class Vault:
             for identity in {prepared.data for _, prepared in measured}:
                 require_ready(engine, ids[0], identity, stop)
             stop.settle()
-            self.till.charge(measured[0][0].account, *_charges(compiler, ids, measured))
+            self.till.charge(measured[0][0].account, *_charges(ids, measured))
             paid = []
             for query_id, (_, prepared), size in zip(ids, measured, sizes, strict=True):
                 pace = measuring(stop, query_id, size, compiler.policy.limits.statement_seconds)
@@ -284,13 +285,11 @@ class Vault:
         return tuple(replace(table, origin=prepared.measured) for table in noisy)
 
 
-def _charges(
-    compiler: Compiler, ids: Sequence[str], measured: Sequence[tuple[Question, Prepared]]
-) -> list[Charge]:
+def _charges(ids: Sequence[str], measured: Sequence[tuple[Question, Prepared]]) -> list[Charge]:
     """Return the charge of each question."""
-    version, charges = compiler.policy.version, []
+    charges = []
     for query_id, (query, prepared) in zip(ids, measured, strict=True):
         assert prepared.plan is not None
         cost = Cost(prepared.question, prepared.plan.event, prepared.plan.loss)
-        charges.append(query.account.charge(query_id, cost, version, query.inquiry))
+        charges.append(query.account.charge(query_id, cost, BY_PLAN, query.inquiry))
     return charges

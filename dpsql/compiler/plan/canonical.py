@@ -13,7 +13,7 @@ R69, R77.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
@@ -40,9 +40,20 @@ from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, 
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.mechanisms.top_keys import Top
 from dpsql.model import tree
-from dpsql.model.algebra import Evaluated, Field, Filter, Relation, Released, Scan, Staged
+from dpsql.model.algebra import (
+    Evaluated,
+    Field,
+    Filter,
+    Recursion,
+    Relation,
+    Released,
+    Scan,
+    Staged,
+    Union,
+)
+from dpsql.model.dataclass import dataclass
 from dpsql.model.ticking import tick
-from dpsql.model.walk import both, composed, conjuncts, inputs
+from dpsql.model.walk import both, composed, conjuncts, inputs, map_inputs, relations
 
 COMMUTATIVE = frozenset({"eq", "ne", "add", "mul", "is_distinct", "is_not_distinct"})
 
@@ -181,10 +192,34 @@ def parts_of(value: object) -> tuple[Any, ...]:
     )
 
 
-def question(plan: PrivatePlan, *context: str) -> str:
-    """Return the sha256 (hex) of a query on private data, in this context."""
-    blocks, stages, shares, levels = parts_of(plan)
-    parts = [*context, str(shares), *map(_block, blocks), *map(_stage, stages)]
+@dataclass(frozen=True, slots=True)
+class PlanIdentity:
+    """The sha256 (hex) of a query on private data, without the columns that it does not read.
+
+    `earlier` is that of versions before 0.2, with all columns of its tables. `read` has the columns
+    that it reads of each table, in lower case.
+    """
+
+    question: str
+    earlier: str
+    read: Mapping[str, frozenset[str]]
+
+
+def identify_plan(plan: PrivatePlan, *context: str) -> PlanIdentity:
+    """Return the identity of a query on private data, in this context."""
+    blocks, stages, _, _ = parts_of(plan)
+    written = (*map(_block, blocks), *map(_stage, stages))
+    read: dict[str, frozenset[str]] = {}
+    for scan, names in (pair for each in written for pair in each.scans):
+        read[scan.table] = read.get(scan.table, frozenset()) | names
+    short, whole = [each.short for each in written], [each.whole for each in written]
+    return PlanIdentity(_digest(plan, context, short), _digest(plan, context, whole), read)
+
+
+def _digest(plan: PrivatePlan, context: Sequence[str], texts: Sequence[str]) -> str:
+    """Return the sha256 (hex) of a plan with these texts of its blocks and stages."""
+    _, _, shares, levels = parts_of(plan)
+    parts = [*context, str(shares), *texts]
     for each in levels:
         (tables,) = parts_of(each)
         parts.append(str([parts_of(table) for table in tables]))
@@ -204,8 +239,35 @@ def _sharing(plan: PrivatePlan) -> Iterator[tuple[int, list[int]]]:
             yield number, places
 
 
-def _stage(relation: Relation) -> str:
-    return _text(Flattener(_text).relation(relation))
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The text of a block or stage with all columns of its tables, and the `short` one with those
+    that it reads; its scans, each with the columns that are read.
+    """
+
+    whole: str
+    short: str
+    scans: list[tuple[Scan, frozenset[str]]]
+
+
+def _stage(relation: Relation) -> _Written:
+    canonical, writer = Flattener(_text).relation(relation), Writer()
+    writer.number(canonical)
+    whole, scans = writer.write(canonical), writer.scans(canonical)
+    return _Written(whole, _text(_without_unread(canonical, scans)), scans)
+
+
+def _without_unread(relation: Relation, scans: list[tuple[Scan, frozenset[str]]]) -> Relation:
+    """Return a relation whose scans have the columns that are read, by name."""
+    read = {scan.fields: names for scan, names in scans}
+
+    def change(part: Relation) -> Relation:
+        if not isinstance(part, Scan):
+            return map_inputs(part, change)
+        used = [f for f in part.fields if f.name.lower() in read[part.fields]]
+        return replace(part, fields=tuple(sorted(used, key=lambda f: f.name.lower())))
+
+    return change(relation)
 
 
 def _text(relation: Relation) -> str:
@@ -215,8 +277,15 @@ def _text(relation: Relation) -> str:
     return writer.write(relation)
 
 
-def _block(plan: BlockPlan) -> str:
+def _block(plan: BlockPlan) -> _Written:
     writer, rows = written_rows(plan.block)
+    whole = _of_block(plan, rows, writer)
+    scans = writer.scans(rows)
+    short = _without_unread(rows, scans)
+    return _Written(whole, _of_block(plan, short, writer.anew(short)), scans)
+
+
+def _of_block(plan: BlockPlan, rows: Relation, writer: Writer) -> str:
     block, keys, *others = parts_of(plan)
     domain, judged, *rest = _of_keys(keys)
     own = parts_of(replace(block, rows=rows))
@@ -280,6 +349,29 @@ class Writer:
         self._never_null = never_null
         self._digests: dict[int, str] = {}
         self._first: dict[int, int] = {}
+        self._read = set[int]()
+
+    def anew(self, relation: Relation) -> Writer:
+        """Return a writer of the same columns that numbers those of this relation."""
+        writer = Writer(self._columns, self._never_null)
+        writer.number(relation)
+        writer.equate(conjuncts(relation.predicate) if isinstance(relation, Filter) else ())
+        return writer
+
+    def scans(self, relation: Relation) -> list[tuple[Scan, frozenset[str]]]:
+        """Return the scans of a relation, each with the columns that were written, in lower case.
+
+        Set operations and recursions read all columns of their sides, by place.
+        """
+        parts, read = tuple(relations(relation)), set(self._read)
+        for part in parts:
+            if isinstance(part, Union | Recursion):
+                read |= {f.id for side in inputs(part) for f in side.fields}
+        return [
+            (scan, frozenset(f.name.lower() for f in scan.fields if f.id in read))
+            for scan in parts
+            if isinstance(scan, Scan)
+        ]
 
     def number(self, relation: Relation) -> None:
         """Number columns in the order of the tables they come from."""
@@ -305,6 +397,7 @@ class Writer:
                     pass
 
     def _number(self, column: tree.Ref) -> int:
+        self._read.add(column.id)
         number = self.numbers[column.id]
         return self._first.get(number, number)
 
@@ -365,6 +458,7 @@ class Writer:
                 return self._fields(expression)
 
     def _column(self, column: tree.Ref) -> str:
+        self._read.add(column.id)
         if column.id in self.numbers:
             return f"#{self.numbers[column.id]}"
         if column.id not in self._digests:

@@ -15,12 +15,13 @@ from dpsql.model.vocabulary import Column
 class Prepared:
     """A query that is ready to run: `plan` is None where it reads public tables alone.
 
-    `question` identifies the query on private data, without its epsilon. `wider` are the same query
-    over more groups, which may have been paid: with noise on every group, where this plan would
-    choose groups, or with groups that a condition on their keys excludes. `notices` belong to the
-    answer. `data` identifies the data of the plan's proofs (None: any). `context` is the rest of
-    the query's identity. `measured` describes columns that are kept for other queries; `wide` is
-    the measurement of all groups that conditions exclude.
+    `question` identifies the query on private data, without its epsilon, and what the policy says
+    of what it reads; `earlier` does so without the policy, as versions before 0.2 did. `wider` are
+    the same query over more groups, which may have been paid: with noise on every group, where this
+    plan would choose groups, or with groups that a condition on their keys excludes. `notices`
+    belong to the answer. `data` identifies the data of the plan's proofs (None: any). `context` is
+    the rest of the query's identity. `measured` describes columns that are kept for other queries;
+    `wide` is the measurement of all groups that conditions exclude.
     """
 
     columns: tuple[Column, ...]
@@ -33,6 +34,7 @@ class Prepared:
     context: tuple[str, ...] = ()
     measured: MeasuredColumns | None = None
     wide: WideTable | None = None
+    earlier: str = ""
 
     @property
     def blocks(self) -> tuple[BlockPlan, ...]:

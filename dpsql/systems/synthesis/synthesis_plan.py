@@ -398,7 +398,7 @@ def _cost(
     edges = len(fixed) + (0 if choice is None else choice.rounds)
     first = (*keys.values(), *singles)
     event = spent_by(accountant, first, tuple(pairs.values()), choice, edges)
-    words = [_QUESTION, str(fixed), *(prepared.question for prepared in first)]
+    words = [_QUESTION, str(fixed), *(prepared.earlier for prepared in first)]
     identity = sha256("\n".join(words).encode()).hexdigest()
     return Cost(identity, event, accountants.price(accountant.loss(event), payer.budget))
 
