@@ -494,11 +494,26 @@ def test_an_analyst_has_a_bounded_number_of_keys(
 ) -> None:
     monkeypatch.setattr("dpsql.systems.web.idempotency.MOST_KEYS", 2)
     kept = KeptReplies(str(tmp_path / "replies"))
-    kept.find("ana", "a" * 16, "")
-    kept.find("ana", "b" * 16, "")
-    with pytest.raises(Exception, match="keys of the last 24 hours"):
-        kept.find("ana", "c" * 16, "")
+    for name, charged in (("a", True), ("b", False)):
+        kept.find("ana", name * 16, "")
+        kept.keep("ana", name * 16, answer_formats.HttpReply(200, JSON, b"{}", {}, charged))
+    assert kept.find("ana", "c" * 16, "") is None  # in the place of the free one
+    assert kept.find("ana", "a" * 16, "") is not None
+    with pytest.raises(Exception, match="keys of charged queries"):
+        kept.find("ana", "b" * 16, "")
     assert kept.find("bob", "c" * 16, "") is None
+
+
+def test_the_size_of_what_an_analyst_has_kept_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpsql.systems.web.idempotency.MOST_BYTES_OF_ANALYST", 5)
+    kept = KeptReplies(str(tmp_path / "replies"))
+    for name in ("a", "b"):
+        assert kept.find("ana", name * 16, "") is None
+        kept.keep("ana", name * 16, answer_formats.HttpReply(200, JSON, b"123"))
+    assert kept.find("ana", "a" * 16, "") is not None
+    assert kept.find("ana", "b" * 16, "") is None
 
 
 # --- progress, cancelling, counts and times ---

@@ -81,7 +81,13 @@ SYSTEMS = (
         commands={"local": "dpsql.systems.local.local:local"},
         values={"publish": "dpsql.systems.local.report_store:published"},
     ),
-    SideSystem("web", values={"web": "dpsql.systems.web.web_server:make_web_server"}),
+    SideSystem(
+        "web",
+        values={
+            "web": "dpsql.systems.web.web_server:make_web_server",
+            "connection.http": "dpsql.systems.web.http_connection:open_connection",
+        },
+    ),
     SideSystem("risk", commands={"risk": "dpsql.systems.risk.risk:risk"}),
 )
 """All side systems. None comes from another package: an analyst's text would import it

@@ -28,6 +28,7 @@ from dpsql.model.notices import (
     Modelled,
     NeverShown,
     Notice,
+    Relayed,
     Reported,
     RoundedTimes,
     Sampled,
@@ -118,6 +119,8 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             return _rounded(notice)
         case Withheld() | AnsweredAs() | Synthetic() | Reported() | ByDeclaration() | Modelled():
             return _of_other_rows(notice)
+        case Relayed(text=text):
+            return text
         case Unprotected(table=table, column=column):
             return f"people whom {table}.{column} names are not protected from what this tells"
         case _:

@@ -313,6 +313,13 @@ class Modelled:
     limited: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """A notice of a server, in its words."""
+
+    text: str
+
+
 Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | SharedPresence | Listed | Assumed | Hidden
 """Notices about columns: something is left out of them, or assumed."""
 
@@ -335,6 +342,7 @@ Told: TypeAlias = (
     | Synthetic
     | Reported
     | Modelled
+    | Relayed
 )
 """Notices that mark no column."""
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
 
 from dpsql.answering.system_table import load_value
 from dpsql.engines import Stop
+from dpsql.interfaces.asking import stored
 from dpsql.interfaces.dbapi import dbapi_errors
 from dpsql.interfaces.dbapi.dbapi_cursor import Cursor, Parameters
 from dpsql.interfaces.dbapi.dbapi_errors import (
@@ -30,7 +31,7 @@ from dpsql.interfaces.dbapi.dbapi_errors import (
     Warning,  # noqa: A004
     raised_from,
 )
-from dpsql.interfaces.dbapi.local_answers import spending
+from dpsql.interfaces.dbapi.local_answers import answered_here, spending
 from dpsql.interfaces.dbapi.statement_options import (
     NOTHING_SAID,
     Amount,
@@ -109,12 +110,32 @@ def connect(
     each number `n`, for tools that show only columns. `errors="superset"` names them
     `n__yhat_lower` and `n__yhat_upper`. Raises InterfaceError for a wrong policy, OperationalError
     if the database or ledger is unusable.
+
+    A `policy` such as `https://ana@dp.example.org:8439` is a server (`dpsql serve --http`).
     """
     wish: ConnectionOptions = {"confirm": confirm, "errors": errors}
+    if isinstance(policy, str) and policy.startswith(("http://", "https://")):
+        return _connection_over_http(policy, analyst, dialect, epsilon, **wish)
     if proxy is not None:
         return connection_to(proxy, analyst, dialect, epsilon, lambda: None, **wish)
     opened = open_proxy(policy)
     return connection_to(opened, analyst, dialect, epsilon, opened.close, **wish)
+
+
+def _connection_over_http(
+    url: str,
+    analyst: str | None,
+    dialect: str,
+    epsilon: Decimal | str | None,
+    **wish: Unpack[ConnectionOptions],
+) -> Connection:
+    """Return a connection to a server, of the side system web."""
+    try:
+        _require_known(wish["errors"])
+        make: Callable[..., Connection] = load_value("connection.http")
+        return make(url, analyst, _spelling(dialect), exact_amount("epsilon", epsilon), **wish)
+    except DpsqlError as error:
+        raise raised_from(error) from None
 
 
 class ConnectionOptions(TypedDict):
@@ -235,6 +256,10 @@ class Connection:
 
         options = StatementOptions(epsilon, within, confidence)
         return DirectAnswer.of(self.cursor().only_answer(sql, parameters, options))
+
+    def answer(self, request: Request, stop: Stop) -> Answer:
+        """Return the answer to one request, for a cursor. Raises as `Proxy.ask` does."""
+        return stored(answered_here(self.proxy, request, stop))
 
     def tables(self) -> Cursor:
         """List the tables, as `SHOW TABLES` does; free."""

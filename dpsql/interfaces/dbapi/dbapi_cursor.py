@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from dpsql.engines import Stop
 from dpsql.interfaces import data_frames
-from dpsql.interfaces.asking import stored
 from dpsql.interfaces.dbapi.dbapi_errors import (
     InterfaceError,
     ProgrammingError,
     Warning,  # noqa: A004
     raised_from,
 )
-from dpsql.interfaces.dbapi.local_answers import answered_here
 from dpsql.interfaces.dbapi.statement_options import NOTHING_SAID, Amount, Named, StatementOptions
 from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.html_tables import answer_html
@@ -31,7 +29,7 @@ from dpsql.model.interval_ends import Halves, Intervals
 from dpsql.model.notices import marked
 from dpsql.model.table import OnDemand
 from dpsql.model.tree import DOUBLE, Kind, Parameter
-from dpsql.model.vocabulary import Answer, Column, Receipt, Request
+from dpsql.model.vocabulary import Answer, Column, Receipt
 from dpsql.preparation.explanation import Explanation
 
 if TYPE_CHECKING:
@@ -186,7 +184,7 @@ class Cursor:
         *,
         flowing: bool = False,
     ) -> Self:
-        proxy, stop = self._proxy(), Stop()
+        _, stop = self._proxy(), Stop()
         if not isinstance(seq_of_parameters, Iterable):
             raise ProgrammingError("Many parameters are a sequence of lists or tuples.")
         self._keep(())
@@ -195,7 +193,8 @@ class Cursor:
         plain = (self.connection.request(sql, one, options) for one in seq_of_parameters)
         requests = (replace(request, flowing=flowing and not errors) for request in plain)
         with self.connection.stopped_by(stop):
-            results = (_translated(sql, partial(_answered, proxy, one, stop)) for one in requests)
+            ask = self.connection.answer
+            results = (_translated(sql, partial(ask, one, stop)) for one in requests)
             self._keep(tuple(with_end_columns(r, errors) if errors else r for r in results))
         for answer in self._results.answers if self._results else ():
             _LOG.info("%s", cost_text(answer.receipt))
@@ -386,10 +385,6 @@ class Cursor:
         if self._results is None:
             raise InterfaceError("There is no result: execute a statement first.", sqlstate="24000")
         return self._results
-
-
-def _answered(proxy: Proxy, request: Request, stop: Stop) -> Answer:
-    return stored(answered_here(proxy, request, stop))
 
 
 def _translated(sql: str, call: Callable[[], Result]) -> Result:

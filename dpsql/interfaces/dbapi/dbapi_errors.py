@@ -72,7 +72,7 @@ class NotSupportedError(DatabaseError):
     """Valid text that cannot be answered privately."""
 
 
-_BY_EXIT_CODE: dict[ExitCode, type[Error]] = {
+BY_EXIT_CODE: dict[ExitCode, type[Error]] = {
     ExitCode.BAD_INPUT: ProgrammingError,
     ExitCode.PRIVACY: NotSupportedError,
     ExitCode.BUDGET: OperationalError,
@@ -94,7 +94,7 @@ def raised_from(error: DpsqlError, sql: str = "") -> Error:
 def _kind(error: DpsqlError) -> type[Error]:
     match error:
         case Refused():
-            return _BY_EXIT_CODE[WORDINGS[error.reason].exit_code]
+            return BY_EXIT_CODE[WORDINGS[error.reason].exit_code]
         case PolicyError():
             return InterfaceError
         case Failed() | Unreachable() | LedgerError() | WrongVersion():

@@ -23,7 +23,7 @@ from dpsql.interfaces.records import (
 from dpsql.interfaces.sentences import sentences
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import MissingExtra
-from dpsql.model.vocabulary import Answer, Column, Receipt
+from dpsql.model.vocabulary import Answer, Column, Loss, Receipt
 from dpsql.systems.web.problems import Problem
 
 JSON, CSV, EVENTS = "application/json", "text/csv", "text/event-stream"
@@ -34,12 +34,13 @@ FORMATS = (JSON, CSV, ARROW, PARQUET, EVENTS)
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """A complete HTTP response, as it is sent and kept."""
+    """A complete HTTP response, as it is sent and kept, and whether its answer was charged."""
 
     status: int
     media_type: str
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_charged: bool = False
 
 
 def choose_format(accept: str, offered: Sequence[str] = FORMATS) -> str:
@@ -86,15 +87,26 @@ def _require_extra(media_type: str) -> None:
         raise Problem(406, "missing-extra", "The server lacks an extra.", fix=fix) from None
 
 
-def render_answer(answer: Answer, media_type: str, version: int) -> HttpReply:
+@dataclass(frozen=True, slots=True)
+class VersionedAnswer:
+    """An answer and the version of the data that it is about."""
+
+    answer: Answer
+    version: int
+
+
+def render_answer(versioned: VersionedAnswer, media_type: str, door: Door = HTTP) -> HttpReply:
     """Return an answer in a format, with the version of its data. Errors need no charge here.
 
     Formats without room for a receipt and notices have them in headers, as JSON.
     """
+    answer, version = versioned.answer, versioned.version
     headers = {"dpsql-data-version": str(version)}
+    is_charged = answer.receipt is not None and answer.receipt.charged > Loss(0)
     if media_type in (JSON, EVENTS):
-        return HttpReply(200, JSON, json_text(answer_document(answer, version)).encode(), headers)
-    notices = sentences(answer.notices, answer.columns, HTTP)
+        body = json_text(answer_document(answer, version, door)).encode()
+        return HttpReply(200, JSON, body, headers, is_charged)
+    notices = sentences(answer.notices, answer.columns, door)
     headers["dpsql-receipt"] = json.dumps(receipt_document(answer.receipt), default=str)
     headers["dpsql-notices"] = json.dumps(notices)
     match media_type:
@@ -104,7 +116,7 @@ def render_answer(answer: Answer, media_type: str, version: int) -> HttpReply:
             body = parquet(answer)
         case _:
             body = _arrow_stream(answer)
-    return HttpReply(200, media_type, body, headers)
+    return HttpReply(200, media_type, body, headers, is_charged)
 
 
 def _arrow_stream(answer: Answer) -> bytes:
@@ -154,16 +166,22 @@ def receipt_document(receipt: Receipt | None) -> dict[str, Any]:
     """Return a receipt as a document. Amounts are in the unit of the accountant."""
     if receipt is None:
         return {"text": cost_text(None), "remembered": False, "charged": Decimal(0)}
+    amounts = {"charged": receipt.charged, "spent": receipt.spent, "limit": receipt.limit}
     return {
         "text": cost_text(receipt),
         "query_id": receipt.query_id,
         "budget": receipt.budget,
+        "cap": receipt.cap,
         "accountant": receipt.accountant,
         "epsilon": receipt.epsilon,
-        "charged": Decimal(receipt.charged.amount).scaleb(-9),
-        "charged_delta": Decimal(receipt.charged.delta).scaleb(-18),
+        **{name: Decimal(loss.amount).scaleb(-9) for name, loss in amounts.items()},
+        **{f"{name}_delta": Decimal(loss.delta).scaleb(-18) for name, loss in amounts.items()},
         "remembered": receipt.remembered,
+        "recalled": receipt.recalled,
+        "least": receipt.least,
+        "question_epsilon": receipt.question,
         "questions_left": receipt.left,
+        "questions_left_with_private_keys": receipt.keyed,
     }
 
 

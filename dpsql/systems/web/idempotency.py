@@ -25,15 +25,20 @@ from dpsql.systems.web.answer_formats import HttpReply
 from dpsql.systems.web.problems import Problem
 
 KEPT_SECONDS = 24 * 3600
-MOST_KEYS = 1_000
-"""Maximum number of keys of one analyst."""
-MOST_REPLY_BYTES = 1 << 22
-"""Maximum size of a kept reply. A larger one is asked again, which is free for the same data."""
+MOST_KEYS = 10_000
+"""Maximum number of keys of one analyst. The oldest one of a free answer makes room first."""
+MOST_BYTES_OF_ANALYST = 1 << 26
+"""Maximum size of the kept replies of one analyst.
+
+Another one is not kept. It is asked again, which is free for the same data.
+"""
 _KEY = re.compile(r"[!-~]{16,64}")
 _SCHEMA = """CREATE TABLE IF NOT EXISTS replies (
     analyst TEXT, key BLOB, question BLOB, at REAL,
-    status INTEGER, kind TEXT, headers TEXT, body BLOB,
+    status INTEGER, kind TEXT, headers TEXT, body BLOB, charged INTEGER,
     PRIMARY KEY (analyst, key)) WITHOUT ROWID"""
+_MAKE_ROOM = """DELETE FROM replies WHERE (analyst, key) = (
+    SELECT analyst, key FROM replies WHERE analyst = ? AND charged = 0 ORDER BY at LIMIT 1)"""
 _PATIENCE_SECONDS = 10
 
 
@@ -88,9 +93,9 @@ class KeptReplies:
         return HttpReply(status, kind, body, marked)
 
     def _begin(self, opened: sqlite3.Connection, analyst: str, key: str, digest: bytes) -> None:
-        counted = opened.execute("SELECT count(*) FROM replies WHERE analyst = ?", (analyst,))
-        if counted.fetchone()[0] >= MOST_KEYS:
-            title = f"You have {MOST_KEYS} keys of the last 24 hours."
+        count = opened.execute("SELECT count(*) FROM replies WHERE analyst = ?", (analyst,))
+        if count.fetchone()[0] >= MOST_KEYS and not opened.execute(_MAKE_ROOM, (analyst,)).rowcount:
+            title = f"You have {MOST_KEYS} keys of charged queries of the last 24 hours."
             raise Problem(429, "idempotency-key", title, fix="Ask without a key, or wait.")
         opened.execute(
             "INSERT INTO replies (analyst, key, question, at) VALUES (?, ?, ?, ?)",
@@ -99,17 +104,20 @@ class KeptReplies:
 
     def keep(self, analyst: str, key: str, reply: HttpReply) -> None:
         """Store the reply to a request, durably."""
-        if len(reply.body) > MOST_REPLY_BYTES:
-            return
         with self._transaction() as opened:
+            total = "SELECT coalesce(sum(length(body)), 0) FROM replies WHERE analyst = ?"
+            (size,) = opened.execute(total, (analyst,)).fetchone()
+            if size + len(reply.body) > MOST_BYTES_OF_ANALYST:
+                return
             opened.execute(
-                "UPDATE replies SET status = ?, kind = ?, headers = ?, body = ?"
+                "UPDATE replies SET status = ?, kind = ?, headers = ?, body = ?, charged = ?"
                 " WHERE analyst = ? AND key = ?",
                 (
                     reply.status,
                     reply.media_type,
                     json.dumps(dict(reply.headers)),
                     reply.body,
+                    reply.is_charged,
                     analyst,
                     _hash(key),
                 ),

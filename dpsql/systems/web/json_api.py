@@ -19,12 +19,12 @@ from starlette.routing import Route
 import dpsql
 from dpsql.engines import Stop
 from dpsql.interfaces.dbapi.local_answers import spending
-from dpsql.interfaces.doors import HTTP
+from dpsql.interfaces.doors import DATABASE_API, HTTP
 from dpsql.interfaces.joint_prices import price_text, prices
 from dpsql.interfaces.listing import Listing, listed, listing
 from dpsql.interfaces.pgwire.faults import Fault, internal
 from dpsql.interfaces.plan_text import plan_text
-from dpsql.model.dataclass import dataclass
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Answer
@@ -32,6 +32,7 @@ from dpsql.systems.web.answer_formats import (
     EVENTS,
     JSON,
     HttpReply,
+    VersionedAnswer,
     answer_document,
     choose_format,
     json_text,
@@ -41,7 +42,7 @@ from dpsql.systems.web.api_routes import ROUTES, ApiRoute, describe_api
 from dpsql.systems.web.idempotency import KeptReplies, require_key
 from dpsql.systems.web.problems import PROBLEM_TYPE, Problem, problem_of
 from dpsql.systems.web.request_bodies import QuestionBody, bad_body, read_json, read_question
-from dpsql.systems.web.web_queries import Caller, QueryRunner, VersionedAnswer
+from dpsql.systems.web.web_queries import Caller, QueryRunner
 from dpsql.systems.web.web_users import TOKEN_SECONDS, WebUsers
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 DOOR = "http"
+PYTHON = "dpsql-python"
+"""User agent of `dpsql.connect`, whose messages speak of Python."""
 _LONGEST_CLIENT = 200
 _Handle: TypeAlias = Callable[[Caller, HttpRequest, str], Awaitable[HttpReply | StreamingResponse]]
 
@@ -73,7 +76,8 @@ class Endpoint:
             analyst = await api.users.identify(request.headers, address)
             async with api.runner.server.admit_request(analyst) as present:
                 client = request.headers.get("user-agent", "")[:_LONGEST_CLIENT]
-                caller = Caller(present, analyst, DOOR, address, client)
+                words = DATABASE_API if client.startswith(PYTHON) else HTTP
+                caller = Caller(present, analyst, DOOR, words=words, address=address, client=client)
                 response = await self._respond(caller, request)
                 await response(scope, receive, send)
         except Problem as problem:
@@ -167,7 +171,7 @@ class JsonApi:
             if not problem.document.get("charged"):
                 await asyncio.to_thread(replies.drop, caller.analyst, key)
                 raise
-            reply = problem_reply(problem)
+            reply = replace(problem_reply(problem), is_charged=True)
         await asyncio.to_thread(replies.keep, caller.analyst, key, reply)
         return reply
 
@@ -175,10 +179,8 @@ class JsonApi:
         self, caller: Caller, question: QuestionBody, media_type: str, events: _Events
     ) -> HttpReply:
         request = question.request(caller.analyst, DOOR, caller.client)
-        result = await self.runner.ask(
-            caller, request, HTTP, query_id=question.id, tell=events.tell
-        )
-        return await asyncio.to_thread(render_answer, result.answer, media_type, result.version)
+        result = await self.runner.ask(caller, request, query_id=question.id, tell=events.tell)
+        return await asyncio.to_thread(render_answer, result, media_type, caller.words)
 
     async def _events(
         self, caller: Caller, question: QuestionBody, key: str | None
@@ -209,9 +211,9 @@ class JsonApi:
     async def _explain(self, caller: Caller, request: HttpRequest, _media_type: str) -> HttpReply:
         question = read_question(await read_json(request))
         plain = question.request(caller.analyst, DOOR, caller.client)
-        explanation = await self.runner.explain(caller, plain, HTTP)
-        plan = plan_text(explanation, PlanForm.JSON, door=HTTP)
-        text = json.dumps(plan_text(explanation, PlanForm.SHORT, door=HTTP))
+        explanation = await self.runner.explain(caller, plain)
+        plan = plan_text(explanation, PlanForm.JSON, door=caller.words)
+        text = json.dumps(plan_text(explanation, PlanForm.SHORT, door=caller.words))
         return HttpReply(200, JSON, f'{{"plan": {plan}, "text": {text}}}'.encode())
 
     async def _plan(self, caller: Caller, request: HttpRequest, _media_type: str) -> HttpReply:
@@ -232,7 +234,7 @@ class JsonApi:
             rows = answer_document(prices(plan), proxy.ledger.data_version())["rows"]
             return {"text": price_text(plan), "statements": rows}
 
-        return _document(await self.runner.run(caller, step, HTTP))
+        return _document(await self.runner.run(caller, step))
 
     async def _cancel(self, caller: Caller, request: HttpRequest, _media_type: str) -> HttpReply:
         query_id = read_question(await read_json(request), "id").id
@@ -263,8 +265,8 @@ class JsonApi:
             version = proxy.ledger.data_version()
             return VersionedAnswer(step(proxy, stop), version)
 
-        result = await self.runner.run(caller, whole, HTTP)
-        return render_answer(result.answer, media_type, result.version)
+        result = await self.runner.run(caller, whole)
+        return render_answer(result, media_type, caller.words)
 
     async def _token(self, caller: Caller, _request: HttpRequest, _media_type: str) -> HttpReply:
         token = self.users.issue(caller.analyst)

@@ -23,8 +23,9 @@ from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.server import Bell, Server
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import DpsqlError, Refused
-from dpsql.model.vocabulary import Answer, Request
+from dpsql.model.vocabulary import Request
 from dpsql.preparation.explanation import Explanation
+from dpsql.systems.web.answer_formats import VersionedAnswer
 from dpsql.systems.web.problems import Problem, problem_of
 
 if TYPE_CHECKING:
@@ -47,21 +48,17 @@ def tell_nothing(event: str, **facts: float | str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An analyst with an admitted request of an interface: its state, its address, its client."""
+    """An analyst with an admitted request of an interface: its state, its address, its client.
+
+    Messages use the `words` of the client's interface. The log has `door`.
+    """
 
     present: Present
     analyst: str
     door: str
+    words: Door
     address: str = ""
     client: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class VersionedAnswer:
-    """An answer and the version of the data that it is about."""
-
-    answer: Answer
-    version: int
 
 
 @dataclass(slots=True)
@@ -116,7 +113,6 @@ class QueryRunner:
         self,
         caller: Caller,
         request: Request,
-        door: Door,
         *,
         query_id: str = "",
         tell: Tell = tell_nothing,
@@ -125,21 +121,20 @@ class QueryRunner:
 
         def step(proxy: Proxy, stop: Stop) -> VersionedAnswer:
             version = proxy.ledger.data_version()
-            return VersionedAnswer(answered(proxy, request, stop, door), version)
+            return VersionedAnswer(answered(proxy, request, stop, caller.words), version)
 
-        return await self.run(caller, step, door, sql=request.sql, query_id=query_id, tell=tell)
+        return await self.run(caller, step, sql=request.sql, query_id=query_id, tell=tell)
 
-    async def explain(self, caller: Caller, request: Request, door: Door) -> Explanation:
+    async def explain(self, caller: Caller, request: Request) -> Explanation:
         """Return the plan of a query, for free. Raises `Problem`."""
         return await self.run(
-            caller, lambda proxy, stop: proxy.explain(request, stop), door, sql=request.sql
+            caller, lambda proxy, stop: proxy.explain(request, stop), sql=request.sql
         )
 
     async def run(
         self,
         caller: Caller,
         step: Step[T],
-        door: Door,
         *,
         sql: str = "",
         query_id: str = "",
@@ -150,7 +145,7 @@ class QueryRunner:
         try:
             result = await self._run(caller, step, query_id, tell)
         except (DpsqlError, Problem) as error:
-            problem = _problem(error, sql, door)
+            problem = _problem(error, sql, caller.words)
             fault = problem.fault or Fault("XX000", problem.title)
             text = await self._text(sql)
             self._report(caller, Outcome.of(fault, monotonic() - began, text))
