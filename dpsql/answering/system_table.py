@@ -83,6 +83,7 @@ SYSTEMS = (
     ),
     SideSystem(
         "web",
+        commands={"mcp": "dpsql.systems.web.mcp_command:mcp"},
         values={
             "web": "dpsql.systems.web.web_server:make_web_server",
             "connection.http": "dpsql.systems.web.http_connection:open_connection",

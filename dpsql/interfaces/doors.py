@@ -71,3 +71,9 @@ HTTP = Door(
     "POST /v1/explain",
     dialect='"dialect": "postgres"',
 )
+MCP = Door(
+    'epsilon = "{}" of the tool query',
+    "",
+    "the tool price",
+    dialect='dialect = "postgres"',
+)

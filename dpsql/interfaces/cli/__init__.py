@@ -30,6 +30,7 @@ SECTIONS: dict[str, dict[str, str | None]] = {
         "describe": "listing_commands:describe",
         "plan": "plan:plan",
         "watch": None,
+        "mcp": None,
         "synth": None,
         "fit": None,
         "model": None,

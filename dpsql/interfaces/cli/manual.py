@@ -21,7 +21,7 @@ TOPICS = (
     *("guarantee", "policy", "choosing", "risk", "sql", "answers", "synthetic", "models", "local"),
     "errors",
     "commands",
-    *("dbapi", "sqlalchemy", "postgres", "http", "deployment", "ledger", "peers"),
+    *("dbapi", "sqlalchemy", "postgres", "http", "mcp", "deployment", "ledger", "peers"),
 )
 """Pages in the best order of reading."""
 

@@ -19,10 +19,11 @@ from starlette.routing import Route
 import dpsql
 from dpsql.engines import Stop
 from dpsql.interfaces.dbapi.local_answers import spending
-from dpsql.interfaces.doors import DATABASE_API, HTTP
+from dpsql.interfaces.doors import DATABASE_API, HTTP, Door
 from dpsql.interfaces.joint_prices import price_text, prices
 from dpsql.interfaces.listing import Listing, listed, listing
 from dpsql.interfaces.pgwire.faults import Fault, internal
+from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError
@@ -75,15 +76,13 @@ class Endpoint:
             address = request.client.host if request.client else ""
             analyst = await api.users.identify(request.headers, address)
             async with api.runner.server.admit_request(analyst) as present:
-                client = request.headers.get("user-agent", "")[:_LONGEST_CLIENT]
-                words = DATABASE_API if client.startswith(PYTHON) else HTTP
-                caller = Caller(present, analyst, DOOR, words=words, address=address, client=client)
+                caller = caller_of(present, analyst, DOOR, HTTP, request)
                 response = await self._respond(caller, request)
                 await response(scope, receive, send)
         except Problem as problem:
             await as_response(problem_reply(problem))(scope, receive, send)
         except (DpsqlError, Fault) as error:
-            reply = problem_reply(_unadmitted(error))
+            reply = problem_reply(unadmitted(error))
             await as_response(reply)(scope, receive, send)
 
     async def _respond(self, caller: Caller, request: HttpRequest) -> Response:
@@ -294,6 +293,17 @@ class _Events:
         return await self._queue.get()
 
 
+def caller_of(
+    present: Present, analyst: str, door: str, words: Door, request: HttpRequest
+) -> Caller:
+    """Return the caller of an admitted request."""
+    client = request.headers.get("user-agent", "")[:_LONGEST_CLIENT]
+    if client.startswith(PYTHON):
+        words = DATABASE_API
+    address = request.client.host if request.client else ""
+    return Caller(present, analyst, door, words=words, address=address, client=client)
+
+
 def _event(name: str, data: str) -> bytes:
     return f"event: {name}\ndata: {data}\n\n".encode()
 
@@ -314,7 +324,7 @@ def as_response(reply: HttpReply) -> Response:
     return Response(reply.body, reply.status, headers, media_type=reply.media_type)
 
 
-def _unadmitted(error: DpsqlError | Fault) -> Problem:
+def unadmitted(error: DpsqlError | Fault) -> Problem:
     """Return the problem of a request that was not admitted."""
     if isinstance(error, DpsqlError):
         return problem_of(error)

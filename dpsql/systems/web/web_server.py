@@ -14,6 +14,7 @@ from dpsql.model.errors import MissingExtra, Unreachable
 
 try:
     import uvicorn
+    from starlette.routing import Route
 
     from dpsql.interfaces.bounded_connections import AddressShares, bounded_protocol
     from dpsql.systems.web.guarded_app import guarded_app
@@ -54,6 +55,8 @@ class WebServer:
     def __init__(self, settings: WebSettings) -> None:
         self.settings = settings
         self.port = settings.port
+        self._stopped = asyncio.Event()
+        self._mcp: asyncio.Task[None] | None = None
 
     async def start(self, server: Server) -> None:
         """Listen. Raises `Unreachable` if the address is in use, or is not safe without TLS."""
@@ -72,7 +75,8 @@ class WebServer:
         self._runner = QueryRunner(server)
         users = WebUsers(lambda: server.present, server.failures, server.telemetry)
         api = JsonApi(self._runner, users, KeptReplies(settings.replies))
-        config = _configure(guarded_app(api.routes(), scheme, hosts), server)
+        routes = [*api.routes(), *await self._mcp_routes(users)]
+        config = _configure(guarded_app(routes, scheme, hosts), server)
         config.load()
         config.ssl = context
         self._serving = _QuietServer(config)
@@ -81,11 +85,31 @@ class WebServer:
             "http_listening", host=settings.host, port=self.port, tls=bool(context)
         )
 
+    async def _mcp_routes(self, users: WebUsers) -> list[Route]:
+        """Return the route of MCP, if its extra is installed, and run its tasks until `stop`."""
+        try:
+            from dpsql.systems.web.mcp_endpoint import PATH, McpEndpoint  # noqa: PLC0415
+        except (ImportError, MissingExtra):
+            return []
+        endpoint, started = McpEndpoint(self._runner, users), asyncio.Event()
+
+        async def run() -> None:
+            async with endpoint.running():
+                started.set()
+                await self._stopped.wait()
+
+        self._mcp = asyncio.create_task(run())
+        await started.wait()
+        return [Route(PATH, endpoint, methods=["POST"])]
+
     async def stop(self) -> None:
         """Accept no more requests, and let those that run end within the server's grace."""
         self._serving.should_exit = True
         await self._task
         self._runner.stop_all()
+        self._stopped.set()
+        if self._mcp is not None:
+            await self._mcp
 
 
 def _configure(application: object, server: Server) -> uvicorn.Config:
