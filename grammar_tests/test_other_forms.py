@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from dpsql.compiler.resolve import first_rows, staged_ranks, staged_windows, unmatched_rows
+from dpsql.compiler.resolve import (
+    first_rows,
+    joined_rows,
+    staged_ranks,
+    staged_windows,
+    unmatched_rows,
+)
 from dpsql.compiler.resolve import window_aggregates as window_forms
 from dpsql.model.errors import Refused
 from dpsql.model.notices import AnsweredAs, AnswerForm
@@ -45,6 +51,18 @@ SHARES = [
     for sign in ("<", "<=", ">", ">=")
     for share in (0.1, 0.5)
 ]
+JOINED = (
+    "SELECT {} AS n FROM customers c JOIN orders o ON o.customer_id = c.customer_id"
+    " JOIN events e ON e.customer_id = o.customer_id JOIN logins l ON l.customer_id = e.customer_id"
+    " JOIN orders p ON p.customer_id = c.customer_id WHERE o.amount > 20"
+)
+ONCE, REPEATED = JOINED.format("COUNT(DISTINCT c.customer_id)"), JOINED.format("COUNT(*)")
+LEFT_JOINED = (
+    "SELECT COUNT(*) AS n, COUNT(d.event_id) AS m FROM orders a"
+    " LEFT JOIN events b ON a.customer_id = b.customer_id AND b.device = 'web'"
+    " LEFT JOIN events c ON a.customer_id = c.customer_id AND c.duration > 3"
+    " LEFT JOIN events d ON a.customer_id = d.customer_id AND d.duration < 3"
+)
 TILES = SHARE.format("NTILE(3)", "", " DESC", "= 2")
 
 
@@ -55,7 +73,10 @@ def is_plain(sql: str) -> bool:
     return same_rows(ours, errors, engine.rows(sql))
 
 
-@pytest.mark.parametrize("sql", [ONE, ABOVE_GROUP, UNMATCHED, UP_TO, OF_OTHERS, TILES, *SHARES])
+@pytest.mark.parametrize(
+    "sql",
+    [ONE, ABOVE_GROUP, UNMATCHED, UP_TO, OF_OTHERS, TILES, *SHARES, ONCE, REPEATED, LEFT_JOINED],
+)
 def test_the_answer_without_noise_is_the_plain_one(sql: str) -> None:
     assert is_plain(sql)
 
@@ -128,6 +149,28 @@ def test_wrong_twin_a_share_of_all_rows_is_not_one_of_the_others(
     assert not is_plain(OF_OTHERS)
 
 
+def test_wrong_twin_existence_does_not_count_repeated_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(joined_rows, "_is_once", lambda _: True)
+    assert not is_plain(REPEATED)
+
+
+@pytest.mark.parametrize("sql", [REPEATED, LEFT_JOINED])
+def test_sides_keep_as_many_rows_as_they_may(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joined_rows, "_root", lambda *_: 1)
+    policy, engine = shop()
+    (ours,), _errors = noiseless(compiled(sql, policy, engine), engine)
+    (plain,) = engine.rows(sql)
+    assert ours[0] < plain[0]
+
+
+def test_wrong_twin_joins_without_limits_stay_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joined_rows._Limiter, "_first_rows", lambda _self, rows, _unit: rows)
+    with pytest.raises(Refused):
+        is_plain(REPEATED)
+
+
 @pytest.mark.parametrize(
     ("sql", "forms"),
     [
@@ -135,6 +178,8 @@ def test_wrong_twin_a_share_of_all_rows_is_not_one_of_the_others(
         (ABOVE_GROUP, [AnswerForm.STAGED_AVERAGE]),
         (UNMATCHED, [AnswerForm.UNMATCHED_ROWS]),
         (TILES, [AnswerForm.STAGED_RANK]),
+        (ONCE, []),
+        (REPEATED, [AnswerForm.LIMITED_JOIN]),
         ("SELECT COUNT(*) AS n FROM orders", []),
     ],
 )

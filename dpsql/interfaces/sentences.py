@@ -128,6 +128,10 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
 
 
 _FORMS = {
+    AnswerForm.LIMITED_JOIN: (
+        "each joined table keeps at most {most} rows of a privacy unit, chosen by a hash of their"
+        " key: numbers can be too low"
+    ),
     AnswerForm.STAGED_AVERAGE: (
         "rows are compared with a released average: no ± has the error of that average"
     ),
@@ -150,8 +154,8 @@ def _of_other_rows(
     match notice:
         case Withheld(units=units):
             return f"rows of {units} are never shown: that there are none here says nothing"
-        case AnsweredAs(form=form):
-            return _FORMS[form]
+        case AnsweredAs(form=form, most=most):
+            return _FORMS[form].format(most=most)
         case Reported():
             return _reported(notice)
         case ByDeclaration():

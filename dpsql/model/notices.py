@@ -254,15 +254,20 @@ class AnswerForm(StrEnum):
     """A form that a query over many people's rows was answered in."""
 
     STAGED_AVERAGE = "staged average"
+    LIMITED_JOIN = "limited join"
     STAGED_RANK = "staged rank"
     UNMATCHED_ROWS = "unmatched rows"
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredAs:
-    """The query was answered in another form, with an error that no ± has."""
+    """The query was answered in another form, with an error that no ± has.
+
+    `most` are the rows of one unit in each side of a limited join.
+    """
 
     form: AnswerForm
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

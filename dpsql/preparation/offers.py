@@ -310,6 +310,29 @@ def _partition_by_unit(case: RefusedText) -> Iterator[Offer]:
     yield _offer(text, f"ranks or sums within each {key}")
 
 
+def _ranks_of_values(case: RefusedText) -> Iterator[Offer]:
+    """Leave rows without a value out of ranks by it, since NULL has no place in a quantile."""
+    if "window" not in case.fact("construct"):
+        return
+    later = [word for word in words(case.text) if word.start >= case.span.start]
+    over = next(n for n, word in enumerate(later) if word.value == "over")
+    depth, value = 0, list[Word]()
+    begun = False
+    for word in later[over + 1 :]:
+        depth += {"(": 1, ")": -1}.get(word.text, 0)
+        if depth == 0 or (begun and depth == 1 and word.value in _ENDS_OF_KEYS):
+            break
+        if begun and word.value != "by":
+            value.append(word)
+        begun = begun or (depth == 1 and word.value == "order")
+    if value:
+        key = case.text[value[0].start : value[-1].stop]
+        yield from _with_condition(case.selects[0], f"{key} IS NOT NULL")
+
+
+_ENDS_OF_KEYS = frozenset({"asc", "desc", "nulls", "rows", "range", "groups", ","})
+
+
 def _same_unit(case: RefusedText) -> Iterator[Offer]:
     """Add the condition that both rows of a join are of the same unit."""
     pair = case.refused.facts.get("pair")
@@ -509,6 +532,7 @@ MAKERS: dict[Reason, tuple[Maker, ...]] = {
     Reason.PRIVATE_KEYS_NEED_DELTA: (_without_item,),
     Reason.UNSUPPORTED_PRIVATE_OPERATOR: (
         _not_null,
+        _ranks_of_values,
         _partition_by_unit,
         _without_limit,
         _without_item,

@@ -40,6 +40,7 @@ from dpsql.compiler.plan.published_keys import ShownKeys, TopKeys, TrialKeys
 from dpsql.compiler.plan.wide_tables import adds_up, wide_table
 from dpsql.compiler.resolve.first_rows import as_ranks
 from dpsql.compiler.resolve.grid import on_grid
+from dpsql.compiler.resolve.joined_rows import limit_joined_sides, replace_by_existence
 from dpsql.compiler.resolve.key_filters import behind_groups
 from dpsql.compiler.resolve.randomized_columns import Debiased, debiased
 from dpsql.compiler.resolve.resolve import resolve, without_rows
@@ -255,9 +256,9 @@ class _Plans:
         try:
             return resolved, self.tracked(resolved)
         except Refused as refused:
-            if refused.reason is not Reason.UNSUPPORTED_PRIVATE_OPERATOR:
+            if refused.reason not in (Reason.UNSUPPORTED_PRIVATE_OPERATOR, Reason.TOO_LARGE):
                 raise
-            other, notices = self._otherwise(resolved.relation)
+            other, notices = self._otherwise(resolved.relation, refused.reason)
             if other is resolved.relation:
                 raise
             tracked = self.tracked(Resolved(other))
@@ -265,8 +266,12 @@ class _Plans:
                 raise
         return Resolved(other), replace(tracked, notices=(*tracked.notices, *notices))
 
-    def _otherwise(self, relation: Relation) -> tuple[Relation, tuple[AnsweredAs, ...]]:
-        """Return a relation with windows and limits over people in the forms that have a rule."""
+    def _otherwise(
+        self, relation: Relation, reason: Reason
+    ) -> tuple[Relation, tuple[AnsweredAs, ...]]:
+        """Return a refused relation in the forms that have a rule."""
+        if reason is Reason.TOO_LARGE:
+            return self._with_fewer_rows(relation)
         policy, identities, notices = self.policy, self.identities, list[AnsweredAs]()
         ranked = as_aggregates(relation, policy, identities)
         compared = as_edges(ranked, policy, identities)
@@ -280,6 +285,14 @@ class _Plans:
         if counted is not staged:
             notices.append(AnsweredAs(AnswerForm.UNMATCHED_ROWS))
         return counted, tuple(notices)
+
+    def _with_fewer_rows(self, relation: Relation) -> tuple[Relation, tuple[AnsweredAs, ...]]:
+        """Return a relation with EXISTS in the place of joins, or with limits before them."""
+        tested = replace_by_existence(relation, self.policy, self.identities)
+        if tested is not relation:
+            return tested, ()
+        limited, most = limit_joined_sides(relation, self.policy, self.identities)
+        return limited, () if most is None else (AnsweredAs(AnswerForm.LIMITED_JOIN, most),)
 
     def planned(self, bounded: Bounded, options: MeasurementOptions) -> Prepared:
         """Return the plan with its statements and notices."""

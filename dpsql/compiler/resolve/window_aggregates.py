@@ -167,11 +167,11 @@ class WindowedAggregate:
                 pass
             case tree.AggregateCall(
                 "min" | "max",
-                (tree.Call("case", (tree.Call() as before, tree.Literal(value=None), value)),),
+                (tree.Call("case", (tree.Call() as before, tree.Literal(), value)),),
                 filter=None,
                 clip=None,
             ) if before.function in _OPPOSITES:
-                # Neither a rank nor a number of rows is NULL.
+                # Neither a rank nor a number of rows is NULL. A constant is a limit of the answer.
                 test = replace(before, function=_OPPOSITES[before.function])
             case _:
                 return None
@@ -279,13 +279,17 @@ class WindowedAggregate:
             for item, key in zip(self.aggregate.keys, keys, strict=True)
         )
         measures, items = list[algebra.Measure](), [key.field.item for key in grouped]
-        for measure, call in zip(self.aggregate.measures, calls, strict=True):
-            field = measure.field
-            if call.type != field.type:
+        for measure, old, call in zip(self.aggregate.measures, self.calls, calls, strict=True):
+            field, limit = measure.field, _limit_of(old)
+            if call.type != field.type or limit:
                 field = identities.field(field.name, call.type)
-                items.append(algebra.Item(measure.field, tree.Cast(field.ref, measure.field.type)))
-            else:
-                items.append(field.item)
+            value: tree.Expression = field.ref
+            if call.type != measure.field.type:
+                value = tree.Cast(value, measure.field.type)
+            if limit:
+                name = "least" if old.function == "min" else "greatest"
+                value = tree.Call(name, (value, limit), measure.field.type)
+            items.append(algebra.Item(measure.field, value))
             measures.append(algebra.Measure(field, call))
         relation = algebra.Aggregate(
             self.window.input, grouped, tuple(measures), self.aggregate.span
@@ -373,6 +377,17 @@ def _share(product: tree.Expression) -> tuple[Fraction, int] | None:
     return (share, column.id) if exact else None
 
 
+def _limit_of(call: tree.AggregateCall) -> tree.Literal | None:
+    """Return the constant that stands for rows before a rank; None if it is NULL or there is
+    none.
+    """
+    match call.args:
+        case (tree.Call("case", (_, tree.Literal() as limit, _)),) if limit.value is not None:
+            return limit
+        case _:
+            return None
+
+
 def _middle_of(expression: tree.Expression) -> tuple[int, int] | None:
     """Return k and the identity of the column n of (n + k) // 2; None for other expressions."""
     match expression:
@@ -394,7 +409,9 @@ def lacks_null(value: tree.Expression, relation: algebra.Relation, policy: Polic
         return True
     inner = tree.JoinKind.INNER, tree.JoinKind.CROSS
     padded = any(isinstance(r, algebra.Join) and r.kind not in inner for r in below)
-    if padded or not isinstance(value, tree.Ref | tree.Call | tree.Literal):
+    if isinstance(value, tree.Literal):
+        return value.value is not None
+    if padded:
         return False
     if isinstance(value, tree.Call) and value.function in _NULL_OF_NULL:
         return all(lacks_null(part, relation, policy) for part in value.args)

@@ -188,6 +188,17 @@ SELECT MIN(CASE WHEN rn < 0.25 * n THEN NULL ELSE amount END) AS a, MIN(CASE WHE
 -- choice: 2/8 of 50001 l0=1 rows=10 hashed
 -- choice: 18/20 of 50001 l0=1 rows=10 hashed
 
+-- case: a constant for the rows before a rank
+SELECT MIN(CASE WHEN rn < 0.25 * n THEN 9999 ELSE amount END) AS a, MAX(CASE WHEN rn > 0.75 * n THEN 60 ELSE amount END) AS b FROM (SELECT amount, ROW_NUMBER() OVER (ORDER BY amount) AS rn, COUNT(*) OVER () AS n FROM orders) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/8 of 50001 l0=1 rows=10 hashed
+-- choice: 6/8 of 50001 l0=1 rows=10 hashed
+
+-- case: a difference of which one side is asked not to be NULL
+SELECT MIN(CASE WHEN rn >= 0.5 * n THEN d END) AS m FROM (SELECT age - customer_id AS d, ROW_NUMBER() OVER (ORDER BY age - customer_id) AS rn, COUNT(*) OVER () AS n FROM customers WHERE age IS NOT NULL) t;
+-- refuse: unbounded-input at 1:66
+
 -- case: a difference that is never NULL
 SELECT MIN(CASE WHEN rn >= 0.5 * n THEN d END) AS m FROM (SELECT amount - quantity AS d, ROW_NUMBER() OVER (ORDER BY amount - quantity) AS rn, COUNT(*) OVER () AS n FROM orders) t;
 -- accept

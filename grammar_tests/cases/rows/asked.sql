@@ -36,9 +36,14 @@ SELECT status, NTILE(2) OVER (ORDER BY COUNT(*), status) AS half FROM orders GRO
 -- keys: 3 public, l0 proved
 -- release: rows l0=3 linf=10
 
--- case: quarters of people by their totals
-SELECT quartile, COUNT(*) AS n FROM (SELECT customer_id, NTILE(4) OVER (ORDER BY SUM(amount)) AS quartile FROM orders GROUP BY customer_id) t GROUP BY quartile;
--- refuse: unsupported-private-operator at 1:58
+-- case: thirds of people by their totals
+SELECT third, COUNT(*) AS n FROM (SELECT customer_id, NTILE(3) OVER (ORDER BY SUM(amount)) AS third FROM orders GROUP BY customer_id) t GROUP BY third;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/6 of 64103 l0=1 rows=1 all
+-- choice: 4/6 of 64103 l0=1 rows=1 all
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: the best of each group by its count
 SELECT c.segment, o.status, COUNT(*) AS n, ROW_NUMBER() OVER (PARTITION BY c.segment ORDER BY COUNT(*) DESC, o.status) AS r FROM orders o JOIN customers c ON c.customer_id = o.customer_id GROUP BY 1, 2 QUALIFY r = 1;
