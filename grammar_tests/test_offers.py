@@ -114,6 +114,13 @@ TEXTS = {
         "SELECT AVG(o.amount) FROM orders o",
         "o instead of orders",
     ),
+    "SELECT q, COUNT(*) FROM (SELECT NTILE(4) OVER (ORDER BY discount) q FROM orders) GROUP BY q": (
+        (
+            "SELECT q, COUNT(*) FROM (SELECT NTILE(4) OVER (ORDER BY discount) q FROM orders"
+            " WHERE discount IS NOT NULL) GROUP BY q"
+        ),
+        "adds discount IS NOT NULL",
+    ),
     "SELECT AVG(r) FROM (SELECT RANK() OVER (ORDER BY amount) AS r FROM orders) AS t": (
         (
             "SELECT AVG(r) FROM (SELECT RANK() OVER (PARTITION BY customer_id ORDER BY amount) AS r"

@@ -10,6 +10,7 @@ import pytest
 from dpsql.compiler.resolve import (
     first_rows,
     joined_rows,
+    rejoined_ranks,
     staged_ranks,
     staged_windows,
     unmatched_rows,
@@ -51,6 +52,11 @@ SHARES = [
     for sign in ("<", "<=", ">", ">=")
     for share in (0.1, 0.5)
 ]
+REJOINED = (
+    "WITH r AS (SELECT {0}, CUME_DIST() OVER (ORDER BY amount) AS c FROM orders)"
+    " SELECT COUNT(*) AS n FROM orders o JOIN r ON r.{0} = o.{0} WHERE c > 0.5"
+)
+BY_KEY, BY_CUSTOMER = REJOINED.format("order_id"), REJOINED.format("customer_id")
 JOINED = (
     "SELECT {} AS n FROM customers c JOIN orders o ON o.customer_id = c.customer_id"
     " JOIN events e ON e.customer_id = o.customer_id JOIN logins l ON l.customer_id = e.customer_id"
@@ -75,7 +81,19 @@ def is_plain(sql: str) -> bool:
 
 @pytest.mark.parametrize(
     "sql",
-    [ONE, ABOVE_GROUP, UNMATCHED, UP_TO, OF_OTHERS, TILES, *SHARES, ONCE, REPEATED, LEFT_JOINED],
+    [
+        ONE,
+        ABOVE_GROUP,
+        UNMATCHED,
+        UP_TO,
+        OF_OTHERS,
+        TILES,
+        *SHARES,
+        BY_KEY,
+        ONCE,
+        REPEATED,
+        LEFT_JOINED,
+    ],
 )
 def test_the_answer_without_noise_is_the_plain_one(sql: str) -> None:
     assert is_plain(sql)
@@ -147,6 +165,17 @@ def test_wrong_twin_a_share_of_all_rows_is_not_one_of_the_others(
 
     monkeypatch.setattr(staged_ranks, "build_quantile", without_shift)
     assert not is_plain(OF_OTHERS)
+
+
+def test_wrong_twin_a_row_meets_the_ranks_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Refused):
+        is_plain(BY_CUSTOMER)
+
+    def any_key(scan: Any, _policy: object) -> Any:
+        return next(field for field in scan.fields if field.name == "customer_id")
+
+    monkeypatch.setattr(rejoined_ranks, "_key_of", any_key)
+    assert not is_plain(BY_CUSTOMER)
 
 
 def test_wrong_twin_existence_does_not_count_repeated_rows(

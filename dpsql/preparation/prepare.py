@@ -43,6 +43,7 @@ from dpsql.compiler.resolve.grid import on_grid
 from dpsql.compiler.resolve.joined_rows import limit_joined_sides, replace_by_existence
 from dpsql.compiler.resolve.key_filters import behind_groups
 from dpsql.compiler.resolve.randomized_columns import Debiased, debiased
+from dpsql.compiler.resolve.rejoined_ranks import beside_rows
 from dpsql.compiler.resolve.resolve import resolve, without_rows
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.staged_ranks import as_edges
@@ -273,7 +274,8 @@ class _Plans:
         if reason is Reason.TOO_LARGE:
             return self._with_fewer_rows(relation)
         policy, identities, notices = self.policy, self.identities, list[AnsweredAs]()
-        ranked = as_aggregates(relation, policy, identities)
+        beside = beside_rows(relation, policy)
+        ranked = as_aggregates(beside, policy, identities)
         compared = as_edges(ranked, policy, identities)
         if compared is not ranked:
             notices.append(AnsweredAs(AnswerForm.STAGED_RANK))

@@ -13,7 +13,8 @@ one key, which is never NULL.
 
 NTILE(k) is the number of the first tile whose end x does not pass. Tile i ends at the value of rank
 ⌈i·n/k⌉. SQL divides equal values at an end by chance. Here they share a tile, and the answer says
-so. Where k does not divide n, an end may be one rank from that of SQL.
+so; whole numbers and days, of which many are equal, are refused. Where k does not divide n, an end
+may be one rank from that of SQL.
 
 Proof (PRIVACY.md R104).
 """
@@ -26,6 +27,7 @@ from math import isclose
 
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.staged_windows import with_released
+from dpsql.compiler.resolve.typing import type_of
 from dpsql.compiler.resolve.window_aggregates import (
     MOST_PARTS,
     WindowedAggregate,
@@ -40,6 +42,7 @@ from dpsql.model.tree import (
     AggregateCall,
     Call,
     Expression,
+    Kind,
     Literal,
     Ref,
     WindowCall,
@@ -50,6 +53,7 @@ from dpsql.model.walk import both, map_children, map_inputs, refs
 MOST_TILES = 100
 """Largest number of tiles, which have an end each."""
 
+_RARELY_EQUAL = (Kind.DECIMAL, Kind.DOUBLE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _COMPARED = {
     "cume_dist": {"le": "lt", "gt": "ge", "lt": "lt", "ge": "ge"},
@@ -132,6 +136,8 @@ class _Edges:
             return None
         (key,) = window.order_by
         value, within = key.expression, "ge" if key.descending else "le"
+        if type_of(value).kind not in _RARELY_EQUAL:
+            return None
         parts = list[Expression]()
         for tile in range(1, tiles):
             share, span = Fraction(tile, tiles), window.span

@@ -305,3 +305,30 @@ SELECT COUNT(*) AS n FROM (SELECT quantity, CUME_DIST() OVER (ORDER BY amount) A
 -- choice: 18/20 of 50001 l0=1 rows=10 hashed
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+
+-- case: tiles of whole numbers, of which many are equal
+SELECT q, COUNT(*) AS n FROM (SELECT NTILE(4) OVER (ORDER BY quantity) AS q FROM orders) t GROUP BY q;
+-- refuse: unsupported-private-operator at 1:38
+
+-- case: ranks that are joined back by the key
+WITH r AS (SELECT order_id, ROW_NUMBER() OVER (ORDER BY amount) AS rn, COUNT(*) OVER () AS n FROM orders) SELECT MIN(CASE WHEN rn >= 0.5 * n THEN o.amount END) AS m FROM orders o JOIN r ON r.order_id = o.order_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/4 of 50001 l0=1 rows=10 hashed
+
+-- case: shares that are joined back by the key, in a condition
+WITH r AS (SELECT order_id AS k, PERCENT_RANK() OVER (ORDER BY amount) AS q FROM orders WHERE status = 'paid') SELECT SUM(o.quantity) AS m, COUNT(*) AS n FROM orders o, r WHERE r.k = o.order_id AND q > 0.5;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/4 of 50001 l0=1 rows=10 hashed
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=200
+-- release: rows l0=1 linf=10
+
+-- case: ranks that are joined back by another column
+WITH r AS (SELECT customer_id, PERCENT_RANK() OVER (ORDER BY amount) AS q FROM orders) SELECT SUM(o.quantity) AS m FROM orders o JOIN r ON r.customer_id = o.customer_id WHERE q > 0.5;
+-- refuse: unsupported-private-operator at 1:32
+
+-- case: ranks of another table
+WITH r AS (SELECT item_id, PERCENT_RANK() OVER (ORDER BY price) AS q FROM items) SELECT SUM(o.quantity) AS m FROM orders o JOIN r ON r.item_id = o.order_id WHERE q > 0.5;
+-- refuse: unsupported-private-operator at 1:28
