@@ -340,7 +340,11 @@ def test_the_guides_of_the_house_are_shipped() -> None:
     """The wheel holds the package as it is, and leaves nothing of it out."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         build = tomllib.load(file)["tool"]["hatch"]["build"]
-    assert build == {"targets": {"wheel": {"packages": ["dpsql"]}}}
+    wheel = build["targets"]["wheel"]
+    assert wheel["packages"] == ["dpsql"]
+    assert set(build["targets"]) == {"wheel"}
+    assert set(wheel) == {"packages", "shared-data"}
+    assert all((ROOT / place).is_dir() for place in wheel["shared-data"])
     assert {path.name for path in GUIDES if path.parent == HOUSE} >= {"README.md", *DOCUMENTS}
     ignored = (ROOT / ".gitignore").read_text("utf-8").split()
     assert not {"*.md", "docs/"} & set(ignored)
