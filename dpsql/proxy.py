@@ -12,7 +12,6 @@ from functools import partial
 from threading import Lock
 from typing import Self, TypeVar
 
-from dpsql import accountants
 from dpsql.answering import any_select
 from dpsql.answering.joint_plan import JointPlan, answered, planned
 from dpsql.answering.side_systems import Parts, SideStatement, SideSystems, begins
@@ -233,11 +232,8 @@ class Proxy:
         return restrict_to(self.policy, analyst)
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
-        """Return each budget with its spending and its limit."""
-        return tuple(
-            (b, self.ledger.spent(b.name), accountants.get(b.accountant).limit(b))
-            for b in self.policy.budgets
-        )
+        """Return each budget with its spending and its limit, in its window if it renews."""
+        return tuple((s.budget, s.spent, s.limit) for s in self.standings() if not s.cap)
 
     def nothing_paid(self, analyst: str) -> Receipt:
         """Return the receipt of an answer without private rows."""

@@ -13,6 +13,7 @@ from decimal import Decimal
 from itertools import combinations
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import duckdb
 import pytest
@@ -109,9 +110,10 @@ SPENT = State.spent
 def test_who_is_charged_twice_or_not_at_all_is_found(
     path: Path, monkeypatch: pytest.MonkeyPatch, spent: Callable[..., Loss]
 ) -> None:
-    monkeypatch.setattr(
-        State, "spent", lambda self, b, a=None: SPENT(self, b) if a is None else spent(self, b, a)
-    )
+    def instead(state: State, budget: str | None, by: Any = None, _renews: Any = None) -> Loss:
+        return SPENT(state, budget) if by is None else spent(state, budget, by)
+
+    monkeypatch.setattr(State, "spent", instead)
     assert wrong_sums(path, 0) > 0
 
 

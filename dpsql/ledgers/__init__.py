@@ -13,6 +13,7 @@ from decimal import Decimal
 from threading import TIMEOUT_MAX
 from typing import Protocol
 
+from dpsql.model.calendars import Calendar
 from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Event, Fact, Loss, Noisy
 
@@ -22,13 +23,15 @@ class Ceiling:
     """A spending limit: the most that `analysts` (None: all) may spend of `budget` (None: all
     budgets).
 
-    `title` is the name under which it is confirmed.
+    `title` is the name under which it is confirmed. With `renews` it is for one window of this
+    calendar.
     """
 
     title: str
     most: Loss
     budget: str | None = None
     analysts: frozenset[str] | None = None
+    renews: Calendar | None = None
 
     def covers(self, budget: str, analyst: str) -> bool:
         """Test whether this analyst's spending of this budget counts against the limit."""
@@ -44,8 +47,7 @@ class Ceiling:
     @property
     def named(self) -> dict[str, str]:
         """Facts for a refusal: the title of a cap; empty if the limit is a whole budget."""
-        whole = self.analysts is None and self.budget is not None
-        return {} if whole else {"cap": self.title}
+        return {} if self.title == f"budget {self.budget}" else {"cap": self.title}
 
 
 def altered(confirmed: Mapping[str, Ceiling], ceilings: Sequence[Ceiling]) -> list[str]:
@@ -57,7 +59,7 @@ def removed(confirmed: Mapping[str, Ceiling], ceilings: Sequence[Ceiling]) -> li
     """Return titles of caps that were confirmed and are missing from these limits.
 
     A budget's own limit is not listed: nothing is charged to a budget that the policy does not
-    name.
+    name. A limit over all windows is listed like a cap.
     """
     present = {c.title for c in ceilings}
     return [title for title, c in confirmed.items() if title not in present and c.named]
@@ -92,8 +94,9 @@ class Charge:
     """The charge of one query, before it is recorded.
 
     `question` is the sha256 (hex) of the canonical plan. `loss` is the accountant's loss for
-    `event`. `limit` is the most that `budget` may spend in total. `caps` are further limits that
-    cover this analyst. Raises ValueError unless `epsilon` is finite and positive.
+    `event`. `limit` is the most that `budget` may spend in total, or in a window of `renews`.
+    `caps` are further limits that cover this analyst. Raises ValueError unless `epsilon` is finite
+    and positive.
     """
 
     query_id: str
@@ -108,11 +111,19 @@ class Charge:
     policy_version: str
     caps: tuple[Ceiling, ...] = ()
     inquiry: Inquiry = Inquiry()
+    renews: Calendar | None = None
 
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
         """All limits that may refuse this charge, the budget's own first."""
-        return (Ceiling(f"budget {self.budget}", self.limit, self.budget), *self.caps)
+        own = Ceiling(f"budget {self.budget}", self.limit, self.budget, renews=self.renews)
+        return (own, *self.caps)
+
+    @property
+    def calendars(self) -> tuple[Calendar, ...]:
+        """Calendars of all limits that renew, each once."""
+        renewing = (each.renews for each in self.ceilings if each.renews is not None)
+        return tuple(dict.fromkeys(renewing))
 
     def __post_init__(self) -> None:
         if not (self.epsilon.is_finite() and self.epsilon > 0):
@@ -237,6 +248,19 @@ CUBES = "cube "
 
 
 @dataclass(frozen=True, slots=True)
+class CurrentWindow:
+    """The window of a calendar to which charges now count.
+
+    `waits` is true if the clock says another window: the next one opens, or the clock is
+    corrected, by `confirm_clock` alone.
+    """
+
+    renews: Calendar
+    name: str
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """A budget, or an analyst, for whom nothing is charged until the owner resumes it."""
 
@@ -315,8 +339,26 @@ class Ledger(Protocol):
         None if another thread uses the ledger for longer than `seconds`.
         """
 
-    def spent(self, budget: str | None, analysts: frozenset[str] | None = None) -> Loss:
-        """Return the spending of a budget (None: of all), by these analysts (None: by all)."""
+    def spent(
+        self,
+        budget: str | None,
+        analysts: frozenset[str] | None = None,
+        renews: Calendar | None = None,
+    ) -> Loss:
+        """Return the spending of a budget (None: of all), by these analysts (None: by all).
+
+        With a calendar, only that in the window to which a charge would now count.
+        """
+
+    def window(self, renews: Calendar) -> CurrentWindow:
+        """Return the window of a calendar to which a charge would now count."""
+
+    def confirm_clock(self, reason: str) -> tuple[CurrentWindow, ...]:
+        """Record the owner's word that the clock is right, and return the windows that moved.
+
+        A later window opens, however long the step. If ledger time ran ahead, the open window gets
+        its true name, and nothing is renewed.
+        """
 
     def budgets(self) -> tuple[Charged, ...]:
         """Return all charged budgets, by name."""
@@ -364,7 +406,9 @@ class Ledger(Protocol):
         """
 
     def acts(self, limit: int) -> tuple[OwnerAct, ...]:
-        """Return the owner's last acts, newest first: limits, stops, refreshes, acceptances."""
+        """Return the owner's last acts, newest first: limits, stops, refreshes, acceptances,
+        clocks.
+        """
 
     def data_version(self) -> int:
         """Return the present data version, from 1."""

@@ -23,6 +23,8 @@ from dpsql.ledgers.chain import (
 from dpsql.ledgers.ledger_store import LedgerSession, Store
 from dpsql.ledgers.mark import check_mark
 from dpsql.ledgers.store import RESTORE
+from dpsql.ledgers.windows import Window, window_now
+from dpsql.model.calendars import Calendar
 from dpsql.model.errors import LedgerError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,6 +77,15 @@ class Book:
         marked = None if digest is None else digest.hex()
         identity = self._store.identity(self.opened)
         check_mark(mark, self.state, marked, self._store.name, identity)
+
+    def moment(self) -> datetime:
+        """Return the present moment."""
+        return self._clock()
+
+    def current_window(self, calendar: Calendar) -> Window:
+        """Return the window to which a charge at this moment counts."""
+        state = self.state
+        return window_now(state.windows.get(calendar.text), calendar, self._clock(), state.sums)
 
     def append(self, kind: EntryKind, **columns: Any) -> None:
         """Append one entry, and a checkpoint if one is due."""

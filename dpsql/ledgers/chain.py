@@ -12,15 +12,22 @@ import json
 from collections.abc import Iterable
 from enum import StrEnum
 from hashlib import sha256
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from dpsql.ledgers import Ceiling, Stopped
-from dpsql.ledgers.codec import canonical, ceiling_of, decode_facts, encode_facts, scope
-from dpsql.model.dataclass import dataclass, field
+from dpsql.ledgers.codec import (
+    canonical,
+    ceiling_of,
+    decode_facts,
+    decode_holders,
+    decode_windows,
+    encode_facts,
+    scope,
+)
+from dpsql.ledgers.windows import Share, Sums, Window, read_window
+from dpsql.model.calendars import Calendar, read_calendar
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.vocabulary import Fact, Loss
-
-Share: TypeAlias = tuple[str, str, frozenset[str]]
-"""A budget, an analyst who received an answer that it had paid for, and the earlier holders."""
 
 
 class EntryKind(StrEnum):
@@ -37,7 +44,16 @@ class EntryKind(StrEnum):
     RESUMED = "resumed"  # as above; clears an analyst's late answers
     LIMIT = "limit"  # budget: a title; event: its scope; detail: the reason
     SHARED = "shared"  # with an analyst; detail: the query id; event: earlier holders
+    WINDOW = "window"  # budget: a calendar; question: a name; event: a `Turn`; detail: the reason
     CHECKPOINT = "checkpoint"  # detail: the state after the entries before it
+
+
+class Turn(StrEnum):
+    """Reasons for which a window opens, or gets another name."""
+
+    NEXT = "next"  # a charge came later than the open window
+    CONFIRMED = "confirmed"  # the owner opened it
+    CORRECTED = "corrected"  # the owner corrected a clock that ran ahead: nothing opens
 
 
 class EntryRow(NamedTuple):
@@ -70,7 +86,7 @@ class State:
     `recorded` is true if facts were ever recorded; `facts` are those of the present data version.
     `accountants` are by budget, `losses` by budget and analyst, `limits` by title. `shared` is the
     price of shared answers, by budget, analyst, and earlier holders. `checkpoint` is the last entry
-    that states all of this.
+    that states all of this. `windows` are the open ones, by the text of their calendar.
     """
 
     sequence: int = -1
@@ -87,39 +103,43 @@ class State:
     late: dict[str, int] = field(default_factory=dict)
     limits: dict[str, Ceiling] = field(default_factory=dict)
     stopped: frozenset[Stopped] = frozenset()
+    windows: dict[str, Window] = field(default_factory=dict)
 
-    def spent(self, budget: str | None, analysts: frozenset[str] | None = None) -> Loss:
+    @property
+    def sums(self) -> Sums:
+        """All sums since the first entry."""
+        return Sums(self.losses, self.shared)
+
+    def spent(
+        self,
+        budget: str | None,
+        analysts: frozenset[str] | None = None,
+        calendar: Calendar | None = None,
+    ) -> Loss:
         """Return the spending of a budget (None: of all), by these analysts (None: by all).
 
-        A shared answer counts once for them, with the first of them who had it.
+        With a calendar, only that in its open window. A shared answer counts once for the analysts,
+        with the first of them who had it.
         """
-        counted = [
-            loss
-            for (of, by), loss in self.losses.items()
-            if budget in {None, of} and (analysts is None or by in analysts)
-        ]
-        if analysts is not None:
-            counted += [
-                loss
-                for (of, by, before), loss in self.shared.items()
-                if budget in {None, of} and by in analysts and before.isdisjoint(analysts)
-            ]
-        return sum(counted, Loss(0))
+        window = None if calendar is None else self.windows.get(calendar.text)
+        whole = self.sums.spent(budget, analysts)
+        if window is None:
+            return whole
+        before = window.before.spent(budget, analysts)
+        return Loss(whole.amount - before.amount, whole.delta - before.delta)
 
     def text(self) -> str:
         """Return the state as canonical JSON, without its place in the chain."""
-        losses = sorted([*key, loss.amount, loss.delta] for key, loss in self.losses.items())
+        losses, shared = self.sums.lists()
         limits = {
             title: [c.most.amount, c.most.delta, *scope(c)] for title, c in self.limits.items()
         }
         stopped = sorted([s.budget or "", s.analyst or ""] for s in self.stopped)
-        shared = sorted(
-            [of, by, sorted(before), loss.amount, loss.delta]
-            for (of, by, before), loss in self.shared.items()
-        )
+        windows = {text: window.lists() for text, window in self.windows.items()}
         return canonical(
             {
                 **({"shared": shared} if shared else {}),
+                **({"windows": windows} if windows else {}),
                 "ledger": self.ledger,
                 "data_version": self.data_version,
                 "facts": encode_facts(self.facts, self.files),
@@ -159,6 +179,7 @@ def checkpointed(row: EntryRow, recorded: bytes) -> State:
             late=dict(read["late"]),
             limits={title: ceiling_of(title, *parts) for title, parts in read["limits"].items()},
             stopped=frozenset(Stopped(of or None, by or None) for of, by in read["stopped"]),
+            windows={text: read_window(of) for text, of in read.get("windows", {}).items()},
         )
     except (TypeError, ValueError, KeyError):
         raise BrokenChain(row.sequence) from None
@@ -213,7 +234,7 @@ class _Fold:
         self._losses = {key: (loss.amount, loss.delta) for key, loss in state.losses.items()}
         self._shared = dict(state.shared)
         self._late, self._limits = dict(state.late), dict(state.limits)
-        self._stopped = set(state.stopped)
+        self._stopped, self._windows = set(state.stopped), dict(state.windows)
 
     def add(self, row: EntryRow) -> None:
         """Add one checked row; raises ValueError, TypeError or KeyError if it is invalid."""
@@ -233,6 +254,8 @@ class _Fold:
                 self._late.pop(str(row.analyst), None)
             case EntryKind.LIMIT:
                 self._limit(row)
+            case EntryKind.WINDOW:
+                self._turn(row)
             case EntryKind.CHECKPOINT:
                 self._check(row)
             case EntryKind.OPENED:
@@ -253,16 +276,48 @@ class _Fold:
             raise ValueError("a charge names its budget, its analyst and its accountant")
         if self._accountants.setdefault(budget, accountant) != accountant:
             raise ValueError("a budget was charged under two accountants")
+        self._require_windows(decode_windows(row.detail))
         amount, delta = _amounts(row)
         before = self._losses.get((budget, analyst), (0, 0))
         self._losses[budget, analyst] = (before[0] + amount, before[1] + delta)
 
     def _share(self, row: EntryRow) -> None:
-        budget, analyst, before = row.budget, row.analyst, frozenset(json.loads(row.event or "[]"))
+        budget, analyst = row.budget, row.analyst
+        before, windows = decode_holders(row.event or "[]")
+        self._require_windows(windows)
         if budget is None or analyst is None or not before or analyst in before:
             raise ValueError("an answer is shared with an analyst by those who had it")
         share = budget, analyst, before
         self._shared[share] = self._shared.get(share, Loss(0)) + Loss(*_amounts(row))
+
+    def _require_windows(self, windows: dict[str, str]) -> None:
+        """Check that a charge names the open window of each of its calendars."""
+        if any(self._windows[text].name != name for text, name in windows.items()):
+            raise ValueError("a charge counts in the open window")
+
+    def _turn(self, row: EntryRow) -> None:
+        """Open a window, or correct the name of the open one; time goes back for the owner
+        alone.
+        """
+        calendar, name, turn = (
+            read_calendar(str(row.budget)),
+            str(row.question),
+            Turn(str(row.event)),
+        )
+        first, before = calendar.first_day(name), self._windows.get(calendar.text)
+        if before is None:
+            self._windows[calendar.text] = Window(name)
+            return
+        later = first > calendar.first_day(before.name)
+        if later != (turn is not Turn.CORRECTED) or (before.leapt and turn is Turn.NEXT):
+            raise ValueError("ledger time goes forward by one window, and never back")
+        if turn is Turn.CORRECTED:
+            self._windows[calendar.text] = before.correct(calendar, name)
+            return
+        losses = {key: Loss(*sums) for key, sums in self._losses.items()}
+        opened = before.follow(calendar, name, Sums(losses, dict(self._shared)))
+        leapt = opened.leapt and turn is Turn.NEXT
+        self._windows[calendar.text] = replace(opened, leapt=leapt)
 
     def _limit(self, row: EntryRow) -> None:
         """Set a limit from this row on; remove it if the row has no amount."""
@@ -295,6 +350,7 @@ class _Fold:
             late=self._late,
             limits=self._limits,
             stopped=frozenset(self._stopped),
+            windows=dict(self._windows),
         )
 
 

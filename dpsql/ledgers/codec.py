@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -14,6 +15,7 @@ from typing import Any, assert_never
 from uuid import UUID
 
 from dpsql.ledgers import Ceiling, Inquiry
+from dpsql.model.calendars import read_calendar
 from dpsql.model.origins import MeasuredColumns
 from dpsql.model.vocabulary import (
     ApproximateEvent,
@@ -158,9 +160,10 @@ def scope(ceiling: Ceiling) -> list[Any]:
     >>> scope(Ceiling("group g", Loss(1), "b", frozenset({"bob", "ana"})))
     ['b', ['ana', 'bob']]
     """
-    if ceiling.budget is None and ceiling.analysts is None:
+    if ceiling.budget is None and ceiling.analysts is None and ceiling.renews is None:
         return []
-    return [ceiling.budget, None if ceiling.analysts is None else sorted(ceiling.analysts)]
+    analysts = None if ceiling.analysts is None else sorted(ceiling.analysts)
+    return [ceiling.budget, analysts, *([] if ceiling.renews is None else [ceiling.renews.text])]
 
 
 def ceiling_of(
@@ -169,10 +172,12 @@ def ceiling_of(
     delta: int,
     budget: str | None = None,
     analysts: list[str] | None = None,
+    renews: str | None = None,
 ) -> Ceiling:
     """Return the limit with these amounts and this scope."""
     covered = None if analysts is None else frozenset(analysts)
-    return Ceiling(title, Loss(amount, delta), budget, covered)
+    calendar = None if renews is None else read_calendar(renews)
+    return Ceiling(title, Loss(amount, delta), budget, covered, calendar)
 
 
 # --- inquiries -------------------------------------------------------------------------------
@@ -183,8 +188,9 @@ LONGEST_CLIENT = 100
 """Longest kept name of a client program, in characters."""
 
 
-def encode_inquiry(inquiry: Inquiry) -> str:
-    r"""Return an inquiry as canonical JSON, with long texts cut.
+def encode_inquiry(inquiry: Inquiry, windows: Mapping[str, str] | None = None) -> str:
+    r"""Return an inquiry as canonical JSON, with long texts cut, and the charged windows by
+    calendar.
 
     Unprintable characters in the client's name become question marks, as in PostgreSQL.
 
@@ -194,7 +200,8 @@ def encode_inquiry(inquiry: Inquiry) -> str:
     client = "".join(c if c.isprintable() else "?" for c in inquiry.client[: LONGEST_CLIENT + 1])
     shortened = {"client": _cut(client, LONGEST_CLIENT), "sql": _cut(inquiry.sql, LONGEST)}
     more = {"requested": inquiry.requested} if inquiry.requested else {}
-    return canonical({"door": inquiry.door, **shortened, **more})
+    named = {"windows": windows} if windows else {}
+    return canonical({"door": inquiry.door, **shortened, **more, **named})
 
 
 def _cut(text: str, longest: int) -> str:
@@ -205,7 +212,35 @@ def decode_inquiry(text: str | None) -> Inquiry:
     """Return the inquiry that `encode_inquiry` wrote; an empty one for None, as in older
     entries.
     """
-    return Inquiry() if text is None else Inquiry(**json.loads(text))
+    if text is None:
+        return Inquiry()
+    read = json.loads(text)
+    return Inquiry(**{key: value for key, value in read.items() if key != "windows"})
+
+
+def decode_windows(text: str | None) -> dict[str, str]:
+    """Return the charged windows that `encode_inquiry` wrote; {} where no limit renews.
+
+    >>> decode_windows(encode_inquiry(Inquiry(), {"day UTC": "2026-11-29"}))
+    {'day UTC': '2026-11-29'}
+    """
+    if text is None or '"windows":' not in text:
+        return {}
+    return dict(json.loads(text).get("windows", {}))
+
+
+def encode_holders(holders: Iterable[str], windows: Mapping[str, str]) -> str:
+    """Return the earlier holders of a shared answer and the charged windows, as canonical JSON."""
+    before = sorted(holders)
+    return canonical({"before": before, "windows": windows} if windows else before)
+
+
+def decode_holders(text: str) -> tuple[frozenset[str], dict[str, str]]:
+    """Return the holders and the windows that `encode_holders` wrote."""
+    read = json.loads(text)
+    if isinstance(read, dict):
+        return frozenset(read["before"]), dict(read["windows"])
+    return frozenset(read), {}
 
 
 # --- answers ---------------------------------------------------------------------------------

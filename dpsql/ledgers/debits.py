@@ -15,8 +15,15 @@ from math import inf
 
 from dpsql.ledgers import CUBES, Ceiling, Charge, PaidAnswer, Spent, Stopped, unconfirmed
 from dpsql.ledgers.book import LARGEST, Book
-from dpsql.ledgers.chain import EntryKind, EntryRow, State
-from dpsql.ledgers.codec import canonical, encode_event, encode_inquiry, scope
+from dpsql.ledgers.chain import EntryKind, EntryRow, State, Turn
+from dpsql.ledgers.codec import (
+    canonical,
+    encode_event,
+    encode_holders,
+    encode_inquiry,
+    scope,
+)
+from dpsql.model.calendars import Calendar, read_calendar
 from dpsql.model.errors import LedgerError, Reason, Refused
 from dpsql.model.vocabulary import Loss
 
@@ -31,6 +38,46 @@ def spent_after(state: State, charge: Charge) -> Spent:
     if max(after.amount, after.delta) > LARGEST:
         raise LedgerError(f"Budget {charge.budget} is larger than the ledger can count.")
     return Spent(before, after)
+
+
+def open_windows(book: Book, charge: Charge) -> None:
+    """Open the windows of this moment, of all calendars that the ledger or the charge knows."""
+    known = map(read_calendar, book.state.windows)
+    for calendar in dict.fromkeys((*known, *charge.calendars)):
+        try:
+            window = book.current_window(calendar)
+        except LedgerError:  # a time zone of an earlier policy that this machine lacks
+            if calendar in charge.calendars:
+                raise
+            continue
+        if window != book.state.windows.get(calendar.text):
+            append_window(book, calendar, window.name, Turn.NEXT)
+
+
+def append_window(
+    book: Book, calendar: Calendar, name: str, turn: Turn, reason: str | None = None
+) -> None:
+    """Append the opening of a window, or its correction."""
+    book.append(EntryKind.WINDOW, budget=calendar.text, question=name, event=turn, detail=reason)
+
+
+def confirm_windows(book: Book, reason: str) -> list[Calendar]:
+    """Set every open window to the clock's, by the owner's word; return those that moved."""
+    moved = []
+    for text, window in book.state.windows.items():
+        calendar = read_calendar(text)
+        name = calendar.window_at(book.moment())
+        later = calendar.first_day(name) > calendar.first_day(window.name)
+        if name != window.name or window.leapt:
+            turn = Turn.CONFIRMED if later else Turn.CORRECTED
+            append_window(book, calendar, name, turn, reason)
+            moved.append(calendar)
+    return moved
+
+
+def _windows_of(state: State, charge: Charge) -> dict[str, str]:
+    """Return the open window of each calendar of a charge."""
+    return {each.text: state.windows[each.text].name for each in charge.calendars}
 
 
 def append_charge(book: Book, charge: Charge) -> None:
@@ -48,7 +95,7 @@ def append_charge(book: Book, charge: Charge) -> None:
         event=encode_event(charge.event),
         question=charge.question,
         policy_version=charge.policy_version,
-        detail=encode_inquiry(charge.inquiry),
+        detail=encode_inquiry(charge.inquiry, _windows_of(book.state, charge)),
     )
 
 
@@ -58,6 +105,7 @@ def append_shares(book: Book, queries: Sequence[str], charge: Charge) -> Loss:
     Returns the sum of the debits of limits that had not paid for them.
     """
     paid = Loss(0)
+    open_windows(book, charge)
     of = charge.analyst, charge.budget, charge.question, charge.policy_version
     new = (
         each.lent
@@ -86,7 +134,7 @@ def _append_share(book: Book, charge: Charge, shared: PaidAnswer) -> Loss:
         epsilon=str(shared.epsilon),
         amount=charge.loss.amount,
         delta=charge.loss.delta,
-        event=canonical(sorted(shared.holders)),
+        event=encode_holders(shared.holders, _windows_of(book.state, charge)),
         question=charge.question,
         policy_version=charge.policy_version,
         detail=shared.query_id,
@@ -129,7 +177,7 @@ def _require_fits(state: State, charge: Charge, ceiling: Ceiling) -> None:
             f"{ceiling.title} cannot be added up: some budgets were charged under another "
             f"accountant than {charge.accountant}. Remove that cap, or start a new ledger."
         )
-    before = state.spent(ceiling.budget, ceiling.analysts)
+    before = state.spent(ceiling.budget, ceiling.analysts, ceiling.renews)
     if not (before + charge.loss).fits(most):
         raise Refused(
             Reason.BUDGET_EXHAUSTED,
@@ -138,8 +186,20 @@ def _require_fits(state: State, charge: Charge, ceiling: Ceiling) -> None:
             needed=charge.loss,
             left=Loss(max(0, most.amount - before.amount), max(0, most.delta - before.delta)),
             limit=most,
+            **_renewal(state, ceiling),
             **ceiling.named,
         )
+
+
+def _renewal(state: State, ceiling: Ceiling) -> dict[str, object]:
+    """Return the facts on the next window of a limit that renews."""
+    if ceiling.renews is None:
+        return {}
+    window = state.windows[ceiling.renews.text]
+    if window.leapt:
+        return {"window": window.name, "clock": "waits"}
+    renewal = ceiling.renews.renewal_after(window.name)
+    return {"window": window.name, "renewal": f"{renewal} ({ceiling.renews.zone})"}
 
 
 def append_limit(book: Book, ceiling: Ceiling, reason: str) -> None:

@@ -9,7 +9,6 @@ the lock, it could move back.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +25,7 @@ from dpsql.ledgers import (
     Ceiling,
     Charge,
     Charged,
+    CurrentWindow,
     Entry,
     OwnerAct,
     PaidAnswer,
@@ -39,6 +39,7 @@ from dpsql.ledgers.chain import START, EntryKind, EntryRow, State
 from dpsql.ledgers.codec import (
     decode_answer,
     decode_event,
+    decode_holders,
     decode_inquiry,
     encode_answer,
     encode_facts,
@@ -48,6 +49,8 @@ from dpsql.ledgers.debits import (
     append_limit,
     append_shares,
     charges,
+    confirm_windows,
+    open_windows,
     query_of,
     released,
     spent_after,
@@ -55,6 +58,7 @@ from dpsql.ledgers.debits import (
 from dpsql.ledgers.ledger_store import LedgerSession, Store, UnknownCommit
 from dpsql.ledgers.mark import mark_of
 from dpsql.ledgers.store import Patience, SqliteStore
+from dpsql.model.calendars import Calendar
 from dpsql.model.errors import LedgerError
 from dpsql.model.vocabulary import Fact, Loss, Noisy
 
@@ -70,7 +74,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def utc_now() -> datetime:
-    """Return the time stamp of an entry; no decision depends on it."""
+    """Return the present time: of an entry, and of the windows of budgets that renew."""
     return datetime.now(UTC)
 
 
@@ -109,6 +113,7 @@ class StoredLedger:
         with self._writing() as book:
             before = book.state.spent(charge.budget)
             for each in (charge, *more):
+                open_windows(book, each)
                 spent = spent_after(book.state, each)
                 append_charge(book, each)
         return replace(spent, before=before)
@@ -161,6 +166,11 @@ class StoredLedger:
         """Lift a limit; see `Ledger.lift`."""
         with self._writing() as book:
             book.append(EntryKind.LIMIT, budget=title, detail=reason)
+
+    def confirm_clock(self, reason: str) -> tuple[CurrentWindow, ...]:
+        """Confirm the clock; see `Ledger.confirm_clock`."""
+        with self._writing() as book:
+            return tuple(_current(book, calendar) for calendar in confirm_windows(book, reason))
 
     def stop(self, whom: Stopped, reason: str) -> None:
         """Stop charges; see `Ledger.stop`."""
@@ -221,10 +231,24 @@ class StoredLedger:
         finally:
             _CALLS.release()
 
-    def spent(self, budget: str | None, analysts: frozenset[str] | None = None) -> Loss:
+    def spent(
+        self,
+        budget: str | None,
+        analysts: frozenset[str] | None = None,
+        renews: Calendar | None = None,
+    ) -> Loss:
         """Return the spending of a budget; see `Ledger.spent`."""
         with self._reading() as book:
-            return book.state.spent(budget, analysts)
+            whole = book.state.spent(budget, analysts)
+            if renews is None:
+                return whole
+            before = book.current_window(renews).before.spent(budget, analysts)
+        return Loss(whole.amount - before.amount, whole.delta - before.delta)
+
+    def window(self, renews: Calendar) -> CurrentWindow:
+        """Return the present window of a calendar; see `Ledger.window`."""
+        with self._reading() as book:
+            return _current(book, renews)
 
     def confirmed(self) -> dict[str, Ceiling]:
         """Return the confirmed limits; see `Ledger.confirmed`."""
@@ -276,7 +300,8 @@ class StoredLedger:
         """Return the owner's last acts; see `Ledger.acts`."""
         kinds = ", ".join(f"'{kind}'" for kind in OWNER_ACTS)
         with self._reading() as book:
-            rows = self._store.rows_where(book.opened, f"kind IN ({kinds})", (), limit)
+            by_owner = f"kind IN ({kinds}) AND (kind <> 'window' OR event <> 'next')"
+            rows = self._store.rows_where(book.opened, by_owner, (), limit)
             for row in rows:
                 book.confirm(row)
         return tuple(_act(row) for row in rows)
@@ -436,6 +461,12 @@ def accept_store(store: Store, clock: Callable[[], datetime] = utc_now) -> None:
             store.write_mark(mark_of(book.state, store.identity(opened)))
 
 
+def _current(book: Book, renews: Calendar) -> CurrentWindow:
+    """Return the window of a calendar to which charges now count."""
+    name = book.current_window(renews).name
+    return CurrentWindow(renews, name, waits=name != renews.window_at(book.moment()))
+
+
 def _latest(book: Book, kind: EntryKind, limit: int, of: tuple[object, ...]) -> list[EntryRow]:
     """Return the newest entries of a kind, of an analyst and a budget, if any, in a period."""
     condition = (
@@ -458,13 +489,21 @@ OWNER_ACTS = {
     EntryKind.REFRESH: "refresh",
     EntryKind.FACTS: "facts",
     EntryKind.ACCEPTED: "accept",
+    EntryKind.WINDOW: "clock",
 }
 
 
 def _act(row: EntryRow) -> OwnerAct:
     kind = EntryKind(row.kind)
     about = row.analyst or row.budget or ""
-    reasoned = kind in {EntryKind.LIMIT, EntryKind.STOPPED, EntryKind.RESUMED}
+    if kind is EntryKind.WINDOW:
+        about = f"{row.budget}: {row.question}"
+    reasoned = kind in {
+        EntryKind.LIMIT,
+        EntryKind.STOPPED,
+        EntryKind.RESUMED,
+        EntryKind.WINDOW,
+    }
     reason = str(row.detail or "") if reasoned else ""
     most = None if row.amount is None else Loss(row.amount, row.delta or 0)
     what = "lift" if kind is EntryKind.LIMIT and most is None else OWNER_ACTS[kind]
@@ -500,6 +539,6 @@ def _share(row: EntryRow) -> SharedAnswer:
         accountant=str(row.accountant),
         epsilon=Decimal(str(row.epsilon)),
         loss=Loss(row.amount or 0, row.delta or 0),
-        before=tuple(json.loads(str(row.event))),
+        before=tuple(sorted(decode_holders(str(row.event))[0])),
         cube=str(row.question).removeprefix(CUBES) if str(row.question).startswith(CUBES) else "",
     )

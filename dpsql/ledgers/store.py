@@ -39,7 +39,7 @@ SCHEMA = (
   kind TEXT NOT NULL
     CHECK (kind IN (
       'opened', 'charge', 'answer', 'refresh', 'facts', 'accepted', 'late', 'resumed',
-      'stopped', 'limit', 'checkpoint', 'shared')),
+      'stopped', 'limit', 'checkpoint', 'shared', 'window')),
   time INTEGER NOT NULL,
   data_version INTEGER NOT NULL CHECK (data_version >= 1),
   query_id TEXT,
@@ -94,6 +94,9 @@ _SECOND = """CHECK (kind IN (
 _THIRD = """CHECK (kind IN (
       'opened', 'charge', 'answer', 'refresh', 'facts', 'accepted', 'late', 'resumed',
       'stopped', 'limit', 'checkpoint'))"""
+_FOURTH = """CHECK (kind IN (
+      'opened', 'charge', 'answer', 'refresh', 'facts', 'accepted', 'late', 'resumed',
+      'stopped', 'limit', 'checkpoint', 'shared'))"""
 
 
 def _with_kinds(check: str, *newer: str) -> tuple[str, ...]:
@@ -106,9 +109,10 @@ EARLIER_SCHEMAS = (
     _with_kinds(_FIRST, _CHECKPOINTS, _SHARES),
     _with_kinds(_SECOND, _CHECKPOINTS, _SHARES),
     _with_kinds(_THIRD, _SHARES),
+    _with_kinds(_FOURTH),
 )
-"""Schemas of earlier ledgers: without late answers; without limits, stops and checkpoints; and
-without shared answers.
+"""Schemas of earlier ledgers: without late answers; without limits, stops and checkpoints; without
+shared answers; and without windows.
 """
 
 _PRAGMAS = (

@@ -15,6 +15,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from dpsql.model.calendars import Calendar
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.interval_ends import Halves, Intervals, intervals
 from dpsql.model.local_reports import LocalColumn
@@ -293,7 +294,8 @@ class Budget:
     `min_query_charge` is in ρ or ε. Above an ε of `confirm_above`, a useless query must be
     confirmed. With `only_public_keys` no query needs its own δ: all of it serves the conversion of
     ρ. `memory` keeps measurements for other queries. `share_answers` gives paid answers to other
-    analysts.
+    analysts. With `renews`, `epsilon` and `delta` are for one window of this calendar; the limit
+    over all windows is a `Cap`.
     """
 
     name: str
@@ -308,12 +310,13 @@ class Budget:
     only_public_keys: bool = False
     memory: Memory = Memory.SLICE
     share_answers: bool = False
+    renews: Calendar | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
     """A limit on the spending of `analysts` (None: all) from `budget` (None: all budgets
-    together).
+    together): in one window if it `renews`, else ever.
     """
 
     title: str
@@ -321,10 +324,11 @@ class Cap:
     delta: Decimal
     budget: str | None = None
     analysts: frozenset[str] | None = None
+    renews: Calendar | None = None
 
     def within(self, budget: Budget) -> Budget:
         """Return this limit as a budget, for a budget that it covers."""
-        return replace(budget, epsilon=self.epsilon, delta=self.delta)
+        return replace(budget, epsilon=self.epsilon, delta=self.delta, renews=self.renews)
 
     def covers(self, budget: str, analyst: str) -> bool:
         """Test whether this analyst's spending from this budget counts."""

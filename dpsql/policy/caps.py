@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dpsql.accountants import get
 from dpsql.model.table_names import nearest
 from dpsql.model.vocabulary import Budget, Cap
+from dpsql.policy.renewals import RENEWAL_KEYS, read_lifetime, read_renewal
 from dpsql.policy.value_reader import Reader
 
-GROUP_KEYS = ("analysts", "budget", "epsilon", "delta")
+GROUP_KEYS = ("analysts", "budget", "epsilon", "delta", *RENEWAL_KEYS)
 Analysts = tuple[tuple[str, str], ...]
 
 
@@ -18,28 +19,38 @@ def caps_of(reader: Reader, budgets: tuple[Budget, ...], analysts: Analysts) -> 
 
     `epsilon` of an analyst caps the analyst's spending of the budget. `[groups.NAME]` caps the
     spending of several analysts, of one budget or of all. `epsilon` of the privacy unit caps
-    everything together.
+    everything together. Each that renews has a second one, over all windows.
     """
     by_name = {budget.name: budget for budget in budgets}
-    caps = []
+    trusted = "clock" in reader.table("ledger").values
+    caps: list[Cap | None] = []
+    for name, section in reader.table("budgets").tables():
+        own = by_name[name]
+        window = Cap(f"budget {name}", own.epsilon, own.delta, name, renews=own.renews)
+        caps.append(read_lifetime(section, window, own.accountant, trusted=trusted))
     for name, analyst in reader.table("analysts").tables():
         if _has_cap(analyst):
             budget = by_name[dict(analysts)[name]]
-            caps.append(_cap(analyst, f"analyst {name}", (budget,), frozenset({name})))
+            caps += _cap(analyst, f"analyst {name}", (budget,), frozenset({name}), trusted=trusted)
     for name, group in reader.table("groups").tables():
-        caps.append(_of_group(group, name, by_name, dict(analysts)))
+        caps += _of_group(group, name, by_name, dict(analysts), trusted=trusted)
     if _has_cap(reader.table("privacy_unit")):
-        caps.append(_cap(reader.table("privacy_unit"), "all budgets", budgets, None))
-    return tuple(caps)
+        unit = reader.table("privacy_unit")
+        caps += _cap(unit, "all budgets", budgets, None, trusted=trusted)
+    return tuple(cap for cap in caps if cap is not None)
 
 
 def _has_cap(reader: Reader) -> bool:
     if "delta" in reader.values and "epsilon" not in reader.values:
         reader.fail("delta", "delta has no use without epsilon.", "Add epsilon, or remove it.")
+    if "renews" in reader.values and "epsilon" not in reader.values:
+        reader.fail("renews", "renews has no use without epsilon.", "Add epsilon, or remove it.")
     return "epsilon" in reader.values
 
 
-def _of_group(reader: Reader, name: str, budgets: dict[str, Budget], of: dict[str, str]) -> Cap:
+def _of_group(
+    reader: Reader, name: str, budgets: dict[str, Budget], of: dict[str, str], *, trusted: bool
+) -> list[Cap | None]:
     reader.only(*GROUP_KEYS)
     members = reader.values.get("analysts")
     if not isinstance(members, list) or not members or not {*map(str, members)} <= of.keys():
@@ -47,11 +58,13 @@ def _of_group(reader: Reader, name: str, budgets: dict[str, Budget], of: dict[st
         reader.fail("analysts", "analysts must list analysts of this policy.", fix)
     if "budget" not in reader.values:
         paying = tuple(budgets[pot] for pot in dict.fromkeys(of[member] for member in members))
-        return _cap(reader, f"group {name}", paying, frozenset(members), across=True)
+        named = f"group {name}", paying, frozenset(members)
+        return _cap(reader, *named, trusted=trusted, across=True)
     budget = reader.text("budget")
     if budget not in budgets:
         reader.fail("budget", f"There is no budget {budget}.", name_budget(budget, budgets))
-    return _cap(reader, f"group {name}", (budgets[budget],), frozenset(members))
+    named = f"group {name}", (budgets[budget],), frozenset(members)
+    return _cap(reader, *named, trusted=trusted)
 
 
 def name_budget(name: str, budgets: Iterable[str]) -> str:
@@ -66,9 +79,12 @@ def _cap(
     budgets: tuple[Budget, ...],
     analysts: frozenset[str] | None,
     *,
+    trusted: bool,
     across: bool = False,
-) -> Cap:
-    """Return a cap on the spending of these budgets, which must have one accountant."""
+) -> list[Cap | None]:
+    """Return a cap on the spending of these budgets, which must have one accountant, and the cap
+    over all its windows.
+    """
     accountants = sorted({budget.accountant for budget in budgets})
     if len(accountants) > 1:
         why = f"{title} spends by {' and '.join(accountants)}, which nobody adds up."
@@ -80,4 +96,5 @@ def _cap(
     if not 0 <= delta < 1 or (get(accountants[0]).needs_delta and not delta):
         reader.fail("delta", "delta must be in (0, 1).", "Write delta = 1e-6.")
     one = None if across or analysts is None else budgets[0].name
-    return Cap(title, epsilon, delta, one, analysts)
+    cap = Cap(title, epsilon, delta, one, analysts, read_renewal(reader))
+    return [cap, read_lifetime(reader, cap, accountants[0], trusted=trusted)]

@@ -32,6 +32,7 @@ from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.file_sections import with_formats
 from dpsql.policy.limit_values import limit_of, limits_by, most_in_all, rollups_of, times_of
 from dpsql.policy.local_laws import law_of
+from dpsql.policy.renewals import RENEWAL_KEYS, read_renewal
 from dpsql.policy.role_sections import read_roles
 from dpsql.policy.server_section import seconds_of, server
 from dpsql.policy.unit_links import check_links, linked_to_values, unit_columns, unit_of
@@ -328,6 +329,7 @@ def _values(reader: Reader) -> tuple[Any, ...] | None:
 _BUDGET = (
     *("epsilon", "delta", "accountant", "query_epsilon", "max_query_epsilon", "query_delta"),
     *("min_query_charge", "confirm_above", "only_public_keys", "memory", "share_answers"),
+    *RENEWAL_KEYS,
 )
 
 
@@ -346,6 +348,7 @@ def _budget(reader: Reader, name: str) -> Budget:
         only_public_keys=reader.flag("only_public_keys"),
         memory=Memory(reader.choice("memory", ("slice", "wide"), "slice")),
         share_answers=reader.flag("share_answers"),
+        renews=read_renewal(reader),
     )
     for key in ("epsilon", "query_epsilon", "max_query_epsilon"):
         if getattr(budget, key) <= 0:
@@ -406,7 +409,7 @@ def _affordable(reader: Reader, budget: Budget) -> None:
 def _analysts(reader: Reader, budgets: tuple[Budget, ...]) -> tuple[tuple[str, str], ...]:
     result = []
     for name, analyst in reader.tables():
-        analyst.only("budget", "epsilon", "delta", "raw_rows", "errors")
+        analyst.only("budget", "epsilon", "delta", "raw_rows", "errors", *RENEWAL_KEYS)
         if name.startswith(CUBES):
             analyst.fail(
                 None, f"No analyst is called {name}: so are cubes.", "Choose another name."
@@ -432,7 +435,8 @@ def _empty_rows(reader: Reader) -> frozenset[str]:
 
 
 def _ledger(reader: Reader, folder: Path) -> str:
-    reader.only("path")
+    reader.only("path", "clock")
+    reader.choice("clock", ("trusted",), "trusted")
     return str(folder / reader.text("path", "dpsql.ledger"))
 
 

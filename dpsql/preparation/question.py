@@ -18,6 +18,7 @@ from dpsql.compiler.plan.published_keys import ShownKeys
 from dpsql.engines import Stop
 from dpsql.ledgers import Ceiling, Charge, Inquiry, PaidAnswer
 from dpsql.model.bound_parameters import types_of
+from dpsql.model.calendars import Calendar
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, useless
@@ -79,7 +80,7 @@ class Account:
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
         """All limits that the ledger compares: the budget, then every cap."""
-        budget = Ceiling(f"budget {self.budget.name}", limit_of(self.budget), self.budget.name)
+        budget = _ceiling_of(self.budget)
         return (budget, *(_ceiling(cap, self.budget) for cap in self.caps))
 
     def has(self, paid: PaidAnswer) -> bool:
@@ -109,6 +110,7 @@ class Account:
             policy_version=policy_version,
             caps=self.ceilings[1:],
             inquiry=inquiry,
+            renews=self.budget.renews,
         )
 
     def receipt(
@@ -176,20 +178,27 @@ def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account
 
 
 def standings(
-    policy: Policy, spent: Callable[[str | None, frozenset[str] | None], Loss]
+    policy: Policy, spent: Callable[[str | None, frozenset[str] | None, Calendar | None], Loss]
 ) -> tuple[Standing, ...]:
     """Return each budget of a policy, then each cap, with its spending."""
-    pots = (Standing(budget, spent(budget.name, None)) for budget in policy.budgets)
-    caps = (
-        Standing(cap.within(_covered(policy, cap)), spent(cap.budget, cap.analysts), cap.title)
-        for cap in policy.caps
-    )
+    pots = (Standing(each, spent(each.name, None, each.renews)) for each in policy.budgets)
+    caps = (cap_standing(cap, _covered(policy, cap), spent) for cap in policy.caps)
     return (*pots, *caps)
+
+
+def cap_standing(
+    cap: Cap,
+    budget: Budget,
+    spent: Callable[[str | None, frozenset[str] | None, Calendar | None], Loss],
+) -> Standing:
+    """Return the spending under a cap, for a budget that it covers."""
+    part = spent(cap.budget, cap.analysts, cap.renews)
+    return Standing(cap.within(budget), part, cap.title)
 
 
 def ceilings(policy: Policy) -> tuple[Ceiling, ...]:
     """Return all limits of a policy, as a ledger confirms them."""
-    pots = (Ceiling(f"budget {b.name}", limit_of(b), b.name) for b in policy.budgets)
+    pots = map(_ceiling_of, policy.budgets)
     caps = (_ceiling(cap, _covered(policy, cap)) for cap in policy.caps)
     return (*pots, *caps)
 
@@ -201,7 +210,12 @@ def _covered(policy: Policy, cap: Cap) -> Budget:
 
 
 def _ceiling(cap: Cap, budget: Budget) -> Ceiling:
-    return Ceiling(cap.title, limit_of(cap.within(budget)), cap.budget, cap.analysts)
+    return Ceiling(cap.title, limit_of(cap.within(budget)), cap.budget, cap.analysts, cap.renews)
+
+
+def _ceiling_of(budget: Budget) -> Ceiling:
+    title = f"budget {budget.name}"
+    return Ceiling(title, limit_of(budget), budget.name, renews=budget.renews)
 
 
 @dataclass(frozen=True, slots=True)

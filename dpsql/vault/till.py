@@ -8,7 +8,7 @@ from typing import TypeVar
 from dpsql.ledgers import Charge, Ledger
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import Loss, Receipt
-from dpsql.preparation.question import Account, Standing
+from dpsql.preparation.question import Account, Standing, cap_standing
 
 T = TypeVar("T")
 
@@ -31,11 +31,8 @@ class Till:
     def standings(self, account: Account) -> tuple[Standing, ...]:
         """Return the budget and every cap that covers its payer, each with its spending."""
         budget, spent = account.budget, self._ledger.spent
-        parts = (
-            Standing(cap.within(budget), spent(cap.budget, cap.analysts), cap.title)
-            for cap in account.caps
-        )
-        return (Standing(budget, spent(budget.name)), *parts)
+        parts = (cap_standing(cap, budget, spent) for cap in account.caps)
+        return (Standing(budget, spent(budget.name, None, budget.renews)), *parts)
 
     def charge(self, account: Account, *charges: Charge) -> None:
         """Charge a payer, for all or for none; a refusal for lack of budget is stated in ε."""

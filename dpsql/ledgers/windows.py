@@ -1,0 +1,126 @@
+"""Windows of the ledger: the open one of each calendar, and the sums at its start.
+
+Time goes forward by one window at a step, and never back: PRIVACY.md R110.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from dpsql.model.calendars import Calendar
+from dpsql.model.dataclass import dataclass, field, replace
+from dpsql.model.vocabulary import Loss
+
+Share: TypeAlias = tuple[str, str, frozenset[str]]
+"""A budget, an analyst who received an answer that it had paid for, and the earlier holders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Losses by budget and analyst, and prices of shared answers by budget, analyst, and earlier
+    holders.
+    """
+
+    losses: Mapping[tuple[str, str], Loss] = field(default_factory=dict)
+    shared: Mapping[Share, Loss] = field(default_factory=dict)
+
+    def spent(self, budget: str | None, analysts: frozenset[str] | None = None) -> Loss:
+        """Return the spending of a budget (None: of all), by these analysts (None: by all).
+
+        A shared answer counts once for them, with the first of them who had it.
+        """
+        counted = [
+            loss
+            for (of, by), loss in self.losses.items()
+            if budget in {None, of} and (analysts is None or by in analysts)
+        ]
+        if analysts is not None:
+            counted += [
+                loss
+                for (of, by, before), loss in self.shared.items()
+                if budget in {None, of} and by in analysts and before.isdisjoint(analysts)
+            ]
+        return sum(counted, Loss(0))
+
+    def lists(self) -> list[Any]:
+        """Return the sums as lists for JSON: losses, then shared prices."""
+        losses = sorted([*key, loss.amount, loss.delta] for key, loss in self.losses.items())
+        shared = sorted(
+            [of, by, sorted(before), loss.amount, loss.delta]
+            for (of, by, before), loss in self.shared.items()
+        )
+        return [losses, shared]
+
+
+def read_sums(losses: list[Any], shared: list[Any]) -> Sums:
+    """Return the sums of `Sums.lists`."""
+    return Sums(
+        {(of, by): Loss(amount, delta) for of, by, amount, delta in losses},
+        {
+            (of, by, frozenset(before)): Loss(amount, delta)
+            for of, by, before, amount, delta in shared
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The open window of a calendar: its name, and all sums `before` its first charge.
+
+    `leapt` is true if ledger time went over more than one window to it: then only the owner opens
+    the next. `last` is the window that was open before, for a correction.
+    """
+
+    name: str
+    before: Sums = field(default_factory=Sums)
+    leapt: bool = False
+    last: Window | None = None
+
+    def follow(self, calendar: Calendar, name: str, sums: Sums) -> Window:
+        """Return the window `name`, which opens at these sums."""
+        leapt = name != calendar.next_window(self.name)
+        return Window(name, sums, leapt, replace(self, last=None))
+
+    def correct(self, calendar: Calendar, name: str) -> Window:
+        """Return this window under an earlier name, or its own: nothing is renewed.
+
+        If the window `name` was open before, its losses count again. If the ledger no longer knows
+        which losses belong to `name`, all of them count.
+        """
+        last, first = self.last, calendar.first_day(name)
+        if last is not None and last.name == name:
+            return replace(last, leapt=False)
+        if name == self.name or (last is not None and calendar.first_day(last.name) < first):
+            return replace(self, name=name, leapt=False)
+        return Window(name)
+
+    def lists(self) -> list[Any]:
+        """Return the window as lists for JSON."""
+        last = [] if self.last is None else self.last.lists()
+        return [self.name, *self.before.lists(), self.leapt, last]
+
+
+def read_window(lists: list[Any]) -> Window:
+    """Return the window of `Window.lists`."""
+    name, losses, shared, leapt, last = lists
+    before = read_window(last) if last else None
+    return Window(name, read_sums(losses, shared), leapt is True, before)
+
+
+def window_now(
+    open_window: Window | None, calendar: Calendar, moment: datetime, sums: Sums
+) -> Window:
+    """Return the window to which a charge at this moment counts.
+
+    The first window of a calendar counts all earlier losses. Raises `LedgerError` for an unknown
+    time zone.
+    """
+    name = calendar.window_at(moment)
+    if open_window is None:
+        return Window(name)
+    later = calendar.first_day(name) > calendar.first_day(open_window.name)
+    if not later or open_window.leapt:
+        return open_window
+    return open_window.follow(calendar, name, sums)
