@@ -246,7 +246,7 @@ class Proxy:
 
     def standings(self) -> tuple[Standing, ...]:
         """Return each budget, then each cap, with its spending."""
-        return standings(self.policy, self.ledger.spent)
+        return standings(self.policy, self.ledger)
 
     def stamp(self, seconds: float) -> object:
         """Return a value that stays equal while all cached answers do; None if the ledger is busy

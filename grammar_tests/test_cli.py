@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpsql.interfaces import records
-from dpsql.interfaces.cli import budget_commands as budget_module
+from dpsql.interfaces.cli import budget_sheet
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli import terminal as terminal_module
 from dpsql.interfaces.cli.options import CommandSettings
@@ -464,7 +464,7 @@ def test_a_budget_wider_than_the_terminal_has_lines_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wide = run("budget").stdout
-    monkeypatch.setattr(budget_module, "columns", lambda _stream: 60)
+    monkeypatch.setattr(budget_sheet, "columns", lambda _stream: 60)
     narrow = run("budget").stdout
     assert max(map(len, wide.splitlines())) > 60 >= max(map(len, narrow.splitlines()))
     assert "\n  questions left  989 at ε = 0.1\n" in narrow

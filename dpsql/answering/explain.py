@@ -96,6 +96,8 @@ def explained_creation(
         notices=creation.notices,
         rest=rest(standing.budget, standing.spent, charge),
         cap=standing.cap,
+        window=standing.window,
+        beside=standing.beside,
     )
 
 
@@ -173,6 +175,8 @@ def _of_one(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
         notices=plan.notices,
         rest=rest(standing.budget, standing.spent, charge),
         cap=standing.cap,
+        window=standing.window,
+        beside=standing.beside,
         helps=plan.helps,
     )
 

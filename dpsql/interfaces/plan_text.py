@@ -14,7 +14,7 @@ from typing import Any, assert_never
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.doors import Door
 from dpsql.interfaces.messages import printable
-from dpsql.interfaces.receipts import questions_text
+from dpsql.interfaces.receipts import questions_text, spending_text
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.sql_layout import laid_out
 from dpsql.interfaces.tables import grid
@@ -158,9 +158,12 @@ def _charge(explanation: Explanation) -> Iterator[str]:
         charge = loss_text(explanation.charge, accountant)
         yield f"Charge: ε = {plain(explanation.epsilon)} as one query, {charge} ({accountant})."
     whose = f" of {explanation.analyst}" + (f", {explanation.cap}" if explanation.cap else "")
+    whose += f", in {explanation.window}" if explanation.window else ""
     who = explanation.budget, whose, accountant
     state = explanation.charge, explanation.spent, explanation.limit
     yield from budget_lines(*who, *state, explanation.rest)
+    for each in explanation.beside:
+        yield f"Before it, {printable(spending_text(each, accountant))}."
     blocks = explanation.blocks[explanation.searches :]
     yield from (f"Groups: {printable(block.keys)}" for block in blocks if block.keys)
     yield from map(printable, explanation.notes)
@@ -443,6 +446,16 @@ def _everything(explanation: Explanation) -> dict[str, Any]:
         "analyst": explanation.analyst,
         "budget": explanation.budget,
         "cap": explanation.cap or None,
+        "window": explanation.window or None,
+        "beside": [
+            {
+                "title": each.title,
+                "window": each.window or None,
+                "spent": _loss(each.spent),
+                "limit": None if each.limit is None else _loss(each.limit),
+            }
+            for each in explanation.beside
+        ],
         "accountant": explanation.accountant,
         "epsilon": float(explanation.epsilon),
         "charge": _loss(explanation.charge),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from dpsql.interfaces.amounts import loss_text, plain, share_text
-from dpsql.model.vocabulary import Loss, Receipt
+from dpsql.model.vocabulary import Loss, Receipt, Spending
 
 _UNREAD = "no private row was read"
 
@@ -36,8 +36,9 @@ def cost_text(receipt: Receipt | None) -> str:
     """
     if receipt is None:
         return f"cost: nothing, {_UNREAD}"
-    pot = receipt.cap or f"budget {receipt.budget}"
-    budget = f"{pot}: {share_text(receipt.spent, receipt.limit)} spent"
+    title = receipt.cap or f"budget {receipt.budget}"
+    pot = Spending(title, receipt.spent, receipt.limit, receipt.window)
+    budget = spending_text(pot, receipt.accountant)
     if receipt.question is not None and receipt.left is not None:
         budget += f", {questions_text(receipt.left, receipt.question, receipt.keyed)} left"
     epsilon = plain(receipt.epsilon)
@@ -53,4 +54,20 @@ def cost_text(receipt: Receipt | None) -> str:
         parts = f", from memory {receipt.recalled} %, paid {100 - receipt.recalled} %"
         memory = parts if receipt.recalled else ""
         first = f"cost: ε = {epsilon} ({charged}{least}{memory}), query {receipt.query_id}"
-    return f"{first}; {budget}"
+    beside = (spending_text(each, receipt.accountant) for each in receipt.beside)
+    return "; ".join((first, budget, *beside))
+
+
+def spending_text(spending: Spending, accountant: str) -> str:
+    """Return words for the spending below one limit.
+
+    >>> spending_text(Spending("budget default", Loss(5), Loss(20), "2026-11"), "pure")
+    'budget default in 2026-11: 25 % spent'
+    >>> print(spending_text(Spending("budget default", Loss(10**8)), "pure"))
+    budget default since its beginning: ε = 0.1 spent, without a limit
+    """
+    if spending.limit is None:
+        spent = loss_text(spending.spent, accountant)
+        return f"{spending.title} since its beginning: {spent} spent, without a limit"
+    window = f" in {spending.window}" if spending.window else ""
+    return f"{spending.title}{window}: {share_text(spending.spent, spending.limit)} spent"

@@ -54,6 +54,11 @@ _SAYS_WHAT = (
 
 _NEEDS = "It needs ε = {epsilon} ({needed}), and {share} is left ({left} of {limit})"
 
+_LEAP = (
+    "The clock leapt to {leap}, and nothing renews until the owner runs: dpsql budget confirm "
+    "--clock --reason …"
+)
+
 WORDINGS: dict[Reason, Wording] = {
     Reason.SYNTAX: _input(
         "42601",
@@ -345,7 +350,9 @@ WORDINGS: dict[Reason, Wording] = {
         "53400",
         (
             "The limit of {cap} cannot pay for cube {cube}.",
+            "The limit of {cap} for {window} cannot pay for this query.",
             "The limit of {cap} cannot pay for this query.",
+            "Budget {budget} cannot pay for this query in {window}.",
             "Budget {budget} cannot pay for this query.",
             "The budget cannot pay for this query.",
         ),
@@ -359,6 +366,9 @@ WORDINGS: dict[Reason, Wording] = {
         ),
         (
             "Ask without cube {cube}, with OPTIONS(memory = 'off'), or ask the owner.",
+            "Ask with {by_fitting}, repeat an earlier question (free), or wait until {renewal}.",
+            "Repeat an earlier question (free), or wait: it renews on {renewal}.",
+            f"Repeat an earlier question (free). {_LEAP}",
             "Ask with {by_fitting}, repeat an earlier question (free), or ask the owner.",
             "Repeat an earlier question (free), or ask the owner: {nothing} can be paid for.",
             "Ask for less with {by_epsilon}, repeat an earlier question (free), or ask the owner.",

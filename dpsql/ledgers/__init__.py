@@ -50,6 +50,11 @@ class Ceiling:
         return {} if self.title == f"budget {self.budget}" else {"cap": self.title}
 
 
+def renewal_facts(renews: Calendar, window: str) -> dict[str, str]:
+    """Return the facts for a refusal: the window, and the day on which the next one begins."""
+    return {"window": window, "renewal": f"{renews.renewal_after(window)} ({renews.zone})"}
+
+
 def altered(confirmed: Mapping[str, Ceiling], ceilings: Sequence[Ceiling]) -> list[str]:
     """Return titles of limits that differ from the confirmed ones; a new limit does not differ."""
     return [c.title for c in ceilings if confirmed.get(c.title, c) != c]

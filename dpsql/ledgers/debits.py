@@ -13,7 +13,16 @@ from dataclasses import replace
 from decimal import Decimal
 from math import inf
 
-from dpsql.ledgers import CUBES, Ceiling, Charge, PaidAnswer, Spent, Stopped, unconfirmed
+from dpsql.ledgers import (
+    CUBES,
+    Ceiling,
+    Charge,
+    PaidAnswer,
+    Spent,
+    Stopped,
+    renewal_facts,
+    unconfirmed,
+)
 from dpsql.ledgers.book import LARGEST, Book
 from dpsql.ledgers.chain import EntryKind, EntryRow, State, Turn
 from dpsql.ledgers.codec import (
@@ -191,15 +200,14 @@ def _require_fits(state: State, charge: Charge, ceiling: Ceiling) -> None:
         )
 
 
-def _renewal(state: State, ceiling: Ceiling) -> dict[str, object]:
+def _renewal(state: State, ceiling: Ceiling) -> dict[str, str]:
     """Return the facts on the next window of a limit that renews."""
     if ceiling.renews is None:
         return {}
     window = state.windows[ceiling.renews.text]
     if window.leapt:
-        return {"window": window.name, "clock": "waits"}
-    renewal = ceiling.renews.renewal_after(window.name)
-    return {"window": window.name, "renewal": f"{renewal} ({ceiling.renews.zone})"}
+        return {"window": window.name, "leap": window.name}
+    return renewal_facts(ceiling.renews, window.name)
 
 
 def append_limit(book: Book, ceiling: Ceiling, reason: str) -> None:

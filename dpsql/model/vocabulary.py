@@ -313,6 +313,10 @@ class Budget:
     renews: Calendar | None = None
 
 
+LIFETIME = "lifetime of "
+"""Prefix of the title of a limit over all windows of another limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cap:
     """A limit on the spending of `analysts` (None: all) from `budget` (None: all budgets
@@ -452,13 +456,26 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Spending:
+    """The loss below a limit, called as the ledger confirms it: in its `window`, or ever.
+
+    `limit` is None where the owner sets no bound over all windows.
+    """
+
+    title: str
+    spent: Loss
+    limit: Loss | None = None
+    window: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """The cost of one answer: `charged` is zero if it was repeated or public.
 
     `least` says that it is the minimum charge. The budget can still pay for `left` queries of ε
     `question`, or for `keyed` ones with private keys. `spent` and `limit` are the budget's, or
-    those of the `cap` that leaves less. Earlier measurements replace `recalled` percent of the
-    price.
+    those of the `cap` that leaves less, in its `window` if it renews. Windows and lifetimes that
+    leave more are `beside`. Earlier measurements replace `recalled` percent of the price.
     """
 
     query_id: str
@@ -476,6 +493,8 @@ class Receipt:
     left: int | None = None
     keyed: int | None = None
     cap: str = ""
+    window: str = ""
+    beside: tuple[Spending, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dpsql.accountants import get
 from dpsql.model.calendars import Calendar, Renewal, find_zone
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import LedgerError
-from dpsql.model.vocabulary import Cap
+from dpsql.model.vocabulary import LIFETIME, Cap
 from dpsql.policy.value_reader import Reader
 
 RENEWAL_KEYS = ("renews", "time_zone", "lifetime", "lifetime_epsilon", "lifetime_delta")
@@ -66,7 +66,7 @@ def read_lifetime(reader: Reader, window: Cap, accountant: str, *, trusted: bool
     if delta and not get(accountant).supports_selection:
         why = f"The {accountant} accountant has no δ."
         reader.fail("lifetime_delta", why, "Leave it out.")
-    title = f"lifetime of {window.title}"
+    title = f"{LIFETIME}{window.title}"
     return replace(window, title=title, epsilon=epsilon, delta=delta, renews=None)
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from dpsql.model.dataclass import dataclass
 from dpsql.model.notices import Notice
 from dpsql.model.tree import VARCHAR, PlanForm
-from dpsql.model.vocabulary import Column, Event, Loss, Rest
+from dpsql.model.vocabulary import Column, Event, Loss, Rest, Spending
 
 SHOWN = Column("QUERY PLAN", VARCHAR)
 
@@ -274,7 +274,8 @@ class Explanation:
     has no `event`, and for synthetic tables.
 
     `charge` is the present price (zero if the answer is remembered). `spent` and `limit` are the
-    budget's state, or that of the `cap` with the least rest. `accountant` names the unit of their
+    budget's state, or that of the `cap` with the least rest, in its `window` if it renews. Other
+    windows and lifetimes are `beside`. `accountant` names the unit of their
     amounts. `outer_sql` runs over the released tables `release_0`, `release_1`, ... and so do
     `stages`, the queries with results that later releases read as `stage_0`, `stage_1`, ...
     `expected` is the half-width at 95 % of each column: None if exact, NaN if it depends on
@@ -301,6 +302,8 @@ class Explanation:
     notices: tuple[Notice, ...] = ()
     rest: Rest | None = None
     cap: str = ""
+    window: str = ""
+    beside: tuple[Spending, ...] = ()
     helps: tuple[Help, ...] = ()
     outlook: Outlook = Outlook()
     forecasts: tuple[Forecast | None, ...] = ()

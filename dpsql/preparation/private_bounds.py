@@ -271,6 +271,7 @@ def payable(standing: Standing, needed: Loss) -> None:
             needed=needed,
             left=left,
             limit=limit,
+            **standing.renewal,
             **({"cap": standing.cap} if standing.cap else {}),
         )
 

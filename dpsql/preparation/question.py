@@ -5,7 +5,7 @@ The price of a cube for an analyst's limits: PRIVACY.md R83.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -16,9 +16,8 @@ from dpsql.accountants.remaining import in_epsilon, keyed_questions, questions
 from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.compiler.plan.published_keys import ShownKeys
 from dpsql.engines import Stop
-from dpsql.ledgers import Ceiling, Charge, Inquiry, PaidAnswer
+from dpsql.ledgers import Ceiling, Charge, Inquiry, Ledger, PaidAnswer, renewal_facts
 from dpsql.model.bound_parameters import types_of
-from dpsql.model.calendars import Calendar
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, useless
@@ -27,6 +26,7 @@ from dpsql.model.query_options import KeyAim, Memory, Precision, sensible
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import (
+    LIFETIME,
     Budget,
     Cap,
     Column,
@@ -35,22 +35,46 @@ from dpsql.model.vocabulary import (
     Policy,
     Receipt,
     Request,
+    Spending,
 )
 from dpsql.policy.restrict import roles_of
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Spending of a budget; or of the part under `cap`, as if that were a budget."""
+    """Spending of a budget; or of the part under `cap`, as if that were a budget.
+
+    If it renews, the spending is that in `window`. `beside` are the payer's other windows and
+    lifetimes.
+    """
 
     budget: Budget
     spent: Loss
     cap: str = ""
+    window: str = ""
+    beside: tuple[Spending, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Name under which the limit is confirmed."""
+        return self.cap or f"budget {self.budget.name}"
 
     @property
     def limit(self) -> Loss:
-        """Total that may ever be spent."""
+        """Total that may be spent, ever or in its window."""
         return limit_of(self.budget)
+
+    @property
+    def renewal(self) -> dict[str, str]:
+        """Facts for a refusal: the window, and the day on which the next one begins."""
+        if self.budget.renews is None:
+            return {}
+        return renewal_facts(self.budget.renews, self.window)
+
+    @property
+    def spending(self) -> Spending:
+        """Spending below this limit, for people to read."""
+        return Spending(self.title, self.spent, self.limit, self.window)
 
     @property
     def left(self) -> int:
@@ -143,6 +167,8 @@ class Account:
             left=questions(budget, spent),
             keyed=keyed_questions(budget, spent),
             cap=standing.cap,
+            window=standing.window,
+            beside=standing.beside,
         )
 
     def in_epsilon(self, refused: Refused, standing: Standing) -> Refused:
@@ -177,23 +203,37 @@ def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account
     )
 
 
-def standings(
-    policy: Policy, spent: Callable[[str | None, frozenset[str] | None, Calendar | None], Loss]
-) -> tuple[Standing, ...]:
+def standings(policy: Policy, ledger: Ledger) -> tuple[Standing, ...]:
     """Return each budget of a policy, then each cap, with its spending."""
-    pots = (Standing(each, spent(each.name, None, each.renews)) for each in policy.budgets)
-    caps = (cap_standing(cap, _covered(policy, cap), spent) for cap in policy.caps)
+    pots = (budget_standing(budget, ledger) for budget in policy.budgets)
+    caps = (cap_standing(cap, _covered(policy, cap), ledger) for cap in policy.caps)
     return (*pots, *caps)
 
 
-def cap_standing(
-    cap: Cap,
-    budget: Budget,
-    spent: Callable[[str | None, frozenset[str] | None, Calendar | None], Loss],
-) -> Standing:
+def budget_standing(budget: Budget, ledger: Ledger) -> Standing:
+    """Return the spending of a budget, in its window if it renews."""
+    window = "" if budget.renews is None else ledger.window(budget.renews).name
+    return Standing(budget, ledger.spent(budget.name, None, budget.renews), window=window)
+
+
+def cap_standing(cap: Cap, budget: Budget, ledger: Ledger) -> Standing:
     """Return the spending under a cap, for a budget that it covers."""
-    part = spent(cap.budget, cap.analysts, cap.renews)
-    return Standing(cap.within(budget), part, cap.title)
+    window = "" if cap.renews is None else ledger.window(cap.renews).name
+    spent = ledger.spent(cap.budget, cap.analysts, cap.renews)
+    return Standing(cap.within(budget), spent, cap.title, window)
+
+
+def unbounded(budgets: Sequence[Budget], caps: Sequence[Cap], ledger: Ledger) -> list[Spending]:
+    """Return the spending since the beginning of all that renews without a limit over its
+    windows.
+    """
+    whole = (Cap(f"budget {b.name}", b.epsilon, b.delta, b.name, None, b.renews) for b in budgets)
+    bounded = {cap.title for cap in caps}
+    return [
+        Spending(cap.title, ledger.spent(cap.budget, cap.analysts))
+        for cap in (*whole, *caps)
+        if cap.renews is not None and f"{LIFETIME}{cap.title}" not in bounded
+    ]
 
 
 def ceilings(policy: Policy) -> tuple[Ceiling, ...]:

@@ -6,9 +6,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dpsql.ledgers import Charge, Ledger
+from dpsql.model.dataclass import replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.vocabulary import Loss, Receipt
-from dpsql.preparation.question import Account, Standing, cap_standing
+from dpsql.model.vocabulary import LIFETIME, Loss, Receipt
+from dpsql.preparation.question import (
+    Account,
+    Standing,
+    budget_standing,
+    cap_standing,
+    unbounded,
+)
 
 T = TypeVar("T")
 
@@ -25,14 +32,25 @@ class Till:
         return account.receipt(query_id, charged or Loss(0), standing, remembered=charged is None)
 
     def standing(self, account: Account) -> Standing:
-        """Return the rest for a payer: of the budget, or of the cap with the least rest."""
-        return min(self.standings(account), key=lambda standing: standing.left)
+        """Return the rest for a payer: of the budget, or of the cap with the least rest.
+
+        Its other windows and lifetimes stand beside it.
+        """
+        every = self.standings(account)
+        least = min(every, key=lambda standing: standing.left)
+        beside = [
+            each.spending
+            for each in every
+            if each is not least and (each.window or each.cap.startswith(LIFETIME))
+        ]
+        beside += unbounded((account.budget,), account.caps, self._ledger)
+        return replace(least, beside=tuple(beside))
 
     def standings(self, account: Account) -> tuple[Standing, ...]:
         """Return the budget and every cap that covers its payer, each with its spending."""
-        budget, spent = account.budget, self._ledger.spent
-        parts = (cap_standing(cap, budget, spent) for cap in account.caps)
-        return (Standing(budget, spent(budget.name, None, budget.renews)), *parts)
+        budget = account.budget
+        parts = (cap_standing(cap, budget, self._ledger) for cap in account.caps)
+        return (budget_standing(budget, self._ledger), *parts)
 
     def charge(self, account: Account, *charges: Charge) -> None:
         """Charge a payer, for all or for none; a refusal for lack of budget is stated in ε."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpsql.interfaces import records
-from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.amounts import loss_text, plain
+from dpsql.interfaces.cli.budget_sheet import budgets_json, budgets_text, waiting_windows
 from dpsql.interfaces.cli.compare import compare
 from dpsql.interfaces.cli.options import (
     CommandSettings,
@@ -25,7 +25,7 @@ from dpsql.interfaces.cli.options import (
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.messages import printable
-from dpsql.interfaces.tables import sheet, table
+from dpsql.interfaces.tables import table
 from dpsql.ledgers import (
     Ceiling,
     Charged,
@@ -38,29 +38,12 @@ from dpsql.ledgers import (
 )
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import TIMESTAMPTZ, VARCHAR, decimal
-from dpsql.model.vocabulary import Answer, Column, Loss, NoiseEvent
+from dpsql.model.vocabulary import Answer, Column, NoiseEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dpsql.preparation.question import Standing
     from dpsql.proxy import Proxy
-
-_HEADERS = (
-    "budget",
-    "ε",
-    "used",
-    "questions left",
-    "lasts",
-    "fits",
-    "accountant",
-    "spent",
-    "limit",
-)
-_SPENDERS = ("analyst", "budget", "spent", "of the budget")
-_WINDOW = timedelta(days=28)
-_MOST_CHARGES = 2_000
-"""Maximum number of charges for the present rate, within the last `_WINDOW`."""
 
 REASON = click.option("--reason", required=True, metavar="WHY", help="Why: it stays in the ledger.")
 
@@ -82,10 +65,11 @@ def budget(
     with settings.open(settings.policy) as proxy:
         from dpsql.owner.check import unnamed_budgets  # noqa: PLC0415 - the engine starts first
 
-        text = _as_json(proxy) if style == "json" else budgets_text(proxy)
+        text = budgets_json(proxy) if style == "json" else budgets_text(proxy)
         warn_of_lapsed_facts(proxy)
         unnamed = unnamed_budgets(proxy.ledger, proxy.policy.budgets)
         before, stopped = proxy.ledger.confirmed(), proxy.ledger.stopped()
+        waiting = waiting_windows(proxy)
         changed, gone = (
             altered(before, _ceilings(proxy)),
             removed(before, _ceilings(proxy)),
@@ -102,15 +86,28 @@ def budget(
             f"notice: the policy no longer has the limit of {printable(title)} that was confirmed; "
             "nothing that it covers is charged until then: dpsql budget confirm --reason …"
         )
+    for each in waiting:
+        note(
+            f"notice: the clock says another {each.renews.renews} ({each.renews.zone}) than "
+            f"{each.name}, to which charges count; nothing renews until you run: dpsql budget "
+            "confirm --clock --reason …"
+        )
     for whom in sorted(stopped, key=_name):
         note(f"notice: {printable(_name(whom))} is stopped: nothing new is charged.")
 
 
 @budget.command()
 @with_policy
+@click.option("--clock", is_flag=True, help="Confirm this machine's clock instead of the limits.")
 @REASON
-def confirm(settings: CommandSettings, *, reason: str) -> None:
-    """Confirm the policy's limits in the ledger: raised, lowered or removed."""
+def confirm(settings: CommandSettings, *, clock: bool, reason: str) -> None:
+    """Confirm the policy's limits in the ledger: raised, lowered or removed.
+
+    With --clock set the windows of budgets that renew to this machine's clock.
+    """
+    if clock:
+        _confirm_clock(settings, reason)
+        return
     with settings.open(settings.policy) as proxy:
         ledger, limits = proxy.ledger, {c.title: c for c in _ceilings(proxy)}
         units = [standing.budget.accountant for standing in proxy.standings()]
@@ -130,6 +127,15 @@ def confirm(settings: CommandSettings, *, reason: str) -> None:
         note("The limits of the policy are those that the ledger holds it to.")
 
 
+def _confirm_clock(settings: CommandSettings, reason: str) -> None:
+    with settings.open(settings.policy) as proxy:
+        moved = proxy.ledger.confirm_clock(reason)
+    for each in moved:
+        note(f"The {each.renews.renews} of {each.renews.zone} is now {each.name}.")
+    if not moved:
+        note("The windows are those of this machine's clock: nothing was changed.")
+
+
 def _ceilings(proxy: Proxy) -> tuple[Ceiling, ...]:
     from dpsql.preparation.question import ceilings  # noqa: PLC0415
 
@@ -140,7 +146,9 @@ def _covering(ceiling: Ceiling, accountant: str | None) -> str:
     """Return the limit of a ceiling, with its analysts unless it covers all."""
     most = loss_text(ceiling.most, accountant)
     whom = "" if ceiling.analysts is None else f" of {', '.join(sorted(ceiling.analysts))}"
-    return most + printable(whom)
+    renews = ceiling.renews
+    when = "" if renews is None else f" in each {renews.renews} ({renews.zone})"
+    return most + printable(whom + when)
 
 
 @budget.command()
@@ -224,120 +232,6 @@ def note_lapsed_facts() -> None:
         "The facts that were recorded do not count for the data as they now are: plans and "
         "prices do without. Record them anew: dpsql check --record"
     )
-
-
-# --- what is left ---
-
-
-def budgets_text(proxy: Proxy) -> str:
-    """Return the spent and remaining part of each budget, in lines as wide as the terminal."""
-    room = columns(sys.stdout)
-    lines = list(sheet(_HEADERS, [_pot(proxy, pot) for pot in proxy.standings()], room))
-    spenders = _spenders(proxy)
-    if spenders:
-        rows = [
-            (
-                printable(analyst),
-                printable(pot.budget.name),
-                loss_text(spent, pot.budget.accountant),
-                share_text(spent, pot.limit),
-            )
-            for analyst, pot, spent in spenders
-        ]
-        lines += ["", *sheet(_SPENDERS, rows, room)]
-    return "\n".join(lines)
-
-
-def _pot(proxy: Proxy, pot: Standing) -> tuple[str, ...]:
-    """Return the row of a budget or cap: in ε, percent and queries, then in units of its
-    accountant.
-    """
-    from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
-
-    fits, days = fitting(pot.budget, pot.spent), _days(proxy, pot)
-    return (
-        printable(pot.cap or pot.budget.name),
-        plain(pot.budget.epsilon),
-        share_text(pot.spent, pot.limit),
-        f"{questions(pot.budget, pot.spent):,} at ε = {plain(pot.budget.query_epsilon)}",
-        "" if days is None else f"{days:,.0f} days",
-        "nothing" if fits is None else f"ε = {plain(fits)}",
-        pot.budget.accountant,
-        loss_text(pot.spent, pot.budget.accountant),
-        loss_text(pot.limit, pot.budget.accountant),
-    )
-
-
-def _days(proxy: Proxy, pot: Standing) -> float | None:
-    """Return the days that the rest lasts at the present rate; None without recent charges.
-
-    None for a cap, since its future users are unknown.
-    """
-    if pot.cap:
-        return None
-    now = datetime.now(UTC)
-    charges = proxy.ledger.history(None, _MOST_CHARGES, budget=pot.budget.name, since=now - _WINDOW)
-    spent = sum(entry.loss.amount for entry in charges)
-    if not spent:
-        return None
-    elapsed = max(now - charges[-1].time, timedelta(days=1))
-    return max(0, pot.left) / spent * (elapsed / timedelta(days=1))
-
-
-def _spenders(proxy: Proxy) -> list[tuple[str, Standing, Loss]]:
-    """Return the loss of each analyst of a budget with several analysts."""
-    pots = {pot.budget.name: pot for pot in proxy.standings() if not pot.cap}
-    sharing = Counter(of for _, of in proxy.policy.analysts)
-    return [
-        (analyst, pots[of], proxy.ledger.spent(of, frozenset({analyst})))
-        for analyst, of in proxy.policy.analysts
-        if sharing[of] > 1
-    ]
-
-
-def _as_json(proxy: Proxy) -> str:
-    from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
-
-    stopped, before = proxy.ledger.stopped(), proxy.ledger.confirmed()
-    present = _ceilings(proxy)
-    changed, gone = altered(before, present), removed(before, present)
-    pots = []
-    for pot in proxy.standings():
-        fits = fitting(pot.budget, pot.spent)
-        title = pot.cap or f"budget {pot.budget.name}"
-        pots.append(
-            {
-                "title": title,
-                "budget": pot.budget.name,
-                "cap": pot.cap or None,
-                "accountant": pot.budget.accountant,
-                "epsilon": float(pot.budget.epsilon),
-                "delta": float(pot.budget.delta),
-                "spent": _amounts(pot.spent),
-                "limit": _amounts(pot.limit),
-                "questions_left": questions(pot.budget, pot.spent),
-                "question_epsilon": float(pot.budget.query_epsilon),
-                "largest_epsilon": None if fits is None else float(fits),
-                "days_left": _days(proxy, pot),
-                "stopped": not pot.cap and Stopped(pot.budget.name, None) in stopped,
-                "confirmed": title not in changed,
-            }
-        )
-    analysts = [
-        {
-            "analyst": analyst,
-            "budget": pot.budget.name,
-            "spent": _amounts(spent),
-            "stopped": Stopped(None, analyst) in stopped,
-        }
-        for analyst, pot, spent in _spenders(proxy)
-    ]
-    standings = {"budgets": pots, "analysts": analysts, "removed": gone}
-    return json.dumps(standings, ensure_ascii=False, indent=2)
-
-
-def _amounts(loss: Loss) -> dict[str, float]:
-    return {"amount": loss.amount / 1e9, "delta": loss.delta / 1e18}
 
 
 def _name(whom: Stopped) -> str:

@@ -11,7 +11,8 @@ import click
 
 from dpsql.dialects.postgres.words import words
 from dpsql.interfaces.asking import answered
-from dpsql.interfaces.cli.budget_commands import budgets_text, charges_text
+from dpsql.interfaces.cli.budget_commands import charges_text
+from dpsql.interfaces.cli.budget_sheet import budgets_text
 from dpsql.interfaces.cli.completions import Completable, names_of
 from dpsql.interfaces.cli.prices import QuestionPrice, price_of, uncancelled
 from dpsql.interfaces.cli.terminal import Progress, columns, interruptible

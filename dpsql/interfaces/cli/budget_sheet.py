@@ -1,0 +1,200 @@
+"""The spent and the remaining part of each budget, window and lifetime, as text and JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.cli.terminal import columns
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.tables import sheet
+from dpsql.ledgers import CurrentWindow, Stopped, altered, removed
+from dpsql.model.vocabulary import LIFETIME, Loss
+
+if TYPE_CHECKING:
+    from dpsql.preparation.question import Standing
+    from dpsql.proxy import Proxy
+
+_HEADERS = (
+    "budget",
+    "ε",
+    "used",
+    "questions left",
+    "lasts",
+    "fits",
+    "accountant",
+    "spent",
+    "limit",
+)
+_SPENDERS = ("analyst", "budget", "spent", "of the budget")
+_WINDOW = timedelta(days=28)
+_MOST_CHARGES = 2_000
+"""Maximum number of charges for the present rate, within the last `_WINDOW`."""
+
+
+def budgets_text(proxy: Proxy) -> str:
+    """Return the spent and remaining part of each budget, in lines as wide as the terminal."""
+    room = columns(sys.stdout)
+    pots = [_pot(proxy, pot) for pot in proxy.standings()]
+    lines = list(sheet(_HEADERS, [*pots, *_unbounded(proxy)], room))
+    spenders = _spenders(proxy)
+    if spenders:
+        rows = [
+            (
+                printable(analyst),
+                printable(pot.budget.name),
+                loss_text(spent, pot.budget.accountant),
+                share_text(spent, pot.limit),
+            )
+            for analyst, pot, spent in spenders
+        ]
+        lines += ["", *sheet(_SPENDERS, rows, room)]
+    return "\n".join(lines)
+
+
+def _pot(proxy: Proxy, pot: Standing) -> tuple[str, ...]:
+    """Return the row of a budget or cap: in ε, percent and queries, then in units of its
+    accountant.
+    """
+    from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
+
+    fits = fitting(pot.budget, pot.spent)
+    window = f" in {pot.window}" if pot.window else ""
+    return (
+        printable(pot.cap or pot.budget.name) + window,
+        plain(pot.budget.epsilon),
+        share_text(pot.spent, pot.limit),
+        f"{questions(pot.budget, pot.spent):,} at ε = {plain(pot.budget.query_epsilon)}",
+        _lasting(proxy, pot),
+        "nothing" if fits is None else f"ε = {plain(fits)}",
+        pot.budget.accountant,
+        loss_text(pot.spent, pot.budget.accountant),
+        loss_text(pot.limit, pot.budget.accountant),
+    )
+
+
+def _unbounded(proxy: Proxy) -> list[tuple[str, ...]]:
+    """Return a row for each limit that renews without a limit over its windows."""
+    from dpsql.preparation.question import unbounded  # noqa: PLC0415
+
+    policy = proxy.policy
+    accountant = policy.budgets[0].accountant
+    units = {f"budget {budget.name}": budget.accountant for budget in policy.budgets}
+    return [
+        (
+            f"{printable(each.title)} since its beginning",
+            *("no limit", "", "", "", "", units.get(each.title, accountant)),
+            loss_text(each.spent, units.get(each.title, accountant)),
+            "none",
+        )
+        for each in unbounded(policy.budgets, policy.caps, proxy.ledger)
+    ]
+
+
+def waiting_windows(proxy: Proxy) -> list[CurrentWindow]:
+    """Return the windows of the policy that wait for the owner, because the clock leapt."""
+    budgets, caps = proxy.policy.budgets, proxy.policy.caps
+    calendars = [*(each.renews for each in budgets), *(each.renews for each in caps)]
+    known = dict.fromkeys(calendar for calendar in calendars if calendar is not None)
+    return [window for window in map(proxy.ledger.window, known) if window.waits]
+
+
+def _renewal(pot: Standing) -> date | None:
+    """Return the day on which a limit renews; None if it never does."""
+    return None if pot.budget.renews is None else pot.budget.renews.renewal_after(pot.window)
+
+
+def _lasting(proxy: Proxy, pot: Standing) -> str:
+    """Return words for how long the rest of a budget lasts, and when it renews."""
+    days, renewal = _days(proxy, pot), _renewal(pot)
+    lasts = "" if days is None else f"{days:,.0f} days"
+    if renewal is None:
+        return lasts
+    today = datetime.now(UTC).date()
+    enough = days is None or today + timedelta(days=min(days, 10_000)) >= renewal
+    return f"renews {renewal}" if enough else f"{lasts}; renews {renewal}"
+
+
+def _days(proxy: Proxy, pot: Standing) -> float | None:
+    """Return the days that the rest lasts at the present rate; None without recent charges.
+
+    None for a cap, since its future users are unknown, but not for a budget over all windows.
+    """
+    if pot.cap not in {"", f"{LIFETIME}budget {pot.budget.name}"}:
+        return None
+    now = datetime.now(UTC)
+    charges = proxy.ledger.history(None, _MOST_CHARGES, budget=pot.budget.name, since=now - _WINDOW)
+    spent = sum(entry.loss.amount for entry in charges)
+    if not spent:
+        return None
+    elapsed = max(now - charges[-1].time, timedelta(days=1))
+    return max(0, pot.left) / spent * (elapsed / timedelta(days=1))
+
+
+def _spenders(proxy: Proxy) -> list[tuple[str, Standing, Loss]]:
+    """Return the loss of each analyst of a budget with several analysts."""
+    pots = {pot.budget.name: pot for pot in proxy.standings() if not pot.cap}
+    sharing = Counter(of for _, of in proxy.policy.analysts)
+    return [
+        (analyst, pots[of], proxy.ledger.spent(of, frozenset({analyst})))
+        for analyst, of in proxy.policy.analysts
+        if sharing[of] > 1
+    ]
+
+
+def budgets_json(proxy: Proxy) -> str:
+    """Return the state of each budget, cap and analyst, as JSON."""
+    from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
+    from dpsql.preparation.question import ceilings, unbounded  # noqa: PLC0415
+
+    stopped, before = proxy.ledger.stopped(), proxy.ledger.confirmed()
+    present = ceilings(proxy.policy)
+    changed, gone = altered(before, present), removed(before, present)
+    pots = []
+    for pot in proxy.standings():
+        fits = fitting(pot.budget, pot.spent)
+        title = pot.cap or f"budget {pot.budget.name}"
+        pots.append(
+            {
+                "title": title,
+                "budget": pot.budget.name,
+                "cap": pot.cap or None,
+                "accountant": pot.budget.accountant,
+                "epsilon": float(pot.budget.epsilon),
+                "delta": float(pot.budget.delta),
+                "spent": _amounts(pot.spent),
+                "limit": _amounts(pot.limit),
+                "questions_left": questions(pot.budget, pot.spent),
+                "question_epsilon": float(pot.budget.query_epsilon),
+                "largest_epsilon": None if fits is None else float(fits),
+                "days_left": _days(proxy, pot),
+                "window": pot.window or None,
+                "renews": None if _renewal(pot) is None else str(_renewal(pot)),
+                "stopped": not pot.cap and Stopped(pot.budget.name, None) in stopped,
+                "confirmed": title not in changed,
+            }
+        )
+    analysts = [
+        {
+            "analyst": analyst,
+            "budget": pot.budget.name,
+            "spent": _amounts(spent),
+            "stopped": Stopped(None, analyst) in stopped,
+        }
+        for analyst, pot, spent in _spenders(proxy)
+    ]
+    policy = proxy.policy
+    endless = [
+        {"title": each.title, "spent": _amounts(each.spent)}
+        for each in unbounded(policy.budgets, policy.caps, proxy.ledger)
+    ]
+    standings = {"budgets": pots, "unbounded": endless, "analysts": analysts, "removed": gone}
+    return json.dumps(standings, ensure_ascii=False, indent=2)
+
+
+def _amounts(loss: Loss) -> dict[str, float]:
+    return {"amount": loss.amount / 1e9, "delta": loss.delta / 1e18}
