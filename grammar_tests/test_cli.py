@@ -20,8 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpsql.interfaces import records
-from dpsql.interfaces.cli import budget_sheet
-from dpsql.interfaces.cli import main
+from dpsql.interfaces.cli import budget_sheet, main
 from dpsql.interfaces.cli import terminal as terminal_module
 from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.cli.output import output

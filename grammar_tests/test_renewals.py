@@ -27,7 +27,7 @@ from dpsql.ledgers import Ceiling, Charge, Ledger, Stopped, book, removed, windo
 from dpsql.ledgers.chain import BrokenChain, EntryKind
 from dpsql.ledgers.codec import decode_windows
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.ledgers.windows import Window
+from dpsql.ledgers.windows import OpenWindow
 from dpsql.model.calendars import Calendar, Renewal
 from dpsql.model.errors import LedgerError, PolicyError, Reason, Refused
 from dpsql.model.vocabulary import Loss
@@ -155,7 +155,7 @@ def test_a_window_charge_without_its_lifetime_overspends(
 def test_a_sum_that_forgets_the_window_is_found(
     ledger: SqliteLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Window, "before", property(lambda _: windows.Sums()), raising=False)
+    monkeypatch.setattr(OpenWindow, "before", property(lambda _: windows.LossSums()), raising=False)
     ledger.charge(daily("q1", 6))
     clock.now += A_DAY
     with pytest.raises(Refused):
@@ -215,12 +215,12 @@ def test_time_never_goes_back(ledger: SqliteLedger, clock: Clock) -> None:
 
 
 def always_opening(
-    open_window: Window | None, calendar: Calendar, moment: datetime, sums: windows.Sums
-) -> Window:
+    open_window: OpenWindow | None, calendar: Calendar, moment: datetime, sums: windows.LossSums
+) -> OpenWindow:
     """Wrong: another name opens a window, also an earlier one."""
     name = calendar.window_at(moment)
     if open_window is None or open_window.name == name:
-        return open_window or Window(name)
+        return open_window or OpenWindow(name)
     return open_window.follow(calendar, name, sums)
 
 
@@ -303,7 +303,7 @@ def test_a_correction_that_renews_is_found(
     clock.now += timedelta(days=400)
     ledger.charge(daily("q2", 2))
     clock.now -= timedelta(days=400)
-    monkeypatch.setattr(Window, "correct", lambda self, _, name: replace(self, name=name))
+    monkeypatch.setattr(OpenWindow, "correct", lambda self, _, name: replace(self, name=name))
     ledger.confirm_clock("its battery was empty")
     assert ledger.spent("default", None, DAYS) == Loss(2)
 

@@ -55,8 +55,8 @@ _SAYS_WHAT = (
 _NEEDS = "It needs ε = {epsilon} ({needed}), and {share} is left ({left} of {limit})"
 
 _LEAP = (
-    "The clock leapt to {leap}, and nothing renews until the owner runs: dpsql budget confirm "
-    "--clock --reason …"
+    "The clock leapt to {leap}, and nothing renews until the owner confirms the clock "
+    "(dpsql help renewals)."
 )
 
 WORDINGS: dict[Reason, Wording] = {

@@ -1,6 +1,6 @@
 """The ledger inside one transaction: its verified state, and how it grows.
 
-Sums are exact, and are charged in the transaction that read them: SECURITY.md S12.
+LossSums are exact, and are charged in the transaction that read them: SECURITY.md S12.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpsql.ledgers.chain import (
 from dpsql.ledgers.ledger_store import LedgerSession, Store
 from dpsql.ledgers.mark import check_mark
 from dpsql.ledgers.store import RESTORE
-from dpsql.ledgers.windows import Window, window_now
+from dpsql.ledgers.windows import OpenWindow, window_now
 from dpsql.model.calendars import Calendar
 from dpsql.model.errors import LedgerError
 
@@ -82,7 +82,7 @@ class Book:
         """Return the present moment."""
         return self._clock()
 
-    def current_window(self, calendar: Calendar) -> Window:
+    def current_window(self, calendar: Calendar) -> OpenWindow:
         """Return the window to which a charge at this moment counts."""
         state = self.state
         return window_now(state.windows.get(calendar.text), calendar, self._clock(), state.sums)

@@ -24,7 +24,7 @@ from dpsql.ledgers.codec import (
     encode_facts,
     scope,
 )
-from dpsql.ledgers.windows import Share, Sums, Window, read_window
+from dpsql.ledgers.windows import LossSums, OpenWindow, Share, read_window
 from dpsql.model.calendars import Calendar, read_calendar
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.vocabulary import Fact, Loss
@@ -103,12 +103,12 @@ class State:
     late: dict[str, int] = field(default_factory=dict)
     limits: dict[str, Ceiling] = field(default_factory=dict)
     stopped: frozenset[Stopped] = frozenset()
-    windows: dict[str, Window] = field(default_factory=dict)
+    windows: dict[str, OpenWindow] = field(default_factory=dict)
 
     @property
-    def sums(self) -> Sums:
+    def sums(self) -> LossSums:
         """All sums since the first entry."""
-        return Sums(self.losses, self.shared)
+        return LossSums(self.losses, self.shared)
 
     def spent(
         self,
@@ -306,7 +306,7 @@ class _Fold:
         )
         first, before = calendar.first_day(name), self._windows.get(calendar.text)
         if before is None:
-            self._windows[calendar.text] = Window(name)
+            self._windows[calendar.text] = OpenWindow(name)
             return
         later = first > calendar.first_day(before.name)
         if later != (turn is not Turn.CORRECTED) or (before.leapt and turn is Turn.NEXT):
@@ -315,7 +315,7 @@ class _Fold:
             self._windows[calendar.text] = before.correct(calendar, name)
             return
         losses = {key: Loss(*sums) for key, sums in self._losses.items()}
-        opened = before.follow(calendar, name, Sums(losses, dict(self._shared)))
+        opened = before.follow(calendar, name, LossSums(losses, dict(self._shared)))
         leapt = opened.leapt and turn is Turn.NEXT
         self._windows[calendar.text] = replace(opened, leapt=leapt)
 

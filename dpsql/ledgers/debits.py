@@ -51,8 +51,8 @@ def spent_after(state: State, charge: Charge) -> Spent:
 
 def open_windows(book: Book, charge: Charge) -> None:
     """Open the windows of this moment, of all calendars that the ledger or the charge knows."""
-    known = map(read_calendar, book.state.windows)
-    for calendar in dict.fromkeys((*known, *charge.calendars)):
+    earlier = map(read_calendar, book.state.windows)
+    for calendar in dict.fromkeys((*earlier, *charge.calendars)):
         try:
             window = book.current_window(calendar)
         except LedgerError:  # a time zone of an earlier policy that this machine lacks

@@ -18,7 +18,7 @@ Share: TypeAlias = tuple[str, str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class LossSums:
     """Losses by budget and analyst, and prices of shared answers by budget, analyst, and earlier
     holders.
     """
@@ -54,9 +54,9 @@ class Sums:
         return [losses, shared]
 
 
-def read_sums(losses: list[Any], shared: list[Any]) -> Sums:
-    """Return the sums of `Sums.lists`."""
-    return Sums(
+def read_sums(losses: list[Any], shared: list[Any]) -> LossSums:
+    """Return the sums of `LossSums.lists`."""
+    return LossSums(
         {(of, by): Loss(amount, delta) for of, by, amount, delta in losses},
         {
             (of, by, frozenset(before)): Loss(amount, delta)
@@ -66,7 +66,7 @@ def read_sums(losses: list[Any], shared: list[Any]) -> Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class OpenWindow:
     """The open window of a calendar: its name, and all sums `before` its first charge.
 
     `leapt` is true if ledger time went over more than one window to it: then only the owner opens
@@ -74,16 +74,16 @@ class Window:
     """
 
     name: str
-    before: Sums = field(default_factory=Sums)
+    before: LossSums = field(default_factory=LossSums)
     leapt: bool = False
-    last: Window | None = None
+    last: OpenWindow | None = None
 
-    def follow(self, calendar: Calendar, name: str, sums: Sums) -> Window:
+    def follow(self, calendar: Calendar, name: str, sums: LossSums) -> OpenWindow:
         """Return the window `name`, which opens at these sums."""
         leapt = name != calendar.next_window(self.name)
-        return Window(name, sums, leapt, replace(self, last=None))
+        return OpenWindow(name, sums, leapt, replace(self, last=None))
 
-    def correct(self, calendar: Calendar, name: str) -> Window:
+    def correct(self, calendar: Calendar, name: str) -> OpenWindow:
         """Return this window under an earlier name, or its own: nothing is renewed.
 
         If the window `name` was open before, its losses count again. If the ledger no longer knows
@@ -94,7 +94,7 @@ class Window:
             return replace(last, leapt=False)
         if name == self.name or (last is not None and calendar.first_day(last.name) < first):
             return replace(self, name=name, leapt=False)
-        return Window(name)
+        return OpenWindow(name)
 
     def lists(self) -> list[Any]:
         """Return the window as lists for JSON."""
@@ -102,16 +102,16 @@ class Window:
         return [self.name, *self.before.lists(), self.leapt, last]
 
 
-def read_window(lists: list[Any]) -> Window:
-    """Return the window of `Window.lists`."""
+def read_window(lists: list[Any]) -> OpenWindow:
+    """Return the window of `OpenWindow.lists`."""
     name, losses, shared, leapt, last = lists
     before = read_window(last) if last else None
-    return Window(name, read_sums(losses, shared), leapt is True, before)
+    return OpenWindow(name, read_sums(losses, shared), leapt is True, before)
 
 
 def window_now(
-    open_window: Window | None, calendar: Calendar, moment: datetime, sums: Sums
-) -> Window:
+    open_window: OpenWindow | None, calendar: Calendar, moment: datetime, sums: LossSums
+) -> OpenWindow:
     """Return the window to which a charge at this moment counts.
 
     The first window of a calendar counts all earlier losses. Raises `LedgerError` for an unknown
@@ -119,7 +119,7 @@ def window_now(
     """
     name = calendar.window_at(moment)
     if open_window is None:
-        return Window(name)
+        return OpenWindow(name)
     later = calendar.first_day(name) > calendar.first_day(open_window.name)
     if not later or open_window.leapt:
         return open_window

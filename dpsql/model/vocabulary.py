@@ -312,6 +312,17 @@ class Budget:
     share_answers: bool = False
     renews: Calendar | None = None
 
+    @property
+    def as_cap(self) -> Cap:
+        """The budget's own limit, as a cap on all its analysts."""
+        return Cap(
+            f"budget {self.name}",
+            self.epsilon,
+            self.delta,
+            budget=self.name,
+            renews=self.renews,
+        )
+
 
 LIFETIME = "lifetime of "
 """Prefix of the title of a limit over all windows of another limit."""
@@ -466,6 +477,7 @@ class Spending:
     spent: Loss
     limit: Loss | None = None
     window: str = ""
+    accountant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def caps_of(reader: Reader, budgets: tuple[Budget, ...], analysts: Analysts) -> 
     caps: list[Cap | None] = []
     for name, section in reader.table("budgets").tables():
         own = by_name[name]
-        window = Cap(f"budget {name}", own.epsilon, own.delta, name, renews=own.renews)
+        window = own.as_cap
         caps.append(read_lifetime(section, window, own.accountant, trusted=trusted))
     for name, analyst in reader.table("analysts").tables():
         if _has_cap(analyst):
@@ -96,5 +96,5 @@ def _cap(
     if not 0 <= delta < 1 or (get(accountants[0]).needs_delta and not delta):
         reader.fail("delta", "delta must be in (0, 1).", "Write delta = 1e-6.")
     one = None if across or analysts is None else budgets[0].name
-    cap = Cap(title, epsilon, delta, one, analysts, read_renewal(reader))
+    cap = Cap(title, epsilon, delta, budget=one, analysts=analysts, renews=read_renewal(reader))
     return [cap, read_lifetime(reader, cap, accountants[0], trusted=trusted)]

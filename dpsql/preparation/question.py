@@ -74,7 +74,7 @@ class Standing:
     @property
     def spending(self) -> Spending:
         """Spending below this limit, for people to read."""
-        return Spending(self.title, self.spent, self.limit, self.window)
+        return Spending(self.title, self.spent, self.limit, self.window, self.budget.accountant)
 
     @property
     def left(self) -> int:
@@ -227,10 +227,14 @@ def unbounded(budgets: Sequence[Budget], caps: Sequence[Cap], ledger: Ledger) ->
     """Return the spending since the beginning of all that renews without a limit over its
     windows.
     """
-    whole = (Cap(f"budget {b.name}", b.epsilon, b.delta, b.name, None, b.renews) for b in budgets)
+    whole = (budget.as_cap for budget in budgets)
     bounded = {cap.title for cap in caps}
     return [
-        Spending(cap.title, ledger.spent(cap.budget, cap.analysts))
+        Spending(
+            cap.title,
+            ledger.spent(cap.budget, cap.analysts),
+            accountant=next(b.accountant for b in budgets if cap.budget in {None, b.name}),
+        )
         for cap in (*whole, *caps)
         if cap.renews is not None and f"{LIFETIME}{cap.title}" not in bounded
     ]

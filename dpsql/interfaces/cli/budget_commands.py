@@ -29,6 +29,7 @@ from dpsql.interfaces.tables import table
 from dpsql.ledgers import (
     Ceiling,
     Charged,
+    CurrentWindow,
     Entry,
     OwnerAct,
     SharedAnswer,
@@ -76,6 +77,13 @@ def budget(
         )
     click.echo(text)
     note_unnamed(unnamed)
+    _note_limits(changed, gone)
+    _note_waiting(waiting)
+    for whom in sorted(stopped, key=_name):
+        note(f"notice: {printable(_name(whom))} is stopped: nothing new is charged.")
+
+
+def _note_limits(changed: Sequence[str], gone: Sequence[str]) -> None:
     for title in changed:
         note(
             f"notice: the policy has another limit for {printable(title)} than was confirmed; "
@@ -86,14 +94,15 @@ def budget(
             f"notice: the policy no longer has the limit of {printable(title)} that was confirmed; "
             "nothing that it covers is charged until then: dpsql budget confirm --reason …"
         )
+
+
+def _note_waiting(waiting: Sequence[CurrentWindow]) -> None:
     for each in waiting:
         note(
             f"notice: the clock says another {each.renews.renews} ({each.renews.zone}) than "
             f"{each.name}, to which charges count; nothing renews until you run: dpsql budget "
             "confirm --clock --reason …"
         )
-    for whom in sorted(stopped, key=_name):
-        note(f"notice: {printable(_name(whom))} is stopped: nothing new is charged.")
 
 
 @budget.command()

@@ -82,13 +82,11 @@ def _unbounded(proxy: Proxy) -> list[tuple[str, ...]]:
     from dpsql.preparation.question import unbounded  # noqa: PLC0415
 
     policy = proxy.policy
-    accountant = policy.budgets[0].accountant
-    units = {f"budget {budget.name}": budget.accountant for budget in policy.budgets}
     return [
         (
             f"{printable(each.title)} since its beginning",
-            *("no limit", "", "", "", "", units.get(each.title, accountant)),
-            loss_text(each.spent, units.get(each.title, accountant)),
+            *("no limit", "", "", "", "", each.accountant),
+            loss_text(each.spent, each.accountant),
             "none",
         )
         for each in unbounded(policy.budgets, policy.caps, proxy.ledger)
@@ -99,8 +97,9 @@ def waiting_windows(proxy: Proxy) -> list[CurrentWindow]:
     """Return the windows of the policy that wait for the owner, because the clock leapt."""
     budgets, caps = proxy.policy.budgets, proxy.policy.caps
     calendars = [*(each.renews for each in budgets), *(each.renews for each in caps)]
-    known = dict.fromkeys(calendar for calendar in calendars if calendar is not None)
-    return [window for window in map(proxy.ledger.window, known) if window.waits]
+    renewing = dict.fromkeys(calendar for calendar in calendars if calendar is not None)
+    current = [proxy.ledger.window(calendar) for calendar in renewing]
+    return [window for window in current if window.waits]
 
 
 def _renewal(pot: Standing) -> date | None:
@@ -140,7 +139,7 @@ def _spenders(proxy: Proxy) -> list[tuple[str, Standing, Loss]]:
     pots = {pot.budget.name: pot for pot in proxy.standings() if not pot.cap}
     sharing = Counter(of for _, of in proxy.policy.analysts)
     return [
-        (analyst, pots[of], proxy.ledger.spent(of, frozenset({analyst})))
+        (analyst, pots[of], proxy.ledger.spent(of, frozenset({analyst}), pots[of].budget.renews))
         for analyst, of in proxy.policy.analysts
         if sharing[of] > 1
     ]
@@ -148,36 +147,19 @@ def _spenders(proxy: Proxy) -> list[tuple[str, Standing, Loss]]:
 
 def budgets_json(proxy: Proxy) -> str:
     """Return the state of each budget, cap and analyst, as JSON."""
-    from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
     from dpsql.preparation.question import ceilings, unbounded  # noqa: PLC0415
 
     stopped, before = proxy.ledger.stopped(), proxy.ledger.confirmed()
     present = ceilings(proxy.policy)
     changed, gone = altered(before, present), removed(before, present)
-    pots = []
-    for pot in proxy.standings():
-        fits = fitting(pot.budget, pot.spent)
-        title = pot.cap or f"budget {pot.budget.name}"
-        pots.append(
-            {
-                "title": title,
-                "budget": pot.budget.name,
-                "cap": pot.cap or None,
-                "accountant": pot.budget.accountant,
-                "epsilon": float(pot.budget.epsilon),
-                "delta": float(pot.budget.delta),
-                "spent": _amounts(pot.spent),
-                "limit": _amounts(pot.limit),
-                "questions_left": questions(pot.budget, pot.spent),
-                "question_epsilon": float(pot.budget.query_epsilon),
-                "largest_epsilon": None if fits is None else float(fits),
-                "days_left": _days(proxy, pot),
-                "window": pot.window or None,
-                "renews": None if _renewal(pot) is None else str(_renewal(pot)),
-                "stopped": not pot.cap and Stopped(pot.budget.name, None) in stopped,
-                "confirmed": title not in changed,
-            }
-        )
+    pots = [
+        {
+            **_document(proxy, pot),
+            "stopped": not pot.cap and Stopped(pot.budget.name, None) in stopped,
+            "confirmed": pot.title not in changed,
+        }
+        for pot in proxy.standings()
+    ]
     analysts = [
         {
             "analyst": analyst,
@@ -194,6 +176,28 @@ def budgets_json(proxy: Proxy) -> str:
     ]
     standings = {"budgets": pots, "unbounded": endless, "analysts": analysts, "removed": gone}
     return json.dumps(standings, ensure_ascii=False, indent=2)
+
+
+def _document(proxy: Proxy, pot: Standing) -> dict[str, object]:
+    from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
+
+    fits, renewal = fitting(pot.budget, pot.spent), _renewal(pot)
+    return {
+        "title": pot.title,
+        "budget": pot.budget.name,
+        "cap": pot.cap or None,
+        "accountant": pot.budget.accountant,
+        "epsilon": float(pot.budget.epsilon),
+        "delta": float(pot.budget.delta),
+        "spent": _amounts(pot.spent),
+        "limit": _amounts(pot.limit),
+        "questions_left": questions(pot.budget, pot.spent),
+        "question_epsilon": float(pot.budget.query_epsilon),
+        "largest_epsilon": None if fits is None else float(fits),
+        "days_left": _days(proxy, pot),
+        "window": pot.window or None,
+        "renews": None if renewal is None else str(renewal),
+    }
 
 
 def _amounts(loss: Loss) -> dict[str, float]:

@@ -21,7 +21,8 @@ TOPICS = (
     *("guarantee", "policy", "choosing", "risk", "sql", "answers", "synthetic", "models", "local"),
     "errors",
     "commands",
-    *("dbapi", "sqlalchemy", "postgres", "http", "mcp", "deployment", "ledger", "peers"),
+    *("dbapi", "sqlalchemy", "postgres", "http", "mcp", "deployment"),
+    *("ledger", "renewals", "peers"),
 )
 """Pages in the best order of reading."""
 
