@@ -30,7 +30,7 @@ from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.ledgers.windows import OpenWindow
 from dpsql.model.calendars import Calendar, Renewal
 from dpsql.model.errors import LedgerError, PolicyError, Reason, Refused
-from dpsql.model.vocabulary import Loss
+from dpsql.model.vocabulary import NANO, Loss
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from grammar_tests import ledger_kit as kit
@@ -358,6 +358,43 @@ def vars_of(asked: Charge) -> dict[str, Any]:
     """The fields of a charge that `ledger_kit.ask` takes."""
     names = "loss limit renews caps query_id".split()
     return {name: getattr(asked, name) for name in names}
+
+
+# --- thirty days ---
+
+
+def days_answered(ledger: SqliteLedger, clock: Clock, per_day: Loss | None) -> tuple[int, int]:
+    """Refresh ten charts of 0.1 each on thirty days; return the days with answers, and answers.
+
+    `per_day` is the limit of one day below a lifetime of 12; None: today's budget of 12.
+    """
+    whole = Ceiling("lifetime of budget default", Loss(12 * NANO), "default")
+    days = answers = 0
+    for day in range(30):
+        charts = [charge(f"{day}.{n}", loss=Loss(NANO // 10), limit=whole.most) for n in range(10)]
+        if per_day is not None:
+            renewing: dict[str, Any] = {"limit": per_day, "renews": DAYS, "caps": (whole,)}
+            charts = [replace(chart, **renewing) for chart in charts]
+        before = answers
+        for chart in charts:
+            with suppress(Refused):
+                ledger.charge(chart)
+                answers += 1
+        days += answers > before
+        assert ledger.spent("default").fits(whole.most)
+        clock.now += A_DAY
+    return days, answers
+
+
+def test_a_board_lasts_thirty_days_below_the_lifetime_that_a_plain_budget_spends_in_twelve(
+    tmp_path: Path, clock: Clock
+) -> None:
+    with closing(SqliteLedger.open(str(tmp_path / "plain.ledger"), clock=clock)) as plain:
+        assert days_answered(plain, clock, None) == (12, 120)
+    clock.now = START
+    with closing(SqliteLedger.open(str(tmp_path / "renewing.ledger"), clock=clock)) as renewing:
+        assert days_answered(renewing, clock, Loss(4 * NANO // 10)) == (30, 120)
+        assert renewing.spent("default") == Loss(12 * NANO)
 
 
 # --- changes of the policy ---

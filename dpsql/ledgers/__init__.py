@@ -447,8 +447,11 @@ class Ledger(Protocol):
     def facts_lapsed(self, identity: str) -> bool:
         """Test whether facts were recorded once and none of them counts for this data."""
 
-    def verify(self) -> None:
-        """Check every recorded entry and answer; raises `LedgerError` on any doubt."""
+    def verify(self) -> tuple[int, str]:
+        """Check every recorded entry and answer; return the last entry's number and hash (hex).
+
+        Raises `LedgerError` on any doubt.
+        """
 
     def close(self) -> None:
         """Close the ledger; later operations fail."""

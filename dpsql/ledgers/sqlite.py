@@ -321,13 +321,14 @@ class StoredLedger:
         with self._reading() as book:
             return book.state.recorded and not (book.state.facts and book.state.files == identity)
 
-    def verify(self) -> None:
-        """Check every entry, every answer and the mark."""
+    def verify(self) -> tuple[int, str]:
+        """Check every entry, every answer and the mark; see `Ledger.verify`."""
         with self._reading() as book:
             book.catch_up(START)
             book.check_mark()
             for query_id in self._store.answered(book.opened):
                 book.answer(query_id)
+            return book.state.sequence, book.state.hash.hex()
 
     # --- transactions ---
 

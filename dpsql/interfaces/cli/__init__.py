@@ -45,6 +45,7 @@ SECTIONS: dict[str, dict[str, str | None]] = {
         "prepare": "owner_commands:prepare",
         "refresh": "owner_commands:refresh",
         "history": "budget_commands:history",
+        "report": "report:report",
         "serve": "serve:serve",
         "user": "user_commands:user",
         "local": None,

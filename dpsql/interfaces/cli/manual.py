@@ -22,7 +22,7 @@ TOPICS = (
     "errors",
     "commands",
     *("dbapi", "sqlalchemy", "postgres", "http", "mcp", "deployment"),
-    *("ledger", "renewals", "peers"),
+    *("ledger", "renewals", "report", "peers"),
 )
 """Pages in the best order of reading."""
 

@@ -1,0 +1,255 @@
+"""The officer's report: what is promised, who asked, what it cost, what changed, what is kept.
+
+It contains no value of the data. Every text is escaped: SECURITY.md S21.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from html import escape
+from importlib.metadata import version
+from typing import Any
+
+from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.messages import printable
+from dpsql.ledgers import Entry, OwnerAct
+from dpsql.model.dataclass import dataclass
+from dpsql.model.vocabulary import Loss
+from dpsql.owner.query_costs import costs_by_source
+from dpsql.policy.budget_choices import risk
+from dpsql.preparation.question import unbounded
+from dpsql.proxy import Proxy
+
+MOST = 1_000_000
+"""Largest number of entries in a report."""
+
+ERASURE = """
+Deleting a person's rows from the database removes them from every later query. Run dpsql refresh
+afterwards: then no answer from before is given again.
+
+The ledger keeps the texts of queries, their analysts and their costs. It has no rows of people. An
+analyst who wrote a name into a query wrote it into the ledger, and it stays there.
+
+The ledger keeps released answers. They are noisy numbers about groups. By the promises above, they
+would have been almost as probable without any one person, and deleting rows cannot change them.
+
+Entries are never removed: they prove what was spent, and a ledger that forgets spending would allow
+more than was promised.
+"""
+REFUSALS = """
+Refused queries are not recorded. They read no private row and charge nothing, and the ledger
+records charges alone. A running server counts them by reason in its metrics (dpsql help
+deployment).
+"""
+UNIT = """
+One privacy unit is {unit}: everything that links connect to it is protected together.
+
+Each limit bounds what all answers below it tell of one privacy unit. δ is the probability that the
+bound fails.
+"""
+
+
+def _paragraphs(text: str) -> tuple[str, ...]:
+    return tuple(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSection:
+    """A part of the report: a title, sentences, and a table."""
+
+    name: str
+    title: str
+    texts: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+def report_sections(proxy: Proxy, since: datetime, until: datetime) -> tuple[ReportSection, ...]:
+    """Return the sections for charges and acts from `since` to before `until`.
+
+    Verifies the whole ledger first. Raises `LedgerError` if it cannot be trusted.
+    """
+    last, digest = proxy.ledger.verify()
+    entries = proxy.ledger.history(None, MOST, since=since, until=until)
+    acts = tuple(a for a in proxy.ledger.acts(MOST) if since <= a.time < until)
+    promises, queries, changes = _promises(proxy), _list_queries(entries), _changes(acts)
+    record = ReportSection(
+        "record",
+        "Is the record whole?",
+        (f"Yes: the ledger was verified up to entry {last:,}, with the hash {digest}.",),
+    )
+    first = _summary(promises, queries, changes, record)
+    costs = _costs(proxy, entries)
+    refusals = ReportSection("refusals", "What was refused?", _paragraphs(REFUSALS))
+    title = "What remains after a person is deleted?"
+    erasure = ReportSection("erasure", title, _paragraphs(ERASURE))
+    return (
+        *(first, promises, queries, *costs, _sums(proxy, entries)),
+        *(refusals, changes, record, _versions(proxy), erasure),
+    )
+
+
+def _summary(
+    promises: ReportSection, queries: ReportSection, changes: ReportSection, record: ReportSection
+) -> ReportSection:
+    """Return the answers to the five questions of a reader, one sentence each."""
+    most = queries.rows[0] if queries.rows else None
+    who = "Nobody was charged." if most is None else f"{most[0]} was charged most ({most[3]})."
+    left = "; ".join(f"{row[0]}: {row[4]} used" for row in promises.rows)
+    acts = f"The owner acted {len(changes.rows):,} times (below)."
+    promised = "; ".join(f"{row[0]}: ε = {row[1]}, δ = {row[2]}" for row in promises.rows)
+    texts = (who, f"Promised: {promised}.", f"Used: {left}.", acts, *record.texts)
+    return ReportSection("summary", "In short", texts)
+
+
+def _promises(proxy: Proxy) -> ReportSection:
+    unit, policy = proxy.policy.unit, proxy.policy
+    rows = [
+        (
+            pot.title + (f" in {pot.window}" if pot.window else ""),
+            plain(pot.budget.epsilon),
+            plain(pot.budget.delta),
+            "; ".join(risk(pot.budget.epsilon)),
+            share_text(pot.spent, pot.limit),
+            _renewal_text(pot.budget.renews),
+        )
+        for pot in proxy.standings()
+    ]
+    rows += [
+        (
+            f"{each.title} since its beginning",
+            *("no limit", "no limit", "grows with each window"),
+            loss_text(each.spent, each.accountant),
+            "never",
+        )
+        for each in unbounded(policy.budgets, policy.caps, proxy.ledger)
+    ]
+    texts = _paragraphs(UNIT.format(unit=f"one {unit.key} of {unit.table}"))
+    columns = ("limit", "ε", "δ", "meaning", "used", "renews")
+    return ReportSection(
+        "promises", "What is promised, and what is left?", texts, columns, tuple(rows)
+    )
+
+
+def _renewal_text(renews: Any) -> str:
+    return "never" if renews is None else f"each {renews.renews} ({renews.zone})"
+
+
+def _list_queries(entries: Sequence[Entry]) -> ReportSection:
+    """Return queries by analyst and interface, the largest loss of each accountant first."""
+    counts, losses = defaultdict[Any, int](int), defaultdict[Any, Loss](lambda: Loss(0))
+    for entry in entries:
+        key = entry.analyst, entry.inquiry.door or "unknown", entry.accountant
+        counts[key] += 1
+        losses[key] += entry.loss
+    order = sorted(losses, key=lambda key: (key[2], -losses[key].amount, key))
+    rows = tuple(
+        (who, door, f"{counts[key]:,}", loss_text(losses[key], accountant))
+        for key in order
+        for who, door, accountant in [key]
+    )
+    columns = ("analyst", "interface", "charged queries", "loss")
+    return ReportSection("analysts", "Who asked how much?", (), columns, rows)
+
+
+def _costs(proxy: Proxy, entries: Sequence[Entry]) -> tuple[ReportSection, ReportSection]:
+    tables, columns = costs_by_source(entries, proxy.policy)
+    text = ("A query of several counts in full for each, so these losses do not add up.",)
+    heads = ("charged queries", "loss")
+
+    def rows(costs: Any) -> tuple[tuple[str, ...], ...]:
+        return tuple(
+            (name, f"{count:,}", loss_text(loss, accountant))
+            for accountant, name, count, loss in costs.largest()
+        )
+
+    return (
+        ReportSection("tables", "What did each table cost?", text, ("table", *heads), rows(tables)),
+        ReportSection(
+            "columns", "What did each column cost?", text, ("column", *heads), rows(columns)
+        ),
+    )
+
+
+def _sums(proxy: Proxy, entries: Sequence[Entry]) -> ReportSection:
+    """Return the losses of all budgets together, by accountant."""
+    now, ever = defaultdict[str, Loss](lambda: Loss(0)), defaultdict[str, Loss](lambda: Loss(0))
+    for entry in entries:
+        now[entry.accountant] += entry.loss
+    for pot in proxy.ledger.budgets():
+        ever[pot.accountant] += pot.spent
+    rows = tuple(
+        (name, loss_text(now[name], name), loss_text(loss, name)) for name, loss in ever.items()
+    )
+    texts = ("Whoever reads the answers of all budgets learns at most the sum of their losses.",)
+    columns = ("accountant", "in this period", "since the first entry")
+    return ReportSection("sums", "What do all budgets cost together?", texts, columns, rows)
+
+
+def _changes(acts: Sequence[OwnerAct]) -> ReportSection:
+    rows = tuple(
+        (f"{act.time:%Y-%m-%d %H:%M}", act.what, act.about, _limit_text(act), act.reason)
+        for act in reversed(acts)
+    )
+    columns = ("time (UTC)", "act", "about", "limit", "reason")
+    return ReportSection("changes", "What did the owner change?", (), columns, rows)
+
+
+def _limit_text(act: OwnerAct) -> str:
+    return "" if act.limit is None else loss_text(act.limit)
+
+
+def _versions(proxy: Proxy) -> ReportSection:
+    rows = (
+        ("dpsql", version("dpsql")),
+        ("Python", platform.python_version()),
+        ("SQLite", sqlite3.sqlite_version),
+        ("database engine", proxy.policy.database.engine),
+        ("policy", proxy.policy.version),
+        ("data version", str(proxy.ledger.data_version())),
+    )
+    return ReportSection("versions", "Versions", (), ("of", "version"), rows)
+
+
+def report_json(sections: Sequence[ReportSection], since: datetime, until: datetime) -> str:
+    """Return the report as JSON: an object with `from`, `to`, and one member for each section."""
+    document: dict[str, Any] = {"from": since.isoformat(), "to": until.isoformat()}
+    for each in sections:
+        rows = [dict(zip(each.columns, row, strict=True)) for row in each.rows]
+        document[each.name] = {"title": each.title, "texts": list(each.texts), "rows": rows}
+    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+
+
+_STYLE = """body{font:11pt/1.4 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}
+table{border-collapse:collapse;width:100%}th,td{border:1px solid #999;padding:.2em .5em;
+text-align:left;vertical-align:top;overflow-wrap:anywhere}h2{break-after:avoid}tr{break-inside:avoid}
+@media print{body{margin:0;max-width:none}thead{display:table-header-group}}"""
+
+
+def report_html(sections: Sequence[ReportSection], since: datetime, until: datetime) -> str:
+    """Return the report as one HTML page without scripts, which prints on paper."""
+    title = f"Privacy report, {since:%Y-%m-%d} to before {until:%Y-%m-%d}"
+    head = f'<meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
+    body = "\n".join(line for each in sections for line in _html_lines(each))
+    page = f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n<h1>{title}</h1>\n{body}'
+    return f"{page}\n</body></html>\n"
+
+
+def _html_lines(section: ReportSection) -> Iterator[str]:
+    yield f"<h2>{escape(section.title)}</h2>"
+    yield from (f"<p>{escape(printable(text))}</p>" for text in section.texts)
+    if section.columns and not section.rows:
+        yield "<p>Nothing in this period.</p>"
+    if section.rows:
+        yield f"<table><thead>{_html_row('th', section.columns)}</thead><tbody>"
+        yield from (_html_row("td", row) for row in section.rows)
+        yield "</tbody></table>"
+
+
+def _html_row(kind: str, cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<{kind}>{escape(printable(c))}</{kind}>" for c in cells) + "</tr>"
