@@ -1,6 +1,6 @@
 """A dashboard that may be refreshed for ever: the same question costs nothing the second time.
 
-Run it after `dpsql demo`: python examples/dashboard.py dpsql-demo/dpsql.toml
+Run it after `dpsql demo --small`: python examples/dashboard.py dpsql-demo/dpsql.toml
 """
 
 import sys

@@ -1,7 +1,7 @@
 """JupySQL: `%sql` in a notebook, over the SQLAlchemy dialect.
 
 Needs the extra `sqlalchemy` and the package `jupysql`. In a notebook, write the magics themselves;
-this script runs them as a notebook would. Run it after `dpsql demo`:
+this script runs them as a notebook would. Run it after `dpsql demo --small`:
 python examples/jupysql_session.py dpsql-demo/dpsql.toml
 """
 

@@ -1,7 +1,7 @@
 # %% [markdown]
 """A first session in notebook style: look at the price, ask, look at the error.
 
-Run it after `dpsql demo`: python examples/notebook.py dpsql-demo/dpsql.toml
+Run it after `dpsql demo --small`: python examples/notebook.py dpsql-demo/dpsql.toml
 """
 
 # %% Connect as the analyst ana, who pays from her budget.

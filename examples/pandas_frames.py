@@ -1,6 +1,6 @@
 """pandas: frames through SQLAlchemy, and frames with their errors through the DB-API.
 
-Needs the extras `pandas` and `sqlalchemy`. Run it after `dpsql demo`:
+Needs the extras `pandas` and `sqlalchemy`. Run it after `dpsql demo --small`:
 python examples/pandas_frames.py dpsql-demo/dpsql.toml
 """
 

@@ -1,6 +1,6 @@
 """polars: read_database through the DB-API, and typed frames from a cursor.
 
-Needs the extra `polars`. Run it after `dpsql demo`:
+Needs the extra `polars`. Run it after `dpsql demo --small`:
 python examples/polars_frames.py dpsql-demo/dpsql.toml
 """
 

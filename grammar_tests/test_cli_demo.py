@@ -13,12 +13,14 @@ import sys
 from contextlib import chdir
 from pathlib import Path
 
+import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
+import dpsql
 from dpsql.interfaces.cli import main
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.policy import demo
+from dpsql.policy import demo, tour
 from grammar_tests.waiting import until
 
 BY_SEGMENT = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment"
@@ -90,13 +92,47 @@ def edit(where: Path, before: str, after: str) -> None:
 
 @pytest.mark.full("starts processes")
 def test_the_demo_answers_three_queries_and_the_second_time_for_nothing(tmp_path: Path) -> None:
-    first = run(tmp_path, "demo")
+    first = run(tmp_path, "demo", "--small")
     assert first.stdout.count("±") >= 9
     assert first.stderr.count("cost: ε = ") == 3
     assert "leaked" not in first.stderr
     second = run(tmp_path, "demo", "dpsql-demo")
     assert second.stderr.count("cost: nothing, remembered") == 3
     assert second.stdout == first.stdout
+
+
+@pytest.mark.full("starts processes")
+def test_the_tour_has_five_steps_and_costs_two_questions(tmp_path: Path) -> None:
+    """The refusal offers a statement, other words are free, and the last step shows no new row."""
+    first = run(tmp_path, "demo")
+    assert [f"\n{n}. " in first.stdout for n in range(1, 7)] == [True] * 5 + [False]
+    assert first.stderr.count("cost: ε = ") == 2
+    assert first.stderr.count("cost: nothing, remembered") == 1
+    assert "try: " in first.stdout
+    assert first.stdout.count("2024-") >= 12
+    assert "questions left" in first.stdout
+    assert "Go on: cd dpsql-demo" in first.stderr
+    second = run(tmp_path, "demo")
+    assert second.stderr.count("cost: nothing, remembered") == 3
+    assert second.stdout.split("\n5. ")[0] == first.stdout.split("\n5. ")[0]
+
+
+@pytest.mark.full("starts processes")
+def test_the_tour_shows_the_truth_within_its_intervals(tmp_path: Path) -> None:
+    """All months of a shop that is asked once: 24 low ends and 24 counts of buyers."""
+    policy = tour.build_shop(tmp_path)
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        truth = connection.execute(tour.BY_MONTH).fetchall()
+    with dpsql.connect(str(policy)) as connection:
+        cursor = connection.cursor()
+        rows = cursor.execute(tour.BY_MONTH).fetchall()
+        intervals = cursor.intervals
+    assert [row[0] for row in rows] == [row[0] for row in truth]
+    ends = [ends for row in intervals for ends in row[1:] if ends is not None]
+    true = [float(number) for row in truth for number in row[1:]]
+    inside = [low <= x <= high for (low, high), x in zip(ends, true, strict=True)]
+    assert sum(inside) >= 40
+    assert all(high - low < x / 2 for (low, high), x in zip(ends, true, strict=True))
 
 
 @pytest.mark.full("starts processes")

@@ -236,7 +236,8 @@ IN_ITS_OWN_FOLDERS = ("engines/duckdb/", "dialects/duckdb/", "preparation/engine
 NAMES_AN_ENGINE = {
     "model/vocabulary.py",  # how analysts spell SQL, whatever the engine is
     "engines/versions.py",  # a package that has to be installed
-    "policy/demo.py",  # writes a database of its own
+    "policy/demo.py",
+    "policy/tour.py",  # writes a database of its own
 }
 
 

@@ -1,10 +1,11 @@
-"""demo: a shop database with its policy, the same at every build, and three queries."""
+"""demo: the small shop of the pages, the same at every build, and three queries."""
 
 from __future__ import annotations
 
 import atexit
 import gc
 from pathlib import Path
+from typing import Any
 
 TABLES = """
 CREATE TABLE countries (code VARCHAR PRIMARY KEY, name VARCHAR NOT NULL, region VARCHAR NOT NULL);
@@ -139,14 +140,25 @@ QUERIES = (
 
 def build(directory: Path) -> Path:
     """Write shop.duckdb and dpsql.toml into a directory; return the policy's path."""
-    import duckdb  # noqa: PLC0415  `dpsql --help` does without
-
-    atexit.register(gc.unfreeze)  # else DuckDB complains at the exit about frozen objects
     directory.mkdir(parents=True, exist_ok=True)
-    database = directory / "shop.duckdb"
-    database.unlink(missing_ok=True)
-    with duckdb.connect(str(database)) as connection:
-        connection.execute(TABLES)
+    write_database(directory / "shop.duckdb", TABLES)
     policy = directory / "dpsql.toml"
     policy.write_text(POLICY, encoding="utf-8")
     return policy
+
+
+def write_database(database: Path, statements: str) -> None:
+    """Write a DuckDB file anew, by these statements."""
+    database.unlink(missing_ok=True)
+    change_database(database, "SELECT 1", statements)
+
+
+def change_database(database: Path, query: str, statements: str) -> list[tuple[Any, ...]]:
+    """Run statements in a DuckDB file; return the rows of a query before them."""
+    import duckdb  # noqa: PLC0415  `dpsql --help` does without
+
+    atexit.register(gc.unfreeze)  # else DuckDB complains at the exit about frozen objects
+    with duckdb.connect(str(database)) as connection:
+        rows = connection.execute(query).fetchall()
+        connection.execute(statements)
+    return rows

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from textwrap import indent
 from typing import TYPE_CHECKING
 
 import click
@@ -20,12 +18,9 @@ from dpsql.interfaces.cli.budget_commands import (
     warn_of_lapsed_facts,
 )
 from dpsql.interfaces.cli.options import CommandSettings, with_policy, written_as
-from dpsql.interfaces.cli.terminal import Bar, columns, encodable, interruptible, note
+from dpsql.interfaces.cli.terminal import Bar, interruptible, note
 from dpsql.interfaces.messages import describe, printable
-from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.tables import table
 from dpsql.interfaces.wordings import ExitCode
-from dpsql.model.vocabulary import Request
 
 if TYPE_CHECKING:
     from dpsql.owner.findings import Reviewed
@@ -203,22 +198,18 @@ def prepare(settings: CommandSettings) -> None:
 
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False), default="dpsql-demo")
+@click.option("--small", is_flag=True, help="The shop of 2,000 customers of `dpsql help`.")
 @click.pass_obj
-def demo(settings: CommandSettings, directory: str) -> None:
-    """Build a small shop database with its policy in DIRECTORY and answer three queries."""
-    from dpsql.policy.demo import QUERIES, build  # noqa: PLC0415
+def demo(settings: CommandSettings, directory: str, *, small: bool) -> None:
+    """Build a shop with its policy in DIRECTORY, and show in five steps what is answered."""
+    from dpsql.interfaces.cli.demo_tour import show_small_shop, show_tour  # noqa: PLC0415
+    from dpsql.policy.demo import build  # noqa: PLC0415
+    from dpsql.policy.tour import build_shop, has_tour  # noqa: PLC0415
 
     policy = Path(directory) / "dpsql.toml"
     if policy.exists():
         note(f"{policy} exists and is kept.")
+        small = not has_tour(policy)
     else:
-        build(Path(directory))
-    with settings.open(str(policy)) as proxy:
-        who = proxy.analyst(None)  # the demo's only one
-        for title, sql in QUERIES:
-            answer = proxy.ask(Request(sql, who))
-            click.echo(f"\n{title}\n\n{indent(sql, '    ')}\n")
-            drawn = table(answer, columns(sys.stdout))
-            click.echo(encodable(drawn.text, sys.stdout.encoding), nl=False)
-            note(cost_text(answer.receipt))
-    note(f'\nGo on: cd {directory}; dpsql query "SELECT COUNT(*) AS n FROM orders"')
+        (build if small else build_shop)(Path(directory))
+    (show_small_shop if small else show_tour)(settings, Path(directory))
