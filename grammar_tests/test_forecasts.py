@@ -83,7 +83,7 @@ def compared(proxy: Proxy) -> list[tuple[Forecast, float]]:
 
 @pytest.mark.full("compiles and asks ten questions, in three cases each")
 def test_told_errors_are_near_their_forecast(tmp_path: Path) -> None:
-    """Within half of the least and twice the most, and these are no further apart than ten times.
+    """Within half of the least and twice the most, but for one; these are within six times.
 
     A forecast for five times as many people is a wrong twin.
     """
@@ -91,7 +91,7 @@ def test_told_errors_are_near_their_forecast(tmp_path: Path) -> None:
         found = compared(proxy)
     assert len(found) >= len(QUESTIONS)
     held = sum(near(*each) for each in found)
-    assert held >= 0.95 * len(found), found
+    assert held >= len(found) - 1, found
     assert median(forecast.high / forecast.low for forecast, _ in found) <= 6
     wrong = [(replace(f, low=5 * f.low, high=5 * f.high), margin) for f, margin in found]
     assert sum(near(*each) for each in wrong) < 0.5 * len(found)
