@@ -132,6 +132,16 @@ def test_quantiles_have_a_forecast_in_rank_and_say_when_they_are_noise(tmp_path:
     assert "noise: 100 % of ranks" in plan_text(noise)
 
 
+def test_a_question_without_groups_has_no_forecast(tmp_path: Path) -> None:
+    """No value of a country is a category, so the answer has no rows."""
+    sql = (
+        "SELECT category AS k, MAX(age) AS m FROM customers JOIN products ON country = category"
+        " GROUP BY k"
+    )
+    with opened(tmp_path, 8) as proxy:
+        assert not any(proxy.explain(request(sql, "2")).forecasts)
+
+
 def test_remembered_bounds_are_used(tmp_path: Path) -> None:
     """A forecast after the first answer is the error of the plan itself, and has no range."""
     with opened(tmp_path) as proxy:

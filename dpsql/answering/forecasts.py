@@ -20,6 +20,7 @@ from dpsql.compiler.calibrate.poll_queries import places
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, ScaledTotal, ValueTotal
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.engines import EngineFailed, TimedOut
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError
@@ -65,7 +66,7 @@ def forecasts(compiler: Compiler, vault: Vault, query: Question) -> tuple[Foreca
             return ()
         if any(_reads_values(block) for block in even.prepared.blocks):
             larger = _expect(compiler, vault, query, replace(EVEN, value=EVEN.value / 2))
-    except (_Unknown, DpsqlError):
+    except (_Unknown, DpsqlError, EngineFailed, TimedOut):
         return ()
     margins = zip(*(each.margins for each in (even, uneven, larger)), strict=True)
     ranks = _ranks(even, uneven)
@@ -219,7 +220,7 @@ def _answer(compiler: Compiler, vault: Vault, last: Question, case: ExpectedCase
         raise _Unknown
     noisy = [expected_release(*each) for each in zip(prepared.blocks, present, strict=True)]
     rows = min(
-        float(each.rows @ each.numbers) / len(table.keys)
+        float(each.rows @ each.numbers) / max(1, len(table.keys))
         for each, table in zip(present, noisy, strict=True)
     )
     read = engine.rows, engine.scratch, _receipt(last)

@@ -339,7 +339,7 @@ def expected_release(block: BlockPlan, units: ExpectedUnits) -> Noisy:
     keys = _keys(block, units.case.keys) if domain is None else domain
     if isinstance(block.keys, TopKeys):
         keys = keys[: block.keys.top.count]
-    groups = len(domain or keys)
+    groups = max(1, len(domain or keys))
     ranks = np.arange(1, groups + 1) ** -units.case.sizes
     rows = [
         _row(block, units, groups, share) for share in (ranks / ranks.mean()).tolist()[: len(keys)]
