@@ -3,9 +3,11 @@
     python -m benchmarks.house
 
 The first table traces one `SELECT COUNT(*)` and one refused question over the demo, each asked for
-the first time of an open proxy. A room is a folder of the package. A change of room is a function
-that calls a function of another room; each such pair counts once. A file did nothing where every
-call of its functions returned None, False or ().
+the first time of an open proxy. After a refusal, dpsql looks for a statement that works: its row
+counts the functions that only this search enters. A room is a folder of the package. A change of
+room is a function that calls a function of another room; each such pair counts once. A file did
+nothing where every call of its functions returned None, False or (). To raise an error, or to make
+an object, is something.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dis import opname
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -24,6 +27,8 @@ from benchmarks.common import table
 from dpsql.model.errors import DpsqlError
 from dpsql.model.vocabulary import Request
 from dpsql.policy import demo
+from dpsql.preparation import offers
+from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
 
 ROOT = Path(__file__).parent.parent
@@ -53,7 +58,9 @@ class Trace:
         if not code.co_filename.startswith(str(PACKAGE)) or code.co_name in NOT_FUNCTIONS:
             return
         if event == "return":
-            nothing = result is None or result is False or (type(result) is tuple and not result)
+            raised = opname[code.co_code[frame.f_lasti]] != "RETURN_VALUE"
+            none = result is None or result is False or (type(result) is tuple and not result)
+            nothing = none and not raised and code.co_name != "__init__"
             self.idle[code.co_filename] = self.idle.get(code.co_filename, True) and nothing
         elif event == "call":
             self.functions.add((code.co_filename, code.co_firstlineno, code.co_name))
@@ -65,9 +72,17 @@ class Trace:
                 if came.parent != Path(code.co_filename).parent:
                     self.changes.add((caller.f_code, code))
 
-    def run(self, action: Callable[[], object]) -> None:
-        """Trace one call, whether it answers or refuses."""
-        sys.setprofile(self)
+    def run(self, action: Callable[[], object], offer: Trace) -> None:
+        """Trace one call, whether it answers or refuses; `offer` traces the search for an offer."""
+        searching = False
+
+        def follow(frame: FrameType, event: str, result: object) -> None:
+            nonlocal searching
+            if frame.f_code is Compiler.offer.__code__ and event in ("call", "return"):
+                searching = event == "call"
+            (offer if searching else self)(frame, event, result)
+
+        sys.setprofile(follow)
         try:
             action()
         except DpsqlError:
@@ -96,9 +111,13 @@ def traces() -> Iterator[tuple[object, ...]]:
         policy = demo.build(Path(name))
         for title, sql in QUESTIONS.items():
             with Proxy.open(str(policy)) as proxy:
-                trace = Trace()
-                trace.run(partial(proxy.ask, Request(sql, "ana")))
+                trace, offer = Trace(), Trace()
+                trace.run(partial(proxy.ask, Request(sql, "ana")), offer)
                 yield trace.row(title)
+            if offer.functions:
+                offer.functions -= trace.functions
+                offer.changes -= trace.changes
+                yield offer.row("its offer")
 
 
 def sources() -> dict[Path, ast.Module]:
@@ -165,7 +184,8 @@ def shapes(trees: dict[Path, ast.Module]) -> Iterator[tuple[str, int]]:
 
 
 def main() -> None:
-    """Print the three tables."""
+    """Print the two tables. Tracing is slow, so the search for an offer gets more time."""
+    offers.SECONDS = 60.0
     header = ("question", "functions", "files", "changes of room", "files that did nothing")
     table("What a question passes", (*header, "of side systems", "of ledgers"), list(traces()))
     trees = sources()

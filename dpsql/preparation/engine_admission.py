@@ -119,7 +119,7 @@ def require_core(conformances: Sequence[Conformance]) -> frozenset[str]:
 
 def require_conforming(relation: Relation, deviations: frozenset[str]) -> None:
     """Raise `Refused` if a query, or a view that it reads, calls a deviating function."""
-    for each in relations(relation) if deviations else ():
+    for each in relations(relation):
         if isinstance(each, Scan) and each.rows is not None:
             require_conforming(each.rows, deviations)
         for root in expressions(each):

@@ -124,16 +124,16 @@ def prepare(
     """
     identities, steps = Identities(), steps or KnownSteps()
     resolved = without_rows(resolve(statement, policy, identities))
-    require_conforming(resolved.relation, policy.deviations)
+    if policy.deviations:
+        require_conforming(resolved.relation, policy.deviations)
     resolved, rounding = on_grid(resolved, statement, policy.limits)
-    columns = told_columns(resolved.relation, policy)
+    relation = resolved.relation
     reported = _debiased(resolved, statement, policy, identities, evaluate)
-    resolved = Resolved(reported.relation)
     parties = statement, policy, budget, identities
     plans = _Plans(*parties, public=public, evaluate=evaluate, steps=steps)
     options = _options(statement, policy, epsilon, steps.norms)
-    resolved, tracked = plans.aggregated(resolved)
-    more = (*tracked.notices, *rounding)
+    resolved, tracked = plans.aggregated(Resolved(reported.relation))
+    columns, more = told_columns(relation, policy), (*tracked.notices, *rounding)
     if not tracked.blocks:
         prepared = _public(statement, columns, tracked.outer, policy, identities)
         return replace(prepared, notices=(*more, *_reports((), reported)))

@@ -117,7 +117,9 @@ def _with_constant(name: str, subject: Expression, constant: Literal) -> Express
             return UNKNOWN
         case Literal(value=None):
             return UNKNOWN
-        case Literal(value=value) if kind == constant.type and _is_foldable(name, kind):
+        case Literal(value=value) if kind == constant.type and (
+            has_steps(kind) or (kind.kind in (Kind.VARCHAR, Kind.BOOLEAN) and name in ("eq", "ne"))
+        ):
             return TRUE if _holds(name, value, constant.value) else FALSE
         case _ if kind == constant.type == BOOLEAN and name in ("eq", "ne"):
             return subject if (name == "eq") is constant.value else negated(subject)
@@ -142,11 +144,6 @@ def _whole(constant: Literal, kind: SqlType) -> Literal:
     else:
         alike = kind.kind in (Kind.INTEGER, Kind.DOUBLE)
     return replace(constant, value=int(value), type=INTEGER) if alike else constant
-
-
-def _is_foldable(name: str, kind: SqlType) -> bool:
-    """Test whether Python compares constants of a type as SQL does."""
-    return has_steps(kind) or (kind.kind in (Kind.VARCHAR, Kind.BOOLEAN) and name in ("eq", "ne"))
 
 
 def _holds(name: str, left: Any, right: Any) -> bool:

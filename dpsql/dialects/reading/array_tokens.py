@@ -34,9 +34,9 @@ class ArrayPlaces:
     Brackets after the `types` of casts stay.
     """
 
-    lists: frozenset[int]
-    quantifiers: frozenset[int]
-    types: frozenset[int]
+    lists: frozenset[int] = frozenset()
+    quantifiers: frozenset[int] = frozenset()
+    types: frozenset[int] = frozenset()
 
     def __contains__(self, place: int) -> bool:
         return place in self.lists or place in self.quantifiers or place in self.types
@@ -44,6 +44,8 @@ class ArrayPlaces:
 
 def array_places(tokens: Sequence[Token]) -> ArrayPlaces:
     """Return the places of supported array tokens."""
+    if all(token.text != "[" and token.text.upper() not in _QUANTIFIERS for token in tokens):
+        return ArrayPlaces()
     places = range(1, len(tokens) - 1)
     types = frozenset(
         place + behind for place in places if _is_suffix(tokens, place) for behind in (0, 1)

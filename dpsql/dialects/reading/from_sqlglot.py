@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
+from operator import gt, lt
 from typing import Any
 
 from sqlglot import Token, TokenType, exp
@@ -66,6 +67,11 @@ def statement(
         strings=frozenset(t.start for t in tokens.tokens if t.token_type is TokenType.STRING),
         read_query=query,
         named=request.named,
+        calls=frozenset(
+            name.text.lower()
+            for name, opening in pairwise(request.tokens)
+            if opening.token_type is TokenType.L_PAREN
+        ),
     )
     result = query(root, origin)
     check_nothing_dropped(root, tokens)
@@ -90,11 +96,7 @@ def _statement(request: OptionedQuery, result: Query, origin: Origin) -> Stateme
         instant=origin.instant,
         reads_clock=bool(origin.clock),
         says_now=bool(origin.nows),
-        calls=frozenset(
-            name.text.lower()
-            for name, opening in pairwise(request.tokens)
-            if opening.token_type is TokenType.L_PAREN
-        ),
+        calls=origin.calls,
     )
 
 
@@ -145,9 +147,9 @@ def spans_of(root: exp.Expression, tokens: Tokens) -> dict[int, Span]:
     stops: dict[int, int] = {}
     # From the left, the first visitor of an ancestor is its leftmost; from the right, likewise.
     for span, node in sorted_spans:
-        _climb(node, starts, span.start, lambda old, new: new < old)
+        _climb(node, starts, span.start, gt)
     for span, node in sorted(sorted_spans, key=lambda pair: -pair[0].stop):
-        _climb(node, stops, span.stop, lambda old, new: new > old)
+        _climb(node, stops, span.stop, lt)
     spans = {key: Span(start, stops[key]) for key, start in starts.items()}
     for kind, word in _KEYWORDS.items():
         _widen(

@@ -54,7 +54,7 @@ class Origin:
     reads queries inside of expressions. `named` are the named arguments of aggregates, by the
     offset of the aggregate's name; `heard` are those that were read. `clock` collects the places
     where the time was read, `nows` those of texts 'now'. `rows` are the columns that series in a
-    SELECT list became, by node.
+    SELECT list became, by node. `calls` are the words before a parenthesis, in lower case.
     """
 
     dialect: str
@@ -64,6 +64,7 @@ class Origin:
     strings: frozenset[int]
     read_query: Callable[[exp.Expression, Origin], tree.Query]
     named: Mapping[int, Named]
+    calls: frozenset[str]
     heard: set[int] = field(default_factory=set)
     clock: set[int] = field(default_factory=set)
     nows: set[int] = field(default_factory=set)

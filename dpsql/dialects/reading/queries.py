@@ -7,10 +7,12 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dpsql.dialects.postgres.labels import unaliased
+from dpsql.dialects.reading.array_tokens import LIST
 from dpsql.dialects.reading.arrays import is_list, members
 from dpsql.dialects.reading.calls import list_value
-from dpsql.dialects.reading.choosing import choice_among, chosen
+from dpsql.dialects.reading.choosing import DP_CHOOSE, choice_among, chosen
 from dpsql.dialects.reading.expressions import expression
+from dpsql.dialects.reading.function_names import WITHIN_RANGES
 from dpsql.dialects.reading.group_keys import groups
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
 from dpsql.dialects.reading.pivots import pivoted
@@ -90,7 +92,7 @@ def _select(node: exp.Select, origin: Origin) -> tree.Select:
     rows = rows or _series_among(node, origin)
     group_by, sets = groups(taken["group"], origin, expression)
     listed = taken["expressions"]
-    choice = choice_among(listed, origin)
+    choice = choice_among(listed, origin) if DP_CHOOSE in origin.calls else None
     select = tree.Select(
         items=() if choice else tuple(i for item in listed for i in _items(item, origin)),
         source=rows,
@@ -108,7 +110,10 @@ def _select(node: exp.Select, origin: Origin) -> tree.Select:
         grouping_sets=sets,
     )
     select = select if choice is None else chosen(select, choice, origin)
-    return with_windows(select, definitions(taken["windows"] or [], origin, expression))
+    windows = taken["windows"] or []
+    if not (windows or node.find(exp.Window)):
+        return select
+    return with_windows(select, definitions(windows, origin, expression))
 
 
 def _series_among(select: exp.Select, origin: Origin) -> tree.ValuesList | None:
@@ -130,7 +135,9 @@ def _series_among(select: exp.Select, origin: Origin) -> tree.ValuesList | None:
 
 def _items(node: exp.Expression, origin: Origin) -> tuple[tree.SelectItem, ...]:
     """Return the items that one item of a SELECT list expands to."""
-    return ranges(node, origin) if is_ranges(node, origin) else (_item(node, origin),)
+    if WITHIN_RANGES in origin.calls and is_ranges(node, origin):
+        return ranges(node, origin)
+    return (_item(node, origin),)
 
 
 def _item(node: exp.Expression, origin: Origin) -> tree.SelectItem:
@@ -157,7 +164,7 @@ def _as_written(node: exp.Expression, read: tree.Expression) -> tree.Expression:
 
 def _value(node: exp.Expression, origin: Origin) -> tree.Expression:
     """Return an expression, or a list of expressions as one output."""
-    if not is_list(node):
+    if LIST not in origin.calls or not is_list(node):
         return expression(node, origin)
     listed = members(node, origin, expression)
     return list_value(listed or (), origin, origin.span(node))

@@ -108,7 +108,7 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
     _check_gap(text, offset, len(text))
     for left, right in pairwise(tokens):
         _check_neighbours(left, right)
-    named = tuple(as_names(tokens, parts))
+    named = tuple(as_names(tokens, parts)) if parts else tokens
     return with_prefixes_called(as_calls(named, array_places(named)), dialect)
 
 

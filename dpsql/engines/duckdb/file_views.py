@@ -55,17 +55,13 @@ def create_views(connection: Any, sources: Sources) -> list[str]:
         _create(connection, schema or "main", own, view.select)
         if view.findings is not None:
             _create(connection, FINDINGS, table, view.findings)
-        read += [*paths, *_copies(view.select)]
+        read += [*paths, *sorted(set(re.findall(r"/proc/self/fd/\d+", view.select)))]
     return read
 
 
 def _create(connection: Any, schema: str, view: str, select: str) -> None:
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name(schema)}")
     connection.execute(f"CREATE VIEW {name(schema)}.{name(view)} AS {select}")
-
-
-def _copies(select: str) -> list[str]:
-    return sorted(set(re.findall(r"/proc/self/fd/\d+", select)))
 
 
 def view_of(

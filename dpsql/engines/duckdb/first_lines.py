@@ -41,10 +41,6 @@ def format_by_first_line(paths: Sequence[str]) -> FileFormat:
         base = FileFormat(encoding=encoding, widen=True)
         if lines[0].lower().startswith(_SEPARATOR) and len(lines[0]) == len(_SEPARATOR) + 1:
             return replace(base, delimiter=lines[0][-1], skip=1)
-        counted = {each: _outside_of_quotes(lines[0]).count(each) for each in _DELIMITERS}
+        counted = {each: "".join(lines[0].split('"')[::2]).count(each) for each in _DELIMITERS}
         return replace(base, delimiter=max(counted, key=lambda each: counted[each]))
     raise CannotOpen("empty")
-
-
-def _outside_of_quotes(line: str) -> str:
-    return "".join(line.split('"')[::2])

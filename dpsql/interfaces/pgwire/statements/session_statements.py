@@ -89,7 +89,7 @@ def command(piece: Piece) -> Command:
                 return said
     if errors:
         raise max(errors, key=lambda error: error.span.start)
-    if _is_just(piece, _UNLOCK_ALL):
+    if tuple(word.value for word in islice(words(piece.text), len(_UNLOCK_ALL) + 1)) == _UNLOCK_ALL:
         return UnlockAll()
     return (_config(piece) if _CONFIG in piece.text.lower() else None) or Ask(piece)
 
@@ -111,11 +111,6 @@ def _config(piece: Piece) -> SetConfig | None:
     if name is None or truth is None:
         return None
     return SetConfig(name, value, truth, alias)
-
-
-def _is_just(piece: Piece, values: tuple[str, ...]) -> bool:
-    """Test whether a statement consists of exactly these words."""
-    return tuple(word.value for word in islice(words(piece.text), len(values) + 1)) == values
 
 
 def _matched(reader: WordReader, pattern: str, make: Callable[..., Command]) -> Command | None:
